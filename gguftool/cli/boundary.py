@@ -1,0 +1,166 @@
+"""Where errors become messages and exit codes; nothing below this prints a traceback.
+
+The codes are those of docs/cli.md: the error class owns its code, and what Python or click raise by themselves is
+mapped here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from gguftool.cli.group import TABLE, gguftool
+from gguftool.cli.options import Session, wants_color
+from gguftool.errors import GgufToolError
+from gguftool.report.text import Style, safe
+
+BUG = 70
+INTERRUPTED = 130
+# What a shell reports for a program that SIGPIPE ended.
+PIPE_CLOSED = 141
+
+
+class Failure(NamedTuple):
+    """An error as the user sees it."""
+
+    exit_code: int
+    code: str
+    message: str
+    hint: str | None
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line in this process and return its exit code; never raises."""
+    _never_fail_on_encoding()
+    session = Session()
+    try:
+        result = gguftool.main(list(args), prog_name="gguftool", standalone_mode=False, obj=session)
+        sys.stdout.flush()
+        return result if type(result) is int else 0
+    except SystemExit as stop:
+        # click's shell completion ends the process this way.
+        return stop.code if isinstance(stop.code, int) else BUG
+    except (KeyboardInterrupt, click.Abort):
+        _complain("interrupted", None, session)
+        return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        sys.stderr.write(error.format_message() + "\n")
+        return 2
+    except BrokenPipeError as error:
+        if _stdout_is_gone():
+            return PIPE_CLOSED
+        return _report(_os_failure(error), args, session)
+    except Exception as error:
+        return _report(failure(error), args, session, error)
+
+
+def failure(error: BaseException) -> Failure:
+    """What to tell the user about ``error``."""
+    if isinstance(error, GgufToolError):
+        return Failure(error.exit_code, error.code, str(error), error.hint)
+    if isinstance(error, click.ClickException):
+        return _click_failure(error)
+    if isinstance(error, OSError):
+        return _os_failure(error)
+    if isinstance(error, MemoryError):
+        return Failure(5, "no-room", "not enough memory", None)
+    name = type(error).__name__
+    hint = (
+        "run the same command with GGUFTOOL_DEBUG=1 and report the traceback together with the command and "
+        "`gguftool --version` (see CONTRIBUTING.md)"
+    )
+    return Failure(BUG, "internal", f"this is a bug in gguftool: {name}: {error}", hint)
+
+
+def _click_failure(error: click.ClickException) -> Failure:
+    ctx = getattr(error, "ctx", None)
+    path = ctx.command_path if ctx is not None else "gguftool"
+    return Failure(2, "usage", error.format_message(), f"see `{path} --help`")
+
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _os_failure(error: OSError) -> Failure:
+    what = error.strerror or str(error) or type(error).__name__
+    message = f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what
+    if isinstance(error, FileNotFoundError):
+        return Failure(2, "missing-file", message, None)
+    if error.errno in _DISK_FULL:
+        return Failure(5, "no-room", message, "free some space on that disk and run the command again")
+    if error.errno == errno.ENOMEM:
+        return Failure(5, "no-room", message, None)
+    if error.errno == errno.EROFS:
+        return Failure(4, "refused", message, "write to another place with --output, or mount the disk writable")
+    if isinstance(error, BrokenPipeError | ConnectionError | TimeoutError):
+        return Failure(6, "tool-failed", message, None)
+    return Failure(3, "unreadable", message, None)
+
+
+def _report(what: Failure, args: Sequence[str], session: Session, error: BaseException | None = None) -> int:
+    asked = _asked_format(args) or session.format
+    try:
+        if asked in ("json", "jsonl"):
+            _write_envelope(what, args, session, compact=asked == "jsonl")
+        _complain(what.message, what.hint, session)
+        if what.exit_code == BUG and error is not None and (session.verbose or os.environ.get("GGUFTOOL_DEBUG")):
+            import traceback
+
+            traceback.print_exception(error)
+    except BrokenPipeError:
+        _stdout_is_gone()
+    return what.exit_code
+
+
+def _complain(message: str, hint: str | None, session: Session) -> None:
+    style = Style(enabled=wants_color(session.color, sys.stderr))
+    sys.stderr.write(f"{style.red('error:')} {safe(message, keep='\n\t')}\n")
+    if hint:
+        sys.stderr.write(f"{style.cyan('hint:')} {safe(hint, keep='\n\t')}\n")
+
+
+def _write_envelope(what: Failure, args: Sequence[str], session: Session, *, compact: bool) -> None:
+    from gguftool.report.envelope import envelope, write
+
+    command = session.command
+    if command == "gguftool":
+        # The group did not get as far as the command: a usage error.
+        names = {entry.name for entry in TABLE}
+        command = next((arg for arg in args if arg in names), command)
+    row = {"code": what.code, "message": what.message, "hint": what.hint}
+    write(envelope(command, False, {}, [row]), sys.stdout, compact=compact)
+    sys.stdout.flush()
+
+
+def _asked_format(args: Sequence[str]) -> str | None:
+    """The value of ``--format`` on the command line, also when click did not get as far as reading it."""
+    before = list(args[: args.index("--")] if "--" in args else args)
+    for here, following in zip(before, [*before[1:], ""], strict=False):
+        if here == "--format":
+            return following
+        if here.startswith("--format="):
+            return here.removeprefix("--format=")
+    return None
+
+
+def _never_fail_on_encoding() -> None:
+    """A terminal that cannot show a character gets an escape, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _stdout_is_gone() -> bool:
+    """Whether stdout is the closed pipe; if so it is replaced, so that Python's own flush at exit stays silent."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False

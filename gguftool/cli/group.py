@@ -1,0 +1,123 @@
+"""The table of commands, and the click group that loads a command only when it is asked for.
+
+``gguftool --help`` prints from the table, so it costs about as much as importing click. To add a command, write
+``gguftool/cli/<name>.py`` with a function of the same name decorated with `gguftool.cli.options.command`, and add
+a line here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import click
+
+from gguftool.cli.options import Session, attach_session_options
+from gguftool.version import __version__
+
+
+class Entry(NamedTuple):
+    """One line of the table: the command's name, its section in the help, and one line about it."""
+
+    name: str
+    section: str
+    about: str
+
+    @property
+    def module(self) -> str:
+        """Name of the module, which is also the name of the function in it."""
+        return self.name.replace("-", "_")
+
+
+TABLE = (
+    Entry("dump", "Inspect", "Show metadata, tensors, layout and totals."),
+    Entry("diff", "Inspect", "Compare two models: keys, tensors, data."),
+    Entry("rules", "Inspect", "List the lint rules, or explain one."),
+    Entry("explain", "Inspect", "Say what a metadata key means and who reads it."),
+    Entry("lint", "Check", "Check models against the rules; says what llama.cpp will do with them."),
+    Entry("verify", "Check", "Check integrity: truncation, shard sets, hashes, tensor data."),
+    Entry("hash", "Check", "Print sha256 of a file, its tensors or its data section."),
+    Entry("fix", "Repair", "Edit metadata in place: crash-safe and undoable."),
+    Entry("undo", "Repair", "Take the last edit back, byte for byte."),
+    Entry("recover", "Repair", "Finish or take back an edit that was interrupted."),
+    Entry("split", "Repair", "Split a model into shards without loss."),
+    Entry("merge", "Repair", "Join shards into one file without loss."),
+    Entry("convert", "Build", "Convert a Hugging Face model to GGUF."),
+    Entry("quantize", "Build", "Quantise a model; tells the exact size beforehand."),
+    Entry("prepare", "Build", "Go the whole way: convert, quantise, fix, lint, verify, plan."),
+    Entry("plan", "Run", "Work out memory: weights, KV cache, what context fits."),
+    Entry("launch", "Run", "Start llama-server and check that it does what was planned."),
+    Entry("check-log", "Run", "Check a llama-server log against a plan."),
+    Entry("kv-test", "Run", "Measure what each KV cache type costs in quality and speed."),
+    Entry("doctor", "Run", "Show what is installed, known traps, and what an error message means."),
+    Entry("scan", "Run", "Lint and verify many models."),
+    Entry("completion", "Run", "Print the completion script for bash, zsh or fish."),
+)
+_BY_NAME = {entry.name: entry for entry in TABLE}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules of their own and are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands whose module is there, in the order of the table."""
+        return [entry.name for entry in TABLE if find_spec(f"gguftool.cli.{entry.module}")]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command called ``cmd_name``, imported now."""
+        entry = _BY_NAME.get(cmd_name)
+        if entry is None or cmd_name not in self.list_commands(ctx):
+            return None
+        found = getattr(import_module(f"gguftool.cli.{entry.module}"), entry.module)
+        if not isinstance(found, click.Command):
+            raise TypeError(f"gguftool.cli.{entry.module}.{entry.module} is not a click command")
+        found.name = cmd_name
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the nearest names for a command that does not exist."""
+        name = args[0]
+        found = self.get_command(ctx, name)
+        if found is None and not ctx.resilient_parsing and not name.startswith("-"):
+            near = difflib.get_close_matches(name.lower(), self.list_commands(ctx), n=3, cutoff=0.5)
+            guess = f" Did you mean {' or '.join(f'`{ctx.info_name} {other}`' for other in near)}?" if near else ""
+            raise click.UsageError(f"There is no command {name!r}.{guess}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by section, out of the table: no command module is imported for this."""
+        present = set(self.list_commands(ctx))
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for entry in TABLE:
+            if entry.name in present:
+                sections.setdefault(entry.section, []).append((entry.name, entry.about))
+        for section, rows in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(rows, col_spacing=3)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Where to start."""
+        formatter.write_paragraph()
+        formatter.write("`gguftool COMMAND --help` shows a command's options and examples.\n")
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="gguftool", message="%(prog)s %(version)s")
+@click.pass_context
+def gguftool(ctx: click.Context) -> None:
+    """Inspect, lint, repair, plan and launch GGUF model files.
+
+    MODEL is a .gguf file, any shard of a set, a folder with one model, hf://owner/repo/file.gguf, an https
+    address, or ollama://name:tag.
+    """
+    ctx.ensure_object(Session).command = ctx.invoked_subcommand or "gguftool"
+
+
+attach_session_options(gguftool, hidden=False)

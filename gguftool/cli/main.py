@@ -1,0 +1,27 @@
+"""Entry point of the ``gguftool`` command.
+
+``gguftool --version`` answers before click is loaded: scripts ask for it often, and it should cost no more than
+starting Python. Everything else goes through `gguftool.cli.boundary.run`, which turns errors into exit codes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from gguftool.version import __version__
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    Args:
+        argv: the arguments without the program's name; those of the process when left out.
+    """
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args == ["--version"]:
+        print(f"gguftool {__version__}")
+        return 0
+    from gguftool.cli.boundary import run
+
+    return run(args)

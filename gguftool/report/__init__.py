@@ -1,0 +1,1 @@
+"""Results as text, JSON and other formats. Knows the dataclasses of the library and nothing of click."""

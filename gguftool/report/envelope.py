@@ -1,0 +1,99 @@
+"""The JSON object that every command prints: format, tool, ok, the command's own fields, errors.
+
+Always an object and always printed, also when nothing was found or the command failed. The schemas lie in
+``gguftool/schemas/``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from os import PathLike, fspath
+from typing import Any, TextIO
+
+from gguftool.version import __version__
+
+TOOL = {"name": "gguftool", "version": __version__}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def envelope(
+    command: str, ok: bool, body: Mapping[str, object], errors: Iterable[Mapping[str, object]] = ()
+) -> dict[str, object]:
+    """The object to print for ``command``.
+
+    Args:
+        command: name of the command as typed, for example ``check-log``.
+        ok: whether the command did what was asked and found nothing that makes it fail.
+        body: the command's own fields; ``format``, ``tool``, ``ok`` and ``errors`` are not theirs to set.
+        errors: objects with ``code``, ``message`` and ``hint`` (text or None).
+    """
+    head = {"format": f"gguftool.{command}/1", "tool": dict(TOOL), "ok": ok}
+    foreign = {key: value for key, value in body.items() if key not in head and key != "errors"}
+    return {**head, **foreign, "errors": [dict(error) for error in errors]}
+
+
+def dumps(obj: object, *, compact: bool = False) -> str:
+    r"""JSON text that any parser takes and that encodes to UTF-8.
+
+    Bytes become text, and what is not UTF-8 in them, like lone surrogates in text, becomes ``\xNN`` spelled out.
+    NaN and infinities, which JSON does not have, become the strings "NaN", "Infinity" and "-Infinity".
+    """
+    layout: dict[str, Any] = {"separators": (",", ":")} if compact else {"indent": 2}
+    try:
+        text = json.dumps(obj, ensure_ascii=False, allow_nan=False, default=_plain, **layout)
+        text.encode()
+        return text
+    except (ValueError, TypeError):
+        # Rare, so the fast way is tried first: a number or text that JSON cannot hold, or a key that is no text.
+        return json.dumps(_clean(obj), ensure_ascii=False, allow_nan=False, **layout)
+
+
+def write(obj: object, stream: TextIO, *, compact: bool = False) -> None:
+    """Write ``obj`` and a newline as UTF-8, whatever encoding the terminal has."""
+    text = dumps(obj, compact=compact) + "\n"
+    raw = getattr(stream, "buffer", None)
+    if raw is None:
+        stream.write(text)
+        return
+    stream.flush()
+    raw.write(text.encode())
+
+
+def _plain(value: object) -> object:
+    """A value that ``json`` does not know, as one that it does."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    for method in ("tolist", "item"):
+        # numpy arrays and scalars, without importing numpy.
+        if hasattr(value, method):
+            return getattr(value, method)()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _clean(value: object) -> object:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, str):
+        return _SURROGATE.sub(_spell_out, value)
+    if isinstance(value, Mapping):
+        return {str(_clean(key)): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return _clean(_plain(value))
+
+
+def _spell_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    # os.fsdecode keeps byte 0xNN as U+DCNN.
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

@@ -1,0 +1,204 @@
+"""Text for terminals: escaping, numbers, tables and colours.
+
+Names and values in a model file are somebody else's bytes. Everything that comes out of a file and goes to a
+terminal passes through `safe`, so that no file can move the cursor, change colours or hide characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+# Besides the control characters: soft hyphen, the Arabic letter mark, Mongolian vowel separator, zero-width and
+# bidirectional marks, line and paragraph separators, invisible operators, the byte order mark, interlinear
+# annotations, tag characters, and lone surrogates (bytes that were not UTF-8, as os.fsdecode keeps them).
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SGR = re.compile("\x1b\\[[0-9;]*m")
+
+
+def safe(text: str, *, keep: str = "") -> str:
+    r"""``text`` with everything a terminal might act on, or not show, written as an escape.
+
+    A newline becomes ``\n``, other control characters and bytes that are not UTF-8 ``\xNN``, hidden Unicode
+    ``\uNNNN``. Backslashes stay as they are, so calling it twice changes nothing.
+
+    Args:
+        text: anything, also with lone surrogates.
+        keep: characters to let through, for example ``"\n"`` for a message of several lines.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSAFE.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
+
+
+def _escape(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def size(count: int | float) -> str:
+    """Bytes in binary units with one decimal: ``512 B``, ``241.4 MiB``."""
+    if abs(count) < 1024:
+        return f"{count:.0f} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        value /= 1024
+        # 1023.95 would be shown as "1024.0 KiB".
+        if abs(value) < 1023.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} EiB"
+
+
+def count(number: int) -> str:
+    """A whole number with thousands separators: ``262,144``."""
+    return f"{number:,}"
+
+
+def width(text: str) -> int:
+    """Columns that ``text`` takes on a terminal: wide characters count two, combining ones and colours none."""
+    if text.isascii():
+        return len(_SGR.sub("", text)) if "\x1b" in text else len(text)
+    plain = _SGR.sub("", text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in plain
+    )
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` made safe and cut to ``limit`` columns, an ellipsis at its end if something is missing."""
+    text = safe(text)
+    if width(text) <= limit:
+        return text
+    kept, used = [], 0
+    for char in text:
+        used += width(char)
+        if used > limit - 1:
+            break
+        kept.append(char)
+    return "".join(kept) + "…"
+
+
+class Styled(str):
+    """Text that is already safe and may hold colours; only `Style` makes it."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Colours, or none. Every method makes its text safe first."""
+
+    enabled: bool = False
+
+    def _paint(self, code: str, text: str) -> Styled:
+        clean = text if isinstance(text, Styled) else safe(text)
+        return Styled(f"\x1b[{code}m{clean}\x1b[0m" if self.enabled else clean)
+
+    def bold(self, text: str) -> Styled:
+        """Bold."""
+        return self._paint("1", text)
+
+    def dim(self, text: str) -> Styled:
+        """Faint."""
+        return self._paint("2", text)
+
+    def red(self, text: str) -> Styled:
+        """Red, for errors."""
+        return self._paint("31", text)
+
+    def green(self, text: str) -> Styled:
+        """Green, for what is well."""
+        return self._paint("32", text)
+
+    def yellow(self, text: str) -> Styled:
+        """Yellow, for warnings."""
+        return self._paint("33", text)
+
+    def cyan(self, text: str) -> Styled:
+        """Cyan, for hints and names."""
+        return self._paint("36", text)
+
+
+def table(
+    rows: Iterable[Sequence[object]],
+    headers: Sequence[str] = (),
+    *,
+    align: str = "",
+    indent: str = "",
+    style: Style | None = None,
+) -> str:
+    """Columns side by side, two blanks apart, without lines.
+
+    Cells are made safe, except `Styled` ones. Numbers stand to the right, all else to the left. Written here
+    because importing ``tabulate`` takes longer than importing click; `markdown_table` uses it.
+
+    Args:
+        rows: cells of any type; ``None`` is an empty cell, an ``int`` gets thousands separators.
+        headers: titles of the columns; none for a table without them.
+        align: one letter a column, ``l`` or ``r``; what is left out follows the cells.
+        indent: put before every line.
+        style: colours for the headers.
+    """
+    values = [list(row) for row in rows]
+    grid = [[_cell(value) for value in row] for row in values]
+    paint = style or Style()
+    columns = max([len(headers), *(len(row) for row in grid)], default=0)
+    sides = [
+        align[i] if i < len(align) else "r" if _numeric(row[i] for row in values if i < len(row)) else "l"
+        for i in range(columns)
+    ]
+    lines = ([[paint.bold(title) for title in headers]] if headers else []) + grid
+    widths = [max((width(line[i]) for line in lines if i < len(line)), default=0) for i in range(columns)]
+    return "\n".join(indent + _line(line, widths, sides) for line in lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, Styled):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return count(value)
+    return safe(str(value))
+
+
+def _numeric(values: Iterable[object]) -> bool:
+    found = [value for value in values if value is not None]
+    return bool(found) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in found)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -> str:
+    parts = []
+    for cell, columns, side in zip(cells, widths, sides, strict=False):
+        filler = " " * (columns - width(cell))
+        parts.append(filler + cell if side == "r" else cell + filler)
+    return "  ".join(parts).rstrip()
+
+
+def markdown_table(rows: Iterable[Sequence[object]], headers: Sequence[str]) -> str:
+    """A table for Markdown, its cells made safe and their pipes escaped."""
+    from tabulate import tabulate
+
+    grid = [[_cell(value).replace("|", "\\|") for value in row] for row in rows]
+    return str(tabulate(grid, headers=list(headers), tablefmt="github", disable_numparse=True))
+
+
+def bar(fraction: float, columns: int = 20) -> str:
+    """A horizontal bar; ``fraction`` is held between 0 and 1, and anything above 0 shows at least one cell."""
+    held = min(max(fraction, 0.0), 1.0)
+    full = round(held * columns)
+    if held > 0 and full == 0:
+        full = 1
+    return "█" * full + "░" * (columns - full)
