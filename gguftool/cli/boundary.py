@@ -17,7 +17,7 @@ import click
 from gguftool.cli.group import TABLE, gguftool
 from gguftool.cli.options import Session, wants_color
 from gguftool.errors import GgufToolError
-from gguftool.report.text import Style, safe
+from gguftool.report.text import Style, safe_lines
 
 BUG = 70
 INTERRUPTED = 130
@@ -119,9 +119,9 @@ def _report(what: Failure, args: Sequence[str], session: Session, error: BaseExc
 
 def _complain(message: str, hint: str | None, session: Session) -> None:
     style = Style(enabled=wants_color(session.color, sys.stderr))
-    sys.stderr.write(f"{style.red('error:')} {safe(message, keep='\n\t')}\n")
+    sys.stderr.write(f"{style.red('error:')} {safe_lines(message)}\n")
     if hint:
-        sys.stderr.write(f"{style.cyan('hint:')} {safe(hint, keep='\n\t')}\n")
+        sys.stderr.write(f"{style.cyan('hint:')} {safe_lines(hint)}\n")
 
 
 def _write_envelope(what: Failure, args: Sequence[str], session: Session, *, compact: bool) -> None:

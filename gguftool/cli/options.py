@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from gguftool.report.text import Style, safe
+from gguftool.report.text import Style, safe_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
@@ -66,7 +66,7 @@ class Session:
     def warn(self, text: str) -> None:
         """Something the user should know: to stderr, always."""
         style = Style(enabled=wants_color(self.color, sys.stderr))
-        sys.stderr.write(f"{style.yellow('warning:')} {safe(text, keep='\n')}\n")
+        sys.stderr.write(f"{style.yellow('warning:')} {safe_lines(text)}\n")
 
     def write_json(self, *, ok: bool, body: Mapping[str, object], errors: Iterable[Mapping[str, object]] = ()) -> None:
         """The JSON envelope of this command, to stdout (one line when the format is ``jsonl``)."""

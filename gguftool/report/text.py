@@ -22,7 +22,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SGR = re.compile("\x1b\\[[0-9;]*m")
 
 
-def safe(text: str, *, keep: str = "") -> str:
+def safe(text: str) -> str:
     r"""``text`` with everything a terminal might act on, or not show, written as an escape.
 
     A newline becomes ``\n``, other control characters and bytes that are not UTF-8 ``\xNN``, hidden Unicode
@@ -30,11 +30,15 @@ def safe(text: str, *, keep: str = "") -> str:
 
     Args:
         text: anything, also with lone surrogates.
-        keep: characters to let through, for example ``"\n"`` for a message of several lines.
     """
     if text.isascii() and text.isprintable():
         return text
-    return _UNSAFE.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
+    return _UNSAFE.sub(lambda match: _escape(match[0]), text)
+
+
+def safe_lines(text: str) -> str:
+    """As `safe`, for text of several lines: newlines stay, and tabs."""
+    return "\n".join("\t".join(map(safe, line.split("\t"))) for line in text.split("\n"))
 
 
 def _escape(char: str) -> str:
