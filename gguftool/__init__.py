@@ -1,0 +1,34 @@
+"""gguftool: inspect, check, repair, plan and launch GGUF models.
+
+Everything the command line can do is one public function here; nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gguftool.version import __version__
+
+if TYPE_CHECKING:
+    from gguftool.model import open_model as open
+
+# Public name -> "module:attribute"; resolved on first use, so that `import gguftool` costs nothing.
+_PUBLIC = {
+    "open": "gguftool.model:open_model",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module, _, attribute = _PUBLIC[name].partition(":")
+    except KeyError:
+        raise AttributeError(f"module 'gguftool' has no attribute {name!r}") from None
+    from importlib import import_module
+
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

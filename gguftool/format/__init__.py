@@ -1,0 +1,1 @@
+"""The GGUF format: bytes to `Header` and back, nothing interpreted."""

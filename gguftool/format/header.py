@@ -1,0 +1,243 @@
+"""The header of a GGUF file as data: fields, tensor infos and problems, with their raw bytes kept.
+
+Nothing here is interpreted: unknown types, duplicate keys, odd order and bad UTF-8 stay as they are, so that
+an edit of one field writes every other byte back untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gguftool.format.types import (
+    ARR,
+    TENSOR_TYPES,
+    TensorType,
+    tensor_type_name,
+    value_type_name,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How numbers are written: GGUF version (v1 has 32-bit counts and lengths) and byte order."""
+
+    version: int = 3
+    big_endian: bool = False
+
+    @property
+    def order(self) -> str:
+        """Byte order as struct spells it: ``<`` or ``>``."""
+        return ">" if self.big_endian else "<"
+
+    @property
+    def length_size(self) -> int:
+        """Bytes of a count or string length: 8, in v1 4."""
+        return 4 if self.version == 1 else 8
+
+    @property
+    def length_code(self) -> str:
+        """Struct code of a count or string length."""
+        return "I" if self.version == 1 else "Q"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A fault noticed while reading.
+
+    ``kind`` is one of: ``truncated`` (a record passes the end of the file), ``bad-version``, ``bad-count``,
+    ``unknown-value-type``, ``nested-too-deep``, ``too-large`` (all of these end the walk: ``fatal``),
+    ``alignment-type``, ``bad-alignment`` (the walk goes on with 32).
+    """
+
+    kind: str
+    message: str
+    offset: int
+    key: str | None = None
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One metadata record: key, value type id and raw bytes; the value is decoded on demand.
+
+    Attributes:
+        key: the key; bytes that are not UTF-8 are kept as surrogate escapes.
+        type: value type id (`gguftool.format.types.VALUE_TYPES`).
+        span: start and end of the record in the file, in bytes.
+        value_at: offset of the value inside the record (after key and type; for arrays after the count).
+        element_type: element type id of an array, else None.
+        count: number of elements of an array, else None.
+    """
+
+    key: str
+    type: int
+    span: tuple[int, int]
+    value_at: int
+    element_type: int | None
+    count: int | None
+    layout: Layout
+    buffer: memoryview
+
+    @property
+    def raw(self) -> bytes:
+        """The record as it stands in the file: key, type and value."""
+        return bytes(self.buffer)
+
+    @property
+    def value_bytes(self) -> memoryview:
+        """The bytes of the value (of an array: its elements)."""
+        return self.buffer[self.value_at :]
+
+    @property
+    def type_name(self) -> str:
+        """``u32``, ``str`` or ``arr[str]`` (nested: ``arr[arr]``)."""
+        if self.type == ARR and self.element_type is not None:
+            return f"arr[{value_type_name(self.element_type)}]"
+        return value_type_name(self.type)
+
+    @property
+    def value(self) -> object:
+        """The decoded value: int, float, bool, str, a list of str, bool or lists, or `array.array` of numbers.
+
+        Strings that are not UTF-8 carry surrogate escapes. See `gguftool.format.values.decode`.
+        """
+        from gguftool.format.values import decode
+
+        return decode(self)
+
+    def head(self, n: int, start: int = 0) -> list[object]:
+        """Elements ``start .. start+n`` of an array without decoding the rest."""
+        from gguftool.format.values import decode_slice
+
+        return decode_slice(self, start, n)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """One tensor as the header describes it.
+
+    Attributes:
+        name: tensor name (surrogate escapes for bad UTF-8).
+        shape: sizes in GGML order, the fastest running dimension first.
+        type_id: ggml tensor type id.
+        offset: bytes from the start of the data section, as stored.
+        span: start and end of the record in the file, in bytes.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type_id: int
+    offset: int
+    span: tuple[int, int]
+    buffer: memoryview
+
+    @property
+    def raw(self) -> bytes:
+        """The record as it stands in the file."""
+        return bytes(self.buffer)
+
+    @property
+    def type(self) -> TensorType | None:
+        """Block layout of the tensor type; None for a type newer than we are or one that was removed."""
+        return TENSOR_TYPES.get(self.type_id)
+
+    @property
+    def type_name(self) -> str:
+        """``Q4_K``; ``type99`` for an unknown id."""
+        return tensor_type_name(self.type_id)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements; 1 for a tensor without dimensions."""
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of the data without padding; None when the type is unknown or rows do not divide into blocks."""
+        t = TENSOR_TYPES.get(self.type_id)
+        if t is None:
+            return None
+        row = self.shape[0] if self.shape else 1
+        if row % t.block_size:
+            return None
+        return self.elements // t.block_size * t.block_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Everything in front of the tensor data.
+
+    Attributes:
+        layout: version and byte order.
+        alignment: of the data section and of every tensor, in bytes.
+        fields: metadata records in file order, duplicates kept.
+        tensors: tensor infos in file order, duplicates kept.
+        end: offset just behind the last record read.
+        data_offset: ``end`` rounded up to ``alignment``; the data section starts here.
+        declared_fields, declared_tensors: the counts the file states (larger than what was read when it breaks off).
+        problems: faults noticed, in file order.
+    """
+
+    layout: Layout
+    alignment: int
+    fields: tuple[Field, ...]
+    tensors: tuple[TensorInfo, ...]
+    end: int
+    data_offset: int
+    declared_fields: int
+    declared_tensors: int
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """GGUF version."""
+        return self.layout.version
+
+    @property
+    def big_endian(self) -> bool:
+        """True when the file is written most significant byte first."""
+        return self.layout.big_endian
+
+    @property
+    def complete(self) -> bool:
+        """True when every declared record was read."""
+        return not any(p.fatal for p in self.problems)
+
+    def get(self, key: str) -> Field | None:
+        """The first field of that key, as gguf readers find it."""
+        for field in self.fields:
+            if field.key == key:
+                return field
+        return None
+
+    def where(self, tensor: TensorInfo) -> tuple[int, int | None]:
+        """Absolute start and end of a tensor's data in the file; end None when its size is unknown."""
+        start = self.data_offset + tensor.offset
+        return start, None if tensor.nbytes is None else start + tensor.nbytes
+
+    def data_end(self) -> int | None:
+        """Where the file must reach at least: the end of the last tensor; None when a size is unknown."""
+        end = self.data_offset if self.tensors else self.end
+        for tensor in self.tensors:
+            stop = self.where(tensor)[1]
+            if stop is None:
+                return None
+            end = max(end, stop)
+        return end
+
+    def duplicates(self) -> Iterator[Field]:
+        """Fields whose key an earlier field has."""
+        seen: set[str] = set()
+        for field in self.fields:
+            if field.key in seen:
+                yield field
+            seen.add(field.key)
+
+
+def align(offset: int, alignment: int) -> int:
+    """``offset`` rounded up to a multiple of ``alignment`` (both in bytes)."""
+    return -(-offset // alignment) * alignment

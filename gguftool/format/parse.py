@@ -1,0 +1,334 @@
+"""Bytes to `Header`: one bounded walk over the records, strict or collecting.
+
+Every count and length is compared with the bytes left in the file before any loop or allocation. The file is read in
+growing pieces from the front; arrays are walked for their length, never decoded. On a little-endian host the lengths
+of a string array are read through eight shifted 64-bit views of the buffer, which is the fastest strict walk that
+plain Python knows (about 70 ns a string).
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gguftool.errors import FormatError
+from gguftool.format.header import Field, Header, Layout, Problem, TensorInfo, align
+from gguftool.format.sniff import HEAD, identify
+from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, value_type_name
+from gguftool.source import Memory, Source
+
+FIRST_READ = 1 << 20
+HEADER_LIMIT = 1 << 30
+"""A header longer than this is refused, in bytes."""
+MAX_NESTING = 8
+
+
+class _Short(Exception):
+    """The buffer ends before the record does, but the file goes on; ``need``: bytes from the start wanted."""
+
+    def __init__(self, need: int) -> None:
+        self.need = need
+
+
+class _Stop(Exception):
+    """The walk cannot go on."""
+
+    def __init__(self, kind: str, message: str, offset: int, key: str | None = None) -> None:
+        self.problem = Problem(kind, message, offset, key)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Where the walk stands; survives the growth of the buffer."""
+
+    size: int
+    buf: memoryview
+    layout: Layout = field(default_factory=Layout)
+    pos: int = 0
+    key: str | None = None
+    words: list[memoryview] | None = None
+
+    def reach(self, n: int, what: str) -> int:
+        """Make sure ``n`` bytes stand at ``pos``; return ``pos`` and step over them."""
+        start, end = self.pos, self.pos + n
+        if end > len(self.buf):
+            if end > self.size:
+                left = self.size - start
+                raise _Stop("truncated", f"{what} needs {n:,} bytes at offset {start:,}, {left:,} left", start, self.key)
+            if end > HEADER_LIMIT:
+                raise _Stop("too-large", f"{what} makes the header larger than 1 GiB", start, self.key)
+            raise _Short(end)
+        self.pos = end
+        return start
+
+    def number(self, code: str, n: int, what: str) -> int:
+        at = self.reach(n, what)
+        return int(struct.unpack_from(self.layout.order + code, self.buf, at)[0])
+
+    def length(self, what: str) -> int:
+        return self.number(self.layout.length_code, self.layout.length_size, what)
+
+    def string(self, what: str) -> bytes:
+        n = self.length(f"length of {what}")
+        at = self.reach(n, what)
+        return bytes(self.buf[at : at + n])
+
+
+def parse(source: Source, *, strict: bool = True) -> Header:
+    """Read the header of a GGUF file.
+
+    Args:
+        source: the bytes.
+        strict: raise at the first fault; else collect faults in ``problems`` and return the longest valid prefix.
+
+    Raises:
+        NotGguf: the file is something else (in both moods).
+        InterruptedEdit: the file carries the mark of an unfinished edit.
+        FormatError: in strict mood, with byte offset and key.
+    """
+    buf = source.read_at(0, min(source.size, FIRST_READ))
+    error = identify(buf[:HEAD], source.size, source.name)
+    if error is not None:
+        raise error
+    walk = _Walk(min(source.size, sys.maxsize), memoryview(buf))
+    header = _collect(walk, source)
+    if strict and header.problems:
+        p = header.problems[0]
+        hint = f"gguftool lint {source.name}"
+        raise FormatError(f"{source.name}: {p.message}", hint, offset=p.offset, key=p.key, kind=p.kind)
+    return header
+
+
+def parse_bytes(data: bytes, *, strict: bool = True, size: int | None = None, name: str = "<memory>") -> Header:
+    """`parse` over bytes in memory; ``size``: length of the whole file when ``data`` is only its front."""
+    return parse(Memory(data, name, size), strict=strict)
+
+
+def _grow(walk: _Walk, source: Source, need: int) -> None:
+    """Read on until ``need``, with a quarter and half a mebibyte to spare."""
+    have = len(walk.buf)
+    want = min(source.size, HEADER_LIMIT, need + need // 4 + (1 << 19))
+    more = source.read_at(have, want - have)
+    if have + len(more) < need:
+        raise _Stop("truncated", f"only {have + len(more):,} of {need:,} bytes could be read", have + len(more), walk.key)
+    joined = b"".join((walk.buf, more))
+    walk.words = None
+    walk.buf = memoryview(joined)
+
+
+_T = TypeVar("_T")
+_FieldRow = tuple[str, int, int, int, int, int | None, int | None]
+_TensorRow = tuple[str, tuple[int, ...], int, int, int, int]
+
+
+def _collect(walk: _Walk, source: Source) -> Header:
+    """Walk all records; a fault ends the walk and is noted."""
+    problems: list[Problem] = []
+    rows: list[_FieldRow] = []
+    infos: list[_TensorRow] = []
+    n_tensors = n_fields = end = 0
+
+    def step(read: Callable[[_Walk], _T]) -> _T:
+        """One record, read again from its start whenever the buffer had to grow."""
+        start = walk.pos
+        while True:
+            try:
+                return read(walk)
+            except _Short as short:
+                walk.pos = start
+                _grow(walk, source, short.need)
+
+    try:
+        n_tensors, n_fields = step(_read_prelude)
+        end = walk.pos
+        for _ in range(n_fields):
+            rows.append(step(_read_field))
+            end = walk.pos
+        walk.key = None
+        least = 2 * walk.layout.length_size + 8
+        if n_tensors > (walk.size - walk.pos) // least:
+            left = walk.size - walk.pos
+            raise _Stop("bad-count", f"{n_tensors:,} tensors cannot fit into the {left:,} bytes left", walk.pos)
+        for _ in range(n_tensors):
+            infos.append(step(_read_tensor))
+            end = walk.pos
+    except _Stop as stop:
+        problems.append(stop.problem)
+
+    buf, layout = walk.buf, walk.layout
+    fields = tuple(Field(k, t, (a, b), v - a, et, n, layout, buf[a:b]) for k, t, a, b, v, et, n in rows)
+    alignment, fault = _alignment(fields)
+    if fault:
+        problems.insert(0, fault)
+    tensors = tuple(TensorInfo(n, s, t, o, (a, b), buf[a:b]) for n, s, t, o, a, b in infos)
+    data = align(end, alignment)
+    return Header(layout, alignment, fields, tensors, end, data, n_fields, n_tensors, tuple(problems))
+
+
+def _read_prelude(walk: _Walk) -> tuple[int, int]:
+    """Magic, version, byte order and the two counts (the walk's layout is set here)."""
+    walk.reach(4, "magic")
+    at = walk.reach(4, "version")
+    raw = bytes(walk.buf[at : at + 4])
+    version = int.from_bytes(raw, "little")
+    big = version & 0xFFFF == 0 and version != 0
+    if big:
+        version = int.from_bytes(raw, "big")
+    if version not in (1, 2, 3):
+        why = "0 is not a version" if version == 0 else f"version {version} is newer than this program (1 to 3)"
+        raise _Stop("bad-version", f"GGUF {why}", 4)
+    walk.layout = Layout(version, big)
+    n_tensors = walk.length("number of tensors")
+    at = walk.pos
+    n_fields = walk.length("number of metadata fields")
+    left = walk.size - walk.pos
+    least = walk.layout.length_size + 5
+    if n_fields > left // least:
+        raise _Stop("bad-count", f"{n_fields:,} metadata fields cannot fit into the {left:,} bytes left", at)
+    if n_tensors > left // (walk.layout.length_size + 16):
+        raise _Stop("bad-count", f"{n_tensors:,} tensors cannot fit into the {left:,} bytes left", 8)
+    return n_tensors, n_fields
+
+
+def _read_field(walk: _Walk) -> _FieldRow:
+    start = walk.pos
+    walk.key = None
+    key = walk.key = walk.string("key").decode("utf-8", "surrogateescape")
+    type_id = walk.number("I", 4, f"type of {key}")
+    element = count = None
+    if type_id == ARR:
+        element, count = _array_head(walk)
+        value_at = walk.pos
+        _skip_elements(walk, element, count, 1)
+    else:
+        value_at = walk.pos
+        _skip_scalar(walk, type_id)
+    return key, type_id, start, walk.pos, value_at, element, count
+
+
+def _array_head(walk: _Walk) -> tuple[int, int]:
+    return walk.number("I", 4, "array element type"), walk.length("array length")
+
+
+def _skip_scalar(walk: _Walk, type_id: int) -> None:
+    if type_id == STR:
+        n = walk.length("string length")
+        walk.reach(n, "string")
+        return
+    t = VALUE_TYPES.get(type_id)
+    if t is None:
+        at = walk.pos - 4
+        message = f"key {walk.key!r} has value type {type_id}, unknown to GGUF; nothing behind it can be read"
+        raise _Stop("unknown-value-type", message, at, walk.key)
+    walk.reach(t.size, f"value of type {t.name}")
+
+
+def _skip_elements(walk: _Walk, element: int, count: int, depth: int) -> None:
+    if element == STR:
+        _skip_strings(walk, count)
+    elif element == ARR:
+        if depth >= MAX_NESTING:
+            raise _Stop("nested-too-deep", f"arrays nested deeper than {MAX_NESTING}", walk.pos, walk.key)
+        _bound(walk, count, 4 + walk.layout.length_size, "arrays")
+        for _ in range(count):
+            inner, n = _array_head(walk)
+            _skip_elements(walk, inner, n, depth + 1)
+    else:
+        t = VALUE_TYPES.get(element)
+        if t is None:
+            message = f"array of value type {element}, unknown to GGUF; nothing behind it can be read"
+            raise _Stop("unknown-value-type", message, walk.pos, walk.key)
+        _bound(walk, count, t.size, f"{value_type_name(element)} elements")
+        walk.reach(count * t.size, f"array of {count:,} {t.name}")
+
+
+def _bound(walk: _Walk, count: int, least: int, what: str) -> None:
+    left = walk.size - walk.pos
+    if count > left // least:
+        raise _Stop("truncated", f"array of {count:,} {what} cannot fit into the {left:,} bytes left", walk.pos, walk.key)
+
+
+def _skip_strings(walk: _Walk, count: int) -> None:
+    _bound(walk, count, walk.layout.length_size, "strings")
+    start = o = walk.pos
+    done = iter(range(count))
+    size = walk.layout.length_size
+    try:
+        if size == 8 and not walk.layout.big_endian and sys.byteorder == "little":
+            words = walk.words
+            if words is None:
+                words = walk.words = _shifted_words(walk.buf)
+            for _ in done:
+                o += 8 + words[o & 7][o >> 3]
+        else:
+            unpack = struct.Struct(walk.layout.order + walk.layout.length_code).unpack_from
+            buf = walk.buf
+            for _ in done:
+                o += size + unpack(buf, o)[0]
+    except (IndexError, struct.error, OverflowError):
+        seen = next(done, count) - 1
+        _short_strings(walk, start, o, seen, count)
+    if o > len(walk.buf):
+        _short_strings(walk, start, o, count, count)
+    walk.pos = o
+
+
+def _short_strings(walk: _Walk, start: int, o: int, seen: int, count: int) -> None:
+    """The walk left the buffer at ``o`` after ``seen`` strings: ask for more, or name the string that is too long."""
+    size = walk.layout.length_size
+    if o + (size if seen < count else 0) <= min(walk.size, HEADER_LIMIT):
+        # Guess the rest from the strings seen, so that one more read is enough.
+        rest = (o - start) // max(1, seen) * (count - seen) if seen else 0
+        raise _Short(max(o + size if seen < count else o, min(o + rest, walk.size, HEADER_LIMIT)))
+    if o > HEADER_LIMIT and o <= walk.size:
+        raise _Stop("too-large", "the header is larger than 1 GiB", start, walk.key)
+    unpack = struct.Struct(walk.layout.order + walk.layout.length_code).unpack_from
+    at, index = start, 0
+    while index < count and at + size <= len(walk.buf):
+        n = unpack(walk.buf, at)[0]
+        if at + size + n > walk.size:
+            left = walk.size - at - size
+            raise _Stop("truncated", f"string {index:,} of the array claims {n:,} bytes, {left:,} left", at, walk.key)
+        at += size + n
+        index += 1
+    raise _Stop("truncated", f"the file ends inside string {index:,} of {count:,}", at, walk.key)
+
+
+def _shifted_words(buf: memoryview) -> list[memoryview]:
+    """Eight 64-bit views of the buffer, the k-th starting at byte k."""
+    n = len(buf)
+    return [buf[k : k + max(0, n - k) // 8 * 8].cast("Q") for k in range(8)]
+
+
+def _read_tensor(walk: _Walk) -> _TensorRow:
+    start = walk.pos
+    walk.key = None
+    name = walk.key = walk.string("tensor name").decode("utf-8", "surrogateescape")
+    n_dims = walk.number("I", 4, f"number of dimensions of {name}")
+    size = walk.layout.length_size
+    if n_dims > (walk.size - walk.pos) // size:
+        left = walk.size - walk.pos
+        raise _Stop("bad-count", f"tensor {name!r} claims {n_dims:,} dimensions, {left:,} bytes left", walk.pos - 4, name)
+    at = walk.reach(n_dims * size, f"shape of {name}")
+    shape = struct.unpack_from(f"{walk.layout.order}{n_dims}{walk.layout.length_code}", walk.buf, at)
+    at = walk.reach(12, f"type and offset of {name}")
+    type_id, offset = struct.unpack_from(walk.layout.order + "IQ", walk.buf, at)
+    return name, shape, type_id, offset, start, walk.pos
+
+
+def _alignment(fields: tuple[Field, ...]) -> tuple[int, Problem | None]:
+    """`general.alignment`, or 32 with the fault that makes it unusable."""
+    for f in fields:
+        if f.key == "general.alignment":
+            if f.type != U32:
+                message = f"general.alignment is {f.type_name}, must be u32"
+                return DEFAULT_ALIGNMENT, Problem("alignment-type", message, f.span[0], f.key, fatal=False)
+            value = int.from_bytes(f.value_bytes, "big" if f.layout.big_endian else "little")
+            if value == 0 or value & (value - 1):
+                message = f"general.alignment is {value}, not a power of 2"
+                return DEFAULT_ALIGNMENT, Problem("bad-alignment", message, f.span[0], f.key, fatal=False)
+            return value, None
+    return DEFAULT_ALIGNMENT, None

@@ -1,0 +1,66 @@
+"""Header to bytes: fields and tensor infos are written back as the raw bytes they came from."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from gguftool.format.header import Field, Header, Layout, TensorInfo, align
+from gguftool.format.types import MAGIC
+from gguftool.format.values import make_field
+
+
+def render(header: Header) -> bytes:
+    """The bytes of a header up to ``header.end`` (no padding). ``render(parse(f)) == f[:end]`` for readable files."""
+    return render_parts(header.layout, header.fields, header.tensors)
+
+
+def render_parts(layout: Layout, fields: Sequence[Field], tensors: Sequence[TensorInfo]) -> bytes:
+    """Prelude, fields and tensor infos, without padding behind them.
+
+    Fields made for another byte order or version are encoded anew; all others keep their raw bytes.
+    """
+    parts: list[bytes | memoryview] = [
+        MAGIC,
+        struct.pack(f"{layout.order}I{layout.length_code * 2}", layout.version, len(tensors), len(fields)),
+    ]
+    parts.extend(f.buffer if f.layout == layout else translate(f, layout).buffer for f in fields)
+    parts.extend(t.buffer for t in tensors)
+    return b"".join(parts)
+
+
+def translate(field: Field, layout: Layout) -> Field:
+    """The same field for another version or byte order."""
+    if field.layout == layout:
+        return field
+    name = field.type_name
+    return make_field(field.key, name, field.value, layout)
+
+
+def padding(end: int, alignment: int) -> bytes:
+    """The zero bytes between ``end`` and the next multiple of ``alignment``."""
+    return bytes(align(end, alignment) - end)
+
+
+def make_tensor_info(
+    name: str, shape: Iterable[int], type_id: int, offset: int, layout: Layout | None = None
+) -> TensorInfo:
+    """A new tensor info with its raw bytes.
+
+    Args:
+        name: tensor name.
+        shape: sizes, fastest running dimension first.
+        type_id: ggml tensor type id.
+        offset: bytes from the start of the data section.
+        layout: version and byte order; GGUF v3 little-endian when None.
+    """
+    layout = layout or Layout()
+    dims = tuple(shape)
+    data = name.encode("utf-8", "surrogateescape")
+    order, n = layout.order, layout.length_code
+    raw = (
+        struct.pack(order + n, len(data))
+        + data
+        + struct.pack(f"{order}I{len(dims)}{n}IQ", len(dims), *dims, type_id, offset)
+    )
+    return TensorInfo(name, dims, type_id, offset, (0, len(raw)), memoryview(raw))

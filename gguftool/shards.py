@@ -1,0 +1,116 @@
+"""A set of shard files as one model: which files belong together, decided by what is in them.
+
+llama.cpp writes ``name-00001-of-00003.gguf`` and the keys `split.no` (u16, from 0), `split.count` (u16) and
+`split.tensors.count` (i32, of the whole model). Names are only where the search starts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gguftool.errors import GgufToolError
+from gguftool.format.header import Header
+from gguftool.format.parse import parse
+from gguftool.source import LocalFile
+
+NAME = re.compile(r"^(?P<prefix>.*)-(?P<no>\d{5})-of-(?P<count>\d{5})\.gguf$", re.S)
+SEARCH_LIMIT = 4096
+"""Files of a folder looked at when shards do not carry the usual names."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitKeys:
+    """The `split.*` keys of one file; ``no`` counts from 0."""
+
+    no: int
+    count: int
+    tensors: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSet:
+    """The files of one model in order; None where a shard is missing."""
+
+    paths: tuple[str | None, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Numbers (from 1) of the shards that were not found."""
+        return tuple(i + 1 for i, p in enumerate(self.paths) if p is None)
+
+
+def split_keys(header: Header) -> SplitKeys | None:
+    """The split keys of a header; None when the file is a whole model (no count, or a count of 0 or 1)."""
+    numbers: dict[str, int] = {}
+    for f in header.fields:
+        if f.key in ("split.no", "split.count", "split.tensors.count") and f.key not in numbers:
+            value = f.value
+            if isinstance(value, int) and not isinstance(value, bool):
+                numbers[f.key] = value
+    count = numbers.get("split.count", 0)
+    if count <= 1:
+        return None
+    return SplitKeys(numbers.get("split.no", 0), count, numbers.get("split.tensors.count"))
+
+
+def shard_name(prefix: str, no: int, count: int) -> str:
+    """File name of shard ``no`` (from 0) as llama.cpp wants it (`llama.cpp:llama_split_path`)."""
+    return f"{prefix}-{no + 1:05d}-of-{count:05d}.gguf"
+
+
+def find(path: str, header: Header) -> ShardSet | None:
+    """The shard set ``path`` belongs to; None when it is a whole model.
+
+    Files with the usual name are taken first; shards still missing are looked for by content among the other ``.gguf``
+    files of the folder, where exactly one must claim the number.
+    """
+    keys = split_keys(header)
+    if keys is None or not 0 <= keys.no < keys.count:
+        return None
+    found: list[str | None] = [None] * keys.count
+    found[keys.no] = path
+    folder, name = os.path.split(path)
+    m = NAME.match(name)
+    if m:
+        for no in range(keys.count):
+            other = os.path.join(folder, shard_name(m["prefix"], no, keys.count))
+            if found[no] is None and other != path and os.path.isfile(other):
+                # Believe the name unless the content speaks against it.
+                claim = _claim(other)
+                if claim is None or claim.no == no:
+                    found[no] = other
+    if None in found:
+        claims: dict[int, list[str]] = {}
+        for other in _others(folder, path):
+            claim = _claim(other)
+            if claim and claim.count == keys.count and claim.tensors == keys.tensors and other not in found:
+                claims.setdefault(claim.no, []).append(other)
+        for no, paths in claims.items():
+            if 0 <= no < keys.count and found[no] is None and len(paths) == 1:
+                found[no] = paths[0]
+    return ShardSet(tuple(found))
+
+
+def _others(folder: str, path: str) -> Iterator[str]:
+    names = sorted(n for n in os.listdir(folder or ".") if n.endswith(".gguf"))
+    for name in names[:SEARCH_LIMIT]:
+        other = os.path.join(folder, name)
+        if other != path and os.path.isfile(other):
+            yield other
+
+
+def _claim(path: str) -> SplitKeys | None:
+    """Split keys of a file beside; None when it is unreadable or whole."""
+    try:
+        source = LocalFile(path)
+    except GgufToolError:
+        return None
+    try:
+        return split_keys(parse(source, strict=False))
+    except GgufToolError:
+        return None
+    finally:
+        source.close()

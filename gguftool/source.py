@@ -1,0 +1,137 @@
+"""Where bytes come from: a file on disk or memory. Only this module reads model files.
+
+A `Source` has a ``size`` in bytes, ``read_at(offset, n)`` and an ``identity`` that changes when the content may have.
+Files are read with pread, never mapped: a file cut short by somebody else must give an error, not a SIGBUS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import Protocol
+
+from gguftool.errors import ChangedMeanwhile, MissingFile, Unreadable
+
+
+class Source(Protocol):
+    """Random access to the bytes of one file."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it: a path or URL."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """Exactly ``n`` bytes from ``offset``; fewer only at the end of the source."""
+
+    def close(self) -> None:
+        """Give back the file descriptor or connection."""
+
+
+class Memory:
+    """Bytes that are already here."""
+
+    def __init__(self, data: bytes, name: str = "<memory>", size: int | None = None) -> None:
+        self.name = name
+        self.data = data
+        self.size = len(data) if size is None else size
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """Slice of the data."""
+        return self.data[offset : offset + n]
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class LocalFile:
+    """A regular file, opened read-only on first use.
+
+    Raises:
+        MissingFile: no such path.
+        Unreadable: a folder, FIFO, device, or no permission.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.name = self.path
+        # O_NONBLOCK: opening a FIFO must not wait for a writer.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        self._fd = -1
+        try:
+            self._fd = os.open(self.path, flags)
+        except FileNotFoundError:
+            raise MissingFile(f"{self.path}: no such file", _missing_hint(self.path)) from None
+        except OSError as e:
+            raise Unreadable(f"{self.path}: {(e.strerror or str(e)).lower()}") from None
+        self._stat = os.fstat(self._fd)
+        mode = self._stat.st_mode
+        if not stat.S_ISREG(mode):
+            self.close()
+            what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
+            raise Unreadable(f"{self.path}: is {what}", "name a .gguf file")
+
+    @property
+    def size(self) -> int:
+        """Length in bytes when it was opened."""
+        return self._stat.st_size
+
+    @property
+    def identity(self) -> tuple[int, int, int, int]:
+        """Device, inode, size and mtime in ns when it was opened."""
+        s = self._stat
+        return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """Exactly ``n`` bytes; fewer only at the end.
+
+        Raises:
+            ChangedMeanwhile: the file became shorter since it was opened.
+            Unreadable: the operating system reports an error.
+        """
+        n = max(0, min(n, self.size - offset))
+        parts: list[bytes] = []
+        while n > 0:
+            try:
+                part = os.pread(self._fd, n, offset)
+            except OSError as e:
+                raise Unreadable(f"{self.path}: {e.strerror} at offset {offset}") from None
+            if not part:
+                raise ChangedMeanwhile(f"{self.path}: became shorter while it was read", "try again when it is complete")
+            parts.append(part)
+            offset += len(part)
+            n -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def check_unchanged(self) -> None:
+        """Raise `ChangedMeanwhile` when size or mtime moved since it was opened."""
+        s = os.fstat(self._fd)
+        if (s.st_size, s.st_mtime_ns) != (self._stat.st_size, self._stat.st_mtime_ns):
+            raise ChangedMeanwhile(f"{self.path}: changed while it was read", "try again when it is complete")
+
+    def close(self) -> None:
+        """Close the descriptor; reading again needs a new `LocalFile`."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+
+def _missing_hint(path: str) -> str | None:
+    """Nearest name in the same folder, when there is one."""
+    import difflib
+
+    folder, name = os.path.split(path)
+    try:
+        names = [n for n in os.listdir(folder or ".") if n.endswith(".gguf")]
+    except OSError:
+        return None
+    near = difflib.get_close_matches(name, names, 1)
+    return f"did you mean {os.path.join(folder, near[0])}?" if near else None
