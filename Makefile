@@ -1,0 +1,3 @@
+.PHONY: demo test check bench docs clean
+demo test check bench docs clean:
+	@./dev $@

@@ -1,0 +1,135 @@
+"""Fixtures for all rooms: real models, the command line, JSON schemas.
+
+def test_dump(cli, tmp_path):
+    result = cli("dump", path, "--format", "json")
+    assert result.code == 0
+    assert result.json["summary"]["architecture"] == "gemma3"    # .json checks the schema on the way
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.json_schemas import check_schema
+from tests.real_models import GEMMA3, SMOLLM2, CannotFetch, RealModel, ensure
+
+# GGML_ABORT in a library under test would otherwise start a debugger where one is installed.
+os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+
+
+def _model(which: RealModel) -> Path:
+    try:
+        return ensure(which)
+    except CannotFetch as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"{which.filename} is not in the cache and cannot be fetched: {error}")
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """SmolLM2-135M-Instruct Q4_1 (98 MB, 49,152 tokens). Never write to it: use ``smollm2_copy``."""
+    return _model(SMOLLM2)
+
+
+@pytest.fixture(scope="session")
+def gemma3() -> Path:
+    """gemma-3-270m Q4_K_M (253 MB, 262,144 tokens). Never write to it: use ``gemma3_copy``."""
+    return _model(GEMMA3)
+
+
+def _copy(source: Path, folder: Path) -> Path:
+    target = folder / source.name
+    shutil.copyfile(source, target)
+    return target
+
+
+@pytest.fixture
+def smollm2_copy(smollm2: Path, tmp_path: Path) -> Path:
+    """A copy of SmolLM2 to write to."""
+    return _copy(smollm2, tmp_path)
+
+
+@pytest.fixture
+def gemma3_copy(gemma3: Path, tmp_path: Path) -> Path:
+    """A copy of gemma-3 to write to."""
+    return _copy(gemma3, tmp_path)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one call of gguftool did."""
+
+    code: int
+    stdout: bytes
+    err: str
+
+    @property
+    def out(self) -> str:
+        """Standard output as text."""
+        return self.stdout.decode()
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON, checked against the command's schema."""
+        found = json.loads(self.stdout)
+        check_schema(found)
+        return found
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run gguftool in this process: ``cli("lint", path, "--format", "json")``. Not for crashes, pipes or signals."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*args: object, stdin: str = "") -> Result:
+        from gguftool.cli.main import main
+
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in "12")
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main([os.fspath(arg) if isinstance(arg, os.PathLike) else str(arg) for arg in args])
+        return Result(code, _bytes(out), _bytes(err).decode())
+
+    return run
+
+
+def _bytes(stream: io.TextIOWrapper) -> bytes:
+    stream.flush()
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def program() -> Callable[..., Result]:
+    """Run gguftool as a process of its own: ``program("dump", path, cwd=..., env={...})``."""
+
+    def run(*args: object, env: dict[str, str] | None = None, timeout: float = 120, **kwargs: Any) -> Result:
+        done = subprocess.run(
+            [sys.executable, "-m", "gguftool", *map(os.fspath, map(_text, args))],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            env={**os.environ, "COLUMNS": "100", **(env or {})},
+            **kwargs,
+        )
+        return Result(done.returncode, done.stdout, done.stderr.decode(errors="surrogateescape"))
+
+    return run
+
+
+def _text(value: object) -> str | bytes | os.PathLike[str]:
+    return value if isinstance(value, str | bytes | os.PathLike) else str(value)
