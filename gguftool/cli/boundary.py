@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -39,12 +40,9 @@ def run(args: Sequence[str]) -> int:
     _never_fail_on_encoding()
     session = Session()
     try:
-        result = gguftool.main(list(args), prog_name="gguftool", standalone_mode=False, obj=session)
+        code = _dispatch(args, session)
         sys.stdout.flush()
-        return result if type(result) is int else 0
-    except SystemExit as stop:
-        # click's shell completion ends the process this way.
-        return stop.code if isinstance(stop.code, int) else BUG
+        return code
     except (KeyboardInterrupt, click.Abort):
         _complain("interrupted", None, session)
         return INTERRUPTED
@@ -57,6 +55,20 @@ def run(args: Sequence[str]) -> int:
         return _report(_os_failure(error), args, session)
     except Exception as error:
         return _report(failure(error), args, session, error)
+
+
+def _dispatch(args: Sequence[str], session: Session) -> int:
+    # Not `gguftool.main()`: click's would end the process with code 1 on any broken pipe.
+    if asked := os.environ.get("_GGUFTOOL_COMPLETE"):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(gguftool, {}, "gguftool", "_GGUFTOOL_COMPLETE", asked)
+    try:
+        with gguftool.make_context("gguftool", list(args), obj=session) as ctx:
+            result = gguftool.invoke(ctx)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    return result if type(result) is int else 0
 
 
 def failure(error: BaseException) -> Failure:
@@ -157,10 +169,14 @@ def _never_fail_on_encoding() -> None:
 
 
 def _stdout_is_gone() -> bool:
-    """Whether stdout is the closed pipe; if so it is replaced, so that Python's own flush at exit stays silent."""
+    """Whether nobody reads stdout any more; if so it is replaced, so that Python's own flush at exit stays silent."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    if not poll.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    return True

@@ -58,17 +58,21 @@ TABLE = (
 _BY_NAME = {entry.name: entry for entry in TABLE}
 
 
+def _is_there(entry: Entry) -> bool:
+    return find_spec(f"gguftool.cli.{entry.module}") is not None
+
+
 class LazyGroup(click.Group):
     """A group whose commands live in modules of their own and are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands whose module is there, in the order of the table."""
-        return [entry.name for entry in TABLE if find_spec(f"gguftool.cli.{entry.module}")]
+        return [entry.name for entry in TABLE if _is_there(entry)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command called ``cmd_name``, imported now."""
         entry = _BY_NAME.get(cmd_name)
-        if entry is None or cmd_name not in self.list_commands(ctx):
+        if entry is None or not _is_there(entry):
             return None
         found = getattr(import_module(f"gguftool.cli.{entry.module}"), entry.module)
         if not isinstance(found, click.Command):

@@ -1,0 +1,58 @@
+"""What starting costs: heavy packages are loaded by the functions that need them, not at start-up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.build import llama
+
+HEAVY = {"numpy", "gguf", "huggingface_hub", "jinja2", "tabulate", "requests", "httpx", "asyncio", "xllamacpp", "ggml"}
+
+
+def modules_after(*args: object) -> set[str]:
+    """Names of the modules a gguftool process has loaded in the course of one command line."""
+    command = [sys.executable, "-X", "importtime", "-m", "gguftool", *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    assert done.returncode in (0, 1), done.stderr
+    rows = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
+    assert "gguftool.cli.main" in rows
+    return set(rows)
+
+
+def test_version_loads_not_even_click():
+    loaded = modules_after("--version")
+    assert not loaded & HEAVY
+    assert "click" not in loaded
+
+
+def test_help_loads_no_command():
+    loaded = modules_after("--help")
+    assert not loaded & HEAVY
+    assert "gguftool.cli.completion" not in loaded
+    assert {module for module in loaded if module.startswith("gguftool.cli.")} == {
+        "gguftool.cli.main",
+        "gguftool.cli.boundary",
+        "gguftool.cli.group",
+        "gguftool.cli.options",
+    }
+
+
+@pytest.mark.parametrize("command", ["dump", "lint", "verify"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_small_file_needs_nothing_heavy(command: str, form: str, tmp_path: Path):
+    if find_spec(f"gguftool.cli.{command}") is None:
+        pytest.skip(f"there is no {command} yet")
+    path = tmp_path / "small.gguf"
+    path.write_bytes(llama().bytes())
+    assert not modules_after(command, path, "--format", form) & HEAVY
+
+
+def test_import_gguftool_loads_nothing_heavy():
+    code = "import sys, gguftool; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert not set(done.stdout.split()) & (HEAVY | {"click"})
