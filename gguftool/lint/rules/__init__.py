@@ -1,0 +1,47 @@
+"""The families of rules, one module each; order is the order of reports and documentation."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+from gguftool.lint.rule import Rule
+
+FAMILIES = (
+    "layout",
+    "shards",
+    "safety",
+    "metadata",
+    "deploy",
+    "rope",
+    "quant",
+    "tensors",
+    "tokenizer",
+    "template",
+    "source",
+    "data",
+)
+
+
+@cache
+def family(name: str) -> tuple[Rule, ...]:
+    """The rules of one family in the order they are written; none when the module does not exist."""
+    module_name = f"{__name__}.{name}"
+    if name not in FAMILIES or find_spec(module_name) is None:
+        return ()
+    module = import_module(module_name)
+    # Rules a module imports from elsewhere are not its own.
+    return tuple(v for v in vars(module).values() if isinstance(v, Rule) and v.family == name)
+
+
+@cache
+def catalogue() -> tuple[Rule, ...]:
+    """All rules, family by family."""
+    return tuple(r for name in FAMILIES for r in family(name))
+
+
+@cache
+def by_id() -> dict[str, Rule]:
+    """All rules by id."""
+    return {r.id: r for r in catalogue()}

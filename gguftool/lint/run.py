@@ -1,0 +1,174 @@
+"""Run the rules over one model: select, run, complete, sort."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from gguftool.arch import facts
+from gguftool.errors import UsageError
+from gguftool.lint.role import ROLES, role
+from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
+from gguftool.lint.rules import FAMILIES, by_id, catalogue
+
+if TYPE_CHECKING:
+    from gguftool.lint.load import LoadPrediction
+    from gguftool.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What lint says about one model.
+
+    Attributes:
+        path: the model as it was named.
+        findings: worst first, then in the order of the file.
+        not_evaluated: rules that could not judge it, and why.
+        load: what llama.cpp would do when it loads the file.
+    """
+
+    path: str
+    findings: tuple[Finding, ...]
+    not_evaluated: tuple[NotEvaluated, ...]
+    load: LoadPrediction | None
+
+    def count(self, severity: Severity) -> int:
+        """Number of findings of that severity."""
+        return sum(f.severity is severity for f in self.findings)
+
+    def at_least(self, severity: Severity) -> int:
+        """Number of findings of that severity or worse."""
+        return sum(f.severity.rank <= severity.rank for f in self.findings)
+
+
+def lint(
+    model: Model,
+    context: Context | None = None,
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    load: bool = True,
+) -> Report:
+    """Check one model.
+
+    Args:
+        model: opened with ``strict=False``, so that faults of the header become findings.
+        context: what the deployment wants, what to compare with.
+        select: rule ids and families to run; all when empty.
+        ignore: rule ids and families to leave out.
+        load: also predict what llama.cpp would do with the file.
+
+    Raises:
+        UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
+    """
+    rules = selected(select, ignore)
+    ctx = replace(context or Context(), memo={})
+    findings: list[Finding] = []
+    skipped: list[NotEvaluated] = []
+    for one in rules:
+        why = _why_not(one, model, ctx)
+        if why == "":
+            continue
+        if why is not None:
+            skipped.append(NotEvaluated(why, one.id))
+            continue
+        try:
+            for draft in one.check(model, ctx):
+                if isinstance(draft, NotEvaluated):
+                    skipped.append(replace(draft, rule=one.id))
+                else:
+                    findings.append(_complete(one, draft, model))
+        except Exception as e:
+            if os.environ.get("GGUFTOOL_DEBUG"):
+                raise
+            # A rule that trips over a strange file must not hide what the others found.
+            skipped.append(NotEvaluated(f"the rule itself failed: {type(e).__name__}: {e}", one.id))
+    findings.sort(key=lambda f: (f.severity.rank, FAMILIES.index(f.family)))
+    return Report(model.name, tuple(findings), tuple(skipped), _predict(model) if load else None)
+
+
+def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Rule, ...]:
+    """The rules that ``select`` and ``ignore`` leave, in order of the catalogue.
+
+    Raises:
+        UsageError: a name is neither a rule nor a family.
+    """
+    wanted, unwanted = tuple(select), tuple(ignore)
+    for name in (*wanted, *unwanted):
+        check_name(name)
+    return tuple(
+        r
+        for r in catalogue()
+        if (not wanted or r.id in wanted or r.family in wanted)
+        # A rule named itself outweighs its family being ignored.
+        and not (r.id in unwanted or (r.family in unwanted and r.id not in wanted))
+    )
+
+
+def check_name(name: str) -> None:
+    """Raise `UsageError` with the nearest names when ``name`` is neither a rule nor a family."""
+    if name in by_id() or name in FAMILIES:
+        return
+    near = difflib.get_close_matches(name.lower().replace("_", "-"), [*by_id(), *FAMILIES], 3, 0.5)
+    guess = f"did you mean {' or '.join(near)}?" if near else "`gguftool rules` lists them"
+    raise UsageError(f"there is no rule or family {name!r}", guess)
+
+
+def _why_not(one: Rule, m: Model, ctx: Context) -> str | None:
+    """Why a rule does not run: None it runs, "" it was not asked for, else a reason to report."""
+    if one.scope is Scope.SOURCE and ctx.against is None:
+        return ""
+    if one.scope is Scope.DATA and not ctx.data:
+        return ""
+    what: str = ctx.once("role", lambda: role(m))
+    if one.role == "model" and what != "model":
+        return f"the file is {ROLES[what]}, not a model"
+    if one.role == "model" and 1 in m.missing_shards:
+        return "shard 1, which carries the metadata, is missing"
+    if one.whole and not m.header.complete:
+        return f"the header breaks off: {next(p for p in m.header.problems if p.fatal).message}"
+    if one.known_arch and facts(m.architecture) is None:
+        return f"llama.cpp does not know the architecture {m.architecture!r}"
+    return None
+
+
+def _complete(one: Rule, draft: Draft, m: Model) -> Finding:
+    path, span = _place(draft.where, m)
+    return Finding(
+        rule=one.id,
+        family=one.family,
+        severity=draft.severity or one.severity,
+        message=draft.message,
+        path=draft.path or path,
+        where=draft.where,
+        span=draft.span or span,
+        fix=draft.fix,
+        data=draft.data,
+    )
+
+
+def _place(where: str, m: Model) -> tuple[str, tuple[int, int] | None]:
+    """File and span that a ``where`` leads to."""
+    kind, _, name = where.partition(":")
+    if kind == "field" and name in m.fields:
+        return m.name, m.fields[name].span
+    if kind == "tensor" and name in m.tensors:
+        tensor = m.tensors[name]
+        return tensor.part.name, tensor.info.span
+    if kind == "shard":
+        for part in m.parts:
+            if str(part.no + 1) == name:
+                return part.name, None
+    return m.name, None
+
+
+def _predict(m: Model) -> LoadPrediction | None:
+    if find_spec("gguftool.lint.load") is None:
+        return None
+    from gguftool.lint.load import predict
+
+    return predict(m)
