@@ -11,7 +11,7 @@ A rule is a decorated generator function; its name is its id, its module the fam
         Example. tensor 'blk.0.attn_q.weight' has offset 4128, expected 4096
         Fix. `gguftool fix --repack` rewrites the data section.
         \"\"\"
-        yield found("…", where="tensor:blk.0.attn_q.weight", fix=Fix("rewrite the data section", (Repack(),), safe=False))
+        yield found("…", where="tensor:blk.0.attn_q.weight", fix=Fix("rewrite the data section", (Repack(),)))
 
 A rule never opens files and never prints. One that cannot judge yields `not_evaluated`.
 """
@@ -267,10 +267,19 @@ def rule(
     """
 
     def make(check: Check) -> Rule:
-        family = check.__module__.rpartition(".")[2]
+        family = check.__module__.partition("lint.rules.")[2].partition(".")[0]
         text = inspect.cleandoc(check.__doc__ or "")
         return Rule(
-            check.__name__.rstrip("_").replace("_", "-"), family, severity, scope, since, role, known_arch, whole, text, check
+            check.__name__.rstrip("_").replace("_", "-"),
+            family,
+            severity,
+            scope,
+            since,
+            role,
+            known_arch,
+            whole,
+            text,
+            check,
         )
 
     return make

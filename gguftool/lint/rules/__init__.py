@@ -1,10 +1,11 @@
-"""The families of rules, one module each; order is the order of reports and documentation."""
+"""The families of rules, one module or package each; order is the order of reports and documentation."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 
 from gguftool.lint.rule import Rule
 
@@ -31,8 +32,14 @@ def family(name: str) -> tuple[Rule, ...]:
     if name not in FAMILIES or find_spec(module_name) is None:
         return ()
     module = import_module(module_name)
+    # A large family is a package whose __init__ imports its modules in order.
+    modules = [
+        v for v in vars(module).values() if isinstance(v, ModuleType) and v.__name__.startswith(module_name + ".")
+    ]
     # Rules a module imports from elsewhere are not its own.
-    return tuple(v for v in vars(module).values() if isinstance(v, Rule) and v.family == name)
+    return tuple(
+        v for one in [module, *modules] for v in vars(one).values() if isinstance(v, Rule) and v.family == name
+    )
 
 
 @cache
