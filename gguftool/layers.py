@@ -95,7 +95,8 @@ def layers(hp: Hparams) -> tuple[Layer, ...]:
 
 def nextn_layers(hp: Hparams) -> int:
     """Layers at the end that only predict further tokens (`nextn_predict_layers`)."""
-    return min(hp.int("nextn_predict_layers"), hp.block_count)
+    count: int = min(hp.int("nextn_predict_layers"), hp.block_count)
+    return count
 
 
 def is_mla(hp: Hparams) -> bool:
