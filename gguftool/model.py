@@ -131,6 +131,21 @@ class Model:
         f = self.fields.get(key)
         return default if f is None else f.value
 
+    def field(self, key: str) -> Field:
+        """The field of a key as a person types it (the architecture prefix may be left out).
+
+        Raises:
+            UsageError: no such key; the hint names near ones.
+        """
+        f = self.fields.get(key) or self.fields.get(f"{self.architecture}.{key}")
+        if f is not None:
+            return f
+        import difflib
+
+        near = difflib.get_close_matches(key, list(self.fields), 3, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"gguftool dump --no-tensors {self.name}"
+        raise UsageError(f"{self.name}: has no key {key}", hint)
+
     @property
     def architecture(self) -> str:
         """`general.architecture`, or "" when absent or not a string."""

@@ -1,0 +1,152 @@
+"""``gguftool dump``: what is in a model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+
+if TYPE_CHECKING:
+    from gguftool.format.header import Field
+    from gguftool.model import Model, Tensor
+    from gguftool.overview import Overview
+
+
+@command(
+    examples="""
+    gguftool dump model.gguf                        everything: overview, metadata, tensors
+    gguftool dump --overview model.gguf             the first screen alone
+    gguftool dump --keys '*.rope.*' --no-tensors model.gguf
+    gguftool dump --raw tokenizer.chat_template model.gguf > template.jinja
+    gguftool dump --tokens 0:20 model.gguf
+    gguftool dump --format json model.gguf | jq .summary
+    """
+)
+@model_argument
+@format_option("text", "json", "markdown")
+@click.option("--keys", multiple=True, metavar="GLOB", help="Only metadata keys that match; may be given again.")
+@click.option("--tensors", multiple=True, metavar="GLOB", help="Only tensors whose name matches; may be given again.")
+@click.option("--no-tensors", is_flag=True, help="Leave the tensors out.")
+@click.option("--no-metadata", is_flag=True, help="Leave the metadata out.")
+@click.option("--overview", "only_overview", is_flag=True, help="The first screen alone.")
+@click.option("--full", is_flag=True, help="Whole arrays and long strings.")
+@click.option("--raw", metavar="KEY", help="The value of one key alone, as it is, to stdout.")
+@click.option("--layout", is_flag=True, help="The byte map: header, filler, padding, tensors, gaps.")
+@click.option("--tokens", metavar="FROM:TO", help="A stretch of the vocabulary with types and scores.")
+@pass_session
+def dump(
+    session: Session,
+    model: str,
+    keys: tuple[str, ...],
+    tensors: tuple[str, ...],
+    no_tensors: bool,
+    no_metadata: bool,
+    only_overview: bool,
+    full: bool,
+    raw: str | None,
+    layout: bool,
+    tokens: str | None,
+) -> int:
+    """Show what a model is: an overview, its metadata, its tensors.
+
+    A broken file is shown as far as it can be read; the exit code is 3 then.
+    """
+    from gguftool.model import open_model
+    from gguftool.overview import overview
+    from gguftool.report import dump as report
+
+    with open_model(model, strict=False) as m:
+        if raw is not None:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(report.raw_value(m.field(raw)))
+            return 0
+        o = overview(m)
+        fields = None if no_metadata or only_overview else report.matching_fields(m, keys)
+        found = None if no_tensors or only_overview else report.matching_tensors(m, tensors)
+        # Asking for some keys or some tensors is asking for nothing else.
+        if keys and not tensors:
+            found = None
+        if tensors and not keys:
+            fields = None
+        if session.format == "json":
+            body = report.dump_json(o, m, fields, found, full=full)
+            if layout:
+                body["layout"] = report.layout_json(m)
+            if tokens:
+                body["tokens"] = report.tokens_json(m, *_stretch(tokens, m))
+            session.write_json(ok=not _broken(m), body=body, errors=_errors(m))
+        elif layout:
+            session.out(report.layout_text(m, session.style))
+        elif tokens:
+            start, stop = _stretch(tokens, m)
+            session.out(report.tokens_text(m, start, stop, session.style))
+        else:
+            chosen = bool(keys or tensors)
+            _text(session, m, o, fields, found, full=full, chosen=chosen)
+        if session.format != "json":
+            for p in m.problems:
+                session.warn(f"{m.name}: {p.message}")
+        return 3 if _broken(m) else 0
+
+
+def _text(
+    session: Session, m: Model, o: Overview, fields: list[Field] | None, found: list[Tensor] | None, *, full: bool, chosen: bool
+) -> None:
+    from gguftool.report import dump as report
+
+    markdown = session.format == "markdown"
+    style = session.style
+    sections = []
+    if not chosen:
+        lines = list(report.overview_lines(o, "", style))
+        sections.append("```\n" + "\n".join(lines) + "\n```" if markdown else "\n".join(lines))
+    limit = max(40, _columns() - 60)
+    if fields is not None:
+        sections.append(report.metadata_text(fields, full=full, limit=limit, style=style, markdown=markdown))
+    if found is not None:
+        sections.append(report.tensor_text(found, style=style, markdown=markdown))
+    session.out("\n\n".join(sections))
+
+
+def _columns() -> int:
+    """Width of the terminal; 140 when there is none (shutil's way costs 6 ms of imports)."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except OSError:
+        return 140
+
+
+def _broken(m: Model) -> bool:
+    return any(p.fatal for p in m.problems)
+
+
+def _errors(m: Model) -> list[dict[str, object]]:
+    return [
+        {"code": "not-readable", "message": f"{m.name}: {p.message}", "hint": f"gguftool lint {m.name}"}
+        for p in m.problems
+        if p.fatal
+    ]
+
+
+def _stretch(text: str, m: Model) -> tuple[int, int]:
+    """``10:20``, ``10:``, ``:20`` or one number, within the vocabulary."""
+    from gguftool.errors import UsageError
+    from gguftool.format.types import ARR
+
+    tokens = m.fields.get("tokenizer.ggml.tokens")
+    if tokens is None or tokens.type != ARR:
+        raise UsageError(f"{m.name}: has no tokenizer.ggml.tokens")
+    n = tokens.count or 0
+    first, colon, last = text.partition(":")
+    try:
+        start = int(first) if first else 0
+        stop = (int(last) if last else n) if colon else start + 1
+    except ValueError:
+        raise UsageError(f"--tokens {text}: expected FROM:TO", "for example --tokens 0:20") from None
+    if start < 0 or stop < 0 or start >= n:
+        raise UsageError(f"--tokens {text}: the vocabulary has ids 0 to {n - 1:,}")
+    return start, min(stop, n)
