@@ -1,0 +1,106 @@
+"""The policy file of `lint --policy`: what an organisation demands of every model, as TOML.
+
+::
+
+    architectures = ["llama", "qwen2"]       # allowed values of general.architecture
+    roles = ["model"]                        # allowed roles of the file
+    max_size = "80GB"                        # of all files of the model together (80 GB, 80 GiB or bytes)
+    max_context = 131072
+    min_context = 8192
+    file_types = ["Q4_K_M", "Q8_0"]          # allowed values of general.file_type, by name
+    cache_types = ["q8_0", "f16"]            # allowed in {arch}.kv_cache_type
+    required_keys = ["general.license", "context_length"]
+    forbidden_keys = ["general.url"]
+    licenses = ["apache-2.0", "mit"]
+    chat_template_sha256 = ["9f2c…"]         # of tokenizer.chat_template, UTF-8
+    [values]
+    "general.organization" = "Example Ltd"   # keys with exactly this value
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+
+from gguftool.errors import MissingFile, UsageError
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g|t)(i?b)?", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What every model must satisfy; empty fields demand nothing."""
+
+    path: str = ""
+    architectures: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    max_size: int | None = None
+    max_context: int | None = None
+    min_context: int | None = None
+    file_types: tuple[str, ...] = ()
+    cache_types: tuple[str, ...] = ()
+    required_keys: tuple[str, ...] = ()
+    forbidden_keys: tuple[str, ...] = ()
+    licenses: tuple[str, ...] = ()
+    chat_template_sha256: tuple[str, ...] = ()
+    values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def read_policy(path: str | os.PathLike[str]) -> Policy:
+    """The policy in a TOML file.
+
+    Raises:
+        MissingFile: no such file.
+        UsageError: not TOML, an unknown name, or a value of the wrong kind; the message names it.
+    """
+    text = os.fspath(path)
+    try:
+        with open(text, "rb") as f:
+            said = tomllib.load(f)
+    except FileNotFoundError:
+        raise MissingFile(f"{text}: no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise UsageError(f"{text}: not valid TOML: {e}") from None
+    known = {f.name for f in fields(Policy)} - {"path"}
+    values: dict[str, object] = {}
+    for name, value in said.items():
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, 1)
+            raise UsageError(
+                f"{text}: a policy has no {name!r}", f"did you mean {near[0]}?" if near else "see docs/lint.md"
+            )
+        values[name] = _value(text, name, value)
+    return Policy(path=text, **values)  # type: ignore[arg-type]
+
+
+def _value(path: str, name: str, value: object) -> object:
+    if name == "values":
+        if not isinstance(value, dict):
+            raise UsageError(f"{path}: [values] must be a table of keys")
+        return MappingProxyType(dict(value))
+    if name == "max_size":
+        return _size(path, value)
+    if name in ("max_context", "min_context"):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise UsageError(f"{path}: {name} must be a whole number of tokens")
+        return value
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(isinstance(v, str) for v in items):
+        raise UsageError(f"{path}: {name} must be a list of strings")
+    return tuple(items)
+
+
+def _size(path: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise UsageError(f"{path}: max_size must be bytes or a size such as 80GB or 74GiB")
+    base = 1000 if (match[3] or "").lower() == "b" else 1024
+    return int(float(match[1]) * base ** ["", "k", "m", "g", "t"].index(match[2].lower()))
