@@ -1,0 +1,138 @@
+"""Models that are on this machine already: the cache of huggingface-hub, the store of Ollama. No network.
+
+Both keep the data in files named by their sha256, so the name itself says what the hash must be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from gguftool.errors import FormatError, MissingFile
+from gguftool.hub.address import HubAddress, OllamaName, ollama_name
+
+MODEL_LAYER = "application/vnd.ollama.image.model"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def hub_cache() -> str:
+    """Folder of the Hugging Face cache, as the environment has it (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME)."""
+    env = os.environ
+    if place := env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE"):
+        return os.path.expanduser(place)
+    home = env.get("HF_HOME") or os.path.join(env.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    return os.path.join(os.path.expanduser(home), "hub")
+
+
+def snapshot(address: HubAddress) -> str | None:
+    """Folder of the cached snapshot of a repository; None when that revision is not in the cache."""
+    root = os.path.join(hub_cache(), "models--" + address.repo.replace("/", "--"))
+    commit = address.revision
+    if not _COMMIT.fullmatch(commit):
+        try:
+            with open(os.path.join(root, "refs", *commit.split("/")), encoding="ascii", errors="replace") as f:
+                commit = f.read(64).strip()
+        except OSError:
+            return None
+        if not _COMMIT.fullmatch(commit):
+            return None
+    folder = os.path.join(root, "snapshots", commit)
+    return folder if os.path.isdir(folder) else None
+
+
+def cached(address: HubAddress) -> str | None:
+    """Path of a file of the Hub in the cache; None when it is not there."""
+    folder = snapshot(address)
+    if folder is None:
+        return None
+    path = address.path
+    if not path:
+        names = [
+            os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names
+        ]
+        found = pick(names, address.quant)
+        if len(found) != 1:
+            return None
+        path = found[0]
+    full = os.path.join(folder, path)
+    return full if os.path.isfile(full) else None
+
+
+def pick(names: list[str], quant: str) -> list[str]:
+    """Of the files of a repository the models with that quantisation label; of a shard set its first shard.
+
+    Args:
+        names: paths inside the repository.
+        quant: label such as ``Q4_K_M``, any case; "" for all models.
+    """
+    from gguftool.shards import NAME
+
+    models = []
+    for name in sorted(names):
+        base = name.rpartition("/")[2]
+        m = NAME.match(base)
+        if base.lower().endswith(".gguf") and not base.lower().startswith("mmproj") and not (m and int(m["no"]) != 1):
+            models.append(name)
+    if not quant:
+        return models
+    label = re.compile(rf"(?<![a-z0-9]){re.escape(quant.lower())}(?![a-z0-9_])")
+    found = [name for name in models if label.search(name.lower())]
+    if len(found) > 1:
+        # ``Q4_K_M`` is asked for and there are x-Q4_K_M.gguf and x-UD-Q4_K_M.gguf: the plain one is meant.
+        plain = re.compile(rf"(?:^|[.-]){re.escape(quant.lower())}(?![a-z0-9_])")
+        shorter = [name for name in found if not re.search(rf"ud-{re.escape(quant.lower())}", name.lower())]
+        found = [name for name in shorter if plain.search(name.lower())] or found
+    return found
+
+
+def ollama_stores() -> list[str]:
+    """Folders where Ollama keeps models: OLLAMA_MODELS alone when set, else the user's and the service's."""
+    if place := os.environ.get("OLLAMA_MODELS"):
+        return [os.path.expanduser(place)]
+    return [os.path.expanduser("~/.ollama/models"), "/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"]
+
+
+def ollama_blob(spec: str) -> str:
+    """Path of the GGUF blob of ``ollama://name:tag`` in the local store.
+
+    Raises:
+        MissingFile: no store, no such model, or its blob is gone.
+        FormatError: the manifest is not readable or names no model.
+    """
+    name = ollama_name(spec)
+    stores = [store for store in ollama_stores() if os.path.isdir(store)]
+    if not stores:
+        raise MissingFile(f"{spec}: no Ollama store on this machine", "set OLLAMA_MODELS to its models folder")
+    for store in stores:
+        manifest = os.path.join(store, "manifests", name.host, name.namespace, name.model, name.tag)
+        if os.path.isfile(manifest):
+            return _blob(store, manifest, spec)
+    known = sorted(_known(stores))
+    listed = f"; there are {', '.join(known[:8])}" if known else ""
+    raise MissingFile(f"{spec}: not in {' or '.join(stores)}{listed}", f"ollama pull {name.short}")
+
+
+def _blob(store: str, manifest: str, spec: str) -> str:
+    try:
+        with open(manifest, encoding="utf-8") as f:
+            layers = json.load(f)["layers"]
+        digest = next(str(layer["digest"]) for layer in layers if layer["mediaType"] == MODEL_LAYER)
+    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+        raise FormatError(f"{manifest}: not a manifest that names a model") from None
+    for name in (digest.replace(":", "-"), digest):
+        blob = os.path.join(store, "blobs", name)
+        if os.path.isfile(blob):
+            return blob
+    raise MissingFile(f"{spec}: its data is gone: no {digest} in {store}", "ollama pull it again")
+
+
+def _known(stores: list[str]) -> set[str]:
+    found: set[str] = set()
+    for store in stores:
+        root = os.path.join(store, "manifests")
+        for place, _, names in os.walk(root):
+            parts = os.path.relpath(place, root).split(os.sep)
+            if len(parts) == 3:
+                found.update(OllamaName(parts[0], parts[1], parts[2], tag).short for tag in names)
+    return found
