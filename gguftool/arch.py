@@ -24,7 +24,7 @@ class ArchFacts:
         name: as in `general.architecture`.
         rope: ``norm``, ``neox``, ``mrope``, ``imrope``, ``mrope-or-norm``, ``mrope-or-neox`` or ``none``.
         ropes: False when the graph never applies RoPE, whatever the label says.
-        memory: memory class: ``kv``, ``iswa``, ``iswa-if-window``, ``mla``, ``dsa``, ``recurrent``, ``hybrid`` …, ``none``.
+        memory: memory class: ``kv``, ``iswa``, ``iswa-if-window``, ``mla``, ``dsa``, ``hybrid`` …, ``none``.
         unsupported: why llama.cpp cannot load it as a main model, else "".
         required, required_if, optional: keys without the architecture prefix (a whole key starts with ``=``).
         flags: ``hybrid``, ``recurrent``, ``diffusion``, ``rs_rollback``, ``no-sm-tensor``.
@@ -83,6 +83,11 @@ def nearest(name: str) -> list[str]:
     return difflib.get_close_matches(name.lower(), names(), 3, 0.6)
 
 
+# The class has methods of these names.
+_int = int
+_float = float
+
+
 class Hparams:
     """Hyperparameters by name, with llama.cpp's defaults (`llama-model.cpp:load_hparams`, b11434).
 
@@ -100,62 +105,62 @@ class Hparams:
         """Value of ``{arch}.{key}`` as decoded, or None."""
         return self._get(f"{self.arch}.{key}")
 
-    def int(self, key: str, default: int = 0) -> int:
+    def int(self, key: str, default: _int = 0) -> _int:
         """A whole number; ``default`` when absent, an array or of another type."""
         v = self.raw(key)
-        return v if isinstance(v, int) and not isinstance(v, bool) else default
+        return v if isinstance(v, _int) and not isinstance(v, bool) else default
 
-    def float(self, key: str, default: float) -> float:
+    def float(self, key: str, default: _float) -> _float:
         """A number; ``default`` when absent or of another type."""
         v = self.raw(key)
-        return float(v) if isinstance(v, (int, float)) and not isinstance(v, bool) else default
+        return _float(v) if isinstance(v, _int | _float) and not isinstance(v, bool) else default
 
-    def per_layer(self, key: str, default: int = 0) -> list[int]:
+    def per_layer(self, key: str, default: _int = 0) -> list[_int]:
         """One number a layer: a scalar is repeated, an array taken as it is."""
         v, n = self.raw(key), self.block_count
-        if isinstance(v, bool) or v is None or isinstance(v, (str, float)):
+        if v is None or isinstance(v, bool | str | _float):
             return [default] * n
-        if isinstance(v, int):
+        if isinstance(v, _int):
             return [v] * n
-        items = [int(x) for x in v] if isinstance(v, Sequence) else []
+        items = [_int(x) for x in v] if isinstance(v, Sequence) else []
         return items[:n] + [default] * (n - len(items))
 
     @property
-    def context_length(self) -> int | None:
+    def context_length(self) -> _int | None:
         """Trained context in tokens; None when the key is missing or of a wrong type."""
         return self.int("context_length") or None
 
     @property
-    def embedding_length(self) -> int:
+    def embedding_length(self) -> _int:
         """Width of the residual stream."""
         return self.int("embedding_length")
 
     @property
-    def block_count(self) -> int:
+    def block_count(self) -> _int:
         """Number of layers, at most 512 (`LLAMA_MAX_LAYERS`) so that a broken file cannot make us allocate."""
         return min(self.int("block_count"), 512)
 
     @property
-    def head_count(self) -> list[int]:
+    def head_count(self) -> list[_int]:
         """Attention heads of each layer."""
         return self.per_layer("attention.head_count")
 
     @property
-    def head_count_kv(self) -> list[int]:
+    def head_count_kv(self) -> list[_int]:
         """KV heads of each layer; as many as heads when the key is absent."""
         if self.raw("attention.head_count_kv") is None:
             return self.head_count
         return self.per_layer("attention.head_count_kv")
 
     @property
-    def key_length(self) -> int:
+    def key_length(self) -> _int:
         """Head size of K: the key, else embedding_length / head_count of the first layer."""
         heads = self.head_count
         default = self.embedding_length // heads[0] if heads and heads[0] else 0
         return self.int("attention.key_length", default)
 
     @property
-    def value_length(self) -> int:
+    def value_length(self) -> _int:
         """Head size of V."""
         heads = self.head_count
         default = self.embedding_length // heads[0] if heads and heads[0] else 0
@@ -167,18 +172,18 @@ class Hparams:
         return bool(self.int("attention.key_length_mla") and self.int("attention.value_length_mla"))
 
     @property
-    def sliding_window(self) -> int:
+    def sliding_window(self) -> _int:
         """Window in tokens as the key says; 0 when absent."""
         return self.int("attention.sliding_window")
 
     @property
-    def rope_freq_base(self) -> float:
+    def rope_freq_base(self) -> _float:
         """RoPE base; llama.cpp takes 10000 when the key is absent."""
         return self.float("rope.freq_base", 10000.0)
 
     @property
-    def rope_freq_scale(self) -> float:
-        """What llama.cpp computes: 1 / `rope.scaling.factor` (or the old `rope.scale_linear`), 1 when neither is set."""
+    def rope_freq_scale(self) -> _float:
+        """What llama.cpp computes: 1 / `rope.scaling.factor` (old: `rope.scale_linear`), 1 when neither is set."""
         factor = self.float("rope.scaling.factor", 0.0) or self.float("rope.scale_linear", 0.0)
         if self.rope_scaling_type == "none" or not factor or not math.isfinite(factor):
             return 1.0

@@ -163,7 +163,17 @@ class Model:
         Raises:
             UsageError: a prefix is needed and the file names no architecture.
         """
-        known = ("general.", "tokenizer.", "split.", "adapter.", "clip.", "quantize.", "imatrix.", "gguftool.", "xielu.")
+        known = (
+            "general.",
+            "tokenizer.",
+            "split.",
+            "adapter.",
+            "clip.",
+            "quantize.",
+            "imatrix.",
+            "gguftool.",
+            "xielu.",
+        )
         arch = self.architecture
         if key.startswith(known) or key in self.fields or (arch and key.startswith(arch + ".")):
             return key
@@ -185,7 +195,9 @@ class Model:
         if t.nbytes is None:
             raise FormatError(f"{name}: tensor type {t.type_name} is unknown, so is its size", key=name)
         if t.offset + t.nbytes > t.part.size:
-            raise FormatError(f"{name}: data passes the end of {t.part.name}", offset=t.offset, key=name, kind="truncated")
+            raise FormatError(
+                f"{name}: data passes the end of {t.part.name}", offset=t.offset, key=name, kind="truncated"
+            )
         return t.part.source.read_at(t.offset, t.nbytes)
 
     def close(self) -> None:

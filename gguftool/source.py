@@ -101,7 +101,9 @@ class LocalFile:
             except OSError as e:
                 raise Unreadable(f"{self.path}: {e.strerror} at offset {offset}") from None
             if not part:
-                raise ChangedMeanwhile(f"{self.path}: became shorter while it was read", "try again when it is complete")
+                raise ChangedMeanwhile(
+                    f"{self.path}: became shorter while it was read", "try again when it is complete"
+                )
             parts.append(part)
             offset += len(part)
             n -= len(part)

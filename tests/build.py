@@ -15,14 +15,16 @@ from pathlib import Path
 # name -> (id, struct code); str and arrays are special
 VALUE = {
     "u8": (0, "B"), "i8": (1, "b"), "u16": (2, "H"), "i16": (3, "h"), "u32": (4, "I"), "i32": (5, "i"),
-    "f32": (6, "f"), "bool": (7, "?"), "str": (8, ""), "arr": (9, ""), "u64": (10, "Q"), "i64": (11, "q"), "f64": (12, "d"),
+    "f32": (6, "f"), "bool": (7, "?"), "str": (8, ""), "arr": (9, ""),
+    "u64": (10, "Q"), "i64": (11, "q"), "f64": (12, "d"),
 }  # fmt: skip
 # name -> (id, elements of a block, bytes of a block), from ggml.h and ggml-common.h
 TENSOR = {
     "f32": (0, 1, 4), "f16": (1, 1, 2), "q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q5_0": (6, 32, 22),
     "q5_1": (7, 32, 24), "q8_0": (8, 32, 34), "q2_k": (10, 256, 84), "q3_k": (11, 256, 110), "q4_k": (12, 256, 144),
     "q5_k": (13, 256, 176), "q6_k": (14, 256, 210), "iq4_nl": (20, 32, 18), "iq4_xs": (23, 256, 136), "i8": (24, 1, 1),
-    "i16": (25, 1, 2), "i32": (26, 1, 4), "i64": (27, 1, 8), "f64": (28, 1, 8), "bf16": (30, 1, 2), "mxfp4": (39, 32, 17),
+    "i16": (25, 1, 2), "i32": (26, 1, 4), "i64": (27, 1, 8), "f64": (28, 1, 8), "bf16": (30, 1, 2),
+    "mxfp4": (39, 32, 17),
 }  # fmt: skip
 
 
@@ -66,7 +68,9 @@ class GGUF:
         self._tensors = [t for t in self._tensors if t["name"] not in names]
         return self
 
-    def tensor(self, name: str, shape: tuple[int, ...] = (32, 4), type: str | int = "f32", data: bytes | None = None) -> GGUF:
+    def tensor(
+        self, name: str, shape: tuple[int, ...] = (32, 4), type: str | int = "f32", data: bytes | None = None
+    ) -> GGUF:
         """A tensor; its data is pseudo-random but valid for float types (small numbers) unless given."""
         self._tensors.append({"name": name, "shape": tuple(shape), "type": type, "data": data, "shift": 0})
         return self
@@ -237,6 +241,10 @@ def llama(tokens: int = 32, layers: int = 1, arch: str = "llama", **more: object
     for i in range(layers):
         b = f"blk.{i}."
         g.tensor(b + "attn_norm.weight", (d,)).tensor(b + "attn_q.weight", (d, d)).tensor(b + "attn_k.weight", (d, kv))
-        g.tensor(b + "attn_v.weight", (d, kv)).tensor(b + "attn_output.weight", (d, d)).tensor(b + "ffn_norm.weight", (d,))
-        g.tensor(b + "ffn_gate.weight", (d, ff)).tensor(b + "ffn_down.weight", (ff, d)).tensor(b + "ffn_up.weight", (d, ff))
+        g.tensor(b + "attn_v.weight", (d, kv)).tensor(b + "attn_output.weight", (d, d)).tensor(
+            b + "ffn_norm.weight", (d,)
+        )
+        g.tensor(b + "ffn_gate.weight", (d, ff)).tensor(b + "ffn_down.weight", (ff, d)).tensor(
+            b + "ffn_up.weight", (d, ff)
+        )
     return g

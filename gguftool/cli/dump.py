@@ -94,7 +94,14 @@ def dump(
 
 
 def _text(
-    session: Session, m: Model, o: Overview, fields: list[Field] | None, found: list[Tensor] | None, *, full: bool, chosen: bool
+    session: Session,
+    m: Model,
+    o: Overview,
+    fields: list[Field] | None,
+    found: list[Tensor] | None,
+    *,
+    full: bool,
+    chosen: bool,
 ) -> None:
     from gguftool.report import dump as report
 

@@ -31,7 +31,6 @@ from click.shell_completion import CompletionItem
 from gguftool.report.text import Style, safe_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
-Decorator = Callable[[F], F]
 
 
 @dataclass(slots=True)
@@ -135,7 +134,7 @@ def attach_session_options(target: click.Command, *, hidden: bool) -> None:
             )
 
 
-def format_option(*formats: str) -> Decorator[F]:
+def format_option(*formats: str) -> Callable[[F], F]:
     """``--format``, kept in ``session.format``; the first one is the default."""
 
     def remember(ctx: click.Context, param: click.Parameter, value: str) -> None:

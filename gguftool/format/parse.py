@@ -58,7 +58,9 @@ class _Walk:
         if end > len(self.buf):
             if end > self.size:
                 left = self.size - start
-                raise _Stop("truncated", f"{what} needs {n:,} bytes at offset {start:,}, {left:,} left", start, self.key)
+                raise _Stop(
+                    "truncated", f"{what} needs {n:,} bytes at offset {start:,}, {left:,} left", start, self.key
+                )
             if end > HEADER_LIMIT:
                 raise _Stop("too-large", f"{what} makes the header larger than 1 GiB", start, self.key)
             raise _Short(end)
@@ -251,7 +253,9 @@ def _skip_elements(walk: _Walk, element: int, count: int, depth: int) -> None:
 def _bound(walk: _Walk, count: int, least: int, what: str) -> None:
     left = walk.size - walk.pos
     if count > left // least:
-        raise _Stop("truncated", f"array of {count:,} {what} cannot fit into the {left:,} bytes left", walk.pos, walk.key)
+        raise _Stop(
+            "truncated", f"array of {count:,} {what} cannot fit into the {left:,} bytes left", walk.pos, walk.key
+        )
 
 
 def _skip_strings(walk: _Walk, count: int) -> None:
@@ -315,7 +319,9 @@ def _read_tensor(walk: _Walk) -> _TensorRow:
     size = walk.layout.length_size
     if n_dims > (walk.size - walk.pos) // size:
         left = walk.size - walk.pos
-        raise _Stop("bad-count", f"tensor {name!r} claims {n_dims:,} dimensions, {left:,} bytes left", walk.pos - 4, name)
+        raise _Stop(
+            "bad-count", f"tensor {name!r} claims {n_dims:,} dimensions, {left:,} bytes left", walk.pos - 4, name
+        )
     at = walk.reach(n_dims * size, f"shape of {name}")
     shape = struct.unpack_from(f"{walk.layout.order}{n_dims}{walk.layout.length_code}", walk.buf, at)
     at = walk.reach(12, f"type and offset of {name}")

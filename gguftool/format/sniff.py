@@ -69,9 +69,9 @@ def _name(head: bytes, size: int) -> tuple[str, str, str | None, dict[str, objec
             what = f"a Git LFS pointer; the real file has {real:,} bytes, sha256 {oid}"
             return "lfs-pointer", what, "git lfs pull   (or download the file itself)", {"oid": oid, "size": real}
         return "lfs-pointer", "a Git LFS pointer", "git lfs pull", {}
-    for magic, kind, what, hint in _MAGICS:
+    for magic, kind, what, remedy in _MAGICS:
         if head.startswith(magic):
-            return kind, what, hint, {}
+            return kind, what, remedy, {}
     if len(head) > 9 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
         return "safetensors", "a safetensors file", "gguftool convert its folder", {}
     if head[257:262] == b"ustar":
@@ -84,7 +84,12 @@ def _name(head: bytes, size: int) -> tuple[str, str, str | None, dict[str, objec
         hint = "the download got a web page (login, licence or error): download it again with access"
         return "html", f"an HTML page{said}", hint, {}
     if text[:1] in (b"{", b"["):
-        return "json", f"a JSON document: {_printable(text[:60])}", "often an error answer of a server: download it again", {}
+        return (
+            "json",
+            f"a JSON document: {_printable(text[:60])}",
+            "often an error answer of a server: download it again",
+            {},
+        )
     if size < 1 << 20 and _is_text(head):
         return "text", f"a text file: {_printable(text[:40])}", None, {}
     return "unknown", f"it starts with {_printable(head[:4])} ({head[:4].hex(' ')}), expected GGUF", None, {}

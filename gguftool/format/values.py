@@ -230,7 +230,9 @@ def _scalar(t: ValueType, text: str, key: str) -> object:
             return word in _TRUE
         raise UsageError(f"{key}: expected true or false, got {text!r}")
     try:
-        value = float(word) if t.code in "fd" else int(word, 0) if not word.lstrip("+-").startswith("0") else _zero(word)
+        value = (
+            float(word) if t.code in "fd" else int(word, 0) if not word.lstrip("+-").startswith("0") else _zero(word)
+        )
     except ValueError:
         kind = "a number" if t.code in "fd" else "a whole number"
         raise UsageError(f"{key}: expected {kind} ({t.name}), got {text!r}") from None

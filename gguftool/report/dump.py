@@ -148,7 +148,13 @@ def value_text(f: Field, *, full: bool, limit: int) -> str:
     """A value on one line, escaped; arrays by their first elements unless ``full``."""
     if f.type != ARR:
         value = f.value
-        text = str(value).lower() if isinstance(value, bool) else f"{value:.9g}" if isinstance(value, float) else str(value)
+        text = (
+            str(value).lower()
+            if isinstance(value, bool)
+            else f"{value:.9g}"
+            if isinstance(value, float)
+            else str(value)
+        )
         return safe(text) if full else shorten(text, limit)
     shown = f.head(f.count or 0 if full else HEAD)
     more = "" if len(shown) == (f.count or 0) else f", … {count((f.count or 0) - len(shown))} more"
@@ -207,7 +213,7 @@ def tensor_text(tensors: Sequence[Tensor], *, style: Style, markdown: bool) -> s
 
 def layout_text(m: Model, style: Style) -> str:
     """The byte map of every file of the model."""
-    out = []
+    out: list[str] = []
     for part in m.parts:
         if len(m.parts) > 1:
             out.append(style.bold(os.path.basename(part.name)))
@@ -248,10 +254,7 @@ def tokens_text(m: Model, start: int, stop: int, style: Style) -> str:
 
 def tokens_json(m: Model, start: int, stop: int) -> list[dict[str, object]]:
     """A stretch of the vocabulary as objects."""
-    return [
-        {"id": i, "token": t, "type": k or None, "score": s}
-        for i, t, k, s in _token_facts(m, start, stop)
-    ]
+    return [{"id": i, "token": t, "type": k or None, "score": s} for i, t, k, s in _token_facts(m, start, stop)]
 
 
 def layout_json(m: Model) -> list[dict[str, object]]:
@@ -291,7 +294,9 @@ def dump_json(
         many = len(m.parts) > 1
         body["tensors"] = [_tensor_json(t, many) for t in tensors]
     if len(m.parts) > 1 or m.missing_shards:
-        body["shards"] = [{"path": p.name, "no": p.no, "size": p.size, "tensors": len(p.header.tensors)} for p in m.parts]
+        body["shards"] = [
+            {"path": p.name, "no": p.no, "size": p.size, "tensors": len(p.header.tensors)} for p in m.parts
+        ]
     body["problems"] = [
         {"kind": p.kind, "message": p.message, "offset": p.offset, "key": p.key, "fatal": p.fatal} for p in m.problems
     ]
@@ -306,9 +311,7 @@ def _summary_json(o: Overview) -> dict[str, object]:
         "parameters": o.parameters,
         "bits_per_weight": o.bits_per_weight,
         "file_type": o.label,
-        "types": [
-            {"type": s.type_name, "tensors": s.tensors, "elements": s.elements, "bytes": s.bytes} for s in o.mix
-        ],
+        "types": [{"type": s.type_name, "tensors": s.tensors, "elements": s.elements, "bytes": s.bytes} for s in o.mix],
         "context_length": o.context_length,
         "block_count": o.block_count,
         "embedding_length": o.embedding_length,
