@@ -97,7 +97,7 @@ def tensor_offset_overlap(m: Model, ctx: Context) -> Drafts:
     Fix. None: the bytes of one tensor are lost. Convert or download again.
     """
     text = (
-        "tensor {name} starts at {offset:,} in the data section, inside the one before it, which ends at {expected:,}"
+        "tensor {name} starts at {offset:,} in the data section, inside the one before, which ends at {expected:,}"
     )
     yield from _chain(m, ctx, "overlap", text)
 

@@ -1,0 +1,105 @@
+"""`{arch}.context_length`."""
+
+from __future__ import annotations
+
+from gguftool.edit.ops import Operation, Rename, Set
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rules.deploy.prefix import misplaced
+from gguftool.model import Model
+
+LARGEST = 1 << 31
+
+
+@rule(Severity.ERROR)
+def context_length_missing(m: Model, ctx: Context) -> Drafts:
+    """The trained context length must be in the file.
+
+    Why. llama.cpp refuses a model without `{arch}.context_length`; it is also the default of `--ctx-size` and the cap of
+    every slot of llama-server.
+    Evidence. `llama-model.cpp:load_hparams` (b11434): "key not found in model: llama.context_length".
+    Example. qwen2.context_length is missing
+    Fix. `gguftool fix --context-length N`, with N from the model's card or `config.json` (max_position_embeddings); it is
+    never guessed. `lint --against FOLDER` or `--context-length N` fills it in.
+    """
+    if not m.architecture:
+        return
+    key = f"{m.architecture}.context_length"
+    if key in m:
+        return
+    wanted = ctx.wish.context_length or _told(ctx)
+    other = next((k for k, right in misplaced(m) if right == key), None)
+    fix = Fix("set the context length (from the model's card)", command="gguftool fix {path} --context-length N")
+    if other is not None:
+        fix = Fix(f"rename {other} to {key}", (Rename(other, key),), safe=True)
+    elif wanted:
+        fix = Fix(f"set the context length to {wanted:,}", (Set(key, wanted, "u32"),), safe=True)
+    yield found(
+        f"{key} is missing: llama.cpp refuses the file",
+        where=f"field:{key}",
+        fix=fix,
+        llama_cpp=f"error loading model hyperparameters: key not found in model: {key}",
+    )
+
+
+def _told(ctx: Context) -> int | None:
+    """The context length of the source folder."""
+    return ctx.against.context_length if ctx.against is not None else None
+
+
+@rule(Severity.ERROR)
+def context_length_odd(m: Model, ctx: Context) -> Drafts:
+    """The context length must be a real number of tokens.
+
+    Why. llama.cpp loads a file with a context length of 0 or 4,294,967,295 without a word; the first makes
+    llama-server's slots useless, the second makes it reserve memory for all of it when no `-c` is given.
+    Evidence. Measured on b11434: context_length 0, 1 and 2^32-1 load silently.
+    Example. llama.context_length is 0
+    Fix. `gguftool fix --context-length N`.
+    """
+    value = m.arch.raw("context_length")
+    if isinstance(value, bool) or not isinstance(value, int) or 16 <= value <= LARGEST:
+        return
+    key = f"{m.architecture}.context_length"
+    yield found(
+        f"{key} is {value:,}, which no model has",
+        where=f"field:{key}",
+        fix=Fix("set the context length", command="gguftool fix {path} --context-length N"),
+    )
+
+
+@rule(Severity.ERROR)
+def context_length_too_small(m: Model, ctx: Context) -> Drafts:
+    """The file must reach the context that is wanted.
+
+    Why. llama-server caps every slot at `{arch}.context_length`, whatever `-c` says, and still pays memory for all of
+    `-c`. A longer context than the model was trained for needs RoPE scaling, which costs quality on short texts.
+    Evidence. `server-context.cpp` (b11434): "exceeds the training context … capping"; checked only with
+    `--context-length N`.
+    Example. wanted 32,768 tokens, the file allows 4,096
+    Fix. `gguftool fix --context-length N --rope-scaling yarn --rope-scale-factor F`, or ask for less.
+    """
+    wanted, has = ctx.wish.context_length, m.arch.context_length
+    if not wanted or not has or wanted <= has:
+        return
+    arch = m.architecture
+    origin = m.arch.int("rope.scaling.original_context_length") or has
+    factor = wanted / origin
+    grown = (Set(f"{arch}.context_length", wanted, "u32"),)
+    ops: tuple[Operation, ...] = grown
+    title = f"raise the context length to {wanted:,}"
+    if m.arch.ropes:
+        title += f" with YaRN, factor {factor:g} (short texts may suffer)"
+        ops = (
+            *grown,
+            Set(f"{arch}.rope.scaling.type", "yarn", "str"),
+            Set(f"{arch}.rope.scaling.factor", factor, "f32"),
+            Set(f"{arch}.rope.scaling.original_context_length", origin, "u32"),
+            *((Set(f"{arch}.rope.freq_scale", 1 / factor, "f32"),) if f"{arch}.rope.freq_scale" in m else ()),
+        )
+    yield found(
+        f"wanted {wanted:,} tokens, the file allows {has:,}: llama-server caps every slot there",
+        where=f"field:{arch}.context_length",
+        fix=Fix(title, ops),
+        wanted=wanted,
+        allowed=has,
+    )

@@ -1,0 +1,71 @@
+"""Keys under the wrong prefix: another architecture's, `general.`, or none."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from gguftool.arch import names
+from gguftool.data import load
+from gguftool.edit.ops import Delete, Rename
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.model import Model
+
+DEPLOY = ("context_length", "rope.freq_base", "rope.freq_scale", "kv_cache_type")
+"""The deploy fields without their prefix."""
+
+
+@cache
+def arch_keys() -> frozenset[str]:
+    """All keys that some architecture reads under its own prefix, without the prefix; and gguftool's two."""
+    read = load("keytypes.json")
+    templates = {*read["every_arch"], *(k for keys in read["arch"].values() for k in keys)}
+    return frozenset(k[3:] for k in templates if k.startswith("%s.")) | {*DEPLOY, "vocab_size", "rope.scale_linear"}
+
+
+@cache
+def _prefixes() -> frozenset[str]:
+    # clip.* keys stand in old files that hold a model and its projector together.
+    return frozenset(names()) - {"clip"}
+
+
+def misplaced(m: Model) -> list[tuple[str, str]]:
+    """Keys under a wrong prefix, each with the key it should be."""
+    arch = m.architecture
+    if not arch:
+        return []
+    out = []
+    for key in m.fields:
+        head, _, rest = key.partition(".")
+        if key in DEPLOY or (head == "general" and rest in DEPLOY):
+            out.append((key, f"{arch}.{key if key in DEPLOY else rest}"))
+        elif head != arch and head in _prefixes() and rest in arch_keys():
+            out.append((key, f"{arch}.{rest}"))
+    return out
+
+
+@rule(Severity.WARNING, known_arch=True)
+def foreign_prefix(m: Model, ctx: Context) -> Drafts:
+    """Keys must stand under the file's own architecture.
+
+    Why. llama.cpp reads `qwen2.context_length` in a qwen2 file and nothing else. `llama.context_length`, copied from an
+    article, is ignored without a word, so the edit seems done and changes nothing.
+    Evidence. `llama-arch.cpp:LLM_KV` (b11434) builds every key from `general.architecture`; keys of other architectures
+    are never read (measured).
+    Example. llama.context_length: nobody reads it in a qwen2 file
+    Fix. Rename it, or delete it when the right key is there: `gguftool fix --rename OLD=NEW`.
+    """
+    for key, right in misplaced(m):
+        there = right in m
+        fix = (
+            Fix(f"delete {key} ({right} is there)", (Delete(key),), safe=True)
+            if there
+            else Fix(f"rename {key} to {right}", (Rename(key, right),), safe=True)
+        )
+        same = there and m.get(right) == m.get(key)
+        state = "" if not there else ", which is there with the same value" if same else ", which is there and rules"
+        yield found(
+            f"{key}: nobody reads it in a {m.architecture} file; the key is {right}{state}",
+            where=f"field:{key}",
+            fix=fix,
+            right=right,
+        )
