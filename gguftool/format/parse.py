@@ -25,6 +25,8 @@ FIRST_READ = 1 << 18
 HEADER_LIMIT = 1 << 30
 """A header longer than this is refused, in bytes."""
 MAX_NESTING = 8
+PLAUSIBLE = 1 << 16
+"""More fields or tensors than any model has; a larger count that does not fit into the file is noise."""
 
 
 class _Short(Exception):
@@ -153,10 +155,7 @@ def _collect(walk: _Walk, source: Source) -> Header:
             rows.append(step(_read_field))
             end = walk.pos
         walk.key = None
-        least = 2 * walk.layout.length_size + 8
-        if n_tensors > (walk.size - walk.pos) // least:
-            left = walk.size - walk.pos
-            raise _Stop("bad-count", f"{n_tensors:,} tensors cannot fit into the {left:,} bytes left", walk.pos)
+        _check_count(walk, n_tensors, 2 * walk.layout.length_size + 8, "tensors", walk.pos)
         for _ in range(n_tensors):
             infos.append(step(_read_tensor))
             end = walk.pos
@@ -189,13 +188,19 @@ def _read_prelude(walk: _Walk) -> tuple[int, int]:
     n_tensors = walk.length("number of tensors")
     at = walk.pos
     n_fields = walk.length("number of metadata fields")
-    left = walk.size - walk.pos
-    least = walk.layout.length_size + 5
-    if n_fields > left // least:
-        raise _Stop("bad-count", f"{n_fields:,} metadata fields cannot fit into the {left:,} bytes left", at)
-    if n_tensors > left // (walk.layout.length_size + 16):
-        raise _Stop("bad-count", f"{n_tensors:,} tensors cannot fit into the {left:,} bytes left", 8)
+    _check_count(walk, n_fields, walk.layout.length_size + 5, "metadata fields", at)
+    _check_count(walk, n_tensors, 2 * walk.layout.length_size + 8, "tensors", 8)
     return n_tensors, n_fields
+
+
+def _check_count(walk: _Walk, count: int, least: int, what: str, at: int) -> None:
+    """Stop at a count that is absurd; one that a truncated file may have stated in good faith is walked until the end.
+
+    Walking is safe for any count: every record takes ``least`` bytes, and nothing is allocated ahead.
+    """
+    left = walk.size - walk.pos
+    if count > left // least and count > PLAUSIBLE:
+        raise _Stop("bad-count", f"{count:,} {what} cannot fit into the {left:,} bytes left", at)
 
 
 def _read_field(walk: _Walk) -> _FieldRow:
