@@ -55,11 +55,11 @@ def dump(
 
     A broken file is shown as far as it can be read; the exit code is 3 then.
     """
-    from gguftool.model import open_model
+    from gguftool.hub import open_any
     from gguftool.overview import overview
     from gguftool.report import dump as report
 
-    with open_model(model, strict=False) as m:
+    with open_any(model, strict=False) as m:
         if raw is not None:
             sys.stdout.flush()
             sys.stdout.buffer.write(report.raw_value(m.field(raw)))

@@ -1,0 +1,34 @@
+"""``gguftool diff``: what differs between two models."""
+
+from __future__ import annotations
+
+import click
+
+from gguftool.cli.options import MODEL, Session, command, format_option, pass_session
+
+
+@command(
+    examples="""
+    gguftool diff old.gguf new.gguf
+    gguftool diff --data model-f16.gguf model-q8_0.gguf      how far the weights are apart
+    gguftool diff --format json old.gguf new.gguf
+    """
+)
+@click.argument("old", type=MODEL, metavar="A")
+@click.argument("new", type=MODEL, metavar="B")
+@format_option("text", "json")
+@click.option("--data", is_flag=True, help="Compare the tensor data too: bytes, and the distance of what differs.")
+@pass_session
+def diff(session: Session, old: str, new: str, data: bool) -> int:
+    """Compare two models: keys, tensors, types. Exit code 1 when they differ."""
+    from gguftool.compare import compare
+    from gguftool.hub import open_any
+    from gguftool.report.diff import diff_json, diff_text
+
+    with open_any(old) as a, open_any(new) as b:
+        found = compare(a, b, data=data)
+        if session.format == "json":
+            session.write_json(ok=found.same, body={"old": old, "new": new, **diff_json(found)})
+        else:
+            session.out(diff_text(found, session.style))
+    return 0 if found.same else 1
