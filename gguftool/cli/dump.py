@@ -104,12 +104,13 @@ def _text(
     chosen: bool,
 ) -> None:
     from gguftool.report import dump as report
+    from gguftool.report.overview import memory_line, overview_lines
 
     markdown = session.format == "markdown"
     style = session.style
     sections = []
     if not chosen:
-        lines = list(report.overview_lines(o, "", style))
+        lines = list(overview_lines(o, memory_line(m, o), style))
         sections.append("```\n" + "\n".join(lines) + "\n```" if markdown else "\n".join(lines))
     limit = max(40, _columns() - 60)
     if fields is not None:
