@@ -14,20 +14,32 @@ from dataclasses import dataclass
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
 from gguftool.format.parse import parse
+from gguftool.format.types import MAGIC
 from gguftool.source import LocalFile
 
 NAME = re.compile(r"^(?P<prefix>.*)-(?P<no>\d{5})-of-(?P<count>\d{5})\.gguf$", re.S)
+SPLIT_KEYS = ("split.no", "split.count", "split.tensors.count", "general.split", "general.split_count")
 SEARCH_LIMIT = 4096
 """Files of a folder looked at when shards do not carry the usual names."""
 
 
+HASH_NAME = re.compile(r"^(?:sha256[-:])?[0-9a-f]{40,64}$")
+"""Names that content stores give files; such shards have no ending at all."""
+FEW_FIELDS = 16
+"""Shards other than the first carry the split keys and little else."""
+
+
 @dataclass(frozen=True, slots=True)
 class SplitKeys:
-    """The `split.*` keys of one file; ``no`` counts from 0."""
+    """The `split.*` keys of one file; ``no`` counts from 0.
+
+    ``old``: they have the names of March 2024 (`general.split`, `general.split_count`), which llama.cpp ignores.
+    """
 
     no: int
     count: int
     tensors: int | None
+    old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +58,16 @@ def split_keys(header: Header) -> SplitKeys | None:
     """The split keys of a header; None when the file is a whole model (no count, or a count of 0 or 1)."""
     numbers: dict[str, int] = {}
     for f in header.fields:
-        if f.key in ("split.no", "split.count", "split.tensors.count") and f.key not in numbers:
+        if f.key in SPLIT_KEYS and f.key not in numbers:
             value = f.value
             if isinstance(value, int) and not isinstance(value, bool):
                 numbers[f.key] = value
-    count = numbers.get("split.count", 0)
-    if count <= 1:
-        return None
-    return SplitKeys(numbers.get("split.no", 0), count, numbers.get("split.tensors.count"))
+    count, old = numbers.get("split.count", 0), numbers.get("general.split_count", 0)
+    if count > 1:
+        return SplitKeys(numbers.get("split.no", 0), count, numbers.get("split.tensors.count"))
+    if old > 1 and "split.count" not in numbers:
+        return SplitKeys(numbers.get("general.split", 0), old, numbers.get("split.tensors.count"), old=True)
+    return None
 
 
 def shard_name(prefix: str, no: int, count: int) -> str:
@@ -84,31 +98,46 @@ def find(path: str, header: Header) -> ShardSet | None:
                     found[no] = other
     if None in found:
         claims: dict[int, list[str]] = {}
-        for other in _others(folder, path):
-            claim = _claim(other)
+        for other in neighbours(path):
+            claim = _claim(other, first=found[0] is None)
             if claim and claim.count == keys.count and claim.tensors == keys.tensors and other not in found:
                 claims.setdefault(claim.no, []).append(other)
         for no, paths in claims.items():
             if 0 <= no < keys.count and found[no] is None and len(paths) == 1:
                 found[no] = paths[0]
+    if None in found and keys.no == 0 and keys.tensors == len(header.tensors) > 0:
+        # Everything is in this one: a merged model whose split keys were left behind.
+        return None
     return ShardSet(tuple(found))
 
 
-def _others(folder: str, path: str) -> Iterator[str]:
-    names = sorted(n for n in os.listdir(folder or ".") if n.endswith(".gguf"))
-    for name in names[:SEARCH_LIMIT]:
+def neighbours(path: str) -> Iterator[str]:
+    """Other files of the folder that may be shards: ``.gguf`` files, and files named by their hash."""
+    folder, own = os.path.split(path)
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except OSError:
+        return
+    likely = [n for n in names if n != own and (n.lower().endswith(".gguf") or HASH_NAME.match(n))]
+    for name in likely[:SEARCH_LIMIT]:
         other = os.path.join(folder, name)
-        if other != path and os.path.isfile(other):
+        if os.path.isfile(other):
             yield other
 
 
-def _claim(path: str) -> SplitKeys | None:
-    """Split keys of a file beside; None when it is unreadable or whole."""
+def _claim(path: str, *, first: bool = True) -> SplitKeys | None:
+    """Split keys of a file beside; None when it is unreadable or whole.
+
+    ``first``: also of files with many fields, of which only a first shard would be one; reading them takes longer.
+    """
     try:
         source = LocalFile(path)
     except GgufToolError:
         return None
     try:
+        head = source.read_at(0, 24)
+        if head[:4] != MAGIC or (not first and FEW_FIELDS < int.from_bytes(head[16:24], "little") < 1 << 32):
+            return None
         return split_keys(parse(source, strict=False))
     except GgufToolError:
         return None

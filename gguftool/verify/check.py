@@ -1,0 +1,99 @@
+"""One model checked as a whole: each of its files, and the set they form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from gguftool.errors import GgufToolError, Unreadable
+from gguftool.format.parse import parse
+from gguftool.model import Model
+from gguftool.source import LocalFile
+from gguftool.verify import shards
+from gguftool.verify.foreign import duplicates, foreign
+from gguftool.verify.quick import quick
+from gguftool.verify.result import Fault, FileReport, SetReport, Verification
+
+
+def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> Verification:
+    """Check a file, or all files of the shard set it belongs to. Reads headers only.
+
+    Args:
+        target: a ``.gguf`` file or any shard of a set; or a model that is open already (a remote one).
+        extra: further files that may belong to the set (by default the folder is searched).
+
+    Raises:
+        MissingFile, Unreadable: as `gguftool.verify.quick`.
+    """
+    if isinstance(target, Model):
+        return _of_model(target)
+    path = os.fspath(target)
+    report = quick(path)
+    if report.error is not None and not report.tensors and not report.version:
+        return Verification((report,))
+    source = LocalFile(path)
+    try:
+        header = parse(source, strict=False)
+    except GgufToolError:
+        return Verification((report,))
+    finally:
+        source.close()
+    found = shards.check(path, header, extra)
+    if found is None:
+        return Verification((report.plus(notes=tuple(shards.leftover(header))),))
+    files = tuple(report if p == path else _quick(p) for p in found.paths if p is not None)
+    return Verification(files, found)
+
+
+def _quick(path: str) -> FileReport:
+    """As `quick`, for a file that is not the one asked for: what cannot be opened becomes its report."""
+    try:
+        return quick(path)
+    except GgufToolError as error:
+        return FileReport(path, error=error)
+
+
+def _of_model(model: Model) -> Verification:
+    """A model opened through an address: its parts are known, names do not matter."""
+    files = tuple(quick(part) for part in model.parts)
+    if model.shard_count <= 1:
+        return Verification(files)
+    numbered = {part.no: part for part in model.parts}
+    paths = tuple(numbered[no].name if no in numbered else None for no in range(model.shard_count))
+    faults = [
+        Fault("shard-missing", f"shard {no} of {model.shard_count} is missing", f"shard:{no}")
+        for no in model.missing_shards
+    ]
+    headers = {part.no + 1: part.header for part in model.parts if part.header.complete}
+    faults += duplicates(headers)
+    odd, notes = foreign(headers)
+    return Verification(files, SetReport(model.shard_count, paths, (*faults, *odd), tuple(notes)))
+
+
+def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Paths to check one by one: folders opened, every set named once.
+
+    Args:
+        targets: files and folders.
+
+    Returns:
+        Pairs of a path and the other given files, which may be its shards. A folder stands for every ``.gguf`` file in
+        it, its subfolders excluded.
+
+    Raises:
+        Unreadable: a folder that cannot be listed or holds no model.
+    """
+    files: list[str] = []
+    for target in targets:
+        if not os.path.isdir(target):
+            files.append(target)
+            continue
+        try:
+            names = sorted(n for n in os.listdir(target) if n.lower().endswith(".gguf"))
+        except OSError as e:
+            raise Unreadable(f"{target}: {(e.strerror or str(e)).lower()}") from None
+        if not names:
+            raise Unreadable(f"{target}: no .gguf file in this folder", "name a file, or a folder that holds one")
+        files += [os.path.join(target, n) for n in names]
+    unique = list(dict.fromkeys(files))
+    return [(path, [other for other in unique if other != path]) for path in unique]

@@ -1,0 +1,128 @@
+"""What verification finds, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from gguftool.errors import GgufToolError
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is not as it must be (or, among the notes, worth knowing).
+
+    Attributes:
+        kind: short kebab-case name; the table stands in docs/verify.md.
+        message: what is wrong, one line.
+        where: ``file``, ``header``, ``tensor:NAME``, ``shard:N`` (from 1) or ``set``.
+        hint: what helps, usually a command; None when nothing does.
+        span: start and end of the bytes concerned, in the file.
+    """
+
+    kind: str
+    message: str
+    where: str = "file"
+    hint: str | None = None
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of a file that are not what they should be: start and end, and the tensor they belong to ("" for none)."""
+
+    start: int
+    end: int
+    name: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Length in bytes."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """One file.
+
+    Attributes:
+        path: its name.
+        size: real length in bytes; 0 when it could not be opened.
+        expected: length the header asks for: the end of the last tensor; None when it cannot be known.
+        tensors: number of tensors in the header.
+        version: GGUF version, 0 when it is no GGUF.
+        faults: what makes it fail.
+        notes: what is worth knowing and makes nothing fail.
+        error: why it is not readable as GGUF; None when it is.
+        sha256: of the whole file, when it was computed.
+        damage: bytes known to be wrong, when a manifest tells.
+        checked: what was looked at: ``size``, ``hash``, ``data``.
+    """
+
+    path: str
+    size: int = 0
+    expected: int | None = None
+    tensors: int = 0
+    version: int = 0
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[Fault, ...] = ()
+    error: GgufToolError | None = None
+    sha256: str | None = None
+    damage: tuple[Damage, ...] = ()
+    checked: tuple[str, ...] = ("size",)
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing is wrong with it."""
+        return not self.faults and self.error is None
+
+    def plus(
+        self, faults: tuple[Fault, ...] = (), notes: tuple[Fault, ...] = (), *, checked: str | None = None
+    ) -> FileReport:
+        """The same report with more in it."""
+        done = self.checked if checked is None or checked in self.checked else (*self.checked, checked)
+        return replace(self, faults=self.faults + faults, notes=self.notes + notes, checked=done)
+
+
+@dataclass(frozen=True, slots=True)
+class SetReport:
+    """A set of shards.
+
+    Attributes:
+        count: how many shards there should be.
+        paths: the files in order; None where one is missing.
+        faults, notes: as in `FileReport`.
+    """
+
+    count: int
+    paths: tuple[str | None, ...]
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[Fault, ...] = ()
+
+    @property
+    def present(self) -> int:
+        """How many of them were found."""
+        return sum(path is not None for path in self.paths)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Numbers (from 1) of those that were not."""
+        return tuple(no + 1 for no, path in enumerate(self.paths) if path is None)
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing is wrong with it."""
+        return not self.faults
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """One model: its files and, for shards, the set."""
+
+    files: tuple[FileReport, ...]
+    set: SetReport | None = None
+    notes: tuple[Fault, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """True when every file is whole and the set is complete."""
+        return all(f.ok for f in self.files) and (self.set is None or self.set.ok)

@@ -1,0 +1,98 @@
+"""Signs of an unfinished download or edit beside a file."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from gguftool.verify.result import Fault
+
+# Ending behind the name of the file -> who leaves it.
+ENDINGS = {
+    ".aria2": "aria2 (its control file)",
+    ".incomplete": "huggingface-hub",
+    ".downloadInProgress": "llama.cpp",
+    ".part": "a browser or download tool",
+    ".partial": "a download tool",
+    ".crdownload": "a browser",
+    ".download": "a browser",
+    ".opdownload": "a browser",
+    ".!qB": "qBittorrent",
+    ".tmp": "a download tool",
+    "-partial": "Ollama",
+}
+# The file has its full length from the start while these are there.
+PREALLOCATED = (".aria2", ".!qB")
+
+
+def partial_name(path: str) -> str | None:
+    """Who leaves files with the ending that ``path`` itself has; None when it is an ordinary name."""
+    return next((who for ending, who in ENDINGS.items() if path.endswith(ending)), None)
+
+
+def beside(path: str) -> list[str]:
+    """Partial downloads that belong to ``path``, also when ``path`` itself does not exist."""
+    folder, name = os.path.split(path)
+    found = [path + ending for ending in ENDINGS if os.path.isfile(path + ending)]
+    # `hf download --local-dir` keeps them two folders down: NAME.ETAG.incomplete
+    cache = os.path.join(folder, ".cache", "huggingface", "download")
+    pattern = re.compile(re.escape(name) + r"(\.[\w=-]+)?\.incomplete")
+    try:
+        found += [os.path.join(cache, n) for n in sorted(os.listdir(cache)) if pattern.fullmatch(n)]
+    except OSError:
+        pass
+    return found
+
+
+def signs(path: str) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
+    """Faults and notes that the neighbours of a file give."""
+    faults: list[Fault] = []
+    notes: list[Fault] = []
+    who = partial_name(path)
+    if who:
+        notes.append(Fault("partial-download", f"the name is that of an unfinished download by {who}"))
+    for other in beside(path):
+        ending = next((e for e in ENDINGS if other.endswith(e)), "")
+        message = f"{os.path.basename(other)} lies beside it: {ENDINGS.get(ending, 'a download tool')} has not finished"
+        if ending in PREALLOCATED:
+            faults.append(Fault("partial-download", message, hint="let the download finish, then verify again"))
+        else:
+            notes.append(Fault("partial-download", message, hint="let the download finish, or remove it"))
+    journal = path + "-journal"
+    if os.path.lexists(journal):
+        hint = f"gguftool recover {path}"
+        faults.append(Fault("interrupted-edit", f"{os.path.basename(journal)}: an edit is unfinished", hint=hint))
+    return tuple(faults), tuple(notes)
+
+
+def holes(path: str, start: int, end: int) -> tuple[int, int] | None:
+    """Bytes between two offsets that were never written: how many, and where the first are; None when there are none.
+
+    Download tools reserve the whole length first, and what is still missing reads as zeros.
+    """
+    if not hasattr(os, "SEEK_HOLE"):
+        return None
+    total, first, at = 0, -1, start
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except OSError:
+        return None
+    try:
+        end = min(end, os.fstat(fd).st_size)
+        for _ in range(10_000):
+            if at >= end:
+                break
+            hole = os.lseek(fd, at, os.SEEK_HOLE)
+            if hole >= end:
+                break
+            try:
+                at = min(os.lseek(fd, hole, os.SEEK_DATA), end)
+            except OSError:
+                at = end
+            total += at - hole
+            first = hole if first < 0 else first
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return (total, first) if total else None
