@@ -1,0 +1,95 @@
+"""``gguftool lint``: check models against the rules."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gguftool.cli.options import CACHE_TYPES, Session, command, format_option, models_argument, pass_session
+
+if TYPE_CHECKING:
+    from gguftool.lint.check import FileCheck
+    from gguftool.lint.rule import Severity
+
+
+@command(
+    examples="""
+    gguftool lint model.gguf                              all rules
+    gguftool lint --context-length 32768 --cache-type q8_0 model.gguf
+                                                          is it ready for that deployment?
+    gguftool lint --fix model.gguf                        apply the safe fixes
+    gguftool lint --fix --diff model.gguf                 show them only
+    gguftool lint --select deploy,rope --fail-on error *.gguf
+    gguftool lint --against ./hf-folder model.gguf        compare with config.json and the tokenizer
+    gguftool lint --format sarif model.gguf > lint.sarif
+    gguftool lint --format json --exit-zero model.gguf > known.json
+    gguftool lint --baseline known.json model.gguf        only what is new
+    """
+)
+@models_argument
+@format_option("text", "json", "jsonl", "sarif", "github")
+@click.option("--select", multiple=True, metavar="RULE|FAMILY", help="Only these; comma separated or given again.")
+@click.option("--ignore", multiple=True, metavar="RULE|FAMILY", help="All but these.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "info", "never"]),
+    help="Exit with 1 from this severity on.  [default: warning]",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+@click.option("--fix", "fix", is_flag=True, help="Apply the safe fixes, then report what is left.")
+@click.option("--fix-unsafe", is_flag=True, help="Apply all fixes, also those that change what llama.cpp computes.")
+@click.option("--diff", is_flag=True, help="Show what the fixes would change; write nothing.")
+@click.option("--context-length", type=click.IntRange(min=1), metavar="N", help="Context wanted, in tokens.")
+@click.option("--cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types wanted.")
+@click.option("--against", metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
+@click.option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")
+@click.option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
+@click.option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")
+@click.option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")
+@click.option("--no-config", is_flag=True, help="Look for no gguftool.toml or pyproject.toml.")
+@click.option("--no-load", is_flag=True, help="Do not predict what llama.cpp does with the file.")
+@pass_session
+def lint(session: Session, /, models: tuple[str, ...], **options: object) -> int:
+    """Find what breaks deployments, with a fix for each fault that can be fixed.
+
+    Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
+    """
+    from gguftool.cli.lint_setup import settings
+    from gguftool.lint.baseline import without_known
+    from gguftool.lint.check import check
+
+    s = settings(options)
+    checks: list[FileCheck] = []
+    if s.fix is not None:
+        from gguftool.cli.lint_fix import fix_models
+
+        fix_models(session, models, s)
+    for one in check(models, s.opener, s.context, select=s.select, ignore=s.ignore, load=s.load):
+        shown = without_known(one, s.known)
+        checks.append(shown)
+        if session.format == "jsonl":
+            _write([shown], session, s.fail_on)
+    if session.format != "jsonl":
+        _write(checks, session, s.fail_on)
+    return 0 if s.exit_zero else max(c.exit_code(s.fail_on) for c in checks)
+
+
+def _write(checks: list[FileCheck], session: Session, fail_on: Severity | None) -> None:
+    from gguftool.report import lint as report
+
+    if session.format in ("json", "jsonl"):
+        ok = all(c.exit_code(fail_on) == 0 for c in checks)
+        session.write_json(ok=ok, body=report.json_body(checks), errors=report.error_rows(checks))
+    elif session.format == "sarif":
+        from gguftool.report.envelope import write
+        from gguftool.report.sarif import sarif
+
+        write(sarif(checks), sys.stdout)
+    elif session.format == "github":
+        from gguftool.report.github import annotation_lines
+
+        session.out("".join(f"{line}\n" for line in annotation_lines(checks)))
+    else:
+        session.out("\n".join(report.text(checks, session.style, verbose=session.verbose)))

@@ -1,0 +1,109 @@
+"""Options of `lint` and its configuration file as one thing: what to run, on what terms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gguftool.errors import UsageError
+from gguftool.lint.baseline import Key, read_baseline
+from gguftool.lint.config import Config, find_config, read_config
+from gguftool.lint.rule import Context, Severity, Wish
+from gguftool.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one call of lint does.
+
+    Attributes:
+        opener: opens a model as the user names it, faults kept.
+        fix: None, ``safe`` or ``unsafe``.
+        diff: show the fixes, write nothing.
+        fail_on: None when findings never fail.
+    """
+
+    opener: Callable[[str], Model]
+    context: Context
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    fail_on: Severity | None
+    exit_zero: bool
+    fix: str | None
+    diff: bool
+    load: bool
+    known: Counter[Key]
+
+
+def settings(options: Mapping[str, Any]) -> Settings:
+    """The options of the command line over those of the configuration file.
+
+    Raises:
+        UsageError: options that contradict each other, a bad configuration, policy or baseline.
+    """
+    if options["config_file"] and options["no_config"]:
+        raise UsageError("--config and --no-config contradict each other")
+    if options["config_file"]:
+        config = read_config(options["config_file"])
+    else:
+        config = Config() if options["no_config"] else find_config()
+    if options["diff"] and not (options["fix"] or options["fix_unsafe"]):
+        options = {**options, "fix": True}
+    fail_on = options["fail_on"] or config.fail_on or "warning"
+    baseline = options["baseline"] or config.baseline
+    return Settings(
+        opener=opener,
+        context=_context(options, config),
+        select=_names(options["select"]) or config.select,
+        ignore=(*_names(options["ignore"]), *config.ignore),
+        fail_on=None if fail_on == "never" else Severity(fail_on),
+        exit_zero=options["exit_zero"],
+        fix="unsafe" if options["fix_unsafe"] else "safe" if options["fix"] else None,
+        diff=options["diff"],
+        load=not options["no_load"],
+        known=read_baseline(baseline) if baseline else Counter(),
+    )
+
+
+def _context(options: Mapping[str, Any], config: Config) -> Context:
+    policy = options["policy"] or config.policy
+    against = None
+    if options["against"]:
+        from gguftool.lint.against import read_folder
+
+        against = read_folder(options["against"])
+    if policy:
+        from gguftool.lint.policy import read_policy
+
+        policy = read_policy(policy)
+    return Context(
+        wish=Wish(options["context_length"] or config.context_length, _cache_type(options, config)),
+        against=against,
+        policy=policy or None,
+        data=options["data"],
+    )
+
+
+def _cache_type(options: Mapping[str, Any], config: Config) -> tuple[str, str] | None:
+    from gguftool.cachetypes import parse
+
+    if options["cache_type"]:
+        return parse("/".join(options["cache_type"]))
+    return parse(config.cache_type) if config.cache_type else None
+
+
+def _names(given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for item in given for name in item.split(",") if name.strip())
+
+
+def opener(spec: str) -> Model:
+    """Open a model as the user names it, so that faults of its header become findings."""
+    if "://" in spec:
+        from gguftool.hub import open_any
+
+        return open_any(spec, strict=False)
+    from gguftool.model import open_model
+
+    return open_model(spec, strict=False)

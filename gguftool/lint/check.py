@@ -1,0 +1,95 @@
+"""Lint many models: open each, run the rules, keep what went wrong with a file beside what was found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gguftool.errors import GgufToolError
+from gguftool.lint.rule import Context, Finding, Severity
+from gguftool.lint.run import Report, lint, selected
+
+if TYPE_CHECKING:
+    from gguftool.model import Model
+
+FOUND = 1
+BROKEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """One model as lint leaves it.
+
+    Attributes:
+        path: as it was named.
+        report: what the rules say; None when the file could not be opened.
+        error: why it could not be opened or not be read to the end.
+        known: findings that the baseline holds and that are left out of the report.
+    """
+
+    path: str
+    report: Report | None
+    error: GgufToolError | None = None
+    known: tuple[Finding, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found; nothing when the file could not be opened."""
+        return self.report.findings if self.report else ()
+
+    def exit_code(self, fail_on: Severity | None) -> int:
+        """What this file alone would make the program end with; ``fail_on`` None: findings never fail."""
+        if self.error is not None:
+            return self.error.exit_code
+        if self.report and fail_on is not None and self.report.at_least(fail_on):
+            return FOUND
+        return 0
+
+
+def check(
+    paths: Iterable[str],
+    opener: Callable[[str], Model],
+    context: Context | None = None,
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    load: bool = True,
+) -> Iterator[FileCheck]:
+    """Lint each model once, however many of its shards are named.
+
+    Args:
+        paths: models as the user names them.
+        opener: opens one with ``strict=False``.
+        context: see `lint`.
+        select: see `lint`.
+        ignore: see `lint`.
+        load: see `lint`.
+
+    Raises:
+        UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
+    """
+    selected(select, ignore)
+    seen: set[str] = set()
+    for path in paths:
+        if path in seen:
+            continue
+        try:
+            model = opener(path)
+        except GgufToolError as e:
+            yield FileCheck(path, None, e)
+            continue
+        with model:
+            seen.update((path, *(part.name for part in model.parts)))
+            yield FileCheck(path, lint(model, context, select=select, ignore=ignore, load=load), unreadable(model))
+
+
+def unreadable(model: Model) -> GgufToolError | None:
+    """Why a header could not be read to its end, as an error; None when it could."""
+    from gguftool.errors import FormatError
+
+    for part in model.parts:
+        for p in part.header.problems:
+            if p.fatal:
+                return FormatError(f"{part.name}: {p.message}", offset=p.offset, key=p.key, kind=p.kind)
+    return None

@@ -1,0 +1,126 @@
+"""Settings of lint in `gguftool.toml` or `pyproject.toml`, looked for from the working directory upward.
+
+Never from the model's folder: a downloaded model must not bring its own rules. ::
+
+    [lint]                         # in pyproject.toml: [tool.gguftool.lint]
+    select = ["deploy", "layout"]
+    ignore = ["kv-cache-type-slow"]
+    fail-on = "error"
+    context-length = 32768
+    cache-type = "q8_0"
+    policy = "policy.toml"         # relative to this file
+    baseline = "lint-baseline.json"
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from gguftool.errors import MissingFile, UsageError
+
+FAIL_ON = ("error", "warning", "info", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings of a configuration file; None where it says nothing."""
+
+    path: str | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: str | None = None
+    context_length: int | None = None
+    cache_type: str | None = None
+    policy: str | None = None
+    baseline: str | None = None
+
+
+def find_config(folder: str | os.PathLike[str] | None = None) -> Config:
+    """The nearest configuration from ``folder`` (the working directory) upward; an empty one when there is none.
+
+    Raises:
+        UsageError: the file is not TOML, has an unknown name or a value of the wrong kind.
+    """
+    here = os.path.abspath(os.fspath(folder) if folder is not None else os.getcwd())
+    while True:
+        own = os.path.join(here, "gguftool.toml")
+        if os.path.isfile(own):
+            return read_config(own)
+        project = os.path.join(here, "pyproject.toml")
+        if os.path.isfile(project) and "gguftool" in _toml(project).get("tool", {}):
+            return read_config(project)
+        above = os.path.dirname(here)
+        if above == here:
+            return Config()
+        here = above
+
+
+def read_config(path: str | os.PathLike[str]) -> Config:
+    """The configuration in ``path``; in a ``pyproject.toml`` its `[tool.gguftool]`.
+
+    Raises:
+        MissingFile: no such file.
+        UsageError: not TOML, an unknown name, a value of the wrong kind.
+    """
+    text = os.fspath(path)
+    said = _toml(text)
+    if os.path.basename(text) == "pyproject.toml":
+        said = said.get("tool", {}).get("gguftool", {})
+    section = said.get("lint", {})
+    if not isinstance(section, dict):
+        raise UsageError(f"{text}: [lint] must be a table")
+    values: dict[str, Any] = {}
+    for name, value in section.items():
+        kind = _KINDS.get(name)
+        if kind is None:
+            import difflib
+
+            near = difflib.get_close_matches(name.replace("_", "-"), _KINDS, 1)
+            raise UsageError(
+                f"{text}: [lint] has no {name!r}", f"did you mean {near[0]}?" if near else f"names: {', '.join(_KINDS)}"
+            )
+        values[name.replace("-", "_")] = _checked(text, name, kind, value)
+    return Config(path=text, **values)
+
+
+_KINDS = {
+    "select": "names",
+    "ignore": "names",
+    "fail-on": "level",
+    "context-length": "number",
+    "cache-type": "text",
+    "policy": "file",
+    "baseline": "file",
+}
+
+
+def _checked(path: str, name: str, kind: str, value: object) -> object:
+    if kind == "names":
+        items = [value] if isinstance(value, str) else value
+        if isinstance(items, list) and all(isinstance(v, str) for v in items):
+            return tuple(items)
+        raise UsageError(f"{path}: {name} must be a list of rules and families")
+    if kind == "number":
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+        raise UsageError(f"{path}: {name} must be a whole number of tokens")
+    if not isinstance(value, str):
+        raise UsageError(f"{path}: {name} must be a string")
+    if kind == "level" and value not in FAIL_ON:
+        raise UsageError(f"{path}: {name} must be one of {', '.join(FAIL_ON)}")
+    if kind == "file":
+        return os.path.join(os.path.dirname(os.path.abspath(path)), value)
+    return value
+
+
+def _toml(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as f:
+            return tomllib.load(f)
+    except FileNotFoundError:
+        raise MissingFile(f"{path}: no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: not valid TOML: {e}") from None

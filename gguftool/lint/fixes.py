@@ -1,0 +1,84 @@
+"""Which edit operations the fixes of all findings come to, round by round, without touching the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gguftool.edit.ops import Operation, apply
+from gguftool.errors import GgufToolError
+from gguftool.format.header import Header
+from gguftool.lint.rule import Context, Finding, Scope
+from gguftool.lint.run import lint, selected
+from gguftool.model import Model
+
+ROUNDS = 5
+"""A fix may uncover what another rule then fixes; more rounds than this means that two rules fight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """What fixing comes to.
+
+    Attributes:
+        operations: edits for the first file of the model, in order.
+        findings: the findings they fix.
+        refused: findings whose fix cannot be applied, each with the reason.
+    """
+
+    operations: tuple[Operation, ...]
+    findings: tuple[Finding, ...]
+    refused: tuple[tuple[Finding, str], ...]
+
+
+def collect(
+    model: Model,
+    context: Context | None = None,
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    unsafe: bool = False,
+) -> Fixes:
+    """All fixes that can be applied to the model, in the order of the findings.
+
+    Args:
+        model: opened with ``strict=False``; its header must be complete.
+        context: see `lint`.
+        select: see `lint`.
+        ignore: see `lint`.
+        unsafe: also those that change what llama.cpp computes.
+    """
+    operations: list[Operation] = []
+    fixed: list[Finding] = []
+    refused: list[tuple[Finding, str]] = []
+    names = select
+    for _ in range(ROUNDS):
+        before = len(operations)
+        for finding in lint(model, context, select=names, ignore=ignore, load=False).findings:
+            fix = finding.fix
+            if fix is None or not fix.operations or not (fix.safe or unsafe) or finding.path != model.name:
+                continue
+            new = [op for op in fix.operations if op not in operations]
+            if not new:
+                continue
+            try:
+                header = apply(new, model.header)
+            except GgufToolError as e:
+                if all(finding.rule != f.rule or finding.where != f.where for f, _ in refused):
+                    refused.append((finding, str(e)))
+                continue
+            fixed.append(finding)
+            operations.extend(new)
+            model = _with_header(model, header)
+        if len(operations) == before:
+            break
+        # The data no longer stands where the new header has it, so only rules of the header go on.
+        names = tuple(r.id for r in selected(select, ignore) if r.scope is Scope.HEADER)
+        if not names:
+            break
+    return Fixes(tuple(operations), tuple(fixed), tuple(refused))
+
+
+def _with_header(model: Model, header: Header) -> Model:
+    first = replace(model.parts[0], header=header)
+    return Model((first, *model.parts[1:]), model.missing_shards, model.shard_count)

@@ -1,0 +1,198 @@
+"""What `gguftool lint` shows: text, JSON and GitHub annotations (SARIF has its own module)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gguftool.lint.check import FileCheck
+from gguftool.lint.rule import Finding, Fix, NotEvaluated, Severity
+from gguftool.report.text import Style, Styled, count, safe, shorten
+
+if TYPE_CHECKING:
+    from gguftool.lint.load import LoadPrediction
+
+_LEFT = 11
+"""Columns in front of the text of a finding."""
+
+
+def fix_command(fix: Fix, path: str) -> str:
+    """The shell line that does what the fix says."""
+    if fix.operations:
+        from gguftool.edit.ops import command
+
+        return command(fix.operations, path)
+    return (fix.command or "").replace("{path}", shlex.quote(path))
+
+
+# -- text
+
+
+def text(checks: Sequence[FileCheck], style: Style, *, verbose: bool = False) -> Iterator[str]:
+    """The report as lines: a block for each file, then what it comes to and what to type next."""
+    for check in checks:
+        yield from file_lines(check, style, verbose=verbose)
+        yield ""
+    yield from summary_lines(checks, style)
+
+
+def file_lines(check: FileCheck, style: Style, *, verbose: bool = False) -> Iterator[str]:
+    """One file: its findings, the predicted load, what could not be judged."""
+    yield style.bold(check.path)
+    if check.error is not None and check.report is None:
+        said = str(check.error).removeprefix(f"{check.path}: ")
+        yield f"  {style.red('error')}    {safe(said)}"
+        if check.error.hint:
+            yield f"{' ' * _LEFT}{style.dim('hint: ' + check.error.hint)}"
+        return
+    for f in check.findings:
+        yield from _finding_lines(f, check.path, style)
+    report = check.report
+    if report is None:
+        return
+    if not report.findings:
+        yield f"  {style.green('ok')}       nothing found"
+    if check.known:
+        yield f"  {style.dim(f'known    {len(check.known)} more in the baseline')}"
+    if report.load is not None:
+        yield f"  {_load_line(report.load, style)}"
+    yield from _skipped_lines(report.not_evaluated, style, verbose)
+
+
+def _finding_lines(f: Finding, path: str, style: Style) -> Iterator[str]:
+    paint = {"error": style.red, "warning": style.yellow, "info": style.cyan}[f.severity]
+    place = f" ({os.path.basename(f.path)})" if f.path != path and os.path.basename(f.path) not in f.message else ""
+    yield f"  {paint(f'{f.severity.value:<8}')} {safe(f.message)}{safe(place)}"
+    said = f.data.get("llama_cpp")
+    if said and str(said) not in f.message:
+        yield f"{' ' * _LEFT}{style.dim('llama.cpp: ' + str(said))}"
+    line: list[str] = [style.dim(f.rule)]
+    if f.fix is not None:
+        line.append(f"{'safe fix' if f.fix.safe else 'fix'}: {safe(shorten(fix_command(f.fix, f.path), 200))}")
+    yield " " * _LEFT + "  ".join(line)
+
+
+_REFUSED = {"refused": "refuses it", "aborts": "aborts"}
+_AFTER = {"refused": "refuses", "aborts": "aborts at", "hangs": "hangs at"}
+_STAGE = {"context": "the context", "decode": "the first tokens"}
+
+
+def _load_line(load: LoadPrediction, style: Style) -> str:
+    from gguftool.lint.load import BUILD
+
+    label, who, after = style.dim("load    "), f"llama.cpp {BUILD}", load.after_load
+    if load.verdict in _REFUSED:
+        first = f": {safe(load.messages[0])}" if load.messages else ""
+        return f"{label} {style.red(f'{who} {_REFUSED[load.verdict]}')}{first}"
+    if load.verdict == "unknown":
+        return f"{label} {style.dim(f'the header does not tell whether {who} loads it')}"
+    if after is not None and after.outcome in _AFTER:
+        detail = f": {safe(after.message)}" if after.message else ""
+        what = f"{who} loads it, then {_AFTER[after.outcome]} {_STAGE.get(after.stage, after.stage)}"
+        return f"{label} {style.red(what)}{detail}"
+    if load.verdict == "warns":
+        first = f": {safe(load.warnings[0])}" if load.warnings else ""
+        return f"{label} {style.yellow(f'{who} loads it with warnings')}{first}"
+    return f"{label} {style.green(f'{who} loads it')}"
+
+
+def _skipped_lines(skipped: Sequence[NotEvaluated], style: Style, verbose: bool) -> Iterator[str]:
+    by_why: dict[str, list[str]] = {}
+    for s in skipped:
+        by_why.setdefault(s.why, []).append(s.rule)
+    for why, rules in by_why.items():
+        names = ", ".join(rules) if verbose or len(rules) <= 3 else f"{len(rules)} rules"
+        yield f"  {style.dim(f'not evaluated: {names}: {why}')}"
+
+
+def summary_lines(checks: Sequence[FileCheck], style: Style) -> Iterator[str]:
+    """What it comes to, and what to type next."""
+    totals = {s: sum(c.report.count(s) for c in checks if c.report) for s in Severity}
+    broken = sum(c.error is not None for c in checks)
+    parts: list[Styled] = []
+    for severity, paint in ((Severity.ERROR, style.red), (Severity.WARNING, style.yellow), (Severity.INFO, style.cyan)):
+        n = totals[severity]
+        if n:
+            word = severity.value if severity is Severity.INFO or n == 1 else f"{severity.value}s"
+            parts.append(paint(f"{count(n)} {word}"))
+    if broken:
+        parts.append(style.red(f"{broken} not readable"))
+    where = f"in {len(checks)} file{'s' if len(checks) != 1 else ''}"
+    yield f"{', '.join(parts) if parts else style.green('Nothing found')} {where}."
+    yield from _next_lines(checks, style)
+
+
+def _next_lines(checks: Sequence[FileCheck], style: Style) -> Iterator[str]:
+    safe_fixes = [c for c in checks if any(f.fix and f.fix.safe and f.fix.operations for f in c.findings)]
+    n = sum(1 for c in safe_fixes for f in c.findings if f.fix and f.fix.safe and f.fix.operations)
+    if n:
+        paths = " ".join(shlex.quote(c.path) for c in safe_fixes[:3]) + (" …" if len(safe_fixes) > 3 else "")
+        yield f"{n} can be fixed safely: {style.cyan('gguftool lint --fix ' + paths)}"
+    worst = min((f for c in checks for f in c.findings), key=lambda f: f.severity.rank, default=None)
+    if worst is not None:
+        yield style.dim(f"What a rule means: gguftool rules {worst.rule}")
+
+
+# -- JSON
+
+
+def json_body(checks: Iterable[FileCheck]) -> dict[str, object]:
+    """The command's own fields of the envelope."""
+    return {"files": [file_json(c) for c in checks]}
+
+
+def error_rows(checks: Iterable[FileCheck]) -> list[dict[str, object]]:
+    """Files that could not be opened or read to the end, as errors of the envelope."""
+    errors = [c.error for c in checks if c.error is not None]
+    return [{"code": e.code, "message": str(e), "hint": e.hint} for e in errors]
+
+
+def file_json(check: FileCheck) -> dict[str, object]:
+    """One file as JSON."""
+    report = check.report
+    counts = {s.value: report.count(s) if report else 0 for s in Severity}
+    return {
+        "path": check.path,
+        "readable": check.error is None,
+        "findings": [finding_json(f) for f in check.findings],
+        "counts": counts,
+        "known": len(check.known),
+        "load": None if report is None or report.load is None else load_json(report.load),
+        "not_evaluated": [{"rule": s.rule, "why": s.why} for s in report.not_evaluated] if report else [],
+    }
+
+
+def finding_json(f: Finding) -> dict[str, object]:
+    """One finding as JSON."""
+    fix = None
+    if f.fix is not None:
+        fix = {"title": f.fix.title, "safe": f.fix.safe, "command": fix_command(f.fix, f.path)}
+    return {
+        "rule": f.rule,
+        "family": f.family,
+        "severity": f.severity.value,
+        "message": f.message,
+        "path": f.path,
+        "where": f.where,
+        "span": None if f.span is None else list(f.span),
+        "fix": fix,
+        "data": dict(f.data),
+    }
+
+
+def load_json(load: LoadPrediction) -> dict[str, object]:
+    """The predicted load as JSON."""
+    after = load.after_load
+    return {
+        "verdict": load.verdict,
+        "stage": load.stage,
+        "messages": list(load.messages),
+        "warnings": list(load.warnings),
+        "where": load.where,
+        "after_load": None
+        if after is None
+        else {"stage": after.stage, "outcome": after.outcome, "message": after.message, "where": after.where},
+        "not_evaluated": list(load.not_evaluated),
+    }

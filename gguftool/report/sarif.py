@@ -1,0 +1,96 @@
+"""Findings as SARIF 2.1.0, the exchange format of code scanners."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from gguftool.lint.check import FileCheck
+from gguftool.lint.rule import Finding, Rule, Severity
+from gguftool.lint.rules import catalogue
+from gguftool.report.lint import fix_command
+from gguftool.version import __version__
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+def sarif(checks: Sequence[FileCheck]) -> dict[str, object]:
+    """One SARIF log with one run over all files."""
+    rules = catalogue()
+    index = {r.id: i for i, r in enumerate(rules)}
+    failed = [c for c in checks if c.error is not None]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "gguftool",
+                        "semanticVersion": __version__,
+                        "rules": [_rule(r) for r in rules],
+                    }
+                },
+                "invocations": [
+                    {
+                        "executionSuccessful": not failed,
+                        "toolExecutionNotifications": [_notification(c) for c in failed],
+                    }
+                ],
+                "results": [_result(f, index) for c in checks for f in c.findings],
+            }
+        ],
+    }
+
+
+def _rule(r: Rule) -> dict[str, object]:
+    parts = r.sections
+    help_text = "\n\n".join(f"{name.capitalize()}: {body}" for name, body in parts.items())
+    return {
+        "id": r.id,
+        "shortDescription": {"text": r.title},
+        "fullDescription": {"text": parts.get("why", r.title)},
+        "help": {"text": help_text or r.title},
+        "defaultConfiguration": {"level": _LEVEL[r.severity]},
+        "properties": {"family": r.family, "scope": r.scope.value},
+    }
+
+
+def _result(f: Finding, index: dict[str, int]) -> dict[str, object]:
+    physical: dict[str, object] = {"artifactLocation": {"uri": _uri(f.path)}}
+    if f.span is not None:
+        physical["region"] = {"byteOffset": f.span[0], "byteLength": max(0, f.span[1] - f.span[0])}
+    properties: dict[str, object] = {"where": f.where, "family": f.family}
+    message = f.message
+    if f.fix is not None:
+        command = fix_command(f.fix, f.path)
+        properties["fix"] = {"title": f.fix.title, "safe": f.fix.safe, "command": command}
+        message = f"{message} Fix: {command}"
+    return {
+        "ruleId": f.rule,
+        "ruleIndex": index[f.rule],
+        "level": _LEVEL[f.severity],
+        "message": {"text": message},
+        "locations": [{"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": f.where}]}],
+        # The place, not the message, which holds numbers: so that a scanner knows a finding again.
+        "partialFingerprints": {"gguftool/v1": f"{os.path.basename(f.path)}:{f.rule}:{f.where}"},
+        "properties": properties,
+    }
+
+
+def _notification(check: FileCheck) -> dict[str, object]:
+    return {
+        "level": "error",
+        "message": {"text": str(check.error)},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(check.path)}}}],
+    }
+
+
+def _uri(path: str) -> str:
+    """A relative or file URI; addresses stay as they are."""
+    if "://" in path:
+        return path
+    encoded = quote(os.fsencode(path.replace(os.sep, "/")), safe="/")
+    return f"file://{encoded}" if os.path.isabs(path) else encoded
