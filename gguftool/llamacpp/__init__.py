@@ -1,0 +1,1 @@
+"""Find, start, watch and read llama.cpp's programs."""
