@@ -23,8 +23,8 @@ SEARCH_LIMIT = 4096
 """Files of a folder looked at when shards do not carry the usual names."""
 
 
-HASH_NAME = re.compile(r"^(?:sha256[-:])?[0-9a-f]{40,64}$")
-"""Names that content stores give files; such shards have no ending at all."""
+LIKELY = re.compile(r"(?:.*\.gguf(?:-\d+-of-\d+)?|(?:sha256[-:])?[0-9a-f]{40,64})", re.I | re.S)
+"""Names a shard may have: ``.gguf``, the count put behind it, or the hash a content store gives (no ending at all)."""
 FEW_FIELDS = 16
 """Shards other than the first carry the split keys and little else."""
 
@@ -112,13 +112,13 @@ def find(path: str, header: Header) -> ShardSet | None:
 
 
 def neighbours(path: str) -> Iterator[str]:
-    """Other files of the folder that may be shards: ``.gguf`` files, and files named by their hash."""
+    """Other files of the folder that may be shards, by name."""
     folder, own = os.path.split(path)
     try:
         names = sorted(os.listdir(folder or "."))
     except OSError:
         return
-    likely = [n for n in names if n != own and (n.lower().endswith(".gguf") or HASH_NAME.match(n))]
+    likely = [n for n in names if n != own and LIKELY.fullmatch(n)]
     for name in likely[:SEARCH_LIMIT]:
         other = os.path.join(folder, name)
         if os.path.isfile(other):

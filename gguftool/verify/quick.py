@@ -16,6 +16,9 @@ from gguftool.verify import siblings
 from gguftool.verify.inside import embedded, ends, restarted
 from gguftool.verify.result import Fault, FileReport
 
+LARGEST = (1 << 63) - 1
+"""Most elements and bytes that llama.cpp can count (`gguf.cpp:gguf_init_from_reader`, b11434)."""
+
 
 def quick(target: str | os.PathLike[str] | Model | Part) -> FileReport:
     """Check one file without reading its tensor data.
@@ -115,6 +118,11 @@ def _of_header(source: Source, header: Header) -> FileReport:
 def _short(source: Source, header: Header) -> list[Fault]:
     """Tensors that pass the end of the file."""
     size = source.size
+    for t in header.tensors:
+        if (t.nbytes or 0) > LARGEST or t.elements > LARGEST:
+            shape = " x ".join(f"{d:,}" for d in t.shape)
+            message = f"tensor {t.name!r} claims {shape} elements, more than any file holds: damaged or hostile"
+            return [Fault("impossible-size", message, f"tensor:{t.name}", "do not load it; download it again")]
     cut: list[TensorInfo] = []
     end = 0
     for t in header.tensors:
