@@ -1,0 +1,299 @@
+"""Which weights lie where, and how many bytes they take there.
+
+llama.cpp gives the last `-ngl` layers to the devices, the output layer counting as one more after the last; within
+them it splits by free memory or `-ts`; the token embedding stays on the host; patterns (`-ot`, `-ncmoe`) move single
+tensors (`llama-model.cpp:load_tensors`, `llama-model-loader.cpp:create_tensor`, b11434).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gguftool.arch import Hparams
+from gguftool.errors import UsageError
+from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.layers import layers, nextn_layers
+from gguftool.memory.devices import HOST, Device, row_padding
+from gguftool.memory.settings import pad
+
+INPUT = -1
+"""Layer number of the input tensors."""
+_BLOCK = re.compile(r"(?:enc\.|dec\.|v\.)?blk\.(\d+)\.")
+_EXPERTS = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
+"""What `-ncmoe` matches (`common.h:LLM_FFN_EXPS_REGEX`)."""
+_INPUT_NAMES = frozenset({"token_embd", "position_embd", "token_types", "per_layer_token_embd"})
+_FIRST_LAYER_NAMES = frozenset(
+    "rope_freqs rope_factors_long rope_factors_short per_layer_model_proj per_layer_proj_norm conv1d".split()
+)
+NEVER_TIED = frozenset(
+    "bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert wavtokenizer-dec".split()
+)
+"""Architectures without an output matrix; all others read the token embedding when `output.weight` is not there."""
+REPACKED: dict[str, dict[str, int]] = {
+    "none": {},
+    "avx2": {"Q4_0": 8, "Q4_K": 8, "IQ4_NL": 8, "MXFP4": 8},
+    "avx512": {"Q4_0": 8, "Q4_K": 8, "IQ4_NL": 8, "MXFP4": 8, "Q2_K": 8},
+    "neon": {"Q4_0": 4, "Q4_K": 8, "Q5_K": 8, "Q6_K": 8, "IQ4_NL": 4, "MXFP4": 4, "Q8_0": 4},
+}
+"""By host processor: types the CPU rearranges for its kernels, when the rows are a multiple of this (`repack.cpp`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One tensor as far as memory goes."""
+
+    name: str
+    type_name: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where to put things.
+
+    Attributes:
+        gpu_layers: `-ngl`; None: all. Ignored without devices.
+        cpu_moe: `-ncmoe`, experts of the first N layers stay on the host.
+        overrides: `-ot`, (regular expression, device name); the first match wins.
+        split: `-ts`; empty: by the devices' memory.
+        kv_offload: caches follow their layers; else all are on the host (`-nkvo`).
+        mmap: weights on the host are the mapped file, not a copy.
+        repack: what the host processor rearranges, a name of `REPACKED`.
+    """
+
+    gpu_layers: int | None = None
+    cpu_moe: int = 0
+    overrides: tuple[tuple[str, str], ...] = ()
+    split: tuple[float, ...] = ()
+    kv_offload: bool = True
+    mmap: bool = True
+    repack: str = "avx2"
+
+
+@dataclass(slots=True)
+class Group:
+    """Tensors that go the same way: of one layer, all experts or none, under the same override.
+
+    Sizes by where they may end: ``plain`` on the host, ``kept`` of them when others are repacked into ``repacked``,
+    ``aligned`` by (alignment, pads rows) on a device. ``largest`` is the largest matrix.
+    """
+
+    layer: int
+    experts: bool
+    target: str | None
+    data: int = 0
+    plain: int = 0
+    kept: int = 0
+    repacked: int = 0
+    largest: int = 0
+    aligned: dict[tuple[int, bool], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Bytes of the weights by buffer, and what one should know about them.
+
+    Attributes:
+        buffers: bytes by device name; the host's are ``CPU`` and ``CPU_REPACK``.
+        layer_device: device of each layer; the entry after the last is the output layer's.
+        experts_on_host: bytes of expert tensors on the host.
+        largest_on_host: bytes of the largest matrix on the host, which a device may borrow for large batches.
+        copies: bytes that exist twice: a tied output matrix in another place, frequency tables.
+    """
+
+    buffers: dict[str, int]
+    layer_device: tuple[str, ...]
+    experts_on_host: int
+    largest_on_host: int
+    copies: int
+
+    @property
+    def host(self) -> int:
+        """Bytes on the host."""
+        return self.buffers.get(HOST, 0) + self.buffers.get("CPU_REPACK", 0)
+
+
+class Weights:
+    """The tensors of a model, grouped so that a placement is worked out without going through them again.
+
+    Args:
+        hp: hyperparameters.
+        tensors: all tensors of all shards.
+        devices: the devices at hand.
+        overrides: `-ot` patterns, which split the groups.
+        repack: what the host repacks.
+
+    Raises:
+        UsageError: a pattern is not a regular expression or names an unknown device.
+    """
+
+    def __init__(
+        self,
+        hp: Hparams,
+        tensors: Iterable[Weight],
+        devices: Sequence[Device] = (),
+        overrides: Sequence[tuple[str, str]] = (),
+        repack: str = "avx2",
+    ) -> None:
+        self.devices = tuple(devices)
+        self.layer_count = len(layers(hp))
+        self.trunk = hp.block_count - nextn_layers(hp) or hp.block_count
+        self.tensor_bytes = 0
+        self.skipped = 0
+        self.tied = False
+        self._rules = _compiled(overrides, self.devices)
+        self._repacked = REPACKED[repack]
+        self._alignments = {(d.rules.alignment, d.rules.pads_rows) for d in self.devices}
+        self.groups: dict[tuple[int, bool, str | None], Group] = {}
+        embedding, output = None, False
+        for w in tensors:
+            self.tensor_bytes += w.nbytes
+            layer = self._layer(w.name)
+            if layer is None:
+                self.skipped += w.nbytes
+                continue
+            self._add(w, layer)
+            if w.name == "token_embd.weight":
+                embedding = w
+            output = output or w.name == "output.weight"
+        self.output_rows = embedding.shape[1] if embedding is not None and len(embedding.shape) > 1 else 0
+        if embedding is not None and not output and hp.arch not in NEVER_TIED:
+            self.tied = True
+            self.tied_copy = Group(self.layer_count, False, None)
+            self._measure(self.tied_copy, embedding, matrix=True)
+        else:
+            self.tied_copy = Group(self.layer_count, False, None)
+
+    def _layer(self, name: str) -> int | None:
+        """Layer a tensor belongs to; None when llama.cpp leaves it out."""
+        m = _BLOCK.match(name)
+        if m:
+            n = int(m[1])
+            # Blocks for predicting further tokens are only loaded for a draft context.
+            return n if n < self.trunk or n >= self.layer_count else None
+        stem = name.rpartition(".")[0] or name
+        if stem in _INPUT_NAMES:
+            return INPUT
+        return 0 if stem in _FIRST_LAYER_NAMES else self.layer_count
+
+    def _add(self, w: Weight, layer: int) -> None:
+        experts = _EXPERTS.search(w.name) is not None
+        target = next((device for pattern, device in self._rules if pattern.search(w.name)), None)
+        key = (layer, experts, target)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(layer, experts, target)
+        self._measure(group, w, matrix=layer != INPUT)
+
+    def _measure(self, group: Group, w: Weight, *, matrix: bool) -> None:
+        group.data += w.nbytes
+        size = pad(w.nbytes, 32)
+        group.plain += size
+        rows = self._repacked.get(w.type_name)
+        dims = sum(1 for n in w.shape if n > 1)
+        fits = matrix and rows and len(w.shape) > 1 and w.shape[1] % rows == 0
+        if fits and dims == (3 if group.experts else 2):
+            group.repacked += size
+        else:
+            group.kept += size
+        if matrix and dims > 1:
+            group.largest = max(group.largest, w.nbytes)
+        t = TENSOR_TYPE_BY_NAME.get(w.type_name)
+        for alignment, rows_padded in self._alignments:
+            extra = row_padding(t.block_size, t.block_bytes, w.shape[0]) if t and rows_padded and w.shape else 0
+            key = (alignment, rows_padded)
+            group.aligned[key] = group.aligned.get(key, 0) + pad(w.nbytes + extra, alignment)
+
+    def place(self, p: Placement) -> Placed:
+        """Bytes by buffer under a placement."""
+        at = layer_devices(self.layer_count, self.devices, p)
+        by_name = {d.name: d for d in self.devices}
+        repack = p.repack != "none" and not any(d.rules.pinned_host for d in self.devices)
+        buffers: dict[str, int] = {}
+        experts = largest = 0
+        for group in self.groups.values():
+            name = HOST if group.layer == INPUT else at[min(group.layer, self.layer_count)]
+            if group.target is not None:
+                name = group.target
+            elif group.experts and group.layer < p.cpu_moe:
+                name = HOST
+            _book(buffers, group, by_name.get(name), repack and group.layer != INPUT)
+            if name == HOST:
+                experts += group.data if group.experts else 0
+                largest = max(largest, group.largest)
+        copies = self._copies(buffers, by_name.get(at[self.layer_count]), repack)
+        return Placed(buffers, at, experts, largest, copies)
+
+    def _copies(self, buffers: dict[str, int], output: Device | None, repack: bool) -> int:
+        """A tied output matrix exists twice when it does not lie where the embedding does."""
+        if not self.tied:
+            return 0
+        moved = output is not None or (repack and self.tied_copy.repacked > 0)
+        if not moved:
+            return 0
+        _book(buffers, self.tied_copy, output, repack)
+        return self.tied_copy.data
+
+
+def _book(buffers: dict[str, int], group: Group, device: Device | None, repack: bool) -> None:
+    if device is not None:
+        key = (device.rules.alignment, device.rules.pads_rows)
+        buffers[device.name] = buffers.get(device.name, 0) + group.aligned[key]
+    elif repack:
+        buffers[HOST] = buffers.get(HOST, 0) + group.kept
+        if group.repacked:
+            buffers["CPU_REPACK"] = buffers.get("CPU_REPACK", 0) + group.repacked
+    else:
+        buffers[HOST] = buffers.get(HOST, 0) + group.plain
+
+
+def layer_devices(count: int, devices: Sequence[Device], p: Placement) -> tuple[str, ...]:
+    """Device of each layer, the output layer's after the last (`llama-model.cpp:get_layer_buft_list`)."""
+    if not devices:
+        return (HOST,) * (count + 1)
+    wanted = count + 1 if p.gpu_layers is None or p.gpu_layers < 0 else p.gpu_layers
+    start, used = max(count + 1 - wanted, 0), min(wanted, count + 1)
+    points = _split_points(devices, p.split)
+    out = []
+    for i in range(count + 1):
+        if i < start or i - start >= used:
+            out.append(HOST)
+            continue
+        share = _f32((i - start) / used)
+        which = next((k for k, point in enumerate(points) if point > share), len(devices) - 1)
+        out.append(devices[which].name)
+    return tuple(out)
+
+
+def _split_points(devices: Sequence[Device], split: Sequence[float]) -> list[float]:
+    shares = [float(x) for x in split[: len(devices)]]
+    shares += [0.0] * (len(devices) - len(shares))
+    if not any(shares):
+        shares = [float(d.memory or 1) for d in devices]
+    total, points = 0.0, []
+    for x in shares:
+        total = _f32(total + _f32(x))
+        points.append(total)
+    return [_f32(x / total) for x in points]
+
+
+def _f32(x: float) -> float:
+    """Rounded to 32 bits: llama.cpp compares shares as floats."""
+    return float(struct.unpack("<f", struct.pack("<f", x))[0])
+
+
+def _compiled(overrides: Sequence[tuple[str, str]], devices: Sequence[Device]) -> list[tuple[re.Pattern[str], str]]:
+    names = {d.name for d in devices} | {HOST}
+    out = []
+    for pattern, device in overrides:
+        if device not in names:
+            raise UsageError(f"-ot {pattern}={device}: no such device", "one of " + ", ".join(sorted(names)))
+        try:
+            out.append((re.compile(pattern), device))
+        except re.error as e:
+            raise UsageError(f"-ot {pattern}: not a regular expression: {e}") from None
+    return out
