@@ -1,0 +1,324 @@
+"""Look through the syntax tree of a chat template for what does not belong in one. Nothing is rendered.
+
+Three groups of hits: code (ways out of the sandbox, loading of files), hidden content (invisible characters, text that
+depends on what the user wrote or on the day, encoded blobs, addresses) and dialect (tags, filters and functions that
+some engine lacks).
+
+This module imports jinja2; import it only when there is a template.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import jinja2
+from jinja2 import nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One place in a template.
+
+    Attributes:
+        kind: ``code``, ``loads``, ``invisible``, ``padding``, ``url``, ``content``, ``date``, ``blob``, ``phrase``,
+            ``lookalike``, ``filter``, ``test`` or ``function``.
+        line: line in the template, from 1.
+        what: the thing itself, short.
+    """
+
+    kind: str
+    line: int
+    what: str
+
+
+GADGETS = frozenset(
+    "popen Popen system exec eval execfile spawn check_output check_call import_module getattr setattr "
+    "delattr vars globals locals mro gi_frame gi_code gi_yieldfrom cr_frame cr_code ag_frame ag_code "
+    "f_globals f_locals f_builtins f_back tb_frame tb_next func_globals func_code func_closure im_func "
+    "im_self im_class read_text write_text unsafe_load loads_pickle".split()
+)
+"""Attribute names by which templates have left sandboxes."""
+MODULES = frozenset(
+    "os sys subprocess builtins importlib socket shutil pty ctypes pickle marshal posix nt commands platform".split()
+)
+"""Python modules; a template that uses such a name wants the module."""
+HELPERS = frozenset("lipsum get_flashed_messages url_for request config".split())
+"""Globals of jinja2 and of web frameworks that serve as first step to Python's insides."""
+
+_DUNDER = re.compile(r"__[a-zA-Z]\w*?__")
+_ENGINE_FUNCTIONS = frozenset(
+    "range dict namespace raise_exception strftime_now cycler joiner caller super loop".split()
+)
+
+LLAMA_FILTERS = frozenset(
+    "abs append capitalize count d default dictsort first float format get indent int items join keys "
+    "last length list lower lstrip map max min pop reject rejectattr replace reverse rsplit rstrip safe "
+    "select selectattr slice sort split startswith endswith string strip title tojson trim upper values".split()
+)
+"""Filters of llama.cpp's own engine (`common/jinja/value.cpp`, b11434)."""
+LLAMA_TESTS = frozenset(
+    "boolean callable odd even false true divisibleby string integer float number iterable sequence "
+    "mapping lower upper none defined undefined eq equalto ge gt greaterthan lt lessthan ne in test "
+    "sameas == != < <= > >=".split()
+)
+"""Tests of llama.cpp's own engine."""
+LLAMA_TAGS = frozenset("set if macro for break continue call filter generation".split())
+"""Statements of llama.cpp's own engine (`common/jinja/parser.cpp:parse_jinja_statement`, b11434)."""
+
+
+def tags(source: str) -> dict[str, int]:
+    """Names of the statements of a template with the line of the first; {} when it cannot be split into tokens."""
+    out: dict[str, int] = {}
+    try:
+        opened = False
+        for line, kind, value in jinja2.Environment().lex(source):
+            if kind == "block_begin":
+                opened = True
+            elif kind == "name" and opened:
+                out.setdefault(value, line)
+                opened = False
+    except (jinja2.TemplateSyntaxError, RecursionError):
+        pass
+    return out
+
+
+def walk(tree: nodes.Node) -> Iterator[nodes.Node]:
+    """All nodes, without recursion, in the order of the source."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(list(node.iter_child_nodes())))
+
+
+def code(tree: nodes.Node) -> list[Hit]:
+    """Ways out of the sandbox, and files it would load."""
+    out = []
+    assigned = assigned_names(tree)
+    for node in walk(tree):
+        if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
+            out.append(Hit("loads", node.lineno, type(node).__name__.lower().replace("fromimport", "from … import")))
+        elif what := _gadget(node, assigned):
+            out.append(Hit("code", node.lineno, what))
+    return list(dict.fromkeys(out))
+
+
+def _gadget(node: nodes.Node, assigned: set[str]) -> str:
+    """What a node reaches for that no chat template needs, or ""."""
+    if isinstance(node, nodes.Getattr):
+        return f".{node.attr}" if _forbidden(node.attr) or node.attr.startswith("_") else ""
+    if isinstance(node, nodes.Getitem):
+        name = fold(node.arg)
+        if name is not None and (_forbidden(name) or _DUNDER.search(name)):
+            return f"[{name!r}]"
+        return ""
+    if isinstance(node, nodes.Filter) and node.name == "attr":
+        return "|attr"
+    if isinstance(node, nodes.Name) and node.ctx == "load" and node.name not in assigned:
+        return node.name if node.name in MODULES or node.name in HELPERS or node.name.startswith("__") else ""
+    if isinstance(node, (nodes.Const, nodes.Concat, nodes.Add, nodes.Filter)):
+        text = fold(node)
+        if text is not None and (found := _DUNDER.search(text)) and found[0].lower() in _INTERNALS:
+            return repr(found[0])
+    return ""
+
+
+_INTERNALS = frozenset(
+    f"__{n}__"
+    for n in (
+        "class globals builtins init mro subclasses base bases import getattribute getattr getitem code dict module "
+        "reduce reduce_ex closure self func wrapped loader spec call new annotations"
+        " kwdefaults defaults traceback context"
+    ).split()
+)
+
+
+def _forbidden(name: str) -> bool:
+    return name in GADGETS or bool(_DUNDER.fullmatch(name))
+
+
+def fold(node: nodes.Node, level: int = 0) -> str | None:
+    """The text an expression of constants amounts to (``'__cl' ~ 'ass__'``), None when it is not constant."""
+    if level > 20:
+        return None
+    if isinstance(node, nodes.Const):
+        return node.value if isinstance(node.value, str) else None
+    parts: Iterable[nodes.Node] = ()
+    if isinstance(node, nodes.Concat):
+        parts = node.nodes
+    elif isinstance(node, nodes.Add):
+        parts = (node.left, node.right)
+    elif isinstance(node, nodes.List):
+        parts = node.items
+    elif isinstance(node, nodes.Filter) and isinstance(node.node, nodes.Node):
+        return _fold_filter(node, level)
+    texts = [fold(p, level + 1) for p in parts]
+    return "".join(t for t in texts if t is not None) if texts and None not in texts else None
+
+
+def _fold_filter(node: nodes.Filter, level: int) -> str | None:
+    text = fold(node.node, level + 1) if node.node is not None else None
+    if text is None:
+        return None
+    if node.name == "reverse":
+        return text[::-1]
+    if node.name == "replace" and len(node.args) == 2:
+        old, new = (fold(a, level + 1) for a in node.args)
+        return text.replace(old, new) if old and new is not None else None
+    if node.name in ("lower", "upper", "title", "capitalize"):
+        return str(getattr(text, node.name)())
+    return text if node.name in ("join", "string", "safe", "trim", "list") else None
+
+
+def assigned_names(tree: nodes.Node) -> set[str]:
+    """Names a template gives a value itself: set, for, macro and its arguments."""
+    out = {n.name for n in tree.find_all(nodes.Name) if n.ctx in ("store", "param")}
+    return out | {m.name for m in tree.find_all(nodes.Macro)}
+
+
+def dialect(tree: nodes.Node) -> list[Hit]:
+    """Filters, tests and functions by name with their first line; the caller knows which engine lacks which."""
+    out: dict[tuple[str, str], Hit] = {}
+    assigned = assigned_names(tree)
+    for node in walk(tree):
+        if isinstance(node, nodes.Filter):
+            out.setdefault(("filter", node.name), Hit("filter", node.lineno, node.name))
+        elif isinstance(node, nodes.Test):
+            out.setdefault(("test", node.name), Hit("test", node.lineno, node.name))
+        elif isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name):
+            name = node.node.name
+            if name not in assigned and name not in _ENGINE_FUNCTIONS:
+                out.setdefault(("function", name), Hit("function", node.lineno, name))
+    return list(out.values())
+
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_PADDING = re.compile(r"[ \t]{200,}|(?:[ \t]*\n){60,}")
+_URL = re.compile(r"(?:https?|ftp|wss?|file|data)://?[\w.:\[\]-]+[^\s\"'<>{}|\\)]*")
+_BLOB = re.compile(r"[A-Za-z0-9+/]{160,}={0,2}|(?:[0-9a-fA-F]{2}[ :,]?){80,}")
+_PHRASE = re.compile(
+    r"(?:ignore|disregard|forget|override)\s+(?:\w+\s+){0,3}(?:previous|prior|earlier|above|preceding|system)\s+"
+    r"(?:\w+\s+)?(?:instruction|prompt|message|rule|direction)s?"
+    r"|without\s+(?:telling|informing|alerting)\s+the\s+(?:user|human)",
+    re.I,
+)
+_MARKER = re.compile(r"<[|｜]?[^<>|｜\s]{2,40}[|｜]?>")
+
+
+def hidden(source: str, tree: nodes.Node) -> list[Hit]:
+    """Content that a reader of the template would not see, or would not expect."""
+    out: list[Hit] = []
+    for kind, pattern in (
+        ("invisible", _INVISIBLE),
+        ("padding", _PADDING),
+        ("url", _URL),
+        ("blob", _BLOB),
+        ("phrase", _PHRASE),
+    ):
+        for found in pattern.finditer(source):
+            out.append(Hit(kind, source.count("\n", 0, found.start()) + 1, _short(kind, found[0])))
+    out += [
+        Hit("lookalike", source.count("\n", 0, m.start()) + 1, m[0]) for m in _MARKER.finditer(source) if _mixed(m[0])
+    ]
+    out += content_conditions(tree)
+    out += date_conditions(tree)
+    return list(dict.fromkeys(out))
+
+
+def _short(kind: str, text: str) -> str:
+    if kind == "invisible":
+        return f"U+{ord(text):04X} {unicodedata.name(text, 'control character')}"
+    if kind == "padding":
+        return f"{len(text)} blanks in a row"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _mixed(text: str) -> bool:
+    """Letters of Latin and of a script that looks like it in one marker."""
+    scripts = {unicodedata.name(c, "?").split()[0] for c in text if c.isalpha()}
+    return "LATIN" in scripts and bool(
+        scripts & {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL"}
+    )
+
+
+_WORDS = re.compile(r"[^\W\d_]{4,}")
+_RUN = re.compile(r"(?:[^\W\d_]+[,;:]?[ \n]+){4,}[^\W\d_]+")
+_SYNTAX = re.compile(r"[<>\[\]{}|/\\#`=:*]")
+
+
+def content_conditions(tree: nodes.Node) -> list[Hit]:
+    """Branches that say something of their own depending on words in what was said."""
+    out = []
+    for branch in walk(tree):
+        if not isinstance(branch, (nodes.If, nodes.CondExpr)):
+            continue
+        says: list[nodes.Node] = branch.body if isinstance(branch, nodes.If) else [branch.expr1]
+        for text, line in _compared_with_content(branch.test):
+            if _WORDS.search(text) and not _SYNTAX.search(text) and any(_sentence(s) for s in says):
+                out.append(Hit("content", line, repr(text)))
+    return out
+
+
+def _sentence(node: nodes.Node) -> bool:
+    """True when a constant below the node is a run of at least five words."""
+    return any(
+        _RUN.search(n.data if isinstance(n, nodes.TemplateData) else str(n.value))
+        for n in walk(node)
+        if isinstance(n, (nodes.TemplateData, nodes.Const))
+    )
+
+
+def _compared_with_content(test: nodes.Node) -> Iterator[tuple[str, int]]:
+    for node in walk(test):
+        if isinstance(node, nodes.Compare):
+            sides = [node.expr, *(o.expr for o in node.ops)]
+            if any(_is_content(s) for s in sides):
+                yield from ((t, node.lineno) for s in sides if (t := fold(s)) is not None)
+        elif (
+            isinstance(node, nodes.Call)
+            and isinstance(node.node, nodes.Getattr)
+            and _is_content(node.node.node)
+            and node.node.attr in ("startswith", "endswith", "find", "index", "count")
+        ):
+            yield from ((t, node.lineno) for a in node.args if (t := fold(a)) is not None)
+
+
+def _is_content(node: nodes.Node) -> bool:
+    """An expression that reads what somebody said: ``message.content``, ``content|lower``."""
+    while isinstance(node, nodes.Filter) and node.node is not None:
+        node = node.node
+    if isinstance(node, nodes.Call):
+        return isinstance(node.node, nodes.Getattr) and _is_content(node.node.node)
+    if isinstance(node, nodes.Getattr):
+        return node.attr == "content"
+    if isinstance(node, nodes.Getitem):
+        return isinstance(node.arg, nodes.Const) and node.arg.value in ("content", "text")
+    return isinstance(node, nodes.Name) and "content" in str(node.name).lower()
+
+
+def date_conditions(tree: nodes.Node) -> list[Hit]:
+    """Comparisons with the day or the time."""
+    dated = {
+        a.target.name
+        for a in tree.find_all(nodes.Assign)
+        if isinstance(a.target, nodes.Name) and any(_now(n) for n in walk(a.node))
+    }
+    out = []
+    for node in tree.find_all(nodes.Compare):
+        inside = list(walk(node))
+        if any(_now(n) or (isinstance(n, nodes.Name) and n.name in dated) for n in inside):
+            constants = [
+                repr(n.value) for n in inside if isinstance(n, nodes.Const) and not str(n.value).startswith("%")
+            ]
+            out.append(Hit("date", node.lineno, ", ".join(constants) or "the current date"))
+    return out
+
+
+def _now(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "strftime_now"
