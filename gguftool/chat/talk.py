@@ -1,0 +1,178 @@
+"""The conversations every chat template is tried with, and what it makes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from gguftool.vocab import NORMAL, Vocabulary, vocabulary
+
+if TYPE_CHECKING:
+    from gguftool.chat.sandbox import Rendered, Template
+    from gguftool.model import Model
+
+KEY = "tokenizer.chat_template"
+
+SYSTEM, USER, REPLY, MORE = (
+    "Be brief, said xsystemx.",
+    "Hello, said xuserx.",
+    "Hi, said xreplyx.",
+    "Go on, said xmorex.",
+)
+"""Texts whose last word finds them again in a prompt."""
+
+
+def _says(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+_CALL = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [
+        {"id": "call00001", "type": "function", "function": {"name": "weather", "arguments": {"city": "Oslo"}}}
+    ],
+}
+_RESULT = {"role": "tool", "name": "weather", "tool_call_id": "call00001", "content": "4 degrees"}
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "description": "Weather of a city.",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string", "description": "Name."}},
+                "required": ["city"],
+            },
+        },
+    }
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """One conversation.
+
+    Attributes:
+        title: for messages: ``a system message``.
+        messages: as a client sends them.
+        more: further variables of the template.
+        open: ask for the start of the assistant's turn.
+    """
+
+    title: str
+    messages: tuple[Mapping[str, Any], ...]
+    more: Mapping[str, Any] = field(default_factory=dict)
+    open: bool = True
+
+
+TALKS = {
+    "user": Talk("one user message", (_says("user", USER),)),
+    "closed": Talk("one user message without generation prompt", (_says("user", USER),), open=False),
+    "turns": Talk("three turns", (_says("user", USER), _says("assistant", REPLY), _says("user", MORE))),
+    "system": Talk("a system message", (_says("system", SYSTEM), _says("user", USER))),
+    "empty": Talk("an empty user message", (_says("user", ""),)),
+    "two-users": Talk("two user turns in a row", (_says("user", USER), _says("user", MORE))),
+    "tools": Talk(
+        "a tool call and its result",
+        (_says("user", USER), _CALL, _RESULT, _says("assistant", REPLY), _says("user", MORE)),
+        {"tools": _TOOLS},
+    ),
+}
+"""By name, the plainest first."""
+
+
+class Chat:
+    """The chat template of a model: parsed when first asked for, every conversation rendered once.
+
+    Attributes:
+        source: the template, None when the file has none or it is no string.
+        vocab: the model's vocabulary.
+        failed: why it could not be parsed, "" when it could.
+        line: line of the syntax error, 0 when there is none.
+        refused: why it is not rendered although it parses (too large, too deep), "" when it is.
+    """
+
+    def __init__(self, source: str | None, vocab: Vocabulary) -> None:
+        self.source = source if source is not None and source not in ("", "chatml") else None
+        self.vocab = vocab
+        self.failed, self.line, self.refused = "", 0, ""
+        self._done: dict[str, Rendered] = {}
+
+    @cached_property
+    def template(self) -> Template | None:
+        """The parsed template; None when there is none or it does not parse."""
+        if self.source is None:
+            return None
+        import jinja2
+
+        from gguftool.chat.meter import LimitReached
+        from gguftool.chat.sandbox import Template
+
+        try:
+            return Template(self.source)
+        except jinja2.TemplateSyntaxError as e:
+            self.failed, self.line = e.message or "syntax error", e.lineno
+        except LimitReached as e:
+            self.refused = str(e)
+        return None
+
+    def token(self, role: str) -> str:
+        """Text of a special token as llama.cpp hands it to the template: "" when there is none."""
+        i = self.vocab.special(role)
+        return "" if i is None else self.vocab.text(i)
+
+    def render(self, name: str) -> Rendered:
+        """What a conversation of `TALKS` becomes. Call it only when there is a `template`."""
+        if name not in self._done:
+            talk, template = TALKS[name], self.template
+            if template is None:
+                raise ValueError("there is no template to render")
+            variables = {
+                "messages": [dict(m) for m in talk.messages],
+                "bos_token": self.token("bos"),
+                "eos_token": self.token("eos"),
+                **talk.more,
+            }
+            # llama.cpp leaves the variable out rather than passing false.
+            if talk.open:
+                variables["add_generation_prompt"] = True
+            self._done[name] = template.render(variables)
+        return self._done[name]
+
+    @cached_property
+    def end_of_turn(self) -> int | None:
+        """Token with which the template ends what the assistant said; None when there is no such token.
+
+        Without an end marker it is the marker that opens the next turn: there a model stops, too.
+        """
+        if self.template is None or not self.vocab.count:
+            return None
+        text = self.render("turns").text
+        between = text.partition(REPLY)[2].partition(MORE)[0]
+        special = (i for _, i in self.markers(between) if self.vocab.type_of(i) != NORMAL or i in self.vocab.eog)
+        return next(special, None)
+
+    def markers(self, text: str) -> list[tuple[str, int]]:
+        """Markers in a prompt that are tokens of the vocabulary, in order."""
+        found = ((m[0], self.vocab.id_of(m[0])) for m in MARKER.finditer(text))
+        return [(t, i) for t, i in found if i is not None]
+
+
+MARKER = re.compile(r"<[|｜/]?[^<>\s]{1,60}>|\[/?[A-Z_]{2,30}\]")
+"""What looks like a control token in a prompt."""
+
+_SEEN: WeakKeyDictionary[Model, Chat] = WeakKeyDictionary()
+
+
+def chat(m: Model) -> Chat:
+    """The chat template of a model, kept as long as the model."""
+    if m not in _SEEN:
+        value = m.get(KEY)
+        _SEEN[m] = Chat(value if isinstance(value, str) else None, vocabulary(m))
+    return _SEEN[m]
