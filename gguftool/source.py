@@ -109,6 +109,32 @@ class LocalFile:
             n -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill ``buffer`` from ``offset`` on; returns the bytes read, fewer than its length only at the end.
+
+        Raises:
+            ChangedMeanwhile, Unreadable: as `read_at`.
+        """
+        n = max(0, min(len(buffer), self.size - offset))
+        done = 0
+        while done < n:
+            try:
+                got = os.preadv(self._fd, [buffer[done:n]], offset + done)
+            except OSError as e:
+                raise Unreadable(f"{self.path}: {e.strerror} at offset {offset + done}") from None
+            if not got:
+                raise ChangedMeanwhile(
+                    f"{self.path}: became shorter while it was read", "try again when it is complete"
+                )
+            done += got
+        return n
+
+    def forget(self) -> None:
+        """Ask the operating system to drop its copy in memory, so that the next read comes from the disk."""
+        if hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def check_unchanged(self) -> None:
         """Raise `ChangedMeanwhile` when size or mtime moved since it was opened."""
         s = os.fstat(self._fd)
