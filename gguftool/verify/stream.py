@@ -1,0 +1,122 @@
+"""One pass over a file, many readers of it: bytes are read once while other threads hash what came before.
+
+hashlib lets other threads run while it works on more than 2 KiB, so reading and every hash have a thread of their own
+and the slowest of them sets the speed.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from gguftool.source import LocalFile, Source
+
+CHUNK = 1 << 20
+"""Bytes read at a time: small enough to stay in the processor's cache between reader and hash."""
+AHEAD = 8
+"""Chunks in flight."""
+INLINE = 4 * CHUNK
+"""Below this a single thread is faster."""
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes done since the last call."""
+
+
+class Sink(Protocol):
+    """Takes the bytes of a file in order."""
+
+    def feed(self, data: memoryview, offset: int) -> None:
+        """The bytes from ``offset`` on; ``data`` is valid during the call only."""
+
+
+def run(source: Source, sinks: Sequence[Sink], progress: Progress | None = None) -> None:
+    """Read a source from front to end and give every byte to every sink, each in a thread of its own.
+
+    Raises:
+        Unreadable, ChangedMeanwhile: as the source's `read_at`.
+        Exception: whatever a sink raises, after all threads have stopped.
+    """
+    if source.size <= INLINE:
+        for offset, data in _chunks(source):
+            for sink in sinks:
+                sink.feed(data, offset)
+            if progress:
+                progress(len(data))
+        return
+    _run_threads(source, sinks, progress)
+
+
+def _chunks(source: Source) -> Iterable[tuple[int, memoryview]]:
+    for offset in range(0, source.size, CHUNK):
+        yield offset, memoryview(source.read_at(offset, CHUNK))
+
+
+class _Chunk:
+    """One buffer: given back to the reader when the last sink is done with it."""
+
+    __slots__ = ("buffer", "left", "lock", "n", "offset")
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(CHUNK))
+        self.lock = threading.Lock()
+        self.offset = self.n = self.left = 0
+
+    def done(self) -> bool:
+        """Whether this was the last sink."""
+        with self.lock:
+            self.left -= 1
+            return self.left == 0
+
+
+def _run_threads(source: Source, sinks: Sequence[Sink], progress: Progress | None) -> None:
+    free: queue.SimpleQueue[_Chunk] = queue.SimpleQueue()
+    for _ in range(AHEAD):
+        free.put(_Chunk())
+    failed: list[BaseException] = []
+
+    def work(sink: Sink, todo: queue.SimpleQueue[_Chunk | None]) -> None:
+        while (chunk := todo.get()) is not None:
+            if not failed:
+                try:
+                    sink.feed(chunk.buffer[: chunk.n], chunk.offset)
+                except BaseException as error:
+                    # Reported by the caller's thread, when all have stopped.
+                    failed.append(error)
+            if chunk.done():
+                free.put(chunk)
+
+    queues: list[queue.SimpleQueue[_Chunk | None]] = [queue.SimpleQueue() for _ in sinks]
+    threads = [
+        threading.Thread(target=work, args=(sink, todo), daemon=True) for sink, todo in zip(sinks, queues, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        size = source.size
+        for offset in range(0, size, CHUNK):
+            chunk = free.get()
+            if failed:
+                break
+            chunk.offset, chunk.left = offset, len(sinks)
+            chunk.n = _fill(source, chunk.buffer, offset)
+            for todo in queues:
+                todo.put(chunk)
+            if progress:
+                progress(chunk.n)
+    finally:
+        for todo in queues:
+            todo.put(None)
+        for thread in threads:
+            thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _fill(source: Source, buffer: memoryview, offset: int) -> int:
+    if isinstance(source, LocalFile):
+        return source.read_into(buffer, offset)
+    data = source.read_at(offset, len(buffer))
+    buffer[: len(data)] = data
+    return len(data)
