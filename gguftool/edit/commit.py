@@ -1,0 +1,262 @@
+"""The three ways onto the disk; the order of writes and barriers is the safety, and every line is a crash point.
+
+::
+
+    patch                          insert                              rewrite
+     1 create and write J           1-4 as patch                        1 create and write J
+     2 sync J                       5 write GGTX at 0                   2 sync J
+     3 sync folder          HOT     6 sync F                            3 sync folder
+     4 write GGTX at 0              7 INSERT_RANGE at 0                 4 preallocate T, write the new header
+     5 sync F        UNLOADABLE     8 sync F                            5 copy the data from F to T
+     6 write the header[4:]         9 phase = INSERTED, sync J          6 copy mode, owner, xattrs, ACLs
+     7 sync F                      10 write the header[4:], sync F      7 sync T; F is still what it was?
+     8 write GGUF                  11 write GGUF, sync F          NEW   8 rename T to F, sync folder       NEW
+     9 sync F               NEW    12 as patch                          9 as patch
+    10 J becomes undo-N
+
+At every instant a file that starts with GGUF is exactly the old one or exactly the new one. `gguftool.edit.recover`
+has the table of what can stand after a crash. Tensor data is never written: `patch` does not touch it, `insert` lets
+the file system move extents, `rewrite` copies it.
+
+The room is inserted at offset 0, not behind the header: no question of alignment with the block that header and data
+share, and the first bytes become zeros by the insertion itself, so the file cannot be loaded whatever happens next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+
+from gguftool.edit import interrupts
+from gguftool.edit.inuse import users_of
+from gguftool.edit.job import Job, make_record, written
+from gguftool.edit.journal import INSERTED, STARTED, Record, new_path, pack, read
+from gguftool.edit.layout import Fit
+from gguftool.edit.oslayer import OsLayer, Progress
+from gguftool.edit.recover import settle
+from gguftool.edit.steps import barrier, drop_journal, keep_journal, mark, poison, take_journal, unpoison
+from gguftool.errors import ChangedMeanwhile, GgufToolError, InterruptedEdit, NoRoom, Refused, Unreadable
+
+
+class InsertImpossible(Exception):
+    """The file system took INSERT_RANGE back; the file is as it was."""
+
+
+def identity(s: os.stat_result) -> tuple[int, ...]:
+    """What must be the same at commit as it was when the edit was planned."""
+    return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns
+
+
+def commit(job: Job, layer: OsLayer, progress: Progress | None = None) -> str | None:
+    """Do it.
+
+    Returns:
+        Path of the undo record, None without one.
+
+    Raises:
+        ChangedMeanwhile, Refused: before anything was touched.
+        NoRoom: the disk is full; the file is as it was.
+        InterruptedEdit: the disk failed in the middle; `gguftool recover` settles it.
+        InsertImpossible: the file is as it was; use another strategy.
+    """
+    if job.strategy == "rewrite":
+        with interrupts.cancelling():
+            return _rewrite(job, layer, progress)
+    return _in_place(job, layer)
+
+
+def _in_place(job: Job, layer: OsLayer) -> str | None:
+    """`patch` and `insert`: they differ in the insertion and in what is saved."""
+    path, front, shift = job.path, memoryview(job.fit.front), job.fit.shift
+    journal = take_journal(layer, path)
+    model = -1
+    try:
+        model = _open_alone(job, layer)
+        record = make_record(job, layer, model)
+        _write_journal(layer, journal, record, path)
+    except BaseException as error:
+        _abandon(layer, path)
+        for fd in (model, journal):
+            if fd >= 0:
+                layer.close(fd)
+        raise _plain(error, path) from error
+    try:
+        with interrupts.deferred():
+            with _backing_out(job, layer, journal, model, record):
+                poison(layer, model, path)
+                if shift:
+                    layer.insert(model, 0, shift)
+                    barrier(layer, model, path)
+                    mark(layer, journal, record, INSERTED, path)
+                for start, stop in written(job):
+                    layer.pwrite(model, start, front[start:stop])
+                barrier(layer, model, path)
+                unpoison(layer, model, path)
+            return _done(job, layer, record)
+    finally:
+        layer.close(model)
+        layer.close(journal)
+
+
+def _rewrite(job: Job, layer: OsLayer, progress: Progress | None) -> str | None:
+    path, target = job.path, new_path(job.path)
+    journal = take_journal(layer, path)
+    model = copy = -1
+    switched = False
+    try:
+        model = layer.open(path, write=False)
+        _check_unchanged(job, layer, model)
+        record = make_record(job, layer, model)
+        _write_journal(layer, journal, record, path)
+        copy = layer.create(target, 0o600)
+        build(layer, model, copy, job.fit, progress)
+        layer.copy_attributes(model, copy)
+        layer.fsync(copy)
+        _same(job, layer.fstat(model))
+        with interrupts.deferred():
+            layer.rename(target, path)
+            switched = True
+            layer.syncdir(os.path.dirname(path))
+            return _done(job, layer, record)
+    except BaseException as error:
+        if switched:
+            raise _half_done(error, path) from error
+        _abandon(layer, path, target if copy >= 0 else None)
+        raise _plain(error, path) from error
+    finally:
+        for fd in (model, copy, journal):
+            if fd >= 0:
+                layer.close(fd)
+
+
+def build(layer: OsLayer, source: int, target: int, fit: Fit, progress: Progress | None = None) -> None:
+    """Write a whole new file: front, then the data out of the old one, zeros between."""
+    layer.preallocate(target, fit.new_size)
+    layer.pwrite(target, 0, fit.front)
+    total, done = sum(s.n for s in fit.segments), 0
+    for s in fit.segments:
+        before = done
+
+        def report(part: int, n: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + part, total)
+
+        layer.copy_range(source, s.old, target, s.new, s.n, report)
+        done += s.n
+    for start, data in fit.extra:
+        layer.pwrite(target, start, data)
+    size = layer.fstat(target).st_size
+    if size != fit.new_size:
+        raise ChangedMeanwhile(f"the copy has {size:,} bytes, not {fit.new_size:,}", "try again")
+
+
+def _done(job: Job, layer: OsLayer, record: Record) -> str | None:
+    """The new file stands, durably: end the journal."""
+    try:
+        undo = keep_journal(layer, job.path, record, job.keep_undo)
+        if job.preserve_mtime:
+            layer.set_mtime(job.path, record.mtime)
+    except OSError as error:
+        raise _half_done(error, job.path) from error
+    return undo
+
+
+@contextlib.contextmanager
+def _backing_out(job: Job, layer: OsLayer, journal: int, model: int, record: Record) -> Iterator[None]:
+    """When the operating system refuses in the middle, go back to the old file at once."""
+    try:
+        yield
+    except OSError as error:
+        try:
+            untouched = layer.fstat(model).st_size == record.old_size
+            found = read(layer, journal)
+            settle(layer, job.path, model, journal, record, found[1] if found else STARTED)
+        except (OSError, GgufToolError) as second:
+            raise _half_done(error, job.path) from second
+        if job.fit.shift and untouched and error.errno in _NOT_HERE:
+            raise InsertImpossible from error
+        raise _plain(error, job.path) from error
+
+
+_NOT_HERE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTTY)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ETXTBSY)
+
+
+def _plain(error: BaseException, path: str) -> BaseException:
+    """An error of the operating system as one of ours; the file is as it was."""
+    if not isinstance(error, OSError):
+        return error
+    what = (error.strerror or str(error)).lower()
+    if isinstance(error, FileExistsError):
+        return Refused(f"{new_path(path)} exists and is not ours", "move it away, then try again")
+    if error.errno in _FULL:
+        return NoRoom(f"{path}: {what}; the file is as it was", "free some space on that disk")
+    if error.errno in _FORBIDDEN:
+        return Refused(f"{path}: {what}; the file is as it was", "write a new file: --output NEW.gguf")
+    return Unreadable(f"{path}: {what}; the file is as it was")
+
+
+def _half_done(error: BaseException, path: str) -> BaseException:
+    if not isinstance(error, OSError):
+        return error
+    what = (error.strerror or str(error)).lower()
+    return InterruptedEdit(f"{path}: {what}; the edit is not finished", f"gguftool recover {path}")
+
+
+def _abandon(layer: OsLayer, path: str, target: str | None = None) -> None:
+    """Nothing was changed: remove what was made."""
+    with contextlib.suppress(OSError):
+        if target is not None:
+            layer.unlink(target)
+        drop_journal(layer, path)
+
+
+def _open_alone(job: Job, layer: OsLayer) -> int:
+    """The model open for writing, with nobody else having it open, and still what was planned for."""
+    model = layer.open(job.path, write=True)
+    try:
+        # Dirty pages would be written while others wait for our lease.
+        layer.fsync(model)
+        alone = layer.lease(model)
+        if alone is False and not (job.strategy == "patch" and job.in_use == "patch"):
+            raise in_use(job.path)
+        if alone is None and job.strategy == "insert":
+            raise InsertImpossible
+        _check_unchanged(job, layer, model)
+    except BaseException:
+        layer.close(model)
+        raise
+    return model
+
+
+def in_use(path: str) -> Refused:
+    """The refusal for a file that others have open, with their names where they can be seen."""
+    who = ", ".join(f"{name} (pid {pid})" for pid, name in users_of(path)) or "another process"
+    return Refused(
+        f"{path}: in use by {who}; writing into it could change the weights under a running model",
+        "stop it, or give --in-use rewrite: it keeps the old file, the next start gets the new one",
+    )
+
+
+def _check_unchanged(job: Job, layer: OsLayer, model: int) -> None:
+    _same(job, layer.fstat(model))
+    if layer.read(model, 0, len(job.old_front)) != job.old_front:
+        raise _changed(job.path)
+
+
+def _same(job: Job, now: os.stat_result) -> None:
+    if identity(now) != job.identity:
+        raise _changed(job.path)
+
+
+def _changed(path: str) -> ChangedMeanwhile:
+    return ChangedMeanwhile(f"{path}: changed since the edit was planned; nothing was touched", "run the command again")
+
+
+def _write_journal(layer: OsLayer, journal: int, record: Record, path: str) -> None:
+    layer.pwrite(journal, 0, pack(record))
+    layer.fsync(journal)
+    layer.syncdir(os.path.dirname(path))

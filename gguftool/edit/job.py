@@ -1,0 +1,154 @@
+"""One edit as ranges of bytes: what is overwritten, what stays or moves, and what must be saved first."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+from gguftool.edit.journal import Record
+from gguftool.edit.layout import Fit
+from gguftool.edit.oslayer import BLOCK, OsLayer
+from gguftool.errors import Refused
+from gguftool.format.header import align
+from gguftool.version import __version__
+
+SAVED_LIMIT = 1 << 30
+"""Bytes that no tensor covers and `rewrite` leaves out are kept for undo up to this many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One edit, ready to be done.
+
+    Attributes:
+        path: real path of the model.
+        strategy: ``patch``, ``insert`` or ``rewrite``.
+        fit: the new file.
+        old_front: the bytes in front of the data as they were planned for.
+        identity: of the file that was planned for, see `identity`.
+        keep_undo: keep the journal as an undo record.
+        in_use: ``refuse``, or ``patch`` to patch although others have the file open.
+        preserve_mtime: set the time of last change back.
+        undo_of: number of the undo record that this edit takes back.
+        operations, argv, group: for the record.
+    """
+
+    path: str
+    strategy: str
+    fit: Fit
+    old_front: bytes
+    identity: tuple[int, ...]
+    keep_undo: bool = True
+    in_use: str = "refuse"
+    preserve_mtime: bool = False
+    undo_of: int = 0
+    operations: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    group: str = ""
+
+
+def written(job: Job) -> list[tuple[int, int]]:
+    """Ranges of the new front that are written, without the magic; whole blocks that differ for `patch`."""
+    front = job.fit.front
+    if job.fit.shift:
+        return [(4, len(front))]
+    ranges = [(max(4, start), min(stop, len(front))) for start, stop in _changed_blocks(job)]
+    return [(start, stop) for start, stop in ranges if start < stop]
+
+
+def _changed_blocks(job: Job) -> list[tuple[int, int]]:
+    old, new = memoryview(job.old_front), memoryview(job.fit.front)
+    out: list[tuple[int, int]] = []
+    for start in range(0, len(new), BLOCK):
+        stop = start + BLOCK
+        if old[start:stop] != new[start:stop]:
+            if out and out[-1][1] == start:
+                out[-1] = (out[-1][0], stop)
+            else:
+                out.append((start, stop))
+    return out
+
+
+def ranges(job: Job) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
+    """What is saved, as (start, length), and what stays or moves, as (old start, new start, length)."""
+    fit, size = job.fit, job.identity[2]
+    if job.strategy == "patch":
+        saved = _union([(0, BLOCK), *_changed_blocks(job)], size)
+        return saved, [(start, start, n) for start, n in _rest(saved, size)]
+    if job.strategy == "insert":
+        saved = _union([(0, align(fit.old_front, BLOCK))], size)
+        return saved, [(start, start + fit.shift, n) for start, n in _rest(saved, size)]
+    moved = _disjoint(fit)
+    if not job.keep_undo:
+        return _union([(0, fit.old_front)], size), moved
+    return _rest([(start, n) for start, _, n in moved], size), moved
+
+
+def journal_size(job: Job) -> int:
+    """Bytes of the journal, near enough for a plan."""
+    return align(sum(n for _, n in ranges(job)[0]) + 2048, BLOCK) + BLOCK
+
+
+def make_record(job: Job, layer: OsLayer, model: int) -> Record:
+    """What the old file was: the bytes that will be overwritten or left out, and where all others go."""
+    fit, size = job.fit, job.identity[2]
+    saved, moved = ranges(job)
+    if job.strategy == "rewrite" and job.keep_undo and sum(n for _, n in saved) > SAVED_LIMIT + fit.old_front:
+        raise Refused(f"{job.path}: more than 1 GiB would be left out, too much to keep for undo", "give --no-undo")
+    return Record(
+        strategy=job.strategy,
+        shift=fit.shift if job.strategy == "insert" else 0,
+        old_size=size,
+        new_size=fit.new_size,
+        old_front=len(job.old_front),
+        new_front=len(fit.front),
+        old_sha=hashlib.sha256(job.old_front).hexdigest(),
+        new_sha=hashlib.sha256(fit.front).hexdigest(),
+        saved=tuple(saved),
+        moved=tuple(moved),
+        undo_of=job.undo_of,
+        operations=job.operations,
+        argv=job.argv,
+        version=__version__,
+        time=time.time(),
+        mtime=job.identity[3],
+        group=job.group,
+        payload=b"".join(layer.read(model, start, n) for start, n in saved),
+    )
+
+
+def _union(ranges: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """(start, stop) ranges as disjoint (start, length) within the file."""
+    out: list[tuple[int, int]] = []
+    for start, stop in sorted(ranges):
+        stop = min(stop, size)
+        if out and start <= out[-1][0] + out[-1][1]:
+            first = out[-1][0]
+            out[-1] = (first, max(out[-1][1], stop - first))
+        elif start < stop:
+            out.append((start, stop - start))
+    return out
+
+
+def _rest(covered: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """(start, length) of what disjoint, sorted ranges leave uncovered."""
+    out, at = [], 0
+    for start, n in sorted(covered):
+        if at < start:
+            out.append((at, start - at))
+        at = max(at, start + n)
+    if at < size:
+        out.append((at, size - at))
+    return out
+
+
+def _disjoint(fit: Fit) -> list[tuple[int, int, int]]:
+    """The segments by old offset, every old byte once (tensors of a broken file may overlap)."""
+    out, at = [], 0
+    for s in sorted(fit.segments, key=lambda s: (s.old, s.new)):
+        skip = max(0, at - s.old)
+        if skip < s.n:
+            out.append((s.old + skip, s.new + skip, s.n - skip))
+            at = s.old + s.n
+    return out

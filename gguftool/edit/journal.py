@@ -1,0 +1,181 @@
+"""The record of one edit: what the old file was, in terms of the new one.
+
+It lies beside the model as ``m.gguf-journal`` while the edit runs (it is also the lock) and as ``m.gguf-undo-N`` when
+it is done. One format serves going back after a crash, undo, and the hash of the published file.
+
+Layout: magic, two lengths, JSON, saved bytes of the old file, sha256 of all that, zeros up to a multiple of 4096, then
+one block of its own for the phase, so that a torn mark cannot hurt the record. A torn mark reads as phase 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+from gguftool.edit.oslayer import BLOCK, OsLayer
+from gguftool.format.header import align
+
+MAGIC = b"gguftool-record\x01"
+STARTED, INSERTED, ROLLBACK = 0, 1, 2
+KEEP = 5
+"""Undo records kept beside a file; older ones are removed."""
+_HEAD = struct.Struct("<16sQQ")
+_PHASE = struct.Struct("<8sI")
+_PHASE_MAGIC = b"GGTPHASE"
+RECORD_LIMIT = 3 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One edit.
+
+    Attributes:
+        strategy: ``patch``, ``insert`` or ``rewrite``.
+        shift: bytes inserted in front (``insert``), else 0.
+        old_size, new_size: length of the file before and after.
+        old_front, new_front: how many bytes from the start `old_sha` and `new_sha` cover: the header with its padding.
+        old_sha, new_sha: sha256 of the front before and after, hexadecimal.
+        saved: ranges (start, length) of the old file whose bytes are in `payload`, one behind the other.
+        moved: (start in the old file, start in the new file, length) of all other bytes of the old file.
+        undo_of: number of the undo record this edit takes back, 0 for an ordinary edit.
+        operations: what was done, a line each.
+        argv: the command line.
+        version: of gguftool. time: seconds since 1970. mtime: of the old file, in ns. group: id shared by the edits of
+            one command.
+        payload: the saved bytes.
+    """
+
+    strategy: str
+    shift: int
+    old_size: int
+    new_size: int
+    old_front: int
+    new_front: int
+    old_sha: str
+    new_sha: str
+    saved: tuple[tuple[int, int], ...]
+    moved: tuple[tuple[int, int, int], ...]
+    undo_of: int = 0
+    operations: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    version: str = ""
+    time: float = 0.0
+    mtime: int = 0
+    group: str = ""
+    payload: bytes = b""
+
+    def pieces(self) -> Iterator[tuple[int, int, int | None, int]]:
+        """The old file from front to end: (start, length, start in `payload` or None, start in the new file)."""
+        rows: list[tuple[int, int, int | None, int]] = []
+        at = 0
+        for start, n in self.saved:
+            rows.append((start, n, at, 0))
+            at += n
+        rows.extend((old, n, None, new) for old, new, n in self.moved)
+        return iter(sorted(rows))
+
+    def saved_bytes(self, start: int, n: int) -> bytes:
+        """Bytes of the old file out of the payload; the range must lie in one saved range."""
+        at = 0
+        for begin, length in self.saved:
+            if begin <= start and start + n <= begin + length:
+                return self.payload[at + start - begin : at + start - begin + n]
+            at += length
+        raise KeyError(start)
+
+
+def pack(record: Record, phase: int = STARTED) -> bytes:
+    """The record as bytes, phase block included."""
+    fields = asdict(replace(record, payload=b""))
+    del fields["payload"]
+    text = json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode()
+    body = b"".join((_HEAD.pack(MAGIC, len(text), len(record.payload)), text, record.payload))
+    body += hashlib.sha256(body).digest()
+    mark = pack_phase(record, phase) if phase != STARTED else bytes(BLOCK)
+    return body + bytes(align(len(body), BLOCK) - len(body)) + mark
+
+
+def pack_phase(record: Record, phase: int) -> bytes:
+    """The phase block; bound to the record, so that a block of another journal does not pass."""
+    head = _PHASE.pack(_PHASE_MAGIC, phase)
+    mark = head + hashlib.sha256(head + _token(record)).digest()
+    return mark + bytes(BLOCK - len(mark))
+
+
+def _token(record: Record) -> bytes:
+    return f"{record.new_sha} {record.old_sha} {record.time}".encode()
+
+
+def read(layer: OsLayer, fd: int) -> tuple[Record, int] | None:
+    """Record and phase of an open journal or undo record; None when it is not whole."""
+    size = layer.fstat(fd).st_size
+    head = layer.read(fd, 0, _HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    magic, n_text, n_payload = _HEAD.unpack(head)
+    end = _HEAD.size + n_text + n_payload + 32
+    whole = align(end, BLOCK) + BLOCK
+    if magic != MAGIC or end > RECORD_LIMIT or whole != size:
+        return None
+    body = layer.read(fd, 0, end)
+    if len(body) != end or hashlib.sha256(memoryview(body)[:-32]).digest() != body[-32:]:
+        return None
+    fields = json.loads(body[_HEAD.size : _HEAD.size + n_text])
+    for key in ("saved", "moved"):
+        fields[key] = tuple(tuple(row) for row in fields[key])
+    for key in ("operations", "argv"):
+        fields[key] = tuple(fields[key])
+    record = Record(**fields, payload=body[_HEAD.size + n_text : -32])
+    return record, _read_phase(layer.read(fd, whole - BLOCK, BLOCK), record)
+
+
+def _read_phase(block: bytes, record: Record) -> int:
+    for phase in (INSERTED, ROLLBACK):
+        if block == pack_phase(record, phase):
+            return phase
+    return STARTED
+
+
+def journal_path(path: str) -> str:
+    """The journal of a model file; hot while it exists."""
+    return f"{path}-journal"
+
+
+def new_path(path: str) -> str:
+    """Where `rewrite` builds the new file."""
+    return f"{path}-new"
+
+
+def undo_path(path: str, number: int) -> str:
+    """Undo record ``number`` of a model file."""
+    return f"{path}-undo-{number}"
+
+
+def undo_numbers(layer: OsLayer, path: str) -> list[int]:
+    """Numbers of the undo records beside a file, the newest first."""
+    folder, name = os.path.split(path)
+    pattern = re.compile(re.escape(name) + r"-undo-(\d{1,9})")
+    found = [pattern.fullmatch(other) for other in layer.listdir(folder)]
+    return sorted((int(m[1]) for m in found if m), reverse=True)
+
+
+def undo_records(path: str, layer: OsLayer | None = None) -> Iterator[tuple[int, Record]]:
+    """The readable undo records beside a file, the newest first."""
+    layer = layer or OsLayer()
+    path = os.path.realpath(path)
+    for number in undo_numbers(layer, path):
+        try:
+            fd = layer.open(undo_path(path, number), write=False)
+        except OSError:
+            continue
+        try:
+            found = read(layer, fd)
+        finally:
+            layer.close(fd)
+        if found is not None:
+            yield number, found[0]

@@ -1,0 +1,198 @@
+"""From the fields wanted to the bytes in front of the data, and where every byte of the data goes.
+
+The data section starts where the header ends, rounded up to the alignment; nothing in the file says where. So a header
+that grows moves the data, unless there is room. Room is kept by a filler, a string key `gguftool.pad`. Its name has 12
+characters on purpose: the smallest record then takes 32 bytes, the default alignment, so that every gap can be met.
+It is a string because readers skip strings at once and read arrays element by element, and at most 64 KiB long because
+some readers refuse long strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gguftool.edit.ops import FILLER_KEY, Operation, Realign, Repack, Reserve, Strip
+from gguftool.edit.oslayer import BLOCK
+from gguftool.errors import FormatError
+from gguftool.format.header import Field, Header, Layout, align
+from gguftool.format.render import render_parts
+from gguftool.format.types import ARR, MAGIC
+from gguftool.format.values import make_field
+
+SLACK = 64 << 10
+"""Room kept when the data has to move anyway, in bytes of the whole filler record."""
+MAX_FILLER = 8 << 20
+"""A filler longer than this is not written: some readers refuse long strings. The data moves up instead."""
+
+_SENTENCE = "room for later edits, kept by gguftool; `gguftool fix --strip-padding` removes it"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """``n`` bytes of the old file at ``old`` that stand at ``new`` in the new one."""
+
+    old: int
+    new: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The new file, described by the old one.
+
+    Attributes:
+        front: all bytes in front of the data of the new file, padding included.
+        old_front: length of the same part of the old file.
+        segments: what is taken over from the old file, in order of the new one; bytes between segments are zero.
+        new_size: length of the new file in bytes.
+        plain: the data keeps its inner layout, so a shift of everything behind the front is enough.
+        filler: bytes of the filler record in the new header, 0 when there is none.
+        extra: (start, bytes) written behind the front: what an undo brings back that no segment holds.
+    """
+
+    front: bytes
+    old_front: int
+    segments: tuple[Segment, ...]
+    new_size: int
+    plain: bool
+    filler: int
+    extra: tuple[tuple[int, bytes], ...] = ()
+
+    @property
+    def shift(self) -> int:
+        """How far the data moves; negative when the header shrinks."""
+        return len(self.front) - self.old_front
+
+
+def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, size: int) -> Fit:
+    """Lay out the new file.
+
+    Args:
+        old: the header as it is.
+        new: the header wanted (`gguftool.edit.ops.apply`).
+        ops: for the room asked for (`Reserve`, `Strip`) and whether the data is laid out anew (`Repack`, `Realign`).
+        old_front: the bytes of the old file up to its data.
+        size: length of the old file in bytes.
+    """
+    if _laid_out_anew(old, new, ops):
+        return _anew(old, new, size, len(old_front))
+    d = len(old_front)
+    rest = size - d
+    if not new.tensors:
+        # Nothing depends on where the header ends, so no room is kept.
+        body = render_parts(new.layout, new.fields, new.tensors)
+        front = body + bytes(align(len(body), new.alignment) - len(body) if d == old.data_offset else 0)
+        if len(body) == old.end:
+            front = body + old_front[old.end :]
+        return Fit(front, d, (Segment(d, len(front), rest),) if rest else (), len(front) + rest, True, 0)
+    fields, place = _without_filler(new.fields)
+    strip = any(isinstance(op, Strip) for op in ops)
+    wanted = max((op.size for op in ops if isinstance(op, Reserve)), default=None)
+    content = len(render_parts(new.layout, fields, new.tensors))
+    target = _data_start(content, d, new, strip, wanted)
+    filler = target - content if align(content, new.alignment) != target else 0
+    if filler:
+        fields = (*fields[:place], filler_field(filler, new.layout), *fields[place:])
+    body = render_parts(new.layout, fields, new.tensors)
+    pad = target - len(body)
+    # Padding that was there stays as it was.
+    padding = old_front[old.end :] if len(body) == old.end and target == d else bytes(pad)
+    front = body + padding
+    return Fit(front, d, (Segment(d, target, rest),), target + rest, True, filler)
+
+
+def filler_field(record: int, layout: Layout) -> Field:
+    """A filler whose whole record takes ``record`` bytes."""
+    n = record - filler_overhead(layout)
+    text = _SENTENCE if n > len(_SENTENCE) else ""
+    return make_field(FILLER_KEY, "str", text.ljust(n), layout)
+
+
+def filler_overhead(layout: Layout) -> int:
+    """Bytes of an empty filler record: two lengths, the key and the type."""
+    return 2 * layout.length_size + len(FILLER_KEY) + 4
+
+
+def room(header: Header) -> int:
+    """Bytes of the filler record of a header, 0 when it has none."""
+    f = header.get(FILLER_KEY)
+    return len(f.buffer) if f is not None else 0
+
+
+def _without_filler(fields: tuple[Field, ...]) -> tuple[tuple[Field, ...], int]:
+    """The fields without the filler, and where it stands or should stand: in front of the token arrays."""
+    for i, f in enumerate(fields):
+        if f.key == FILLER_KEY:
+            return (*fields[:i], *fields[i + 1 :]), i
+    place = next((i for i, f in enumerate(fields) if f.key.startswith("tokenizer.") and f.type == ARR), len(fields))
+    return fields, place
+
+
+def _data_start(content: int, d: int, new: Header, strip: bool, wanted: int | None) -> int:
+    """Where the data starts in the new file, as near to ``d`` as the header and the room asked for allow."""
+    a, least = new.alignment, filler_overhead(new.layout)
+    tight = align(content, a)
+    if strip:
+        return tight
+    unit = max(BLOCK, a)
+    if wanted is None:
+        if tight == d or content + least <= d <= content + MAX_FILLER:
+            return d
+        slack = SLACK
+    else:
+        slack = max(wanted, least)
+        if content + slack <= d:
+            return d
+    # The distance from ``d`` is a multiple of the unit: that is what file systems can insert and clone.
+    k = -(-(content + slack - d) // unit)
+    if wanted is None and (k - 1) * unit + d >= content + least:
+        k -= 1
+    return d + k * unit
+
+
+def _laid_out_anew(old: Header, new: Header, ops: Sequence[Operation]) -> bool:
+    if any(isinstance(op, (Repack, Realign)) for op in ops):
+        return True
+    return old.alignment != new.alignment
+
+
+def _anew(old: Header, new: Header, size: int, old_front: int) -> Fit:
+    """Every tensor at its new offset, zeros between; what no tensor covers is left out."""
+    if len(old.tensors) != len(new.tensors):
+        raise FormatError("the tensor list changed while the data is laid out anew")
+    body = render_parts(new.layout, new.fields, new.tensors)
+    front = body + bytes(align(len(body), new.alignment) - len(body))
+    segments, end = [], len(front)
+    for was, now in zip(old.tensors, new.tensors, strict=True):
+        n = was.nbytes
+        start = old.data_offset + was.offset
+        if n is None:
+            raise FormatError(f"the size of tensor {was.name} ({was.type_name}) is unknown, so it cannot be moved")
+        if start + n > size:
+            raise FormatError(
+                f"the data of tensor {was.name} passes the end of the file", offset=start, kind="truncated"
+            )
+        at = len(front) + now.offset
+        if n:
+            segments.append(Segment(start, at, n))
+        end = max(end, at + align(n, new.alignment))
+    filler = next((len(f.buffer) for f in new.fields if f.key == FILLER_KEY), 0)
+    return Fit(front, old_front, _joined(segments), end, False, filler)
+
+
+def _joined(segments: list[Segment]) -> tuple[Segment, ...]:
+    """Neighbours that moved by the same distance as one."""
+    out: list[Segment] = []
+    for s in segments:
+        last = out[-1] if out else None
+        if last and last.old + last.n == s.old and last.new + last.n == s.new:
+            out[-1] = Segment(last.old, last.new, last.n + s.n)
+        else:
+            out.append(s)
+    return tuple(out)
+
+
+def looks_whole(front: bytes, shift: int) -> bool:
+    """Whether the bytes at ``shift`` would pass for a magic when the room in front of them is taken out again."""
+    return front[shift : shift + 4] == MAGIC

@@ -1,0 +1,354 @@
+"""The one place that writes: every disk operation of an edit is a verb here.
+
+Tests put other layers behind the same verbs: one that dies before operation n, one that loses what was not synced,
+one that fails. So nothing in `gguftool.edit` may write in another way. A layer also answers what the file system can
+do (`can_insert`, `can_clone`), on scratch files that have no name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat as stat_bits
+import struct
+import sys
+from collections.abc import Callable, Iterator
+
+from gguftool.errors import ChangedMeanwhile
+
+BLOCK = 4096
+"""Unit of insertion, and what is saved and restored at once, in bytes."""
+PIECE = 16 << 20
+"""Bytes copied between two calls of the progress function."""
+
+_KEEP_SIZE = 0x01
+_PUNCH = 0x02
+_COLLAPSE = 0x08
+_INSERT = 0x20
+_FICLONERANGE = 0x4020940D
+_F_SETLEASE = 1024
+_F_SETSIG = 10
+_SIGURG = 23  # ignored by default, so a lease break needs no handler; SIGIO's default would end the process
+_FS_IOC_GETFLAGS = 0x80086601
+IMMUTABLE, APPEND_ONLY = 0x10, 0x20
+_NO_SUCH_CALL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY, errno.EPERM, errno.EXDEV, errno.EBADF)
+
+Progress = Callable[[int, int], None]
+
+
+class OsLayer:
+    """The real operating system; stateless."""
+
+    # -- look
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """What stands under a name; None when nothing does."""
+        try:
+            return os.stat(path)
+        except FileNotFoundError:
+            return None
+
+    def fstat(self, fd: int) -> os.stat_result:
+        """What is open."""
+        return os.fstat(fd)
+
+    def listdir(self, folder: str) -> list[str]:
+        """Names in a folder."""
+        return os.listdir(folder or ".")
+
+    def read(self, fd: int, offset: int, n: int) -> bytes:
+        """Up to ``n`` bytes; fewer only at the end of the file."""
+        parts = []
+        while n > 0:
+            part = os.pread(fd, n, offset)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            n -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def hole(self, fd: int, start: int) -> int:
+        """Offset of the first hole at or behind ``start``; the file's length when none is there or can be seen."""
+        size = os.fstat(fd).st_size
+        if start >= size or not hasattr(os, "SEEK_HOLE"):
+            return size
+        try:
+            return os.lseek(fd, start, os.SEEK_HOLE)
+        except OSError:
+            return size
+
+    # -- names
+
+    def open(self, path: str, *, write: bool) -> int:
+        """A descriptor of a file that exists."""
+        return os.open(path, (os.O_RDWR if write else os.O_RDONLY) | _O_CLOEXEC | _O_BINARY)
+
+    def create(self, path: str, mode: int = 0o666) -> int:
+        """A descriptor of a new file, for reading and writing; FileExistsError when the name is taken."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _O_CLOEXEC | _O_BINARY, mode)
+
+    def close(self, fd: int) -> None:
+        """Give a descriptor back."""
+        os.close(fd)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, replacing what had it."""
+        os.replace(old, new)
+
+    def unlink(self, path: str) -> None:
+        """Remove a name; no error when it is gone."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    # -- content
+
+    def pwrite(self, fd: int, offset: int, data: bytes | memoryview) -> None:
+        """All of ``data`` at ``offset``; short writes are continued."""
+        view = memoryview(data)
+        while view:
+            done = os.pwrite(fd, view, offset)
+            offset += done
+            view = view[done:]
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file to ``size`` bytes, or lengthen it with a hole."""
+        os.ftruncate(fd, size)
+
+    def preallocate(self, fd: int, size: int) -> None:
+        """Take the room of a new file at once, so that a full disk shows before any copying."""
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(fd, 0, size)
+            except OSError as e:
+                if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                    raise
+                os.ftruncate(fd, size)
+        else:
+            os.ftruncate(fd, size)
+
+    def insert(self, fd: int, offset: int, n: int) -> None:
+        """Make room of ``n`` bytes at ``offset`` by moving extents (FALLOC_FL_INSERT_RANGE); the room is a hole."""
+        _fallocate(fd, _INSERT, offset, n)
+
+    def collapse(self, fd: int, offset: int, n: int) -> None:
+        """Take ``n`` bytes out at ``offset`` by moving extents (FALLOC_FL_COLLAPSE_RANGE)."""
+        _fallocate(fd, _COLLAPSE, offset, n)
+
+    def punch(self, fd: int, offset: int, n: int) -> None:
+        """Make a hole of ``n`` bytes, the length stays (FALLOC_FL_PUNCH_HOLE)."""
+        _fallocate(fd, _PUNCH | _KEEP_SIZE, offset, n)
+
+    def copy_range(
+        self, src: int, src_at: int, dst: int, dst_at: int, n: int, progress: Progress | None = None
+    ) -> None:
+        """Copy ``n`` bytes between files: shared extents or a copy inside the kernel where it can, else by hand.
+
+        Raises:
+            ChangedMeanwhile: the source ended before ``n`` bytes.
+        """
+        done, by_kernel = 0, hasattr(os, "copy_file_range")
+        while done < n:
+            want = min(PIECE, n - done)
+            if by_kernel:
+                try:
+                    got = os.copy_file_range(src, dst, want, src_at + done, dst_at + done)
+                except OSError as e:
+                    if e.errno not in _NO_SUCH_CALL:
+                        raise
+                    by_kernel = False
+                    continue
+            else:
+                data = self.read(src, src_at + done, min(want, 1 << 20))
+                got = len(data)
+                self.pwrite(dst, dst_at + done, data)
+            if not got:
+                raise ChangedMeanwhile("the file became shorter while it was copied", "try again when it is complete")
+            done += got
+            if progress is not None:
+                progress(done, n)
+
+    # -- barriers
+
+    def fsync(self, fd: int) -> None:
+        """Content and length are on the disk when this returns."""
+        if sys.platform == "darwin":  # pragma: no cover - other platform
+            import fcntl
+
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(fd)
+
+    def syncdir(self, folder: str) -> None:
+        """The names in ``folder`` are on the disk when this returns."""
+        if os.name == "nt":  # pragma: no cover - other platform
+            return
+        fd = os.open(folder or ".", os.O_RDONLY | _O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        except OSError as e:
+            # Some network and FUSE file systems have no sync of folders.
+            if e.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+        finally:
+            os.close(fd)
+
+    # -- who else
+
+    def lock(self, fd: int) -> bool:
+        """Hold the journal for us alone; False when another process holds it."""
+        if os.name == "nt":  # pragma: no cover - other platform
+            import msvcrt
+
+            try:
+                msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+            except OSError:
+                return False
+            return True
+        import fcntl
+
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as e:
+            if e.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                return True  # no locks on this file system: O_EXCL alone must do
+            raise
+        return True
+
+    def lease(self, fd: int) -> bool | None:
+        """Keep everybody else from opening the file while we write it (Linux F_SETLEASE).
+
+        True: we hold it. False: another process has the file open or mapped. None: no lease possible (not our file, not
+        a local disk).
+        """
+        if sys.platform != "linux":
+            return None
+        import fcntl
+
+        try:
+            fcntl.fcntl(fd, _F_SETSIG, _SIGURG)
+            fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as e:
+            return False if e.errno in (errno.EAGAIN, errno.EBUSY) else None
+        return True
+
+    def unlease(self, fd: int) -> None:
+        """Let the others open it again; closing the descriptor does the same."""
+        if sys.platform == "linux":
+            import fcntl
+
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_UNLCK)
+
+    # -- attributes
+
+    def copy_attributes(self, src: int, dst: int) -> None:
+        """Mode, owner, extended attributes (ACLs are among them) of one open file to another, as far as allowed."""
+        s = os.fstat(src)
+        if hasattr(os, "fchown"):
+            with contextlib.suppress(OSError):
+                os.fchown(dst, s.st_uid, s.st_gid)
+        if hasattr(os, "listxattr"):
+            with contextlib.suppress(OSError):
+                for name in os.listxattr(src):
+                    with contextlib.suppress(OSError):
+                        os.setxattr(dst, name, os.getxattr(src, name))
+        if hasattr(os, "fchmod"):
+            os.fchmod(dst, stat_bits.S_IMODE(s.st_mode))
+
+    def set_mtime(self, path: str, ns: int) -> None:
+        """Set the time of last change, in nanoseconds since 1970."""
+        os.utime(path, ns=(os.stat(path).st_atime_ns, ns))
+
+    def flags(self, fd: int) -> int:
+        """Inode flags (`IMMUTABLE`, `APPEND_ONLY`); 0 where there are none."""
+        if sys.platform != "linux":
+            return 0
+        import fcntl
+
+        buf = bytearray(8)
+        try:
+            fcntl.ioctl(fd, _FS_IOC_GETFLAGS, buf)
+        except OSError:
+            return 0
+        return int(struct.unpack_from("=I", buf)[0])
+
+    # -- what the file system can do
+
+    def free_bytes(self, folder: str) -> int:
+        """Room left for this user, in bytes."""
+        if not hasattr(os, "statvfs"):  # pragma: no cover - other platform
+            import shutil
+
+            return shutil.disk_usage(folder or ".").free
+        s = os.statvfs(folder or ".")
+        return s.f_bavail * s.f_frsize
+
+    def insert_unit(self, folder: str) -> int:
+        """The multiple of bytes that can be inserted in files of this folder; 0 when it cannot be done."""
+        for unit in (BLOCK, 16 << 10, 64 << 10, 1 << 20):
+            with _scratch(folder) as fd:
+                if fd < 0:
+                    return 0
+                try:
+                    os.pwrite(fd, b"\1" * unit * 2, 0)
+                    self.insert(fd, 0, unit)
+                    self.collapse(fd, 0, unit)
+                except OSError as e:
+                    if e.errno == errno.EINVAL:
+                        continue  # ext4 with bigalloc wants whole clusters
+                    return 0
+                return unit
+        return 0
+
+    def can_clone(self, folder: str) -> bool:
+        """Whether files of this folder can share extents (FICLONERANGE: btrfs, xfs, bcachefs)."""
+        if sys.platform != "linux":
+            return False
+        import fcntl
+
+        with _scratch(folder) as src, _scratch(folder) as dst:
+            if src < 0 or dst < 0:
+                return False
+            try:
+                os.pwrite(src, b"\1" * BLOCK, 0)
+                fcntl.ioctl(dst, _FICLONERANGE, struct.pack("=qQQQ", src, 0, BLOCK, 0))
+            except OSError:
+                return False
+            return True
+
+
+_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_O_BINARY = getattr(os, "O_BINARY", 0)
+
+
+@contextlib.contextmanager
+def _scratch(folder: str) -> Iterator[int]:
+    """A descriptor of a file without a name; -1 where there are no such files."""
+    flag = getattr(os, "O_TMPFILE", 0)
+    fd = -1
+    if flag:
+        with contextlib.suppress(OSError):
+            fd = os.open(folder or ".", os.O_RDWR | flag | _O_CLOEXEC, 0o600)
+    try:
+        yield fd
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def _fallocate(fd: int, mode: int, offset: int, n: int) -> None:
+    """fallocate(2) with a mode, which Python does not offer; OSError EOPNOTSUPP off Linux."""
+    if sys.platform != "linux":
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    import ctypes
+
+    call = ctypes.CDLL(None, use_errno=True).fallocate
+    call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    while call(fd, mode, offset, n):
+        e = ctypes.get_errno()
+        if e != errno.EINTR:
+            raise OSError(e, os.strerror(e))

@@ -1,0 +1,408 @@
+"""From operations to a plan that can be looked at before anything is written, and then done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gguftool.edit.changes import Change, changes_of
+from gguftool.edit.commit import InsertImpossible, build, commit, identity
+from gguftool.edit.commit import in_use as in_use_error
+from gguftool.edit.job import Job, journal_size, written
+from gguftool.edit.journal import new_path
+from gguftool.edit.layout import Fit, fit, looks_whole
+from gguftool.edit.ops import Operation, Realign, Rename, Repack, apply
+from gguftool.edit.oslayer import OsLayer, Progress
+from gguftool.edit.recover import pending
+from gguftool.edit.target import Target, check, look
+from gguftool.errors import FormatError, InterruptedEdit, MissingFile, NoRoom, Refused, UsageError
+from gguftool.format.header import Header
+from gguftool.format.parse import parse
+from gguftool.format.types import DEFAULT_ALIGNMENT
+from gguftool.shards import find, split_keys
+from gguftool.source import LocalFile
+
+STRATEGIES = ("patch", "insert", "rewrite")
+IN_USE = ("refuse", "rewrite", "patch")
+HARD_LINKS = ("refuse", "follow", "break")
+SPARE = 64 << 20
+"""Bytes that must stay free on the disk beside what a rewrite needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was done.
+
+    Attributes:
+        path: the file that has the new content.
+        strategy: ``patch``, ``insert``, ``rewrite``, or ``none`` when there was nothing to change.
+        bytes_written: to the disk, journal included.
+        undo: path of the undo record, or None.
+    """
+
+    path: str
+    strategy: str
+    bytes_written: int
+    undo: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EditPlan:
+    """An edit before it is done; `commit` does it.
+
+    Attributes:
+        path: as named (for a shard set: the shard that carries the metadata).
+        output: the file to write instead of editing in place, or None.
+        operations: what was asked for.
+        old, new: the headers; `new` without the filler that may be added.
+        changes: keys that differ.
+        strategy: ``patch``, ``insert``, ``rewrite``, or ``none`` when nothing changes.
+        fit: how the new file is laid out.
+        bytes_written: to the disk, journal included.
+        space_needed: free bytes needed meanwhile.
+        notes: what a reader should know.
+    """
+
+    path: str
+    output: str | None
+    operations: tuple[Operation, ...]
+    old: Header
+    new: Header
+    changes: tuple[Change, ...]
+    strategy: str
+    fit: Fit
+    bytes_written: int
+    space_needed: int
+    notes: tuple[str, ...]
+    forced: bool
+    job: Job
+    layer: OsLayer
+
+    def commit(self, progress: Progress | None = None) -> Result:
+        """Do it.
+
+        Args:
+            progress: called with bytes done and bytes in all while data is copied.
+
+        Raises:
+            ChangedMeanwhile: the file is not the one that was planned for; nothing was touched.
+            Refused, NoRoom: nothing was touched.
+            InterruptedEdit: the disk failed in the middle; `gguftool.recover` settles it.
+        """
+        if self.output is not None:
+            _write_output(self, progress)
+            return Result(self.output, "rewrite", self.bytes_written, None)
+        if self.strategy == "none":
+            return Result(self.job.path, "none", 0, None)
+        try:
+            undo = commit(self.job, self.layer, progress)
+            return Result(self.job.path, self.strategy, self.bytes_written, undo)
+        except InsertImpossible:
+            if self.forced:
+                raise Refused(
+                    f"{self.path}: this file system cannot insert here; the file is as it was", "--strategy rewrite"
+                ) from None
+        job = replace(self.job, strategy="rewrite")
+        written_bytes, needed = _costs(job, False)
+        _check_room(self.layer, job.path, needed)
+        return Result(job.path, "rewrite", written_bytes, commit(job, self.layer, progress))
+
+
+def plan_edit(
+    path: str | os.PathLike[str],
+    ops: Sequence[Operation],
+    *,
+    strategy: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    in_use: str = "refuse",
+    hard_links: str = "refuse",
+    force: bool = False,
+    keep_undo: bool = True,
+    preserve_mtime: bool = False,
+    argv: Sequence[str] = (),
+    group: str = "",
+    layer: OsLayer | None = None,
+) -> EditPlan:
+    """Plan an edit; nothing is written yet.
+
+    Args:
+        path: a ``.gguf`` file, or any shard of a set (the metadata of a set is in its first shard).
+        ops: what to change, see `gguftool.edit.ops`.
+        strategy: force ``patch``, ``insert`` or ``rewrite``; None chooses.
+        output: write a new file there and leave the input alone.
+        in_use: what to do when another process has the file open: ``refuse``, ``rewrite`` or ``patch``.
+        hard_links: ``refuse``, ``follow`` or ``break``.
+        force: take sparse files, types other than the known ones, and an existing output.
+        keep_undo: keep an undo record.
+        preserve_mtime: leave the time of last change as it was.
+        argv: the command line, for the record.
+        group: id shared by the edits of one command.
+        layer: the operating system (tests put others here).
+
+    Raises:
+        UsageError: an operation that is not possible.
+        Refused: not safe; the hint says the way on.
+        InterruptedEdit: an unfinished edit stands in the way; `gguftool.recover` first.
+        FormatError: not readable as GGUF.
+        NoRoom: not enough free disk for a rewrite.
+    """
+    layer = layer or OsLayer()
+    for name, value, allowed in (
+        ("strategy", strategy, (None, *STRATEGIES)),
+        ("in_use", in_use, IN_USE),
+        ("hard_links", hard_links, HARD_LINKS),
+    ):
+        if value not in allowed:
+            raise UsageError(f"{name} is {value!r}, must be one of {', '.join(map(str, allowed))}")
+    named = _metadata_file(os.fspath(path))
+    target = look(named, layer) if output is not None else check(named, layer, hard_links=hard_links, force=force)
+    if pending(target.real, layer):
+        raise InterruptedEdit(f"{named}: an edit of this file is not finished", f"gguftool recover {named}")
+    old, front = _read(target)
+    new = apply(ops, old, force=force)
+    _guard(old, new, ops, force)
+    laid_out = fit(old, new, ops, front, target.stat.st_size)
+    job = Job(
+        path=target.real,
+        strategy="rewrite",
+        fit=laid_out,
+        old_front=front,
+        identity=identity(target.stat),
+        keep_undo=keep_undo,
+        in_use=in_use,
+        preserve_mtime=preserve_mtime,
+        operations=tuple(op.describe() for op in ops),
+        argv=tuple(argv),
+        group=group,
+    )
+    notes: list[str] = []
+    clones = False
+    folder = os.path.dirname(target.real if output is None else os.path.realpath(output))
+    if output is None and _nothing_changes(laid_out, front, target.stat.st_size):
+        job = replace(job, strategy="none")
+    elif output is None:
+        chosen, clones = _choose(target, laid_out, layer, strategy, in_use, hard_links, notes)
+        job = replace(job, strategy=chosen)
+    else:
+        clones = layer.can_clone(folder) and os.stat(folder or ".").st_dev == target.stat.st_dev
+    bytes_written, needed = (0, 0) if job.strategy == "none" else _costs(job, clones, output is not None)
+    if job.strategy != "none":
+        _check_room(layer, os.path.join(folder, ""), needed)
+    if laid_out.filler and laid_out.shift > 0:
+        notes.append(f"keeps {laid_out.filler:,} bytes of room in the header, so the next edits need not move any data")
+    return EditPlan(
+        path=named,
+        output=None if output is None else os.fspath(output),
+        operations=tuple(ops),
+        old=old,
+        new=new,
+        changes=changes_of(old, new, ops, laid_out.filler),
+        strategy=job.strategy,
+        fit=laid_out,
+        bytes_written=bytes_written,
+        space_needed=needed,
+        notes=tuple(notes),
+        forced=strategy is not None,
+        job=job,
+        layer=layer,
+    )
+
+
+def _metadata_file(path: str) -> str:
+    """The file that carries the metadata: of a shard set the first shard."""
+    if os.path.isdir(path):
+        from gguftool.model import in_folder
+
+        path = in_folder(path)
+    source = LocalFile(path)
+    try:
+        header = parse(source, strict=False)
+    finally:
+        source.close()
+    keys = split_keys(header)
+    if keys is None or keys.no == 0:
+        return path
+    found = find(path, header)
+    first = found.paths[0] if found is not None else None
+    if first is None:
+        raise MissingFile(
+            f"{path}: is shard {keys.no + 1} of {keys.count}; the metadata is in shard 1, which is missing",
+            f"gguftool verify {path}",
+        )
+    return first
+
+
+def _read(target: Target) -> tuple[Header, bytes]:
+    """The header, and the bytes in front of the data."""
+    source = LocalFile(target.real)
+    try:
+        header = parse(source, strict=False)
+        fatal = [p for p in header.problems if p.fatal]
+        if fatal:
+            p = fatal[0]
+            raise FormatError(
+                f"{target.named}: cannot be edited: {p.message}",
+                f"gguftool lint {target.named}",
+                offset=p.offset,
+                key=p.key,
+                kind=p.kind,
+            )
+        return header, source.read_at(0, header.data_offset)
+    finally:
+        source.close()
+
+
+def _guard(old: Header, new: Header, ops: Sequence[Operation], force: bool) -> None:
+    """Edits that would make the file contradict itself."""
+    if split_keys(old) is not None and not force:
+        for op in ops:
+            key = getattr(op, "key", getattr(op, "old", ""))
+            keys = (key, op.new) if isinstance(op, Rename) else (key,)
+            if any(k.startswith("split.") for k in keys):
+                raise Refused(
+                    f"{key}: the split.* keys say which shard this is, and must agree in all files of the set",
+                    "join the set with `gguftool merge`, or rename shards with `gguftool verify --repair-names`",
+                )
+            if isinstance(op, (Repack, Realign)):
+                raise Refused("a shard set cannot be laid out anew file by file", "join it with `gguftool merge` first")
+    stated = _stated_alignment(new)
+    if stated != _stated_alignment(old) and stated != new.alignment and not force:
+        raise UsageError(
+            f"general.alignment says where every tensor stands; {stated} would contradict the layout",
+            "lay the data out anew: --realign N",
+        )
+
+
+def _stated_alignment(header: Header) -> object:
+    f = header.get("general.alignment")
+    return DEFAULT_ALIGNMENT if f is None else f.value
+
+
+def _nothing_changes(laid_out: Fit, front: bytes, size: int) -> bool:
+    same = laid_out.new_size == size and laid_out.front == front
+    return same and all(s.old == s.new for s in laid_out.segments)
+
+
+def _choose(
+    target: Target,
+    laid_out: Fit,
+    layer: OsLayer,
+    forced: str | None,
+    use: str,
+    hard_links: str,
+    notes: list[str],
+) -> tuple[str, bool]:
+    """Strategy, and whether a rewrite shares extents instead of copying."""
+    folder = os.path.dirname(target.real)
+    patchable = laid_out.plain and laid_out.shift == 0
+    movable = laid_out.plain and laid_out.shift > 0
+    alone = _alone(target.real, layer)
+    if alone is False:
+        if use == "refuse":
+            raise in_use_error(target.real)
+        if use == "patch" and not patchable:
+            raise Refused(
+                f"{target.named}: is in use, and this edit moves the tensor data", "--in-use rewrite writes a new file"
+            )
+        forced = use
+        notes.append(
+            "the file is in use: " + ("the running program keeps the old one" if use == "rewrite" else _CACHED)
+        )
+    if forced == "patch" and not patchable:
+        raise Refused(
+            f"{target.named}: the new header needs {laid_out.shift:,} bytes more than there is room for, "
+            "so it cannot be patched",
+            "leave --strategy out",
+        )
+    if forced == "insert" and not movable:
+        raise Refused(f"{target.named}: nothing to insert: the data need not move up by whole blocks", "leave it out")
+    if hard_links == "break" and target.links > 1:
+        forced = "rewrite"
+    follows = hard_links == "follow" and target.links > 1
+    clones = forced in (None, "rewrite") and not patchable and not follows and layer.can_clone(folder)
+    if forced is not None:
+        return forced, clones
+    if patchable:
+        return "patch", False
+    if movable and not clones and alone and not target.sparse and not looks_whole(laid_out.front, laid_out.shift):
+        unit = layer.insert_unit(folder)
+        if unit and laid_out.shift % unit == 0:
+            return "insert", False
+    if follows:
+        raise Refused(
+            f"{target.named}: only a new file can hold this edit, which would break the hard links",
+            "--hard-links break",
+        )
+    return "rewrite", clones
+
+
+_CACHED = "a program that has loaded it already does not read the header again"
+
+
+def _alone(path: str, layer: OsLayer) -> bool | None:
+    """True: nobody else has the file open. False: somebody has. None: it cannot be known here."""
+    try:
+        fd = layer.open(path, write=True)
+    except OSError:
+        return None
+    try:
+        alone = layer.lease(fd)
+        if alone:
+            layer.unlease(fd)
+        return alone
+    finally:
+        layer.close(fd)
+
+
+def _costs(job: Job, clones: bool, output: bool = False) -> tuple[int, int]:
+    """Bytes written, and free bytes needed meanwhile."""
+    journal = 0 if output else journal_size(job)
+    if job.strategy == "rewrite":
+        body = len(job.fit.front) if clones else job.fit.new_size
+        return journal + body, journal + body + (0 if clones else SPARE)
+    ranges = sum(stop - start for start, stop in written(job))
+    return journal + ranges + 8, journal + job.fit.shift
+
+
+def _check_room(layer: OsLayer, path: str, needed: int) -> None:
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise MissingFile(f"{folder}: no such folder")
+    free = layer.free_bytes(folder)
+    if free < needed:
+        raise NoRoom(
+            f"{folder}: {needed:,} bytes are needed and {free:,} are free; nothing was touched",
+            "free some space, or write to another disk: --output",
+        )
+
+
+def _write_output(plan: EditPlan, progress: Progress | None) -> None:
+    """A new file beside the input, which is only read."""
+    layer, out = plan.layer, os.path.realpath(str(plan.output))
+    there = layer.stat(out)
+    if there is not None:
+        if (there.st_dev, there.st_ino) == plan.job.identity[:2]:
+            raise Refused(f"{plan.output}: is the input itself", "leave --output out to edit in place")
+        raise Refused(f"{plan.output}: exists already", "choose another name, or remove it first")
+    draft = new_path(out)
+    source = layer.open(plan.job.path, write=False)
+    target = -1
+    try:
+        target = layer.create(draft, 0o666)
+        build(layer, source, target, plan.fit, progress)
+        layer.fsync(target)
+        if identity(layer.fstat(source)) != plan.job.identity:
+            raise Refused(f"{plan.path}: changed while it was copied", "run the command again")
+        layer.rename(draft, out)
+        layer.syncdir(os.path.dirname(out))
+    except BaseException:
+        if target >= 0:
+            with contextlib.suppress(OSError):
+                layer.unlink(draft)
+        raise
+    finally:
+        layer.close(source)
+        if target >= 0:
+            layer.close(target)

@@ -1,0 +1,110 @@
+"""The small steps that `commit`, `recover` and `undo` share: barriers, the magic, and the life of a journal."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+
+from gguftool.edit.journal import KEEP, Record, journal_path, pack_phase, undo_numbers, undo_path
+from gguftool.edit.oslayer import BLOCK, OsLayer
+from gguftool.errors import EditInProgress, InterruptedEdit
+from gguftool.format.sniff import POISONED_MAGIC
+from gguftool.format.types import MAGIC
+
+
+def barrier(layer: OsLayer, fd: int, path: str) -> None:
+    """Everything written to ``fd`` is on the disk when this returns.
+
+    A failed sync is never tried again: the kernel may have dropped the pages, and a second one would report success.
+
+    Raises:
+        InterruptedEdit: the disk reported an error; the journal stays.
+    """
+    try:
+        layer.fsync(fd)
+    except OSError as e:
+        what = (e.strerror or str(e)).lower()
+        raise InterruptedEdit(
+            f"{path}: the disk did not confirm a write ({what}); the edit stands half done",
+            f"check the disk, then: gguftool recover {path}",
+        ) from e
+
+
+def poison(layer: OsLayer, fd: int, path: str) -> None:
+    """From here on nobody loads the file."""
+    layer.pwrite(fd, 0, POISONED_MAGIC)
+    barrier(layer, fd, path)
+
+
+def unpoison(layer: OsLayer, fd: int, path: str) -> None:
+    """The header behind it is on the disk: make the file loadable again."""
+    layer.pwrite(fd, 0, MAGIC)
+    barrier(layer, fd, path)
+
+
+def mark(layer: OsLayer, journal: int, record: Record, phase: int, path: str) -> None:
+    """Write the phase into the journal and wait for the disk."""
+    layer.pwrite(journal, layer.fstat(journal).st_size - BLOCK, pack_phase(record, phase))
+    barrier(layer, journal, path)
+
+
+def front_sha(layer: OsLayer, fd: int, n: int) -> str:
+    """sha256 of the first ``n`` bytes, hexadecimal."""
+    return hashlib.sha256(layer.read(fd, 0, n)).hexdigest()
+
+
+def take_journal(layer: OsLayer, path: str) -> int:
+    """Create the journal, which is also the lock, and hold it.
+
+    Raises:
+        EditInProgress: another process has it.
+    """
+    name = journal_path(path)
+    try:
+        fd = layer.create(name)
+    except FileExistsError:
+        raise EditInProgress(f"{path}: another edit of this file has just begun", "try again in a moment") from None
+    if not hold(layer, fd, name):
+        layer.close(fd)
+        raise EditInProgress(f"{path}: another edit of this file has just begun", "try again in a moment")
+    return fd
+
+
+def hold(layer: OsLayer, fd: int, name: str) -> bool:
+    """Lock an open journal, and make sure that the name still stands for it."""
+    if not layer.lock(fd):
+        return False
+    there = layer.stat(name)
+    mine = layer.fstat(fd)
+    return there is not None and (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+
+
+def drop_journal(layer: OsLayer, path: str) -> None:
+    """The edit is settled: remove the journal, durably."""
+    layer.unlink(journal_path(path))
+    layer.syncdir(os.path.dirname(path))
+
+
+def keep_journal(layer: OsLayer, path: str, record: Record, keep: bool = True) -> str | None:
+    """The edit is done: turn the journal into an undo record and remove the oldest ones beyond `KEEP`.
+
+    Returns:
+        The path of the undo record; None when there is none to keep.
+    """
+    if record.undo_of:
+        # The record that was undone goes first: with the journal still there, a crash between the two is settled again.
+        layer.unlink(undo_path(path, record.undo_of))
+        drop_journal(layer, path)
+        return None
+    if not keep:
+        drop_journal(layer, path)
+        return None
+    numbers = undo_numbers(layer, path)
+    target = undo_path(path, numbers[0] + 1 if numbers else 1)
+    layer.rename(journal_path(path), target)
+    layer.syncdir(os.path.dirname(path))
+    for number in numbers[KEEP - 1 :]:
+        with contextlib.suppress(OSError):
+            layer.unlink(undo_path(path, number))
+    return target

@@ -1,0 +1,159 @@
+"""What may be edited in place: one table, one function, and for every refusal the way on."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gguftool.edit.oslayer import APPEND_ONLY, IMMUTABLE, OsLayer
+from gguftool.errors import MissingFile, Refused, Unreadable
+
+# A path that matches is a blob of a content-addressed store: its name says what is in it, and other snapshots, models
+# or repositories may share it. Rewritten in place it would serve other bytes under the same name to all of them.
+_STORES = (
+    ("the Hugging Face cache", re.compile(r"/(models|datasets|spaces)--[^/]+/(blobs|snapshots)/")),
+    ("the Ollama or Docker store", re.compile(r"/blobs/sha256[-/:][0-9a-f]{64}$")),
+    ("the Git LFS store", re.compile(r"/\.git/lfs/objects/")),
+    ("the DVC cache", re.compile(r"/\.dvc/cache/")),
+    ("a content-addressed store", re.compile(r"/blobs/([0-9a-f]{2}/)?([0-9a-f]{40}|[0-9a-f]{64})$")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file that may be edited.
+
+    Attributes:
+        named: the path as it was given.
+        real: the file itself, links resolved; journal and undo records lie beside it.
+        stat: of the file.
+        sparse: it has holes.
+        links: number of names it has (hard links).
+    """
+
+    named: str
+    real: str
+    stat: os.stat_result
+    sparse: bool
+    links: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the checks see."""
+
+    named: str
+    real: str
+    stat: os.stat_result
+    flags: int
+    hole: int
+    hard_links: str
+    force: bool
+
+
+def look(path: str, layer: OsLayer) -> Target:
+    """The file behind a path, nothing refused: for reading it.
+
+    Raises:
+        MissingFile, Unreadable: no such file, no regular file, no permission.
+    """
+    target, _ = _look(path, layer, "refuse", False)
+    return target
+
+
+def check(path: str, layer: OsLayer, *, hard_links: str = "refuse", force: bool = False) -> Target:
+    """The file behind a path, when it may be edited in place.
+
+    Args:
+        path: as given by the user.
+        layer: the operating system.
+        hard_links: ``refuse``, ``follow`` (all names see the edit) or ``break`` (this name gets a file of its own).
+        force: take a sparse file.
+
+    Raises:
+        Refused: not safe; the hint says the way on.
+        MissingFile, Unreadable: no such file, no regular file, no permission.
+    """
+    target, seen = _look(path, layer, hard_links, force)
+    for refuse in _CHECKS:
+        problem = refuse(seen)
+        if problem is not None:
+            raise problem
+    return target
+
+
+def _look(path: str, layer: OsLayer, hard_links: str, force: bool) -> tuple[Target, _Look]:
+    real = os.path.realpath(path)
+    s = layer.stat(real)
+    if s is None:
+        raise MissingFile(f"{path}: no such file")
+    if not stat.S_ISREG(s.st_mode):
+        raise Unreadable(f"{path}: not a regular file", "name a .gguf file")
+    try:
+        fd = layer.open(real, write=False)
+    except OSError as e:
+        raise Unreadable(f"{path}: {(e.strerror or str(e)).lower()}") from None
+    try:
+        hole, flags = layer.hole(fd, 0), layer.flags(fd)
+    finally:
+        layer.close(fd)
+    target = Target(path, real, s, hole < s.st_size, s.st_nlink)
+    return target, _Look(path, real, s, flags, hole, hard_links, force)
+
+
+def _in_store(t: _Look) -> Refused | None:
+    for name, pattern in _STORES:
+        for path in (t.real, os.path.abspath(t.named)):
+            if pattern.search(path.replace(os.sep, "/")):
+                return Refused(
+                    f"{t.named}: lies in {name}, where files are named by their content and shared; "
+                    "an edit in place would give every user of the store other bytes under the same name",
+                    "edit a copy: --output NEW.gguf",
+                )
+    return None
+
+
+def _read_only(t: _Look) -> Refused | None:
+    if not t.stat.st_mode & 0o222:
+        return Refused(f"{t.named}: is read-only (mode {stat.S_IMODE(t.stat.st_mode):04o})", f"chmod u+w {t.real}")
+    if t.flags & (IMMUTABLE | APPEND_ONLY):
+        return Refused(f"{t.named}: is marked immutable or append-only", f"chattr -i -a {t.real}")
+    if hasattr(os, "statvfs") and os.statvfs(t.real).f_flag & getattr(os, "ST_RDONLY", 1):
+        return Refused(f"{t.named}: its file system is mounted read-only", "edit a copy: --output NEW.gguf")
+    if not os.access(t.real, os.W_OK):
+        return Refused(f"{t.named}: no permission to write it", "edit a copy: --output NEW.gguf")
+    return None
+
+
+def _folder(t: _Look) -> Refused | None:
+    folder = os.path.dirname(t.real)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return Refused(
+            f"{t.named}: no permission to write into its folder, where the journal would lie",
+            "edit a copy: --output NEW.gguf",
+        )
+    return None
+
+
+def _linked(t: _Look) -> Refused | None:
+    if t.stat.st_nlink > 1 and t.hard_links == "refuse":
+        return Refused(
+            f"{t.named}: has {t.stat.st_nlink} names (hard links); an edit in place would show under all of them",
+            "--hard-links follow edits all, --hard-links break gives this name a file of its own",
+        )
+    return None
+
+
+def _sparse(t: _Look) -> Refused | None:
+    if t.hole < t.stat.st_size and not t.force:
+        return Refused(
+            f"{t.named}: has a hole at offset {t.hole:,}; usually a download that was not finished",
+            "check it with `gguftool verify`; --force edits it all the same",
+        )
+    return None
+
+
+_CHECKS: tuple[Callable[[_Look], Refused | None], ...] = (_in_store, _read_only, _folder, _linked, _sparse)

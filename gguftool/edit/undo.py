@@ -1,0 +1,230 @@
+"""Take edits back, byte for byte, the newest first."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, replace
+
+from gguftool.edit import interrupts
+from gguftool.edit.commit import commit, identity
+from gguftool.edit.commit import in_use as in_use_error
+from gguftool.edit.job import Job
+from gguftool.edit.journal import INSERTED, Record, pack, read, undo_numbers, undo_path
+from gguftool.edit.layout import Fit, Segment
+from gguftool.edit.oslayer import OsLayer, Progress
+from gguftool.edit.recover import pending, settle
+from gguftool.edit.steps import drop_journal, front_sha, poison, take_journal
+from gguftool.edit.target import check
+from gguftool.errors import InterruptedEdit, NoRoom, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """One edit that was taken back.
+
+    Attributes:
+        path: the model file.
+        number: of the undo record, which is gone now.
+        record: of the edit.
+        strategy: how it was taken back: ``patch``, ``collapse`` or ``rewrite``.
+        left: undo records that are left.
+    """
+
+    path: str
+    number: int
+    record: Record
+    strategy: str
+    left: int
+
+
+def newest(path: str | os.PathLike[str], layer: OsLayer | None = None) -> tuple[int, Record]:
+    """Number and record of the edit that `undo` would take back.
+
+    Raises:
+        Refused: there is none, or the file was changed by something else since.
+    """
+    layer = layer or OsLayer()
+    real = os.path.realpath(path)
+    fd = layer.open(real, write=False)
+    try:
+        size = layer.fstat(fd).st_size
+        for number in undo_numbers(layer, real):
+            record = _record(layer, real, number)
+            if record is None:
+                raise Refused(f"{undo_path(real, number)}: is damaged, so it cannot be undone", "get the file again")
+            if size == record.new_size and front_sha(layer, fd, record.new_front) == record.new_sha:
+                return number, record
+            if size == record.old_size and front_sha(layer, fd, record.old_front) == record.old_sha:
+                continue  # taken back already; the record outlived it in a crash
+            raise Refused(
+                f"{path}: was changed by something else since the edit that would be undone; nothing was touched",
+                f"if the file is good as it is, delete {undo_path(real, number)}",
+            )
+    finally:
+        layer.close(fd)
+    raise Refused(f"{path}: there is no edit to undo (no {os.path.basename(real)}-undo-N beside it)")
+
+
+def undo(
+    path: str | os.PathLike[str],
+    *,
+    in_use: str = "refuse",
+    hard_links: str = "refuse",
+    preserve_mtime: bool = False,
+    progress: Progress | None = None,
+    layer: OsLayer | None = None,
+) -> Undone:
+    """Take the last edit back: the file has the same bytes as before it.
+
+    Args:
+        path: the model file.
+        in_use: ``refuse``, or ``rewrite`` to write a new file while others have this one open.
+        hard_links: ``refuse``, ``follow`` or ``break``.
+        preserve_mtime: leave the time of last change as it was before this undo.
+        progress: called with bytes done and bytes in all while data is copied.
+        layer: the operating system.
+
+    Raises:
+        Refused: there is nothing to undo, the file was changed since, or it is not safe now.
+        InterruptedEdit: an unfinished edit stands in the way, or the disk failed.
+        NoRoom: not enough room for a copy, where one is needed.
+    """
+    layer = layer or OsLayer()
+    target = check(os.fspath(path), layer, hard_links=hard_links, force=True)
+    if pending(target.real, layer):
+        raise InterruptedEdit(f"{path}: an edit of this file is not finished", f"gguftool recover {path}")
+    number, record = newest(path, layer)
+    job = _reverse(target.real, layer, number, record, target.stat, in_use, preserve_mtime)
+    breaks = hard_links == "break" and target.links > 1
+    strategy = (
+        "rewrite" if in_use == "rewrite" or breaks else {"insert": "collapse"}.get(record.strategy, record.strategy)
+    )
+    if strategy == "collapse" and not _collapse(layer, target.real, job, number, record):
+        strategy = "rewrite"
+    if strategy == "rewrite":
+        folder = os.path.dirname(target.real)
+        if not layer.can_clone(folder) and layer.free_bytes(folder) < record.old_size:
+            raise NoRoom(f"{folder}: {record.old_size:,} bytes are needed for a copy", "free some space on that disk")
+    if strategy != "collapse":
+        commit(replace(job, strategy=strategy), layer, progress)
+    return Undone(target.real, number, record, strategy, len(undo_numbers(layer, target.real)))
+
+
+def _record(layer: OsLayer, path: str, number: int) -> Record | None:
+    fd = layer.open(undo_path(path, number), write=False)
+    try:
+        found = read(layer, fd)
+    finally:
+        layer.close(fd)
+    return found[0] if found is not None else None
+
+
+def _reverse(
+    path: str, layer: OsLayer, number: int, record: Record, now: os.stat_result, in_use: str, preserve: bool
+) -> Job:
+    """The edit that leads from the new file back to the old one."""
+    fd = layer.open(path, write=False)
+    try:
+        current = layer.read(fd, 0, record.new_front)
+    finally:
+        layer.close(fd)
+    front, at = bytearray(current if record.strategy == "patch" else b""), 0
+    tail: list[tuple[int, bytes]] = []
+    for start, n in record.saved:
+        data = record.payload[at : at + n]
+        at += n
+        if start < record.old_front:
+            part = data[: record.old_front - start]
+            front[start : start + len(part)] = part
+        if start + n > record.old_front:
+            cut = max(0, record.old_front - start)
+            tail.append((start + cut, data[cut:]))
+    segments = tuple(
+        Segment(new, old, n) for old, new, n in sorted(record.moved) if record.strategy != "patch" or old >= len(front)
+    )
+    fit = Fit(bytes(front), record.new_front, segments, record.old_size, False, 0, tuple(tail))
+    return Job(
+        path=path,
+        strategy="rewrite",
+        fit=fit,
+        old_front=current,
+        identity=identity(now),
+        keep_undo=True,
+        in_use=in_use,
+        preserve_mtime=preserve,
+        undo_of=number,
+        operations=tuple(f"undo: {line}" for line in record.operations),
+    )
+
+
+def _collapse(layer: OsLayer, path: str, job: Job, number: int, record: Record) -> bool:
+    """Take the inserted room out in place, through the table of `gguftool.edit.recover`; False where that cannot be."""
+    if not layer.insert_unit(os.path.dirname(path)):
+        return False
+    journal = take_journal(layer, path)
+    model = layer.open(path, write=True)
+    try:
+        layer.fsync(model)
+        alone = layer.lease(model)
+        same = identity(layer.fstat(model)) == job.identity
+        if not alone or not same or layer.hole(model, 0) < record.new_size:
+            drop_journal(layer, path)
+            if alone is False:
+                raise in_use_error(path)
+            return False
+        again = replace(record, undo_of=number)
+        layer.pwrite(journal, 0, pack(again, INSERTED))
+        layer.fsync(journal)
+        layer.syncdir(os.path.dirname(path))
+        with interrupts.deferred():
+            poison(layer, model, path)
+            settle(layer, path, model, journal, again, INSERTED)
+            if job.preserve_mtime:
+                layer.set_mtime(path, job.identity[3])
+        return True
+    finally:
+        layer.close(model)
+        layer.close(journal)
+
+
+def published_sha256(path: str | os.PathLike[str], layer: OsLayer | None = None) -> str:
+    """sha256 of the file as it was before all recorded edits, without undoing them; reads the whole file.
+
+    Raises:
+        Refused: the newest record does not belong to the file as it is.
+    """
+    layer = layer or OsLayer()
+    real = os.path.realpath(path)
+    chain: list[Record] = []
+    for number in undo_numbers(layer, real):
+        record = _record(layer, real, number)
+        if record is None or (chain and chain[-1].old_sha != record.new_sha):
+            break
+        chain.append(record)
+    digest = hashlib.sha256()
+    fd = layer.open(real, write=False)
+    try:
+        newest(path, layer)
+        size = chain[-1].old_size
+        at = 0
+        while at < size:
+            data = _old_bytes(layer, fd, chain, at, min(1 << 20, size - at))
+            digest.update(data)
+            at += len(data)
+    finally:
+        layer.close(fd)
+    return digest.hexdigest()
+
+
+def _old_bytes(layer: OsLayer, fd: int, chain: list[Record], at: int, n: int) -> bytes:
+    """Up to ``n`` bytes of the oldest file of the chain (newest record first)."""
+    if not chain:
+        return layer.read(fd, at, n)
+    for start, length, saved, new in chain[-1].pieces():
+        if start <= at < start + length:
+            n = min(n, start + length - at)
+            if saved is not None:
+                return chain[-1].payload[saved + at - start : saved + at - start + n]
+            return _old_bytes(layer, fd, chain[:-1], new + at - start, n)
+    raise Refused("the undo record has a gap")
