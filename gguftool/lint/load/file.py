@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gguftool.format.header import Field, Header, TensorInfo, align
-from gguftool.format.types import ARR, MAX_DIMS, MAX_NAME, TENSOR_TYPES, TYPE_COUNT, U32, value_type_name
+from gguftool.format.types import (
+    ARR,
+    MAX_DIMS,
+    MAX_NAME,
+    REMOVED_TENSOR_TYPES,
+    TENSOR_TYPES,
+    TYPE_COUNT,
+    U32,
+    value_type_name,
+)
 from gguftool.lint.load.verdict import LOAD_ERROR, LoadEnds
 from gguftool.model import Part
 
@@ -18,17 +27,10 @@ KV_FAILED = INIT + "failed to read key-value pairs"
 TENSOR_FAILED = INIT + "failed to read tensor info"
 INT64_MAX = (1 << 63) - 1
 SIZE_MAX = (1 << 64) - 1
-_REMOVED = "TYPE_{} REMOVED, use {} with runtime repacking"
 _ODD_NAMES = {4: "DEPRECATED", 5: "DEPRECATED"} | {
-    i: _REMOVED.format(name, name[: name.index("_4_") if name.startswith("Q4_0") else 6])
-    for i, name in (
-        (31, "Q4_0_4_4"),
-        (32, "Q4_0_4_8"),
-        (33, "Q4_0_8_8"),
-        (36, "IQ4_NL_4_4"),
-        (37, "IQ4_NL_4_8"),
-        (38, "IQ4_NL_8_8"),
-    )
+    i: f"TYPE_{name} REMOVED, use {name[:-4]} with runtime repacking"
+    for i, name in REMOVED_TENSOR_TYPES.items()
+    if i > 5
 }
 
 
@@ -95,7 +97,9 @@ def check_alignment(fields: Iterable[Field], path: str) -> None:
             raise LoadEnds(failed(path, line), where="field:general.alignment")
         value = int.from_bytes(f.value_bytes, "little")
         if value == 0 or value & (value - 1):
-            raise LoadEnds(failed(path, f"{INIT}alignment {value} is not a power of 2"), where="field:general.alignment")
+            raise LoadEnds(
+                failed(path, f"{INIT}alignment {value} is not a power of 2"), where="field:general.alignment"
+            )
         return
 
 

@@ -1,12 +1,68 @@
-"""The stages in llama.cpp's order."""
+"""The stages in llama.cpp's order, and what they make of a model."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
+from gguftool.arch import facts
+from gguftool.data import load
 from gguftool.errors import FormatError
+from gguftool.format.header import TensorInfo
+from gguftool.format.types import ARR, VALUE_TYPE_BY_NAME
 from gguftool.lint.load.file import check_bounds, check_file
-from gguftool.lint.load.verdict import UNKNOWN, LoadEnds, LoadPrediction
+from gguftool.lint.load.hparams import common
+from gguftool.lint.load.keys import Reader
+from gguftool.lint.load.program import Machine, Row
+from gguftool.lint.load.splits import check_splits
+from gguftool.lint.load.tensors import Asked, local_names, run
+from gguftool.lint.load.verdict import (
+    ABORTS,
+    LOAD_ERROR,
+    LOADS,
+    REFUSED,
+    UNKNOWN,
+    WARNS,
+    Abort,
+    LoadEnds,
+    LoadPrediction,
+    Refusal,
+    Unknown,
+)
+from gguftool.lint.load.vocab import Loaded, load_vocab
 from gguftool.model import Model, from_source
 from gguftool.source import Source
+from gguftool.vocab import vocabulary
+
+_WRAP = {
+    "hyperparameters": "error loading model hyperparameters: ",
+    "vocabulary": "error loading model vocabulary: ",
+}
+TENSOR_ALIGNMENT = 32
+"""The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One load in progress; what a stage learns the later ones use.
+
+    Attributes:
+        model: the model.
+        stage: name of the stage that runs.
+        machine: evaluator with the hyperparameters, after the stage of that name.
+        vocab: after the vocabulary stage.
+        asked: the tensors asked for.
+        warnings: llama.cpp's warning lines so far.
+        not_evaluated: open questions so far.
+    """
+
+    model: Model
+    stage: str = "file"
+    machine: Machine | None = None
+    vocab: Loaded | None = None
+    asked: Asked | None = None
+    warnings: list[str] = field(default_factory=list)
+    not_evaluated: list[str] = field(default_factory=list)
 
 
 def predict(model: Model) -> LoadPrediction:
@@ -15,16 +71,35 @@ def predict(model: Model) -> LoadPrediction:
     Args:
         model: opened with ``strict=False``, so that faults are seen rather than raised.
     """
-    stage = "file"
+    state = Run(model)
     try:
-        check_file(model.parts[0])
-        stage = "data"
-        check_bounds(model.parts[0])
+        run_stages(state)
     except LoadEnds as end:
-        not_evaluated = (end.messages[0],) if end.verdict == UNKNOWN else ()
-        messages = () if end.verdict == UNKNOWN else end.messages
-        return LoadPrediction(end.verdict, stage, messages, (), end.where, None, not_evaluated, end.data)
-    return LoadPrediction(UNKNOWN, stage, not_evaluated=("stages after the file are not evaluated",))
+        if end.verdict == UNKNOWN:
+            return _unknown(state, end.messages[0], end.where)
+        return _ended(state, end.verdict, end.messages, end.where, end.data)
+    except Refusal as fault:
+        line = LOAD_ERROR + _WRAP.get(state.stage, "") + fault.text
+        return _ended(state, REFUSED, (line.rstrip("\n"),), fault.where, fault.data)
+    except Abort as fault:
+        return _ended(state, ABORTS, (fault.text,), fault.where, fault.data)
+    except Unknown as gap:
+        return _unknown(state, gap.why, gap.where)
+    from gguftool.lint.load.after import after_load
+
+    outcome = after_load(state)
+    verdict = WARNS if state.warnings else LOADS
+    return LoadPrediction(verdict, "done", (), tuple(state.warnings), "file", outcome, tuple(state.not_evaluated))
+
+
+def _ended(state: Run, verdict: str, lines: tuple[str, ...], where: str, data: Any) -> LoadPrediction:
+    warnings = state.warnings + (state.asked.warnings if state.asked and state.stage == "tensors" else [])
+    return LoadPrediction(verdict, state.stage, lines, tuple(warnings), where, None, tuple(state.not_evaluated), data)
+
+
+def _unknown(state: Run, why: str, where: str) -> LoadPrediction:
+    not_evaluated = (*state.not_evaluated, why)
+    return LoadPrediction(UNKNOWN, state.stage, (), tuple(state.warnings), where, None, not_evaluated)
 
 
 def predict_source(source: Source) -> LoadPrediction:
@@ -40,3 +115,80 @@ def predict_source(source: Source) -> LoadPrediction:
             return LoadPrediction(end.verdict, "file", end.messages, (), end.where)
         return LoadPrediction(UNKNOWN, "file", not_evaluated=("not readable as GGUF here",))
     return predict(model)
+
+
+def run_stages(state: Run) -> None:
+    """All stages up to the mapping of the data."""
+    m = state.model
+    check_file(m.parts[0])
+    state.stage = "architecture"
+    reader = Reader(m.fields, "(unknown)")
+    name = reader.scalar("=general.architecture", "str") or ""
+    known = facts(name) is not None
+    reader = Reader(m.fields, name if known else "(unknown)")
+    state.stage = "data"
+    check_bounds(m.parts[0])
+    state.stage = "splits"
+    check_splits(m, reader)
+    state.stage = "architecture"
+    reader.scalar("=general.file_type", "u32")
+    if not known:
+        raise Refusal(f"unknown model architecture: '{name}'", "field:general.architecture")
+    family = load("load_maps.json")["arch"].get(name)
+    if family is None:
+        raise Refusal(f"unsupported model architecture: '{name}'", "field:general.architecture")
+    state.stage = "hyperparameters"
+    h = common(reader)
+    if name == "clip":
+        state.stage = "architecture"
+        text = "CLIP cannot be used as main model, use it with --mmproj instead"
+        raise Refusal(text, "field:general.architecture")
+    machine = state.machine = Machine(reader, h)
+    machine.includes = rows
+    hparams_family, tensors_family = family if isinstance(family, list) else (family, family)
+    machine.run(rows(hparams_family, "hparams"))
+    state.stage = "vocabulary"
+    vocab = state.vocab = load_vocab(reader, vocabulary(m))
+    state.warnings += vocab.warnings
+    state.not_evaluated += vocab.not_evaluated
+    state.stage = "tensors"
+    _tensors(state, machine, vocab, rows(tensors_family, "tensors"))
+    state.stage = "data"
+    _mapped(state)
+
+
+def rows(family: str, part: str) -> list[Row]:
+    """Rows of one part (``hparams`` or ``tensors``) of an architecture family."""
+    found: list[Row] = load("load_maps.json")["classes"][family][part]
+    return found
+
+
+def stored_tensors(m: Model) -> dict[str, TensorInfo]:
+    """Tensors of all shards by name."""
+    return {t.name: t.info for t in m.all_tensors()}
+
+
+def _tensors(state: Run, machine: Machine, vocab: Loaded, program: list[Row]) -> None:
+    asked = state.asked = Asked(stored_tensors(state.model))
+    machine.names |= local_names(machine, vocab.n_tokens, vocab.n_token_types)
+    run(machine, program, asked)
+    state.warnings += asked.warnings
+
+
+def _mapped(state: Run) -> None:
+    """What stands between the tensors and a loaded model: precision policy, alignment of the mapped data."""
+    m = state.model
+    reader = Reader(m.fields, m.architecture)
+    names = reader.array("=general.tensor_extra.name", "str", 0, required=False)
+    if names is not None:
+        key = "general.tensor_extra.prec_a4"
+        f = m.fields.get(key)
+        if f is None or f.type != ARR or f.element_type != VALUE_TYPE_BY_NAME["bool"].id:
+            raise Refusal(f"{key} must be a bool array", f"field:{key}")
+        if f.count != len(names):
+            text = f"{key} tensor/value length mismatch ({len(names)} vs {f.count})"
+            raise Refusal(text, f"field:{key}")
+    for part in m.parts:
+        if part.header.tensors and part.header.data_offset % TENSOR_ALIGNMENT:
+            words = '(uintptr_t)ptr % TENSOR_ALIGNMENT == 0 && "buffer pointer must be aligned"'
+            raise Abort(f"GGML_ASSERT({words}) failed", "field:general.alignment")

@@ -70,7 +70,9 @@ class LoadEnds(Exception):
         where: what it follows from.
     """
 
-    def __init__(self, messages: tuple[str, ...], *, verdict: str = REFUSED, where: str = "file", **data: object) -> None:
+    def __init__(
+        self, messages: tuple[str, ...], *, verdict: str = REFUSED, where: str = "file", **data: object
+    ) -> None:
         super().__init__(messages[0] if messages else verdict)
         self.messages = messages
         self.verdict = verdict

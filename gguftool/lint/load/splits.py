@@ -1,0 +1,80 @@
+"""Shard keys and the other files of a set (`llama-model-loader.cpp:llama_model_loader`, b11434)."""
+
+from __future__ import annotations
+
+import os
+
+from gguftool.format.types import value_type_name
+from gguftool.lint.load.file import check_bounds, check_file
+from gguftool.lint.load.keys import Reader
+from gguftool.lint.load.verdict import LOAD_ERROR, LoadEnds, Refusal, Unknown
+from gguftool.model import Model, Part
+from gguftool.shards import NAME
+
+
+def check_splits(m: Model, reader: Reader) -> None:
+    """The split keys of the first file, and the files they lead to.
+
+    Raises:
+        Refusal, LoadEnds: with llama.cpp's words.
+        Unknown: the other files cannot be seen from here.
+    """
+    count = reader.scalar("=split.count", "u16") or 0
+    if count <= 1:
+        return
+    path = m.parts[0].name
+    no = reader.scalar("=split.no", "u16", True)
+    if no:
+        text = f"illegal split file idx: {no} (file: {path}), model must be loaded with the first split"
+        raise Refusal(text, "field:split.no")
+    match = NAME.match(os.path.basename(path))
+    if match is None or int(match["no"]) != 1 or int(match["count"]) != count:
+        raise Refusal(f"invalid split file name: {path}")
+    if len(m.parts) + len(m.missing_shards) != count:
+        raise Unknown("the other files of the set were not opened")
+    seen = {t.name for t in m.parts[0].header.tensors}
+    by_no = {p.no: p for p in m.parts}
+    for i in range(1, count):
+        part = by_no.get(i)
+        name = _other(path, match.start("no"), match.end("no"), i + 1)
+        if part is None:
+            lines = (
+                f"gguf_init_from_file: failed to open GGUF file '{name}' (No such file or directory)",
+                f"{LOAD_ERROR}llama_model_loader: failed to load GGUF split from {name}",
+            )
+            raise LoadEnds(lines, where=f"shard:{i + 1}")
+        try:
+            check_file(part)
+        except LoadEnds as end:
+            last = f"{LOAD_ERROR}llama_model_loader: failed to load GGUF split from {part.name}"
+            raise LoadEnds((*end.messages[:-1], last), where=f"shard:{i + 1}") from None
+        _check_number(part, i)
+        for t in part.header.tensors:
+            if t.name in seen:
+                raise Refusal(f"invalid model: tensor '{t.name}' is duplicated", f"tensor:{t.name}")
+            seen.add(t.name)
+        check_bounds(part)
+    _check_count(reader, len(seen))
+
+
+def _other(path: str, start: int, end: int, no: int) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{name[:start]}{no:0{end - start}d}{name[end:]}")
+
+
+def _check_number(part: Part, i: int) -> None:
+    f = part.header.get("split.no")
+    where = f"shard:{i + 1}"
+    if f is None:
+        raise Refusal(f"missing key split.no in GGUF split {part.name}", where)
+    if value_type_name(f.type) != "u16":
+        raise Unknown(f"split.no of {part.name} is {f.type_name}: llama.cpp reads it without a check", where)
+    if f.value != i:
+        raise Refusal(f"invalid split file idx: {f.value} (file: {part.name}), expected {i}", where)
+
+
+def _check_count(reader: Reader, loaded: int) -> None:
+    stated = reader.scalar("=split.tensors.count", "i32", True)
+    if stated != loaded:
+        text = f"corrupted model: {stated} tensors expected but {loaded} found"
+        raise Refusal(text, "field:split.tensors.count")
