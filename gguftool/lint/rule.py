@@ -148,9 +148,9 @@ def found(
         severity: other than the rule's own.
         span: bytes in the file, when it is not the record of ``where``.
         path: other than the file that ``where`` leads to.
-        data: values for programs.
+        data: values for programs; those that are None are left out.
     """
-    return Draft(message, where, severity, fix, span, path, data)
+    return Draft(message, where, severity, fix, span, path, {k: v for k, v in data.items() if v is not None})
 
 
 def not_evaluated(why: str) -> NotEvaluated:

@@ -26,13 +26,13 @@ def _key(m: Model) -> str:
 def kv_cache_type_missing(m: Model, ctx: Context) -> Drafts:
     """The KV cache type should be recorded.
 
-    Why. `{arch}.kv_cache_type` is gguftool's record of the cache types the file is meant to run with; `gguftool plan` and
-    `launch` turn it into `-ctk` and `-ctv`. llama.cpp reads no such key: without the options it takes f16. Silent for
-    architectures without a KV cache.
+    Why. `{arch}.kv_cache_type` is gguftool's record of the cache types the file is meant to run with; `gguftool
+    plan` and `launch` turn it into `-ctk` and `-ctv`. llama.cpp reads no such key: without the options it takes
+    f16. Silent for architectures without a KV cache.
     Evidence. No key string `kv_cache_type` in the sources of b11434; `docs/myths.md`.
     Example. llama.kv_cache_type is not recorded: llama.cpp takes f16 (it does not read this key)
-    Fix. Records f16, which is what llama.cpp does anyway; q8_0, the usual choice, with
-    `gguftool fix --kv-cache-type q8_0`.
+    Fix. Records f16, which is what llama.cpp does anyway; q8_0, the usual choice, with `gguftool fix
+    --kv-cache-type q8_0`.
     """
     key = _key(m)
     if key in m or not has_cache(m):
@@ -56,8 +56,8 @@ def kv_cache_type_missing(m: Model, ctx: Context) -> Drafts:
 def kv_cache_type_invalid(m: Model, ctx: Context) -> Drafts:
     """The recorded KV cache type must be one that llama.cpp takes.
 
-    Why. `gguftool launch` passes it on, and llama-server exits on a name it does not know. Names are lower case, one for
-    both or K/V: f32 f16 bf16 q8_0 q4_0 q4_1 iq4_nl q5_0 q5_1.
+    Why. `gguftool launch` passes it on, and llama-server exits on a name it does not know. Names are lower case,
+    one for both or K/V: f32 f16 bf16 q8_0 q4_0 q4_1 iq4_nl q5_0 q5_1.
     Evidence. `common/arg.cpp:kv_cache_type_from_str` (b11434): "Unsupported cache type: …".
     Example. llama.kv_cache_type is "Q8_0", write q8_0
     Fix. `gguftool fix --kv-cache-type q8_0`.
@@ -97,8 +97,8 @@ def kv_cache_type_invalid(m: Model, ctx: Context) -> Drafts:
 def kv_cache_type_impossible(m: Model, ctx: Context) -> Drafts:
     """The model must be able to run with the recorded or wanted KV cache types.
 
-    Why. Blocks hold 32 elements, so head sizes must divide; MLA models need K and V alike; a quantised V needs flash
-    attention, which grok has not. llama.cpp creates no context then.
+    Why. Blocks hold 32 elements, so head sizes must divide; MLA models need K and V alike; a quantised V needs
+    flash attention, which grok has not. llama.cpp creates no context then.
     Evidence. `llama-context.cpp:llama_init_from_model` (b11434), in its order and its words.
     Example. q8_0/q4_0: model does not support different K (q8_0) and V (q4_0) cache types
     Fix. Choose types the model can run: `gguftool plan` lists what fits.
@@ -146,9 +146,10 @@ def kv_cache_type_differs(m: Model, ctx: Context) -> Drafts:
 def kv_cache_type_slow(m: Model, ctx: Context) -> Drafts:
     """Unequal and odd cache types are slow on CUDA builds as they come.
 
-    Why. Such a build has attention kernels for f16, bf16, q8_0 and q4_0 with K equal to V; other pairs are converted to
-    f16 at every step, and iq4_nl runs on the CPU.
-    Evidence. `ggml-cuda/fattn.cu` and the build option GGML_CUDA_FA_QUANTS (b11434); llama.cpp issues 27109, 28455, 28633.
+    Why. Such a build has attention kernels for f16, bf16, q8_0 and q4_0 with K equal to V; other pairs are
+    converted to f16 at every step, and iq4_nl runs on the CPU.
+    Evidence. `ggml-cuda/fattn.cu` and the build option GGML_CUDA_FA_QUANTS (b11434); llama.cpp issues 27109,
+    28455, 28633.
     Example. q8_0/q4_0: no FlashAttention vector kernel in a CUDA build as it comes
     Fix. `gguftool fix --kv-cache-type q8_0`, or a build with GGML_CUDA_FA_QUANTS that names the pair.
     """
@@ -167,8 +168,8 @@ LARGE_K_BIAS = frozenset({"qwen2", "qwen2moe", "qwen2vl"})
 def kv_cache_type_weak_k(m: Model, ctx: Context) -> Drafts:
     """K below q8_0 hurts models with large K biases.
 
-    Why. Qwen2 and its kin add a large bias to K. Four or five bits cannot hold both the bias and what varies, and the
-    answers fall apart while the same type for V is harmless.
+    Why. Qwen2 and its kin add a large bias to K. Four or five bits cannot hold both the bias and what varies, and
+    the answers fall apart while the same type for V is harmless.
     Evidence. Reports on q4_0 K caches with Qwen2 and 2.5; `gguftool kv-test` measures it for this file.
     Example. q4_0 for K on qwen2 with attn_k.bias
     Fix. `gguftool fix --kv-cache-type q8_0/q4_0`, or q8_0 for both.

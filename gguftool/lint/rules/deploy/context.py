@@ -14,12 +14,12 @@ LARGEST = 1 << 31
 def context_length_missing(m: Model, ctx: Context) -> Drafts:
     """The trained context length must be in the file.
 
-    Why. llama.cpp refuses a model without `{arch}.context_length`; it is also the default of `--ctx-size` and the cap of
-    every slot of llama-server.
+    Why. llama.cpp refuses a model without `{arch}.context_length`; it is also the default of `--ctx-size` and the
+    cap of every slot of llama-server.
     Evidence. `llama-model.cpp:load_hparams` (b11434): "key not found in model: llama.context_length".
     Example. qwen2.context_length is missing
-    Fix. `gguftool fix --context-length N`, with N from the model's card or `config.json` (max_position_embeddings); it is
-    never guessed. `lint --against FOLDER` or `--context-length N` fills it in.
+    Fix. `gguftool fix --context-length N`, with N from the model's card or `config.json`
+    (max_position_embeddings); it is never guessed. `lint --against FOLDER` or `--context-length N` fills it in.
     """
     if not m.architecture:
         return
@@ -71,8 +71,9 @@ def context_length_odd(m: Model, ctx: Context) -> Drafts:
 def context_length_too_small(m: Model, ctx: Context) -> Drafts:
     """The file must reach the context that is wanted.
 
-    Why. llama-server caps every slot at `{arch}.context_length`, whatever `-c` says, and still pays memory for all of
-    `-c`. A longer context than the model was trained for needs RoPE scaling, which costs quality on short texts.
+    Why. llama-server caps every slot at `{arch}.context_length`, whatever `-c` says, and still pays memory for
+    all of `-c`. A longer context than the model was trained for needs RoPE scaling, which costs quality on short
+    texts.
     Evidence. `server-context.cpp` (b11434): "exceeds the training context … capping"; checked only with
     `--context-length N`.
     Example. wanted 32,768 tokens, the file allows 4,096

@@ -47,10 +47,10 @@ def misplaced(m: Model) -> list[tuple[str, str]]:
 def foreign_prefix(m: Model, ctx: Context) -> Drafts:
     """Keys must stand under the file's own architecture.
 
-    Why. llama.cpp reads `qwen2.context_length` in a qwen2 file and nothing else. `llama.context_length`, copied from an
-    article, is ignored without a word, so the edit seems done and changes nothing.
-    Evidence. `llama-arch.cpp:LLM_KV` (b11434) builds every key from `general.architecture`; keys of other architectures
-    are never read (measured).
+    Why. llama.cpp reads `qwen2.context_length` in a qwen2 file and nothing else. `llama.context_length`, copied
+    from an article, is ignored without a word, so the edit seems done and changes nothing.
+    Evidence. `llama-arch.cpp:LLM_KV` (b11434) builds every key from `general.architecture`; keys of other
+    architectures are never read (measured).
     Example. llama.context_length: nobody reads it in a qwen2 file
     Fix. Rename it, or delete it when the right key is there: `gguftool fix --rename OLD=NEW`.
     """

@@ -16,12 +16,13 @@ DEFAULT_BASE = 10000.0
 def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
     """The RoPE base should be in the file.
 
-    Why. Without `{arch}.rope.freq_base` llama.cpp silently takes 10000. A model trained with 1,000,000 then loads, starts
-    well and talks nonsense. Silent for architectures that do not rope.
-    Evidence. `llama-model.cpp:load_hparams` (b11434): default 10000; ollama issue 2379, llama.cpp issues 2768 and 3090.
+    Why. Without `{arch}.rope.freq_base` llama.cpp silently takes 10000. A model trained with 1,000,000 then
+    loads, starts well and talks nonsense. Silent for architectures that do not rope.
+    Evidence. `llama-model.cpp:load_hparams` (b11434): default 10000; ollama issue 2379, llama.cpp issues 2768 and
+    3090.
     Example. qwen2.rope.freq_base is missing: llama.cpp takes 10000
-    Fix. `gguftool fix --rope-freq-base F` with rope_theta of `config.json`. Writing 10000 is a guess unless
-    `lint --against FOLDER` confirms it; an error when that shows another value.
+    Fix. `gguftool fix --rope-freq-base F` with rope_theta of `config.json`. Writing 10000 is a guess unless `lint
+    --against FOLDER` confirms it; an error when that shows another value.
     """
     key = f"{m.architecture}.rope.freq_base"
     if key in m or not m.arch.ropes:
@@ -60,9 +61,9 @@ def says_scale(m: Model) -> bool:
 def rope_freq_scale_missing(m: Model, ctx: Context) -> Drafts:
     """The RoPE scale should be recorded.
 
-    Why. `{arch}.rope.freq_scale` is gguftool's record, so that a file says "no scaling" instead of nothing. llama.cpp
-    does not read this key: it computes the scale as 1 / `{arch}.rope.scaling.factor`, and takes 1 when there is none.
-    Silent where llama.cpp's own keys tell the scale, and for architectures that do not rope.
+    Why. `{arch}.rope.freq_scale` is gguftool's record, so that a file says "no scaling" instead of nothing.
+    llama.cpp does not read this key: it computes the scale as 1 / `{arch}.rope.scaling.factor`, and takes 1 when
+    there is none. Silent where llama.cpp's own keys tell the scale, and for architectures that do not rope.
     Evidence. No key string `rope.freq_scale` in the sources of b11434; `docs/myths.md`.
     Example. qwen2.rope.freq_scale is not recorded and no rope.scaling key is there: llama.cpp takes 1
     Fix. Records 1.0, which is what llama.cpp computes: nothing else changes.
@@ -84,12 +85,12 @@ def rope_freq_scale_missing(m: Model, ctx: Context) -> Drafts:
 def rope_scale_contradiction(m: Model, ctx: Context) -> Drafts:
     """The recorded RoPE scale must agree with llama.cpp's own keys.
 
-    Why. llama.cpp ignores `{arch}.rope.freq_scale` and follows `rope.scaling.factor` (or the old `rope.scale_linear`). A
-    record of 0.5 beside no factor looks like scaling and does nothing.
+    Why. llama.cpp ignores `{arch}.rope.freq_scale` and follows `rope.scaling.factor` (or the old
+    `rope.scale_linear`). A record of 0.5 beside no factor looks like scaling and does nothing.
     Evidence. `llama-model.cpp:load_hparams` (b11434): freq_scale = 1 / factor, 1 when there is no factor.
     Example. llama.rope.freq_scale records 0.5, llama.cpp computes 1 (no rope.scaling.factor)
-    Fix. Sets the record to what llama.cpp computes. To really scale: `gguftool fix --rope-freq-scale S`, which writes
-    llama.cpp's keys too.
+    Fix. Sets the record to what llama.cpp computes. To really scale: `gguftool fix --rope-freq-scale S`, which
+    writes llama.cpp's keys too.
     """
     key = f"{m.architecture}.rope.freq_scale"
     said = m.arch.raw("rope.freq_scale")

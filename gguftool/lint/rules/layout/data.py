@@ -78,8 +78,9 @@ def _chain(m: Model, ctx: Context, kind: str, text: str) -> Drafts:
 def tensor_offset_gap(m: Model, ctx: Context) -> Drafts:
     """Tensor data must follow without gaps, in the order of the tensor list.
 
-    Why. llama.cpp computes every offset itself (a running sum of padded sizes) and refuses a file whose stored offset
-    differs; gguf-py accepts gaps, overlaps and any order. A wrong shape in one record shows here, at the next tensor.
+    Why. llama.cpp computes every offset itself (a running sum of padded sizes) and refuses a file whose stored
+    offset differs; gguf-py accepts gaps, overlaps and any order. A wrong shape in one record shows here, at the
+    next tensor.
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "tensor '…' has offset …, expected …".
     Example. tensor b.weight starts at 64 in the data section, expected 32
     Fix. `gguftool fix --repack` lays the data out anew (it moves tensor data, so it is not applied unasked).
@@ -96,9 +97,7 @@ def tensor_offset_overlap(m: Model, ctx: Context) -> Drafts:
     Example. tensor blk.0.attn_q.weight starts at 256, inside the tensor before it, which ends at 512
     Fix. None: the bytes of one tensor are lost. Convert or download again.
     """
-    text = (
-        "tensor {name} starts at {offset:,} in the data section, inside the one before, which ends at {expected:,}"
-    )
+    text = "tensor {name} starts at {offset:,} in the data section, inside the one before, which ends at {expected:,}"
     yield from _chain(m, ctx, "overlap", text)
 
 
@@ -121,11 +120,12 @@ def tensor_offset_misaligned(m: Model, ctx: Context) -> Drafts:
 def data_truncated(m: Model, ctx: Context) -> Drafts:
     """All tensor data must lie inside the file.
 
-    Why. A download that stopped leaves a perfect header and too few bytes behind it. llama.cpp checks every tensor
-    before it looks at the architecture, and refuses.
-    Evidence. `llama-model-loader.h` (b11434): "tensor '…' data is not within the file bounds, model is corrupted or
-    incomplete".
-    Example. the file ends 2,000 bytes early (61 % of the tensor data is here); first tensor cut: blk.0.attn_q.weight
+    Why. A download that stopped leaves a perfect header and too few bytes behind it. llama.cpp checks every
+    tensor before it looks at the architecture, and refuses.
+    Evidence. `llama-model-loader.h` (b11434): "tensor '…' data is not within the file bounds, model is corrupted
+    or incomplete".
+    Example. the file ends 2,000 bytes early (61 % of the tensor data is here); first tensor cut:
+    blk.0.attn_q.weight
     Fix. Resume or repeat the download.
     """
     for part in m.parts:
@@ -156,10 +156,11 @@ def data_truncated(m: Model, ctx: Context) -> Drafts:
 def trailing_bytes(m: Model, ctx: Context) -> Drafts:
     """Nothing should follow the last tensor.
 
-    Why. llama.cpp ignores what follows, so an interrupted download that was started again at the wrong place loads and
-    talks nonsense. Another GGUF in there means that shards were joined with cat: they need a real merge.
-    Evidence. Measured on b11434: any trailing bytes load silently; llama.cpp issues 12207 (oversize download) and 9613
-    (shards joined with cat).
+    Why. llama.cpp ignores what follows, so an interrupted download that was started again at the wrong place
+    loads and talks nonsense. Another GGUF in there means that shards were joined with cat: they need a real
+    merge.
+    Evidence. Measured on b11434: any trailing bytes load silently; llama.cpp issues 12207 (oversize download) and
+    9613 (shards joined with cat).
     Example. 100,000 bytes follow the last tensor
     Fix. Check the file's hash; `gguftool fix --repack` writes a file without them.
     """
@@ -195,7 +196,8 @@ def trailing_bytes(m: Model, ctx: Context) -> Drafts:
 def final_padding_missing(m: Model, ctx: Context) -> Drafts:
     """The last tensor should be padded like the others.
 
-    Why. Writers pad the last tensor to the alignment; llama.cpp does not need it, a reader that maps whole blocks may.
+    Why. Writers pad the last tensor to the alignment; llama.cpp does not need it, a reader that maps whole blocks
+    may.
     Evidence. Measured on b11434: the load needs the data only; gguf-py pads.
     Example. 14 bytes of padding are missing behind the last tensor
     Fix. None needed.

@@ -21,10 +21,10 @@ def _problems(m: Model, *kinds: str) -> list[tuple[Part, Problem]]:
 def version_unsupported(m: Model, ctx: Context) -> Drafts:
     """The GGUF version must be 2 or 3.
 
-    Why. llama.cpp reads versions 2 and 3 and refuses all others. Version 1 (32-bit lengths, August 2023) was written
-    for a few days only; a number above 3 comes from a newer writer or from a damaged first block.
-    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "bad GGUF version", "GGUFv1 is no longer supported", "this GGUF
-    file is version … but this software only supports up to version 3".
+    Why. llama.cpp reads versions 2 and 3 and refuses all others. Version 1 (32-bit lengths, August 2023) was
+    written for a few days only; a number above 3 comes from a newer writer or from a damaged first block.
+    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "bad GGUF version", "GGUFv1 is no longer supported",
+    "this GGUF file is version … but this software only supports up to version 3".
     Example. GGUF version 4 is newer than this program (1 to 3)
     Fix. Convert the original model again, or download a current file.
     """
@@ -52,8 +52,9 @@ def version_unsupported(m: Model, ctx: Context) -> Drafts:
 def version_old(m: Model, ctx: Context) -> Drafts:
     """GGUF version 2 is older than needed, and fine.
 
-    Why. Versions 2 and 3 differ in the version number and in big-endian support only; llama.cpp loads both. The number
-    tells that the file was made before October 2023, so newer metadata (pre-tokenizer, chat template) may be missing.
+    Why. Versions 2 and 3 differ in the version number and in big-endian support only; llama.cpp loads both. The
+    number tells that the file was made before October 2023, so newer metadata (pre-tokenizer, chat template) may
+    be missing.
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434) accepts 2 and 3.
     Example. GGUF version 2 (before October 2023)
     Fix. None needed; a newer conversion of the same model is usually better.
@@ -68,10 +69,10 @@ def version_old(m: Model, ctx: Context) -> Drafts:
 def byte_order(m: Model, ctx: Context) -> Drafts:
     """The file must be written in the byte order of the machine that loads it.
 
-    Why. Both byte orders carry the same magic; only the version field tells them apart. llama.cpp reads numbers in the
-    machine's own order and refuses a big-endian file on x86 and ARM.
-    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "this GGUF file version 50331648 is extremely large, is there a
-    mismatch between the host and model endianness?".
+    Why. Both byte orders carry the same magic; only the version field tells them apart. llama.cpp reads numbers
+    in the machine's own order and refuses a big-endian file on x86 and ARM.
+    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "this GGUF file version 50331648 is extremely large, is
+    there a mismatch between the host and model endianness?".
     Example. big-endian file: x86 and ARM machines cannot load it
     Fix. Download the little-endian file, or swap it with gguf-py's `gguf-convert-endian FILE little`.
     """
@@ -93,10 +94,11 @@ def byte_order(m: Model, ctx: Context) -> Drafts:
 def header_breaks_off(m: Model, ctx: Context) -> Drafts:
     """The header must be complete.
 
-    Why. Every length and count in a header must fit into the bytes behind it. One that does not means that the file was
-    cut short, that the download filled it with something else, or that it was made to attack a careless reader.
-    Evidence. `gguf.cpp:gguf_reader::read` (b11434): "string length … exceeds remaining file size", "failed to read
-    header", "failed to read key-value pairs", "failed to read tensor info".
+    Why. Every length and count in a header must fit into the bytes behind it. One that does not means that the
+    file was cut short, that the download filled it with something else, or that it was made to attack a careless
+    reader.
+    Evidence. `gguf.cpp:gguf_reader::read` (b11434): "string length … exceeds remaining file size", "failed to
+    read header", "failed to read key-value pairs", "failed to read tensor info".
     Example. value of type str needs 1,099,511,627,776 bytes at offset 57, 104 left
     Fix. Download the file again; `gguftool verify --hash` tells whether it is then whole.
     """
@@ -122,8 +124,9 @@ def header_breaks_off(m: Model, ctx: Context) -> Drafts:
 def count_impossible(m: Model, ctx: Context) -> Drafts:
     """The counts of keys and tensors must fit into the file.
 
-    Why. The smallest metadata record has 13 bytes and the smallest tensor record 24; a count above what the rest of the
-    file can hold is damage or an attack on a reader that allocates before it looks (CVE-2024-23605, CVE-2024-21836).
+    Why. The smallest metadata record has 13 bytes and the smallest tensor record 24; a count above what the rest
+    of the file can hold is damage or an attack on a reader that allocates before it looks (CVE-2024-23605,
+    CVE-2024-21836).
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "number of tensors is … but must be in"; "failed to read
     header".
     Example. 1,152,921,504,606,846,976 metadata fields cannot fit into the 5,096 bytes left
@@ -158,7 +161,8 @@ def value_type_unknown(m: Model, ctx: Context) -> Drafts:
 def nested_array(m: Model, ctx: Context) -> Drafts:
     """Arrays must not hold arrays.
 
-    Why. The format allows it on paper; llama.cpp refuses the whole file, and gguf-py silently flattens such arrays.
+    Why. The format allows it on paper; llama.cpp refuses the whole file, and gguf-py silently flattens such
+    arrays.
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "key '…' has invalid GGUF type 9".
     Example. x.nested is an array of arrays
     Fix. Delete the key: `gguftool fix --delete KEY`.
@@ -197,10 +201,12 @@ def key_empty(m: Model, ctx: Context) -> Drafts:
 def key_duplicate(m: Model, ctx: Context) -> Drafts:
     """A metadata key must stand in the file once.
 
-    Why. llama.cpp refuses the file, gguf-py stops with a KeyError. `gguftool dump` shows all of them with offsets.
+    Why. llama.cpp refuses the file, gguf-py stops with a KeyError. `gguftool dump` shows all of them with
+    offsets.
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "duplicate key '…' for KV pair …".
     Example. llama.block_count stands twice, with different values: 1, 2
-    Fix. `gguftool fix --dedupe` keeps the first, which is the one that readers find. Safe when the values are equal.
+    Fix. `gguftool fix --dedupe` keeps the first, which is the one that readers find. Safe when the values are
+    equal.
     """
     for part in m.parts:
         first: dict[str, Field] = {}
@@ -246,12 +252,13 @@ def key_too_long(m: Model, ctx: Context) -> Drafts:
 def alignment_invalid(m: Model, ctx: Context) -> Drafts:
     """general.alignment must be a u32 that is a power of two.
 
-    Why. Where the tensor data starts is computed with it; readers that do not check it divide by zero or shift all
-    tensors.
+    Why. Where the tensor data starts is computed with it; readers that do not check it divide by zero or shift
+    all tensors.
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "key 'general.alignment' must be of type u32 but is …",
     "alignment … is not a power of 2".
     Example. general.alignment is 48, not a power of 2
-    Fix. When the file was laid out with 32 all the same, `gguftool fix --set general.alignment=32`; else convert again.
+    Fix. When the file was laid out with 32 all the same, `gguftool fix --set general.alignment=32`; else convert
+    again.
     """
     for part, p in _problems(m, "alignment-type", "bad-alignment"):
         f = part.header.get("general.alignment")
@@ -283,8 +290,8 @@ def _laid_out_for(part: Part, alignment: int) -> bool:
 def data_start_misaligned(m: Model, ctx: Context) -> Drafts:
     """The tensor data must start at a multiple of 32 bytes.
 
-    Why. llama.cpp hands the mapped file to its CPU backend, which demands 32. With general.alignment below 32 the start
-    falls right or wrong by the length of the header, so adding one key can break a file that worked.
+    Why. llama.cpp hands the mapped file to its CPU backend, which demands 32. With general.alignment below 32 the
+    start falls right or wrong by the length of the header, so adding one key can break a file that worked.
     Evidence. Measured on b11434: of 148 files the load aborts exactly when the data section does not start at a
     multiple of 32 (`ggml-backend.cpp:ggml_backend_buffer_init`).
     Example. tensor data starts at byte 4,104 (alignment 8): llama.cpp aborts
@@ -307,8 +314,9 @@ def data_start_misaligned(m: Model, ctx: Context) -> Drafts:
 def alignment_unusual(m: Model, ctx: Context) -> Drafts:
     """An alignment other than 32 is a risk for later tools.
 
-    Why. llama-quantize and llama-gguf-split lay data out with 32 but copy the key, so their output contradicts itself.
-    Below 32 the file loads or aborts by the length of its header (warning); above 1 MiB it is hardly meant (warning).
+    Why. llama-quantize and llama-gguf-split lay data out with 32 but copy the key, so their output contradicts
+    itself. Below 32 the file loads or aborts by the length of its header (warning); above 1 MiB it is hardly
+    meant (warning).
     Evidence. `llama-quant.cpp:llama_model_quantize_impl`, `gguf-split.cpp` (b11434) use GGUF_DEFAULT_ALIGNMENT.
     Example. general.alignment is 64: llama-quantize and llama-gguf-split would write a broken file
     Fix. `gguftool fix --realign 32`.
@@ -335,8 +343,8 @@ def alignment_unusual(m: Model, ctx: Context) -> Drafts:
 def filler_present(m: Model, ctx: Context) -> Drafts:
     """The header holds room that gguftool reserved for later edits.
 
-    Why. With the filler key the next edits need not move the tensor data. llama.cpp loads it and prints one line about
-    it; whoever publishes the file may not want it.
+    Why. With the filler key the next edits need not move the tensor data. llama.cpp loads it and prints one line
+    about it; whoever publishes the file may not want it.
     Evidence. `docs/editing.md`; the key is `gguftool.pad`, a string of blanks.
     Example. 64.0 KiB of room for edits (gguftool.pad)
     Fix. `gguftool fix --strip-padding` before publishing.

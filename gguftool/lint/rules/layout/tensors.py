@@ -77,8 +77,8 @@ def tensor_duplicate(m: Model, ctx: Context) -> Drafts:
 def tensor_name_odd(m: Model, ctx: Context) -> Drafts:
     r"""A tensor name should be plain text.
 
-    Why. llama.cpp accepts any bytes, but control characters act on terminals, path separators on programs that unpack
-    tensors into files, and bad UTF-8 stops Python readers.
+    Why. llama.cpp accepts any bytes, but control characters act on terminals, path separators on programs that
+    unpack tensors into files, and bad UTF-8 stops Python readers.
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434) checks the length only; gguf-py decodes names as UTF-8.
     Example. tensor name holds a control character: blk.0.\x1b[31mffn
     Fix. Write the file anew with other names.
@@ -142,10 +142,10 @@ def tensor_dim_zero(m: Model, ctx: Context) -> Drafts:
 def tensor_size_overflow(m: Model, ctx: Context) -> Drafts:
     """A tensor's element count and size must be real numbers.
 
-    Why. Dimensions that are negative as signed numbers, or whose product passes 2^63, are made to overflow a reader's
-    multiplication: an exabyte tensor that allocates four megabytes (CVE-2026-33298).
-    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "dimension … has invalid number of elements", "incorrect shape
-    for a tensor '…' may cause overflow errors", "size … overflows after padding".
+    Why. Dimensions that are negative as signed numbers, or whose product passes 2^63, are made to overflow a
+    reader's multiplication: an exabyte tensor that allocates four megabytes (CVE-2026-33298).
+    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "dimension … has invalid number of elements", "incorrect
+    shape for a tensor '…' may cause overflow errors", "size … overflows after padding".
     Example. tensor token_embd.weight claims 2^66 elements
     Fix. None: the file is damaged or hostile.
     """
@@ -182,10 +182,10 @@ def tensor_size_overflow(m: Model, ctx: Context) -> Drafts:
 def tensor_type_unknown(m: Model, ctx: Context) -> Drafts:
     """A tensor's type must be one that llama.cpp knows.
 
-    Why. Ids from 43 on are newer than b11434 or damage; ids 4, 5, 31 to 33 and 36 to 38 once existed and were removed:
-    Q4_0_4_4 and its kin became plain Q4_0, repacked at run time.
-    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "has invalid ggml type …. should be in [0, 43)"; removed types
-    fail as "not a multiple of block size (0)".
+    Why. Ids from 43 on are newer than b11434 or damage; ids 4, 5, 31 to 33 and 36 to 38 once existed and were
+    removed: Q4_0_4_4 and its kin became plain Q4_0, repacked at run time.
+    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "has invalid ggml type …. should be in [0, 43)"; removed
+    types fail as "not a multiple of block size (0)".
     Example. tensor blk.0.attn_q.weight has type 31 (Q4_0_4_4), which llama.cpp removed
     Fix. Quantise the original model again (Q4_0 instead of Q4_0_4_4); for a newer type use a newer llama.cpp.
     """
@@ -220,9 +220,10 @@ def tensor_type_unknown(m: Model, ctx: Context) -> Drafts:
 def tensor_row_blocks(m: Model, ctx: Context) -> Drafts:
     """A quantised row must be a whole number of blocks.
 
-    Why. Quantised types store 32, 64, 128 or 256 elements in one block; a row whose length is no multiple of it cannot
-    be addressed.
-    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "has … elements per row, not a multiple of block size (256)".
+    Why. Quantised types store 32, 64, 128 or 256 elements in one block; a row whose length is no multiple of it
+    cannot be addressed.
+    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "has … elements per row, not a multiple of block size
+    (256)".
     Example. tensor blk.0.ffn_down.weight: rows of 192 elements, Q4_K blocks have 256
     Fix. Quantise again: llama-quantize falls back to a 32-element type for such rows.
     """

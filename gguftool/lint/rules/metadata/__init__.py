@@ -1,0 +1,7 @@
+"""Metadata: keys that must be there, with the right type and a value that makes sense."""
+
+from __future__ import annotations
+
+from gguftool.lint.rules.metadata import architecture, blocks, keys, values
+
+__all__ = ["architecture", "blocks", "keys", "values"]

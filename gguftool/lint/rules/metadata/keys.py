@@ -1,0 +1,180 @@
+"""Types and spelling of keys."""
+
+from __future__ import annotations
+
+import difflib
+
+from gguftool.edit.ops import Operation, Rename, Set
+from gguftool.format.header import Field
+from gguftool.format.types import ARR, VALUE_TYPES
+from gguftool.lint.known import fits, measured, read_keys, readers
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.model import Model
+
+OURS = ("rope.freq_scale", "kv_cache_type")
+"""Keys that gguftool itself reads, without the architecture."""
+_ARRAYS = ("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.merges")
+_WHOLE = {4: (0, 1 << 32), 2: (0, 1 << 16), 5: (-(1 << 31), 1 << 31)}
+_SHORT = {"u32": 4, "u16": 2, "i32": 5}
+
+
+@rule(Severity.ERROR, known_arch=True)
+def key_type_wrong(m: Model, ctx: Context) -> Drafts:
+    """A key must have exactly the type that llama.cpp reads it with.
+
+    Why. There is no conversion: an i32 or u64 where a u32 is expected is refused, as is f64 for f32. Editors that
+    guess the type from the value write such files.
+    Evidence. `llama-model-loader.cpp:get_key` (b11434): "key … has wrong type … but expected type …"; of 7,472
+    retyped keys 7,130 are refused, the others are never read.
+    Example. qwen2.context_length is i32, llama.cpp reads u32
+    Fix. Writes the same value with the right type, where that is possible.
+    """
+    for key, kind in read_keys(m.architecture).items():
+        f = m.fields.get(key)
+        if f is None or key in _ARRAYS or key.startswith("split.") or fits(f, kind):
+            continue
+        wanted = kind.split(" or ")[0]
+        yield found(
+            f"{key} is {f.type_name}, llama.cpp reads {kind.replace('arr', 'an array')}",
+            where=f"field:{key}",
+            fix=_retyped(f, wanted),
+            llama_cpp=f"key {key} has wrong type {f.type_name} but expected type {wanted}",
+            type=f.type_name,
+            expected=kind,
+        )
+
+
+def _retyped(f: Field, wanted: str) -> Fix | None:
+    """The same value with the wanted type, when nothing is lost."""
+    if f.type == ARR:
+        items = list(f.head(2))
+        if f.count != 1 or wanted == "arr":
+            return None
+        value: object = items[0]
+    else:
+        value = f.value
+    title = f"write the same value as {wanted}"
+    ops: tuple[Operation, ...]
+    if wanted in _SHORT:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, str) and value.strip().isdigit():
+            value = int(value)
+        low, high = _WHOLE[_SHORT[wanted]]
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value < high:
+            return None
+        ops = (Set(f.key, value, wanted),)
+    elif wanted == "f32":
+        try:
+            number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
+        except ValueError:
+            number = None
+        if number is None:
+            return None
+        ops = (Set(f.key, number, wanted),)
+    elif wanted == "bool":
+        if value not in (0, 1, "true", "false"):
+            return None
+        ops = (Set(f.key, value in (1, "true"), wanted),)
+    else:
+        return None
+    return Fix(title, ops, safe=True)
+
+
+@rule(Severity.WARNING, known_arch=True)
+def key_misspelt(m: Model, ctx: Context) -> Drafts:
+    """A key that looks like a known one but is not.
+
+    Why. llama.cpp ignores unknown keys without a word. A key that differs by a letter or two from one it reads,
+    and that one missing, is a slip.
+    Evidence. `llama-model-loader.cpp` (b11434) looks keys up by exact name; the specification's own
+    `tokenizer.ggml.seperator_token_id` is spelt that way on purpose.
+    Example. llama.context_lenght: did you mean llama.context_length?
+    Fix. `gguftool fix --rename OLD=NEW`.
+    """
+    known = read_keys(m.architecture)
+    if not measured(m.architecture):
+        return
+    for key, f in m.fields.items():
+        head, _, rest = key.partition(".")
+        if key in known or rest in OURS or not (head == m.architecture or key.startswith("tokenizer.ggml.")):
+            continue
+        if head == m.architecture and readers(rest):
+            continue
+        near = [
+            k for k in difflib.get_close_matches(key, [k for k in known if k not in m], 3, 0.9) if fits(f, known[k])
+        ]
+        near = [k for k in near if not _grown(key, k)]
+        if near:
+            yield found(
+                f"{key}: no program reads it; did you mean {near[0]}?",
+                where=f"field:{key}",
+                fix=Fix(f"rename {key} to {near[0]}", (Rename(key, near[0]),)),
+                near=near[0],
+            )
+
+
+def _grown(key: str, known: str) -> bool:
+    """The key is the known one with a part added or changed as a word: `_swa`, `_mla`, `scale`/`norm`."""
+    a, b = set(key.replace(".", "_").split("_")), set(known.replace(".", "_").split("_"))
+    return (bool(a - b) and all(len(difflib.get_close_matches(w, b - a, 1, 0.7)) == 0 for w in a - b)) or a < b or b < a
+
+
+@rule(Severity.INFO, known_arch=True)
+def key_unread(m: Model, ctx: Context) -> Drafts:
+    """Keys that llama.cpp reads for other architectures, but not for this one.
+
+    Why. They do nothing here. The converter writes the YaRN details (`yarn_beta_fast` and so on) for every model,
+    and llama.cpp reads them for grok and mistral3 only: changing them changes nothing.
+    Evidence. Every key of 133 architectures was probed with a wrong type (b11434): a key that is not refused is
+    not read.
+    Example. llama.rope.scaling.yarn_beta_fast: llama.cpp does not read it for llama (only for grok, mistral3)
+    Fix. None needed.
+    """
+    arch = m.architecture
+    if not measured(arch):
+        return
+    known = read_keys(arch)
+    for key in m.fields:
+        head, _, rest = key.partition(".")
+        if head != arch or key in known or rest in OURS or rest == "vocab_size":
+            continue
+        others = readers(rest)
+        if not others:
+            continue
+        listed = ", ".join(others[:3]) + (" …" if len(others) > 3 else "")
+        yield found(f"{key}: llama.cpp does not read it for {arch} (it does for {listed})", where=f"field:{key}")
+
+
+@rule(Severity.WARNING, whole=False)
+def spec_type_odd(m: Model, ctx: Context) -> Drafts:
+    """Keys of the specification should have its types, also where llama.cpp does not read them.
+
+    Why. Hubs, user interfaces and converters read `general.license`, `general.tags` and the sampling defaults; a
+    number where they expect text makes them stop or ignore it.
+    Evidence. GGUF specification, standard key table; llama.cpp b11434 loads such files silently.
+    Example. general.license is [str], the specification says str
+    Fix. `gguftool fix --set KEY=VALUE`.
+    """
+    from gguftool.data import load
+
+    entries = load("keys.json")["keys"]
+    known = read_keys(m.architecture) if m.architecture else {}
+    for key, f in m.fields.items():
+        entry = entries.get(key)
+        if entry is None or key in known or key.startswith(("tokenizer.", "split.")) or key == "general.architecture":
+            continue
+        types = entry["type"].split(" or ")
+        own = (
+            f"[{VALUE_TYPES[f.element_type].name}]" if f.element_type in VALUE_TYPES and f.type == ARR else f.type_name
+        )
+        if own in types or (key == "general.alignment"):
+            continue
+        if f.count == 0 and types[0].startswith("["):
+            continue
+        yield found(
+            f"{key} is {own}, the specification says {entry['type']}",
+            where=f"field:{key}",
+            type=own,
+            expected=entry["type"],
+        )

@@ -1,0 +1,180 @@
+"""Values that no reader expects: bad text, odd booleans, numbers that are none."""
+
+from __future__ import annotations
+
+import math
+
+from gguftool.edit.ops import Set
+from gguftool.format.header import Field
+from gguftool.format.types import ARR, BOOL, STR
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.model import Model
+
+
+def _bad_utf8(text: str) -> bool:
+    return not text.isascii() and any("\udc80" <= c <= "\udcff" for c in text)
+
+
+@rule(Severity.ERROR, role="any", whole=False)
+def key_not_utf8(m: Model, ctx: Context) -> Drafts:
+    r"""A key must be UTF-8.
+
+    Why. llama.cpp takes any bytes, gguf-py and everything built on it stops with a UnicodeDecodeError.
+    Evidence. Measured: gguf-py 0.19.0 dies on a bad key, b11434 loads it.
+    Example. key bad\xff\xfekey is not UTF-8
+    Fix. `gguftool fix --delete KEY`, where the shell can spell the key; else write the file anew.
+    """
+    for part in m.parts:
+        for f in part.header.fields:
+            if _bad_utf8(f.key):
+                yield found(f"key {f.key} is not UTF-8", where=f"field:{f.key}", span=f.span, path=part.name)
+
+
+@rule(Severity.WARNING, role="any", whole=False)
+def value_not_utf8(m: Model, ctx: Context) -> Drafts:
+    r"""Text values should be UTF-8.
+
+    Why. llama.cpp takes any bytes; Python readers stop when they show the value, and llama-server's JSON answers
+    may hold broken text.
+    Evidence. Measured: gguf-dump 0.19.0 dies on such a value, b11434 loads it.
+    Example. general.name is not UTF-8: caf\xe9
+    Fix. `gguftool fix --set KEY=TEXT`.
+    """
+    for part in m.parts:
+        for f in part.header.fields:
+            if f.type == STR:
+                text = f.value
+                if isinstance(text, str) and _bad_utf8(text):
+                    fixed = text.encode("utf-8", "surrogateescape").decode("latin-1")
+                    fix = Fix("read the bytes as Latin-1 and write UTF-8", (Set(f.key, fixed, "str"),))
+                    short = len(fixed) <= 200 and f.key not in ("tokenizer.chat_template", "general.architecture")
+                    yield found(
+                        f"{f.key} is not UTF-8: {text[:60]}",
+                        where=f"field:{f.key}",
+                        span=f.span,
+                        path=part.name,
+                        fix=fix if short else None,
+                    )
+
+
+@rule(Severity.ERROR, whole=False, role="any")
+def bool_byte(m: Model, ctx: Context) -> Drafts:
+    """A boolean must be the byte 0 or 1.
+
+    Why. A C++ bool with another value is undefined behaviour: a build that copies the byte may take both
+    branches, and arrays of such bytes made Gemma 4 fail on some builds.
+    Evidence. GGUF specification ("anything other than 0 or 1 is invalid"); llama.cpp issue 21428. b11434 and
+    gguf-py read 2 as true.
+    Example. tokenizer.ggml.add_bos_token is the byte 2
+    Fix. Writes 1, which is how it is read.
+    """
+    for f in m.header.fields:
+        if f.type == BOOL and f.value_bytes[0] > 1:
+            yield found(
+                f"{f.key} is the byte {f.value_bytes[0]}, a boolean is 0 or 1",
+                where=f"field:{f.key}",
+                fix=Fix("write true, as it is read", (Set(f.key, True, "bool"),), safe=True),
+            )
+        elif f.type == ARR and f.element_type == BOOL and f.count and max(f.value_bytes) > 1:
+            first = next(i for i, b in enumerate(f.value_bytes) if b > 1)
+            fix = Fix("write true, as they are read", (Set(f.key, f.value, "[bool]"),), safe=True)
+            yield found(
+                f"{f.key}[{first}] is the byte {f.value_bytes[first]}, a boolean is 0 or 1",
+                where=f"field:{f.key}",
+                fix=fix,
+            )
+
+
+@rule(Severity.INFO, role="any", whole=False)
+def array_empty(m: Model, ctx: Context) -> Drafts:
+    """An empty array says nothing, and tools drop it.
+
+    Why. gguf-py's writer refuses empty arrays or leaves the key out, so that a copy differs from its source; some
+    programs write them all the same.
+    Evidence. llama.cpp issues 22189, 8769; llama.cpp and gguf-py read them. gguftool keeps them.
+    Example. x.n is an empty array
+    Fix. None needed; `gguftool fix --delete KEY` when nobody needs it.
+    """
+    for f in m.header.fields:
+        # An empty token list is a fault of its own, with its own rule.
+        if f.type == ARR and f.count == 0 and not f.key.startswith("tokenizer.ggml."):
+            yield found(f"{f.key} is an empty array", where=f"field:{f.key}")
+
+
+@rule(Severity.ERROR, known_arch=True)
+def float_not_finite(m: Model, ctx: Context) -> Drafts:
+    """Numbers in the metadata must be finite, and epsilons not negative.
+
+    Why. llama.cpp loads NaN and infinity without a word and computes with them: every answer is garbage, and a
+    negative or NaN epsilon ends the process at the first token.
+    Evidence. Measured on b11434: NaN in logit_scale and soft caps loads silently; eps NaN or negative aborts
+    (`ggml-cpu/ops.cpp`).
+    Example. llama.attention.layer_norm_rms_epsilon is -1e-05
+    Fix. `gguftool fix --set KEY=VALUE` with the value of `config.json`.
+    """
+    for f in m.header.fields:
+        if not f.key.startswith(m.architecture + "."):
+            continue
+        value = _worst(f)
+        if value is None:
+            continue
+        epsilon = f.key.endswith("epsilon")
+        if math.isfinite(value) and not (epsilon and value < 0):
+            continue
+        yield found(
+            f"{f.key} is {value:g}",
+            where=f"field:{f.key}",
+            fix=Fix("set it to the value of config.json", command=f"gguftool fix {{path}} --set {f.key}=VALUE"),
+        )
+
+
+def _worst(f: Field) -> float | None:
+    """A float field's value, of an array the first that is not finite."""
+    if f.type_name in ("f32", "f64"):
+        value = f.value
+        return value if isinstance(value, float) else None
+    if f.type_name in ("arr[f32]", "arr[f64]"):
+        return next((v for v in f.head(f.count or 0) if isinstance(v, float) and not math.isfinite(v)), None)
+    return None
+
+
+_SAMPLING = {
+    "top_k": (0, 1 << 31),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "xtc_probability": (0, 1),
+    "xtc_threshold": (0, 1),
+    "temp": (0, 5),
+    "penalty_last_n": (-1, 1 << 31),
+    "penalty_repeat": (0, 5),
+    "mirostat": (0, 2),
+    "mirostat_tau": (0, 100),
+    "mirostat_eta": (0, 1),
+}
+
+
+@rule(Severity.WARNING)
+def sampling_odd(m: Model, ctx: Context) -> Drafts:
+    """Sampling defaults in the file should be usable.
+
+    Why. Every llama.cpp program applies `general.sampling.*` where the user gives no option of his own, also when
+    the value makes no sense.
+    Evidence. `common/common.cpp:common_init_sampler_from_model` (b11434).
+    Example. general.sampling.top_p is 90, expected 0 to 1
+    Fix. `gguftool fix --sampling top_p=0.9`.
+    """
+    for f in m.header.fields:
+        name = f.key.removeprefix("general.sampling.")
+        if name == f.key or name not in _SAMPLING:
+            continue
+        low, high = _SAMPLING[name]
+        value = f.value
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and low <= value <= high:  # type: ignore[operator]
+            continue
+        shown = f"{value:g}" if isinstance(value, float) else repr(value)
+        yield found(
+            f"{f.key} is {shown}, expected {low:g} to {high:g}",
+            where=f"field:{f.key}",
+            fix=Fix("set a usable value", command=f"gguftool fix {{path}} --sampling {name}=VALUE"),
+        )

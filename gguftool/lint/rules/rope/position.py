@@ -1,0 +1,127 @@
+"""`rope.freq_base`, `rope.dimension_count` and their kin."""
+
+from __future__ import annotations
+
+import math
+
+from gguftool.edit.ops import Delete, Set
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.model import Model
+
+EXACT_DIMENSION = frozenset({"llama", "deci", "falcon", "llama-embed"})
+"""Architectures where llama.cpp itself compares rope.dimension_count with the head size."""
+ROPE_SWITCHED = frozenset({"granite", "granitemoe", "granitehybrid", "graniteswitch"})
+
+
+@rule(Severity.ERROR, known_arch=True)
+def rope_freq_base_odd(m: Model, ctx: Context) -> Drafts:
+    """The RoPE base must be a positive number of a size that models have.
+
+    Why. llama.cpp loads 0, negative numbers, NaN and infinity without a word and computes garbage positions. Real
+    models use 10,000 or more.
+    Evidence. Measured on b11434: all of them load silently.
+    Example. llama.rope.freq_base is 0
+    Fix. `gguftool fix --rope-freq-base F` with rope_theta of `config.json`.
+    """
+    for name in ("rope.freq_base", "rope.freq_base_swa"):
+        value = m.arch.raw(name)
+        if not isinstance(value, float) or not m.arch.ropes:
+            continue
+        bad = not math.isfinite(value) or value <= 0
+        if not bad and value >= 100:
+            continue
+        key = f"{m.architecture}.{name}"
+        option = "--rope-freq-base F" if name == "rope.freq_base" else f"--set {key}=F"
+        yield found(
+            f"{key} is {value:g}, which no model has",
+            where=f"field:{key}",
+            severity=None if bad else Severity.WARNING,
+            fix=Fix("set it to rope_theta of config.json", command=f"gguftool fix {{path}} {option}"),
+        )
+
+
+@rule(Severity.ERROR, known_arch=True)
+def rope_dimension_zero(m: Model, ctx: Context) -> Drafts:
+    """The number of rotated dimensions must not be 0.
+
+    Why. The model loads, and the first token never comes: RoPE loops forever.
+    Evidence. Measured on b11434: 27 first decodes hang with rope.dimension_count or rope.dimension_count_swa at
+    0.
+    Example. qwen2.rope.dimension_count is 0: the first token hangs
+    Fix. Deleting the key gives the head size, which is right for most models.
+    """
+    for name in ("rope.dimension_count", "rope.dimension_count_swa"):
+        if m.arch.raw(name) == 0 and m.arch.ropes:
+            key = f"{m.architecture}.{name}"
+            fix = Fix("delete it: llama.cpp then takes the head size", (Delete(key),))
+            yield found(f"{key} is 0: the first token hangs", where=f"field:{key}", fix=fix)
+
+
+@rule(Severity.ERROR, known_arch=True)
+def rope_dimension_mismatch(m: Model, ctx: Context) -> Drafts:
+    """The number of rotated dimensions must fit the head size.
+
+    Why. Llama-like models rotate whole heads; llama.cpp refuses another number. On no architecture can it be
+    larger than a head.
+    Evidence. `llama-model.cpp:load_hparams` (b11434): "invalid n_rot: …, expected …" for llama, deci, falcon.
+    Example. llama.rope.dimension_count is 64, heads have 128
+    Fix. Sets it to the head size.
+    """
+    value, head = m.arch.raw("rope.dimension_count"), m.arch.key_length
+    if isinstance(value, bool) or not isinstance(value, int) or not value or not head or not m.arch.ropes:
+        return
+    if value == head or (m.architecture not in EXACT_DIMENSION and value <= head) or m.arch.is_mla:
+        return
+    exact = m.architecture in EXACT_DIMENSION
+    key = f"{m.architecture}.rope.dimension_count"
+    yield found(
+        f"{key} is {value}, heads have {head}",
+        where=f"field:{key}",
+        fix=Fix(f"set it to {head}, the head size", (Set(key, head, "u32"),), safe=exact),
+        llama_cpp=f"invalid n_rot: {value}, expected {head}" if exact else None,
+    )
+
+
+@rule(Severity.ERROR, known_arch=True)
+def rope_sections(m: Model, ctx: Context) -> Drafts:
+    """Multi-section RoPE needs four section sizes.
+
+    Why. Vision models rotate by time, height and width; llama.cpp reads exactly four numbers.
+    Evidence. `llama-model-loader.cpp:get_key_or_arr` (b11434), `models/qwen2vl.cpp`: "wrong array length".
+    Example. qwen2vl.rope.dimension_sections has 3 entries, llama.cpp reads 4
+    Fix. Appends zeros, as the converter does for three numbers.
+    """
+    key = f"{m.architecture}.rope.dimension_sections"
+    f = m.fields.get(key)
+    if f is None or f.count is None or f.count == 4 or m.arch.facts is None or "mrope" not in m.arch.facts.rope:
+        return
+    fix = None
+    if f.count == 3 and f.type_name in ("arr[i32]", "arr[u32]"):
+        fix = Fix("append a zero", (Set(key, [*f.head(3), 0], f.type_name.removeprefix("arr")),), safe=True)
+    yield found(
+        f"{key} has {f.count} entries, llama.cpp reads 4",
+        where=f"field:{key}",
+        fix=fix,
+        llama_cpp=f"key {key} has wrong array length; expected 4, got {f.count}",
+    )
+
+
+@rule(Severity.INFO, known_arch=True)
+def rope_switched_off(m: Model, ctx: Context) -> Drafts:
+    """Granite models switch RoPE off by `rope.scaling.finetuned`.
+
+    Why. For the granite family alone, an explicit false in that key means "no positions at all". That is right
+    for the hybrid Granite 4 models and ruins the dense ones.
+    Evidence. `models/granite.cpp`, `models/granite-hybrid.cpp` (b11434).
+    Example. granite.rope.scaling.finetuned is false: RoPE is off
+    Fix. `gguftool fix --delete granite.rope.scaling.finetuned` for a model that ropes.
+    """
+    if m.architecture in ROPE_SWITCHED and m.arch.raw("rope.scaling.finetuned") is False:
+        key = f"{m.architecture}.rope.scaling.finetuned"
+        hybrid = m.architecture == "granitehybrid"
+        yield found(
+            f"{key} is false: RoPE is off",
+            where=f"field:{key}",
+            severity=None if hybrid else Severity.WARNING,
+            fix=Fix("delete it, so that the model ropes", (Delete(key),)),
+        )
