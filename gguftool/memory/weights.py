@@ -25,9 +25,9 @@ _BLOCK = re.compile(r"(?:enc\.|dec\.|v\.)?blk\.(\d+)\.")
 _EXPERTS = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
 """What `-ncmoe` matches (`common.h:LLM_FFN_EXPS_REGEX`)."""
 _INPUT_NAMES = frozenset({"token_embd", "position_embd", "token_types", "per_layer_token_embd"})
-_FIRST_LAYER_NAMES = frozenset(
-    "rope_freqs rope_factors_long rope_factors_short per_layer_model_proj per_layer_proj_norm conv1d".split()
-)
+_FREQUENCY_NAMES = frozenset({"rope_freqs", "rope_factors_long", "rope_factors_short"})
+"""One table in the file, one copy in the memory of every device that has layers."""
+_FIRST_LAYER_NAMES = _FREQUENCY_NAMES | {"per_layer_model_proj", "per_layer_proj_norm", "conv1d"}
 NEVER_TIED = frozenset(
     "bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert wavtokenizer-dec".split()
 )
@@ -149,6 +149,7 @@ class Weights:
         self._repacked = REPACKED[repack]
         self._alignments = {(d.rules.alignment, d.rules.pads_rows) for d in self.devices}
         self.groups: dict[tuple[int, bool, str | None], Group] = {}
+        self.frequencies = Group(0, False, None)
         embedding, output = None, False
         for w in tensors:
             self.tensor_bytes += w.nbytes
@@ -157,16 +158,16 @@ class Weights:
                 self.skipped += w.nbytes
                 continue
             self._add(w, layer)
+            if w.name.rpartition(".")[0] in _FREQUENCY_NAMES:
+                self._measure(self.frequencies, w, matrix=False)
             if w.name == "token_embd.weight":
                 embedding = w
             output = output or w.name == "output.weight"
         self.output_rows = embedding.shape[1] if embedding is not None and len(embedding.shape) > 1 else 0
+        self.tied_copy = Group(self.layer_count, False, None)
         if embedding is not None and not output and hp.arch not in NEVER_TIED:
             self.tied = True
-            self.tied_copy = Group(self.layer_count, False, None)
             self._measure(self.tied_copy, embedding, matrix=True)
-        else:
-            self.tied_copy = Group(self.layer_count, False, None)
 
     def _layer(self, name: str) -> int | None:
         """Layer a tensor belongs to; None when llama.cpp leaves it out."""
@@ -226,6 +227,9 @@ class Weights:
                 experts += group.data if group.experts else 0
                 largest = max(largest, group.largest)
         copies = self._copies(buffers, by_name.get(at[self.layer_count]), repack)
+        for name in sorted(set(at[: self.layer_count]) - {at[0]}) if self.frequencies.data else ():
+            _book(buffers, self.frequencies, by_name.get(name), False)
+            copies += self.frequencies.data
         return Placed(buffers, at, experts, largest, copies)
 
     def _copies(self, buffers: dict[str, int], output: Device | None, repack: bool) -> int:
