@@ -1,0 +1,166 @@
+"""The functions that quantise rows: ggml's own out of the ``libggml-python`` wheel, or those of the ``gguf`` package.
+
+ggml's are C and release the GIL, so threads use all cores. The ``gguf`` package's are numpy, give the same bytes and
+know fewer types; they serve where the wheel is missing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+
+from gguftool.errors import FormatError, ToolFailed
+from gguftool.format.types import TENSOR_TYPE_BY_NAME, TENSOR_TYPES
+
+HOW_TO_GET = "pip install 'gguftool[quant]'"
+_NUMPY_TYPES = frozenset("F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 TQ1_0 TQ2_0 MXFP4".split())
+_GGML_TYPES = frozenset(
+    "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S "
+    "IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 Q1_0 Q2_0".split()
+)
+
+Convert = Callable[[bytes, str, str, int, int, "bytes | None"], "bytes | memoryview"]
+"""(data, source type, new type, rows, elements of a row, f32 importances of one row or None) -> new data.
+
+The result is valid until the next call of the same thread.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """A set of quantising functions.
+
+    Attributes:
+        name: what to call it: ``libggml 0.20.2``, ``gguf 0.19.0 (numpy)``.
+        writes: tensor types it can make.
+        convert: see `Convert`.
+        parallel: whether threads help.
+    """
+
+    name: str
+    writes: frozenset[str]
+    convert: Convert
+    parallel: bool
+
+
+def find() -> Kernels:
+    """The best kernels that are installed; the ``gguf`` package's are always there."""
+    path = library_path()
+    if path is not None:
+        found = _ggml(path)
+        if found is not None:
+            return found
+    return _numpy()
+
+
+def library_path() -> str | None:
+    """The ggml-base library of the ``libggml-python`` wheel; None when it is not installed."""
+    spec = find_spec("libggml")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        for folder in ("lib64", "lib", "bin"):
+            for name in ("libggml-base.so", "libggml-base.dylib", "ggml-base.dll"):
+                path = os.path.join(root, folder, name)
+                if os.path.isfile(path):
+                    return path
+    return None
+
+
+class _Traits(ctypes.Structure):
+    """`ggml.h:ggml_type_traits`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("block_size", ctypes.c_int64),
+        ("block_size_interleave", ctypes.c_int64),
+        ("type_size", ctypes.c_size_t),
+        ("is_quantized", ctypes.c_bool),
+        ("to_float", ctypes.c_void_p),
+        ("from_float_ref", ctypes.c_void_p),
+    )
+
+
+_ROW = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+class _Buffers(threading.local):
+    """Memory of one thread, kept between calls."""
+
+    floats: ctypes.Array[ctypes.c_char] | None = None
+    result: ctypes.Array[ctypes.c_char] | None = None
+
+    def get(self, which: str, size: int) -> ctypes.Array[ctypes.c_char]:
+        found = getattr(self, which)
+        if found is None or len(found) < size:
+            found = ctypes.create_string_buffer(size)
+            setattr(self, which, found)
+        return found  # type: ignore[no-any-return]
+
+
+@cache
+def _ggml(path: str) -> Kernels | None:
+    """Kernels of a ggml library; None when it does not load or is not what we know."""
+    try:
+        lib = ctypes.CDLL(path)
+        quantize, valid, traits = lib.ggml_quantize_chunk, lib.ggml_validate_row_data, lib.ggml_get_type_traits
+        init, version = lib.ggml_quantize_init, lib.ggml_version
+    except (OSError, AttributeError):
+        return None
+    quantize.restype = ctypes.c_size_t
+    p, i64 = ctypes.c_void_p, ctypes.c_int64
+    quantize.argtypes = (ctypes.c_int, p, p, i64, i64, i64, p)
+    valid.restype, valid.argtypes = ctypes.c_bool, (ctypes.c_int, p, ctypes.c_size_t)
+    traits.restype, traits.argtypes = ctypes.POINTER(_Traits), (ctypes.c_int,)
+    init.restype, init.argtypes = None, (ctypes.c_int,)
+    version.restype = ctypes.c_char_p
+    readers: dict[str, Callable[[int, int, int], None]] = {}
+    for t in TENSOR_TYPES.values():
+        row = traits(t.id).contents
+        if t.name in _GGML_TYPES and (row.type_size != t.block_bytes or row.block_size != t.block_size):
+            return None
+        if row.to_float and t.name != "F32":
+            readers[t.name] = _ROW(row.to_float)
+    init_once = cache(init)
+    buffers = _Buffers()
+
+    def convert(data: bytes, source: str, new: str, rows: int, row: int, imatrix: bytes | None) -> memoryview:
+        old, kind, n = TENSOR_TYPE_BY_NAME[source], TENSOR_TYPE_BY_NAME[new], rows * row
+        if not valid(old.id, data, len(data)):
+            raise FormatError(f"the source data ({source}) holds NaN or infinity", kind="invalid-data")
+        at = ctypes.cast(ctypes.c_char_p(data), p).value or 0
+        if source != "F32":
+            floats = buffers.get("floats", 4 * n)
+            readers[source](at, ctypes.addressof(floats), n)
+            at = ctypes.addressof(floats)
+        out = buffers.get("result", n // kind.block_size * kind.block_bytes)
+        init_once(kind.id)
+        size = quantize(kind.id, at, ctypes.addressof(out), 0, rows, row, imatrix)
+        if not valid(kind.id, ctypes.addressof(out), size):
+            raise FormatError(f"quantising to {new} gave invalid values", kind="invalid-data")
+        return memoryview(out)[:size]
+
+    return Kernels(f"libggml {version().decode()}", _GGML_TYPES, convert, True)
+
+
+def _numpy() -> Kernels:
+    from importlib.metadata import version
+
+    def convert(data: bytes, source: str, new: str, rows: int, row: int, imatrix: bytes | None) -> bytes:
+        import numpy as np
+        from gguf import GGMLQuantizationType, quants
+
+        if new not in _NUMPY_TYPES:
+            raise ToolFailed(f"the numpy kernels cannot make {new}", HOW_TO_GET)
+        raw = np.frombuffer(data, np.uint8).reshape(rows, -1)
+        floats = quants.dequantize(raw, GGMLQuantizationType[source])
+        if not np.isfinite(floats).all():
+            raise FormatError(f"the source data ({source}) holds NaN or infinity", kind="invalid-data")
+        if new == "F32":
+            return bytes(floats.astype(np.float32))
+        return bytes(quants.quantize(floats.astype(np.float32), GGMLQuantizationType[new]))
+
+    return Kernels(f"gguf {version('gguf')} (numpy)", _NUMPY_TYPES, convert, False)
