@@ -9,10 +9,10 @@ from gguftool.arch import facts
 from gguftool.data import load
 from gguftool.errors import FormatError
 from gguftool.format.header import TensorInfo
-from gguftool.format.types import ARR, VALUE_TYPE_BY_NAME
+from gguftool.format.types import ARR, BOOL
 from gguftool.lint.load.file import check_bounds, check_file
 from gguftool.lint.load.hparams import common
-from gguftool.lint.load.keys import Reader
+from gguftool.lint.load.keys import Reader, where
 from gguftool.lint.load.program import Machine, Row
 from gguftool.lint.load.splits import check_splits
 from gguftool.lint.load.tensors import Asked, local_names, run
@@ -32,7 +32,7 @@ from gguftool.lint.load.verdict import (
 from gguftool.lint.load.vocab import Loaded, load_vocab
 from gguftool.model import Model, from_source
 from gguftool.source import Source
-from gguftool.vocab import vocabulary
+from gguftool.vocab import TOKENS, vocabulary
 
 _WRAP = {
     "hyperparameters": "error loading model hyperparameters: ",
@@ -147,6 +147,7 @@ def run_stages(state: Run) -> None:
     machine.includes = rows
     hparams_family, tensors_family = family if isinstance(family, list) else (family, family)
     machine.run(rows(hparams_family, "hparams"))
+    state.warnings += machine.warnings
     state.stage = "vocabulary"
     vocab = state.vocab = load_vocab(reader, vocabulary(m))
     state.warnings += vocab.warnings
@@ -169,6 +170,9 @@ def stored_tensors(m: Model) -> dict[str, TensorInfo]:
 
 
 def _tensors(state: Run, machine: Machine, vocab: Loaded, program: list[Row]) -> None:
+    if vocab.linefeed >= vocab.n_tokens and vocab.kind != "none":
+        n, size = vocab.linefeed, vocab.n_tokens
+        raise Refusal(f"vector::_M_range_check: __n (which is {n}) >= this->size() (which is {size})", where(TOKENS))
     asked = state.asked = Asked(stored_tensors(state.model))
     machine.names |= local_names(machine, vocab.n_tokens, vocab.n_token_types)
     run(machine, program, asked)
@@ -183,7 +187,7 @@ def _mapped(state: Run) -> None:
     if names is not None:
         key = "general.tensor_extra.prec_a4"
         f = m.fields.get(key)
-        if f is None or f.type != ARR or f.element_type != VALUE_TYPE_BY_NAME["bool"].id:
+        if f is None or f.type != ARR or f.element_type != BOOL:
             raise Refusal(f"{key} must be a bool array", f"field:{key}")
         if f.count != len(names):
             text = f"{key} tensor/value length mismatch ({len(names)} vs {f.count})"

@@ -8,7 +8,7 @@ A row is a list whose first word says what it is::
     ["item", array, index, expression]             one element
     ["if", condition, rows, rows]   ["for", name, from, to, rows]   ["foreach", name, array, rows]
     ["proc", name, parameters, rows]   ["call", name, arguments]   ["do", expression]   ["slot", name, layer, expression]
-    ["fail", text]   ["assert", condition, words]   ["unknown", why]   ["continue"]   ["return"]
+    ["warn", text]   ["fail", text]   ["assert", condition, words]   ["unknown", why]   ["continue"]   ["return"]
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Machine:
         self.reader = reader
         self.h = h
         self.ask = ask
+        self.warnings: list[str] = []
         self.slots: set[tuple[str, int]] = set()
         self.stored: Callable[[str], tuple[int, ...] | None] = lambda name: None
         self.includes: Callable[[str, str], list[Row]] = lambda family, part: []
@@ -74,6 +75,8 @@ class Machine:
             "len": len,
             "str": str,
             "bool": bool,
+            "u32": lambda v: v & 0xFFFFFFFF,
+            "i32": lambda v: (v & 0xFFFFFFFF) - ((v & 0x80000000) << 1),
             "filled": lambda v: [int(v)] * MAX_LAYERS,
             "unique_count": lambda v: len({x for x in v if x >= 0}),
             "largest": lambda v: max(v, default=-1),
@@ -332,7 +335,7 @@ _STEPS: dict[str, Callable[[Machine, Row], None]] = {
     "abort": _step_abort,
     "try": _step_try,
     "unknown": _step_unknown,
-    "warn": lambda m, row: None,
+    "warn": lambda m, row: m.warnings.append(row[1]),
     "include": lambda m, row: m.run(m.includes(row[1], row[2])),
     "continue": _raise(_Continue),
     "return": _raise(_Return),

@@ -67,6 +67,7 @@ class Loaded:
         warnings: llama.cpp's lines.
         not_evaluated: what depends on more than the header.
         newline: False when no token stands for a line feed.
+        linefeed: token taken for a line feed without a look at the vocabulary; -1 for none.
     """
 
     kind: str
@@ -78,6 +79,7 @@ class Loaded:
     warnings: list[str] = field(default_factory=list)
     not_evaluated: list[str] = field(default_factory=list)
     newline: bool = True
+    linefeed: int = NULL
 
 
 def load_vocab(reader: Reader, vocab: Vocabulary) -> Loaded:
@@ -242,10 +244,12 @@ def _newline(out: Loaded, vocab: Vocabulary, words: _Words, pre: str) -> None:
             out.warnings.append(
                 "load: SPM vocabulary, but newline token not found: unordered_map::at! Using special_pad_id instead."
             )
-    elif out.kind == "BPE" and vocab.model in ("gpt2", "gemma4"):
+    elif out.kind == "WPM":
+        out.linefeed = out.ids["pad"]
+    elif out.kind == "BPE":
         plain = pre in _PLAIN_BYTES
         candidates = ("\n", "<0x0A>") if plain else ("Ċ",)
-        if all(words.id_of(c) is None for c in candidates):
+        if vocab.model == "whitespace" or all(words.id_of(c) is None for c in candidates):
             out.newline = False
             out.warnings.append("load: model vocab missing newline token, using special_pad_id instead")
 
