@@ -1,0 +1,131 @@
+"""A judged log and its comparison with a plan, as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gguftool.llamacpp.diagnose import Diagnosis, Judgement
+from gguftool.llamacpp.log import LogFacts
+from gguftool.llamacpp.proof import Check, Expected, to_json
+from gguftool.report.text import Style, count, safe, shorten, table
+
+
+def check_table(checks: Sequence[Check], style: Style) -> str:
+    """Planned, observed, verdict."""
+    verdict = {True: style.green("ok"), False: style.red("differs"), None: style.yellow("not seen")}
+    rows = [(c.what, _cell(c.expected), _cell(c.observed), verdict[c.ok]) for c in checks]
+    return table(rows, ("what", "planned", "observed", ""), align="lrrl", style=style)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return count(value) if isinstance(value, int) else str(value)
+
+
+def diagnosis_lines(d: Diagnosis, style: Style) -> Iterator[str]:
+    """Cause and remedy of one line."""
+    label = style.red("error:") if d.fatal else style.yellow("notice:")
+    yield f"{label} {shorten(d.line, 300)}" + (style.dim(f"  (line {d.number}, {d.kind})"))
+    yield f"  {safe(d.cause)}"
+    yield f"  {style.cyan('try:')} {safe(d.remedy)}"
+
+
+def judgement_lines(j: Judgement, checks: Sequence[Check], style: Style) -> Iterator[str]:
+    """The whole report: status, error, notices, observations or the table."""
+    paint = {"ready": style.green, "finished": style.green, "failed": style.red}.get(j.status, style.yellow)
+    yield f"{safe(j.facts.program) or 'log'}: {paint(_STATUS[j.status])}" + (
+        f" at {safe(j.facts.address)}" if j.facts.address else ""
+    )
+    if j.error is not None:
+        yield from diagnosis_lines(j.error, style)
+    for notice in j.notices:
+        yield from diagnosis_lines(notice, style)
+    if checks:
+        yield ""
+        yield check_table(checks, style)
+    else:
+        yield from _facts_lines(j.facts)
+    if j.status == "ready" and not j.facts.caches and not j.facts.context:
+        yield (
+            f"{style.yellow('notice:')} the log shows no sizes and no cache types, so it proves nothing about them; "
+            "start llama-server with -lv 4"
+        )
+
+
+_STATUS = {
+    "ready": "ready to serve",
+    "failed": "failed",
+    "starting": "not ready yet: the log ends while the model loads",
+    "finished": "ran to its end",
+    "unknown": "nothing in it is known to come from llama.cpp",
+}
+
+
+def _facts_lines(f: LogFacts) -> Iterator[str]:
+    rows = [
+        ("model", f.model or None),
+        ("architecture", f.hparams.get("arch")),
+        ("weights", f.hparams.get("file size")),
+        ("context", f.context.get("n_ctx")),
+        ("slots", f.slots),
+        ("context of a slot", f.slot_context),
+        ("flash attention", f.flash_attn or None),
+        ("state", f"{f.state_mib:.2f} MiB" if f.state_mib else None),
+    ]
+    for c in f.caches:
+        sizes = f"K {c.type_k} {c.k_mib:.2f}, V {c.type_v} {c.v_mib:.2f}"
+        rows.append(("KV cache", f"{c.mib:.2f} MiB: {c.cells} cells, {c.layers} layers, {sizes}"))
+    rows += [(f"{b.kind} on {b.device}", f"{b.mib:.2f} MiB") for b in f.buffers if b.kind != "output" and b.mib]
+    shown = [(what, str(value)) for what, value in rows if value is not None]
+    if shown:
+        yield table(shown, align="ll", indent="  ")
+
+
+def judgement_json(j: Judgement, expected: Expected | None, checks: Sequence[Check]) -> dict[str, object]:
+    """The fields that ``launch`` and ``check-log`` have in common."""
+    return {
+        "status": j.status,
+        "expected": to_json(expected) if expected else None,
+        "observed": observed_json(j.facts),
+        "checks": [{"what": c.what, "expected": c.expected, "observed": c.observed, "ok": c.ok} for c in checks],
+        "error": _error(j.error) if j.error else None,
+        "notices": [_error(d) for d in j.notices],
+    }
+
+
+def _error(d: Diagnosis) -> dict[str, object]:
+    return {"kind": d.kind, "line": d.line, "number": d.number, "cause": d.cause, "remedy": d.remedy}
+
+
+def observed_json(f: LogFacts) -> dict[str, object]:
+    """What the log says."""
+    return {
+        "program": f.program or None,
+        "build": f.build,
+        "commit": f.commit or None,
+        "verbosity": f.verbosity,
+        "model": f.model or None,
+        "architecture": f.hparams.get("arch"),
+        "tensors": f.tensors,
+        "context": dict(f.context),
+        "slots": f.slots,
+        "slot_context": f.slot_context,
+        "unified": f.slots_unified,
+        "flash_attn": f.flash_attn or None,
+        "caches": [
+            {
+                "cells": c.cells, "layers": c.layers, "sequences": c.sequences, "streams": c.streams,
+                "type_k": c.type_k, "k_mib": c.k_mib, "type_v": c.type_v, "v_mib": c.v_mib,
+            }
+            for c in f.caches
+        ],
+        "state_mib": f.state_mib,
+        "buffers": [{"kind": b.kind, "device": b.device, "mib": b.mib} for b in f.buffers],
+        "devices": [{"name": name, "free_mib": mib} for name, mib in f.devices],
+        "config_files": list(f.config_files),
+        "fit": f.fit or None,
+        "address": f.address or None,
+    }  # fmt: skip

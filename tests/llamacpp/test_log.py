@@ -1,0 +1,199 @@
+"""Every real log is classified right: what the run was made to show stands in tests/data/logs/index.json."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gguftool.llamacpp.diagnose import explain_line, explain_text, judge, table
+from gguftool.llamacpp.log import LogFacts, lines_of, read_log
+
+LOGS = Path(__file__).parent.parent / "data" / "logs"
+INDEX: list[dict[str, Any]] = json.loads((LOGS / "index.json").read_text())
+
+
+def log(name: str) -> str:
+    return gzip.decompress((LOGS / f"{name}.gz").read_bytes()).decode()
+
+
+def facts(name: str) -> LogFacts:
+    return read_log(log(f"server.{name}.log"))
+
+
+@pytest.mark.parametrize("run", INDEX, ids=lambda run: run["log"].removeprefix("server.").removesuffix(".log"))
+def test_every_real_log_is_classified_right(run: dict[str, Any]) -> None:
+    judged = judge(log(run["log"]))
+    assert (judged.status == "ready") == run["served"]
+    assert (judged.status == "failed") == (run["exit"] == 1)
+    assert (judged.error.kind if judged.error else None) == run["kind"]
+    if judged.error:
+        assert judged.error.cause
+        assert judged.error.remedy
+        assert "{" not in judged.error.cause + judged.error.remedy
+
+
+def test_the_table_of_runs_has_both_kinds() -> None:
+    assert len(INDEX) == 83
+    assert sum(run["exit"] == 1 for run in INDEX) == 40
+
+
+@pytest.mark.parametrize(
+    ("name", "caches", "slots", "slot_context", "unified"),
+    [
+        # (cells, layers, streams, K MiB, V MiB), read off the logs by hand
+        ("lv4_default", [(32768, 3, 1, 48.00, 48.00), (2560, 15, 1, 18.75, 18.75)], 4, 32768, True),
+        ("lv4_kv_q8_q4_fa_32k", [(32768, 3, 1, 25.50, 13.50), (2560, 15, 1, 9.96, 5.27)], 4, 32768, True),
+        ("lv4_np1_8k", [(8192, 3, 1, 12.0, 12.0), (1024, 15, 1, 7.5, 7.5)], 1, 8192, False),
+        ("lv4_np4_kvu_off", [(2048, 3, 4, 12.0, 12.0), (1024, 15, 4, 30.0, 30.0)], 4, 2048, False),
+        ("lv4_swa_full", [(8192, 3, 1, 12.0, 12.0), (8192, 15, 1, 60.0, 60.0)], 4, 8192, True),
+        ("lv4_noprefix", [(8192, 3, 1, 12.0, 12.0), (2560, 15, 1, 18.75, 18.75)], 4, 8192, True),
+        ("smollm2_lv4", [(4096, 30, 1, 45.0, 45.0)], 4, 4096, True),
+        ("tiny_deepseek2-mla", [(4096, 3, 1, 2.25, 0.0)], 4, 4096, True),
+        ("tiny_mamba", [], 4, 4096, True),
+    ],
+)
+def test_sizes(name: str, caches: list[tuple[Any, ...]], slots: int, slot_context: int, unified: bool) -> None:
+    f = facts(name)
+    assert [(c.cells, c.layers, c.streams, c.k_mib, c.v_mib) for c in f.caches] == caches
+    assert (f.slots, f.slot_context, f.slots_unified) == (slots, slot_context, unified)
+
+
+def test_the_rest_of_a_log() -> None:
+    f = facts("lv4_kv_q8_q4_fa_32k")
+    assert f.program == "llama-server"
+    assert f.verbosity == 4
+    assert (f.keys, f.tensors) == (33, 236)
+    assert f.hparams["arch"] == "gemma3"
+    assert f.hparams["n_ctx_train"] == "32768"
+    assert f.hparams["file size"] == "235.16 MiB (7.36 BPW)"
+    assert f.context["n_ctx"] == "32768"
+    assert f.context["freq_base"] == "1000000.0"
+    assert f.flash_attn == "enabled"
+    assert {(b.kind, b.device, b.mib) for b in f.buffers} == {
+        ("model", "CPU_Mapped", 235.16), ("model", "CPU_REPACK", 12.66), ("output", "CPU", 4.0), ("KV", "CPU", 39.0),
+        ("KV", "CPU", 15.23), ("compute", "CPU", 53.31),
+    }  # fmt: skip
+    assert f.address == "http://127.0.0.1:39625"
+    assert f.offloaded == (19, 19), "printed although there is no GPU; not taken as a proof"
+
+
+def test_states_of_recurrent_models() -> None:
+    assert facts("tiny_mamba").state_mib == 0.22
+    hybrid = facts("tiny_granitehybrid")
+    assert (len(hybrid.caches), hybrid.state_mib) == (1, 0.43)
+
+
+def test_sizes_of_the_pass_that_allocates_nothing_are_not_taken() -> None:
+    # The log is cut in the middle, after the fit pass: what it says about sizes was only worked out.
+    f = facts("verbose")
+    assert f.caches == ()
+    assert f.buffers == ()
+
+
+def test_the_embedded_server_logs_the_same() -> None:
+    f = read_log(log("xllamacpp.err"))
+    assert [(c.cells, c.streams, c.type_k, c.type_v) for c in f.caches] == [
+        (4096, 2, "q8_0", "q8_0"),
+        (1024, 2, "q8_0", "q8_0"),
+    ]
+    assert f.ready
+
+
+@pytest.mark.parametrize("name", ["gguf-split.split.log", "quantize.dryrun.log", "fit-params.default.err"])
+def test_other_programs_run_to_their_end(name: str) -> None:
+    assert judge(log(name)).status == "finished"
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "hello world\n", "\x00\x01\x02", "{" * 10000, '{"msg": 3}\n'])
+def test_what_is_no_log(text: str) -> None:
+    judged = judge(text)
+    assert (judged.status, judged.error) == ("unknown", None)
+
+
+def test_other_prefixes_and_wrappings() -> None:
+    line = (
+        "llama_kv_cache: size =   39.00 MiB ( 32768 cells,   3 layers,  4/1 seqs), "
+        "K (q8_0):   25.50 MiB, V (q4_0):   13.50 MiB"
+    )
+    wrapped = [
+        f"0.02.078.300 I {line}",
+        f"Nov 29 10:00:00 host llama-server[812]: 0.02.078.300 I {line}",
+        f"\x1b[32m0.02.078.300 I \x1b[0m{line}",
+        json.dumps({"type": "log", "time": 1, "level": "info", "msg": line + "\n"}),
+        f"2026-03-25T19:17:07+02:00 gemma3.server[16376]: {line}",
+    ]
+    for text in wrapped:
+        [cache] = read_log(text).caches
+        assert (cache.cells, cache.type_k, cache.k_mib, cache.type_v, cache.v_mib) == (
+            32768,
+            "q8_0",
+            25.5,
+            "q4_0",
+            13.5,
+        )
+
+
+def test_builds_of_2024_and_2025() -> None:
+    old = (
+        "llm_load_print_meta: n_ctx_train      = 8192\n"
+        "llama_new_context_with_model: n_ctx      = 4096\n"
+        "llama_new_context_with_model: KV self size  =   90.00 MiB, K (f16):   45.00 MiB, V (f16):   45.00 MiB\n"
+        "main: model loaded\n"
+        "main: server is listening on http://127.0.0.1:8080 - starting the main loop\n"
+    )
+    f = read_log(old)
+    assert f.hparams["n_ctx_train"] == "8192"
+    assert [(c.cells, c.k_mib, c.v_mib) for c in f.caches] == [(4096, 45.0, 45.0)]
+    assert f.ready
+    mid = (
+        "llama_kv_cache_unified: size =   90.00 MiB (  4096 cells,  30 layers,  1 seqs), "
+        "K (f16):   45.00 MiB, V (f16):   45.00 MiB"
+    )
+    [cache] = read_log(mid).caches
+    assert (cache.cells, cache.layers, cache.streams) == (4096, 30, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [(row["text"], row["kind"]) for row in json.loads((LOGS / "messages.json").read_text())]
+)
+def test_messages_from_public_reports(text: str, kind: str) -> None:
+    found = explain_text(text)
+    assert found is not None
+    assert found.kind == kind
+
+
+def test_the_cause_names_what_the_line_named() -> None:
+    found = explain_line("K cache type q8_0 with block size 32 does not divide n_embd_head_k=80")
+    assert found is not None
+    assert "80" in found.cause
+    assert "32" in found.cause
+    assert found.details == {"side": "K", "type": "q8_0", "block": "32", "size": "80"}
+
+
+def test_root_cause_wins_over_its_consequences() -> None:
+    judged = judge(log("server.bad_lfs_pointer.log"))
+    assert judged.error is not None
+    assert "vers" in judged.error.line
+
+
+def test_values_of_metadata_are_no_errors() -> None:
+    text = "llama_model_loader: - kv   2: general.name str = CUDA error: out of memory\nllama_server: model loaded\n"
+    judged = judge(text)
+    assert (judged.status, judged.error, judged.notices) == ("ready", None, ())
+
+
+def test_words_of_a_pattern_in_a_cause_never_break_the_formatting() -> None:
+    for error in table():
+        assert error.cause
+        assert error.remedy
+        error.cause.format_map(dict.fromkeys(error.pattern.groupindex, "x") | {"KEY": ""})
+
+
+def test_a_hostile_log_is_read_in_bounded_time() -> None:
+    text = ("llama_kv_cache: size = " + "1" * 3000 + " MiB (") * 3 + "\n"
+    assert judge(text * 300).error is None
+    assert len(list(lines_of("x" * 10_000_000))) == 1
