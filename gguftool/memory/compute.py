@@ -1,0 +1,203 @@
+"""Compute buffers, estimated.
+
+llama.cpp reserves one buffer a backend for the largest graph it will run: `-ub` tokens at the full context. What lives
+in it at its peak is regular enough to be added up: the attention masks (every cell of every cache, for every token),
+a handful of rows as wide as the embedding, and the widest moment of a layer (feed-forward, experts, or attention) or
+the logits. The terms were fitted to what real llama.cpp libraries reserved; `docs/memory.md` states the errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gguftool.arch import Hparams
+from gguftool.cachetypes import CACHE_TYPES, flash_attn_used
+from gguftool.layers import is_mla, layers
+from gguftool.memory.kv import CachePlan
+from gguftool.memory.settings import Settings
+from gguftool.memory.state import RWKV, conv_width, recurrent_width
+
+F32 = 4
+ROWS = 5
+"""Rows of embedding width alive at the peak: residual, normed, input, and two the allocator cannot reuse in time."""
+HOST_ROWS = 2
+"""Of them on the host when all layers are on a device: the embedding as looked up, and the input for embeddings."""
+DEVICE_ROWS = 4
+INPUT_BYTES = 64
+"""Token, position, output and cell numbers of one token."""
+TWO_MASKS = frozenset({"modern-bert", "gemma-embedding"})
+"""Encoders with one mask for full and one for windowed layers."""
+MAX_COPIES = 4
+"""`ggml-backend.cpp:GGML_SCHED_MAX_COPIES`: inputs exist so often when several devices work in a pipeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The parts of a compute buffer, in bytes.
+
+    Attributes:
+        masks: attention masks.
+        row: one row of embedding width for every token of a batch.
+        layer: widest moment of a layer.
+        logits: rows of logits.
+        tables: rotation matrices of quantised caches.
+    """
+
+    masks: int
+    row: int
+    layer: int
+    logits: int
+    tables: int
+
+    @property
+    def whole(self) -> int:
+        """All on one backend."""
+        return self.masks + ROWS * self.row + max(self.layer, self.logits) + self.tables
+
+    @property
+    def host_inputs(self) -> int:
+        """On the host when all layers are elsewhere."""
+        return self.masks + HOST_ROWS * self.row + self.tables
+
+    def device(self, *, borrowed: int = 0, cache: int = 0, copies: int = 1, output_only: bool = False) -> int:
+        """On a device.
+
+        Args:
+            borrowed: bytes of a host matrix that is copied over for large batches.
+            cache: bytes of one layer's cache on the host, copied over likewise.
+            copies: how often the inputs exist.
+            output_only: it has the output layer and no other.
+        """
+        if output_only:
+            return self.logits + self.row
+        feed = self.layer + DEVICE_ROWS * self.row + borrowed
+        attend = cache + ROWS * self.row + borrowed if cache else 0
+        inputs = (self.masks + self.row + self.tables) * copies
+        return inputs + max(feed, attend, self.logits) - self.row
+
+
+def terms(hp: Hparams, s: Settings, plan: CachePlan, vocabulary: int) -> Terms:
+    """Parts of the compute buffer of a model under these settings.
+
+    Args:
+        hp: hyperparameters.
+        s: settings.
+        plan: its caches.
+        vocabulary: rows of the output matrix; 0 when there is none.
+    """
+    c = plan.context
+    flash = flash_attn_used(hp, s.type_v, s.flash_attn)
+    cells = sum(x.cells for x in plan.caches)
+    if hp.facts is not None and hp.facts.memory == "none":
+        cells = c.ubatch * (2 if hp.arch in TWO_MASKS else 1)
+    per_token = cells * (2 if flash else F32) + INPUT_BYTES
+    outputs = min(c.ubatch, s.outputs if s.outputs is not None else c.slots)
+    return Terms(
+        masks=per_token * c.ubatch,
+        row=hp.embedding_length * F32 * c.ubatch,
+        layer=max(
+            max(_feed_forward(hp), _attention(hp, plan, flash)) * c.ubatch,
+            _recurrent(hp) * c.ubatch + _state(hp, plan),
+        )
+        + _extra(hp, plan) * c.ubatch,
+        logits=vocabulary * F32 * outputs,
+        tables=_tables(hp, s, plan),
+    )
+
+
+def _feed_forward(hp: Hparams) -> int:
+    """Gate, up and their product; with experts each of them once an expert used, and every expert's answer."""
+    dense = 3 * max(hp.per_layer("feed_forward_length"), default=0) * F32
+    used = max(hp.per_layer("expert_used_count"), default=0)
+    if not used:
+        return dense
+    width = max(hp.per_layer("feed_forward_length"), default=0)
+    if hp.facts is not None and "expert_feed_forward_length" in (*hp.facts.required, *hp.facts.optional):
+        width = max(hp.per_layer("expert_feed_forward_length"), default=0) or width
+    # The answers take the place of the gates when they are no larger.
+    answers = hp.embedding_length if hp.embedding_length > width else 0
+    return max(dense, used * (answers + 3 * width) * F32)
+
+
+def _attention(hp: Hparams, plan: CachePlan, flash: bool) -> int:
+    """Q, K, V and the answer; without FlashAttention also the scores of every head for every cell."""
+    heads = max(hp.head_count, default=0)
+    encoder = hp.facts is not None and hp.facts.memory == "none"
+    if not heads or not (plan.caches or encoder):
+        return 0
+    every = layers(hp)
+    q = heads * max((x.key_length for x in every), default=0)
+    k = max((x.k_width for x in every), default=0)
+    v = max((x.v_width for x in every), default=0)
+    if is_mla(hp):
+        # The absorbed query, the latent answer, the query before, and its rotated part.
+        q += heads * (hp.value_length + hp.int("attention.key_length_mla") + hp.int("rope.dimension_count"))
+        v = 0
+    if flash:
+        return (q + k + v) * F32
+    scores = heads * max((x.cells for x in plan.caches), default=plan.context.ubatch)
+    return (scores + 2 * (q + k + v)) * F32
+
+
+def _recurrent(hp: Hparams) -> int:
+    """Projections of a recurrent layer for one token."""
+    memory = hp.facts.memory if hp.facts else "kv"
+    if memory not in ("recurrent", "hybrid", "hybrid-iswa", "hybrid-indexer"):
+        return 0
+    if hp.arch in RWKV:
+        rows = 9 if hp.arch in ("rwkv7", "arwkv7") else 5
+        return (3 * max(hp.per_layer("feed_forward_length"), default=0) + rows * hp.embedding_length) * F32
+    inner = hp.int("ssm.inner_size")
+    groups = 2 * hp.int("ssm.group_count") * hp.int("ssm.state_size")
+    return (5 * inner + 2 * groups) * F32
+
+
+def _extra(hp: Hparams, plan: CachePlan) -> int:
+    """What a few architectures keep beside the widest moment, bytes a token."""
+    e, memory = hp.embedding_length, hp.facts.memory if hp.facts else "kv"
+    if hp.arch == "gemma3n":
+        # Four streams of every layer's input stay alive.
+        return hp.block_count * 16 * e * F32
+    if memory == "dsv4":
+        return 7 * hp.int("hyper_connection.count") * e * F32
+    extra = 3 * hp.block_count * hp.int("embedding_length_per_layer_input") * F32 if hp.arch == "gemma4" else 0
+    indexer = next((x for x in plan.caches if x.name == "indexer"), None)
+    if indexer is not None and memory != "msa":
+        heads, width = hp.int("attention.indexer.head_count"), hp.int("attention.indexer.key_length")
+        if memory == "hybrid-indexer":
+            return extra + 3 * heads * indexer.cells // 2
+        extra += 8 * indexer.cells + 2 * heads * width * F32
+    if hp.arch in ("t5", "t5encoder"):
+        extra += 3 * max(hp.head_count, default=0) * max((x.cells for x in plan.caches), default=0) * F32
+    return extra
+
+
+def _state(hp: Hparams, plan: CachePlan) -> int:
+    """States of one layer, as read and as written."""
+    if not plan.state:
+        return 0
+    return 2 * plan.context.slots * (conv_width(hp) + recurrent_width(hp)) * F32
+
+
+def _tables(hp: Hparams, s: Settings, plan: CachePlan) -> int:
+    """Hadamard matrices that rotate quantised K and V (`llama-kv-cache.cpp`), one set a cache."""
+    sizes = {x.key_length for x in layers(hp) if x.trunk and not x.recurrent and x.heads_kv}
+    if len(sizes) != 1:
+        return 0
+    key = sizes.pop()
+    total = 0
+    if CACHE_TYPES[s.type_k].quantized and key and key % 64 == 0:
+        n = 64
+        while key % (2 * n) == 0:
+            n *= 2
+        total += n * n * F32
+    if CACHE_TYPES[s.type_v].quantized and hp.value_length % 64 == 0 and not is_mla(hp):
+        total += 64 * 64 * F32
+    return total * len(plan.caches)
+
+
+def pipeline_copies(kinds: Sequence[str], *, all_layers: bool, overrides: bool, kv_offload: bool) -> int:
+    """How often inputs exist: several devices that can work in a pipeline each get their own (`llama-context.cpp`)."""
+    pipelined = len(kinds) > 1 and all_layers and not overrides and kv_offload and set(kinds) <= {"cuda", "rocm"}
+    return MAX_COPIES if pipelined else 1
