@@ -38,15 +38,16 @@ class _Params(ctypes.Structure):
     )
 
 
-class _Override(ctypes.Structure):
-    """`llama.h:llama_model_kv_override` holding text."""
+class _Value(ctypes.Union):
+    """The value in an override."""
 
-    _fields_ = (
-        ("tag", ctypes.c_int32),
-        ("key", ctypes.c_char * 128),
-        ("align", ctypes.c_int32),
-        ("text", ctypes.c_char * 128),
-    )
+    _fields_ = (("number", ctypes.c_int64), ("text", ctypes.c_char * 128))
+
+
+class _Override(ctypes.Structure):
+    """`llama.h:llama_model_kv_override`."""
+
+    _fields_ = (("tag", ctypes.c_int32), ("key", ctypes.c_char * 128), ("value", _Value))
 
 
 class _TypeOverride(ctypes.Structure):
@@ -61,7 +62,7 @@ class _Imatrix(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
-_INT, _FLOAT, _BOOL, _STR = range(4)
+_INT, _STR = 0, 3
 
 
 def main() -> int:
@@ -129,7 +130,7 @@ def _extras(params: _Params, job: dict[str, Any], keep: list[object]) -> None:
     if fields:
         rows = (_Override * (len(fields) + 1))()
         for row, (key, text) in zip(rows, fields.items(), strict=False):
-            row.tag, row.key, row.text = _STR, key.encode(), text.encode()
+            _fill(row, key, text)
         params.kv_overrides = ctypes.addressof(rows)
         keep.append(rows)
     patterns = job.get("tensor_types") or []
@@ -150,6 +151,14 @@ def _extras(params: _Params, job: dict[str, Any], keep: list[object]) -> None:
             keep.append(buffer)
         params.imatrix = ctypes.addressof(data)
         keep.append(data)
+
+
+def _fill(row: _Override, key: str, value: str | int) -> None:
+    row.key = key.encode()
+    if isinstance(value, int):
+        row.tag, row.value.number = _INT, value
+    else:
+        row.tag, row.value.text = _STR, value.encode()
 
 
 if __name__ == "__main__":

@@ -84,8 +84,8 @@ def llama_quantize(llama_cpp: str | None = None) -> Tool | None:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
                 return Tool("llama-quantize", path)
-    path = shutil.which("llama-quantize")
-    return Tool("llama-quantize", path) if path else None
+    found = shutil.which("llama-quantize")
+    return Tool("llama-quantize", found) if found else None
 
 
 def libllama(llama_cpp: str | None = None) -> Tool | None:

@@ -1,0 +1,244 @@
+"""The three ways to quantise: llama-quantize, the real library in a child process, and the built-in engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from gguftool.build import builtin, kernels, tools
+from gguftool.build.imatrix import Imatrix
+from gguftool.build.mixture import Overrides
+from gguftool.build.output import MARK, check_free, check_room, give_name
+from gguftool.build.plan import QuantizePlan
+from gguftool.build.process import Ended, run
+from gguftool.errors import NoRoom, Refused, ToolFailed, UsageError
+from gguftool.format.types import TENSOR_TYPE_BY_NAME
+
+NAMES = ("auto", "llama-quantize", "library", "builtin")
+Progress = Callable[[int, int], None]
+_COUNTER = re.compile(r"^\[\s*(\d+)/\s*(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What does the work: one of `NAMES`; ``label`` names it with its version."""
+
+    name: str
+    label: str
+    tool: tools.Tool | None = None
+    kernels: kernels.Kernels | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file to quantise, for any engine.
+
+    Attributes:
+        source: path of the first file of the model.
+        output: path of the result.
+        plan: what is expected to come out.
+        overrides: types the user wants different.
+        imatrix: importance matrix, or None.
+        rows: metadata to add, text or u32.
+        allow_requantize: whether quantised tensors may be quantised again.
+        threads: 0 for one per core.
+        overwrite: whether an existing output may be replaced.
+        log: file for what the engine says, or None.
+    """
+
+    source: str
+    output: str
+    plan: QuantizePlan
+    overrides: Overrides
+    imatrix: Imatrix | None
+    rows: Mapping[str, str | int]
+    allow_requantize: bool = False
+    threads: int = 0
+    overwrite: bool = False
+    log: str | None = None
+
+
+def find(wanted: str = "auto", llama_cpp: str | None = None) -> Engine:
+    """The engine called ``wanted``, or the first one that is there.
+
+    Raises:
+        UsageError: no such engine name.
+        ToolFailed: it is not installed; the hint says how to get it.
+    """
+    if wanted not in NAMES:
+        raise UsageError(f"there is no engine {wanted!r}", f"one of {', '.join(NAMES)}")
+    if wanted in ("auto", "llama-quantize"):
+        tool = tools.llama_quantize(llama_cpp)
+        if tool is not None:
+            tool = tools.probe(tool)
+            return Engine("llama-quantize", tool.label, tool)
+        if wanted != "auto":
+            raise ToolFailed("llama-quantize was not found", tools.HOW_TO_GET_LLAMA_CPP)
+    if wanted in ("auto", "library"):
+        tool = tools.libllama(llama_cpp)
+        if tool is not None:
+            return Engine("library", tool.label, tool)
+        if wanted != "auto":
+            raise ToolFailed(
+                "no llama library with llama_model_quantize was found",
+                tools.HOW_TO_GET_LLAMA_CPP + "; the npm package @node-llama-cpp/linux-x64 holds one ready-made",
+            )
+    found = kernels.find()
+    return Engine("builtin", f"gguftool built-in, {found.name}", kernels=found)
+
+
+def quantize(engine: Engine, job: Job, progress: Progress | None = None) -> None:
+    """Do the job; the output has its name only when it is whole.
+
+    Raises:
+        Refused: the plan has refusals, or the output exists.
+        NoRoom: the disk is too full.
+        ToolFailed: the engine failed; the message carries its own last word.
+    """
+    if job.plan.refusals:
+        raise Refused(job.plan.refusals[0])
+    if engine.kernels is not None:
+        builtin.quantize(
+            job.plan,
+            job.output,
+            engine.kernels,
+            threads=job.threads,
+            imatrix=job.imatrix.entries if job.imatrix else None,
+            progress=progress,
+            overwrite=job.overwrite,
+        )
+        return
+    check_free(job.output, overwrite=job.overwrite)
+    check_room(job.output, job.plan.file_size)
+    folder, name = os.path.split(job.output)
+    draft = os.path.join(folder, f".{name[:80]}.{os.getpid()}{MARK}")
+    counter = _Counter(job.plan, progress)
+    try:
+        if engine.name == "llama-quantize":
+            ended = run(_arguments(engine, job, draft), log=job.log, on_line=counter)
+        else:
+            ended = _run_library(engine, job, draft, counter)
+        if ended.code:
+            raise _failure(engine, ended)
+        _finish(job, draft)
+    finally:
+        if os.path.lexists(draft):
+            os.unlink(draft)
+
+
+class _Counter:
+    """Turns llama.cpp's ``[  12/ 236]`` into bytes of source data."""
+
+    def __init__(self, plan: QuantizePlan, progress: Progress | None) -> None:
+        self.progress = progress
+        self.before = [0, *accumulate(s.old_bytes for s in plan.steps)]
+
+    def __call__(self, line: str) -> None:
+        match = _COUNTER.match(line)
+        if match and self.progress:
+            at = min(int(match[1]) - 1, len(self.before) - 1)
+            self.progress(self.before[at], self.before[-1])
+
+
+def _finish(job: Job, draft: str) -> None:
+    fd = os.open(draft, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    give_name(draft, job.output, overwrite=job.overwrite)
+
+
+def _arguments(engine: Engine, job: Job, draft: str) -> list[str]:
+    tool = engine.tool
+    argv = [tool.path if tool else engine.name]
+    flags = tool.flags if tool else frozenset()
+
+    def need(flag: str) -> None:
+        if flags and flag not in flags:
+            raise ToolFailed(
+                f"{engine.label} at {argv[0]} has no option --{flag}", "take a newer llama.cpp, or --engine builtin"
+            )
+
+    if job.allow_requantize:
+        argv.append("--allow-requantize")
+    if job.overrides.pure:
+        argv.append("--pure")
+    if job.overrides.leave_output:
+        argv.append("--leave-output-tensor")
+    if job.imatrix:
+        argv += ["--imatrix", job.imatrix.path]
+    for flag, value in (
+        ("output-tensor-type", job.overrides.output_type),
+        ("token-embedding-type", job.overrides.embedding_type),
+    ):
+        if value:
+            argv += [f"--{flag}", value]
+    for pattern, type_name in job.overrides.tensor_types:
+        need("tensor-type")
+        argv += ["--tensor-type", f"{pattern}={type_name}"]
+    for key, text in job.rows.items():
+        # llama-quantize writes its own keys about the importance matrix.
+        if isinstance(text, str) and not key.startswith("quantize.imatrix."):
+            need("override-kv")
+            argv += ["--override-kv", f"{key}=str:{text}"]
+    argv += [job.source, draft, job.plan.target.name]
+    return [*argv, str(job.threads)] if job.threads else argv
+
+
+def _run_library(engine: Engine, job: Job, draft: str, on_line: Callable[[str], None]) -> Ended:
+    wish = job.overrides
+    order = {
+        "library": engine.tool.path if engine.tool else "",
+        "input": job.source,
+        "output": draft,
+        "ftype": job.plan.target.ftype,
+        "threads": job.threads or os.cpu_count() or 1,
+        "allow_requantize": job.allow_requantize,
+        "pure": wish.pure,
+        "leave_output": wish.leave_output,
+        "output_tensor_type": _id(wish.output_type),
+        "token_embedding_type": _id(wish.embedding_type),
+        "tensor_types": [(pattern, _id(name)) for pattern, name in wish.tensor_types],
+        "fields": dict(job.rows),
+        "imatrix": job.imatrix.path if job.imatrix else None,
+    }
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return run(
+        [sys.executable, "-m", "gguftool.build.libworker"],
+        log=job.log,
+        on_line=on_line,
+        env={"PYTHONPATH": os.pathsep.join(paths), "GGML_NO_BACKTRACE": "1"},
+        stdin=json.dumps(order).encode(),
+    )
+
+
+def _id(type_name: str | None) -> int | None:
+    return TENSOR_TYPE_BY_NAME[type_name].id if type_name else None
+
+
+_KNOWN = (
+    ("requantizing from type", "the source is quantised already", "--allow-requantize"),
+    ("requires an imatrix", "this quantisation needs an importance matrix", "--imatrix FILE"),
+    ("Missing importance matrix", "the importance matrix lacks a tensor", "a complete imatrix, or --tensor-type"),
+    ("quantized data validation failed", "the result held invalid values", "gguftool verify --data on the source"),
+    ("unknown model architecture", "this llama.cpp does not know the architecture", "a newer llama.cpp"),
+)
+
+
+def _failure(engine: Engine, ended: Ended) -> ToolFailed | NoRoom:
+    text = "\n".join(ended.tail)
+    if "basic_ios::clear" in text or "No space left" in text:
+        return NoRoom(f"{engine.label}: the disk is full", "free some space, or write to another disk")
+    for mark, meaning, remedy in _KNOWN:
+        if mark in text:
+            return ToolFailed(f"{engine.label}: {meaning}", f"what helps: {remedy}")
+    words = [line.strip() for line in ended.tail if re.search(r"error|fail|assert|unknown|invalid", line, re.I)]
+    last = (words or list(ended.tail) or ["it said nothing"])[-1].strip()
+    return ToolFailed(f"{engine.label} failed ({ended.reason}): {last[:300]}", "--engine builtin does without it")

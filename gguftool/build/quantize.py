@@ -1,0 +1,233 @@
+"""Quantise a model: plan, choose the engine, run it, check what came out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gguftool.build import engine as engines
+from gguftool.build import imatrix as imatrices
+from gguftool.build import provenance
+from gguftool.build.ftypes import target
+from gguftool.build.mixture import Overrides
+from gguftool.build.output import check_free
+from gguftool.build.plan import QuantizePlan, plan_quantize
+from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
+from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.model import Model, open_model
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to quantise.
+
+    Attributes:
+        engine: ``auto``, ``llama-quantize``, ``library`` or ``builtin``.
+        llama_cpp: folder of llama.cpp to look in first.
+        overrides: types that differ from the mixture.
+        imatrix: path of an importance matrix.
+        allow_requantize: quantise what is quantised already.
+        threads: 0 for one per core.
+        overwrite: replace an existing output.
+        provenance: write the `gguftool.*` keys.
+        strict: refuse when a tensor has to fall back to another type.
+        log: file for what the engine says.
+    """
+
+    engine: str = "auto"
+    llama_cpp: str | None = None
+    overrides: Overrides = field(default_factory=Overrides)
+    imatrix: str | None = None
+    allow_requantize: bool = False
+    threads: int = 0
+    overwrite: bool = False
+    provenance: bool = True
+    strict: bool = False
+    log: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """What was made: path, bytes, the engine's name and version, seconds, and the plan it was checked against."""
+
+    path: str
+    size: int
+    engine: str
+    seconds: float
+    plan: QuantizePlan
+    notes: tuple[str, ...] = ()
+
+
+def overrides(
+    tensor_types: tuple[str, ...] = (),
+    output_type: str | None = None,
+    embedding_type: str | None = None,
+    *,
+    pure: bool = False,
+    leave_output: bool = False,
+) -> Overrides:
+    """Overrides out of text such as ``ffn_down=q6_k``; patterns are regular expressions, in lower case.
+
+    Raises:
+        UsageError: no ``=``, a broken pattern, or no such tensor type.
+    """
+    import re
+
+    pairs = []
+    for text in tensor_types:
+        pattern, sign, name = text.rpartition("=")
+        if not sign or not pattern:
+            raise UsageError(f"--tensor-type {text}: expected NAME=TYPE", "for example --tensor-type ffn_down=q6_k")
+        try:
+            re.compile(pattern)
+        except re.error as e:
+            raise UsageError(f"--tensor-type {text}: {e}") from None
+        pairs.append((pattern.lower(), _type(name)))
+    return Overrides(
+        tuple(pairs),
+        _type(output_type) if output_type else None,
+        _type(embedding_type) if embedding_type else None,
+        pure,
+        leave_output,
+    )
+
+
+def _type(name: str) -> str:
+    found = TENSOR_TYPE_BY_NAME.get(name.strip().upper())
+    if found is None or found.name in ("Q8_1", "Q8_K", "I8", "I16", "I32", "I64", "F64"):
+        import difflib
+
+        near = difflib.get_close_matches(name.upper(), TENSOR_TYPE_BY_NAME, 3, 0.4)
+        raise UsageError(
+            f"there is no tensor type {name!r} to quantise to", f"near: {', '.join(near)}" if near else None
+        )
+    return found.name
+
+
+def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePlan, engines.Engine, engines.Job]:
+    """Everything but the work: the plan, the engine, the job (its output still empty).
+
+    Raises:
+        UsageError, ToolFailed, FormatError, Refused: see `quantize`.
+    """
+    wanted = target(type_name)
+    engine = engines.find(options.engine, options.llama_cpp)
+    matrix = imatrices.read(options.imatrix) if options.imatrix else None
+    rows: dict[str, str | int] = {}
+    if options.provenance:
+        rows |= provenance.quantized(model, engine.label, wanted.name)
+    rows |= provenance.with_imatrix(matrix)
+    plan = plan_quantize(
+        model,
+        wanted,
+        options.overrides,
+        imatrix=matrix.sizes if matrix else None,
+        allow_requantize=options.allow_requantize,
+        extra_fields=provenance.fields(rows),
+    )
+    job = engines.Job(
+        source=model.name,
+        output="",
+        plan=plan,
+        overrides=options.overrides,
+        imatrix=matrix,
+        rows=rows,
+        allow_requantize=options.allow_requantize,
+        threads=options.threads,
+        overwrite=options.overwrite,
+        log=options.log,
+    )
+    return plan, engine, job
+
+
+def quantize(
+    source: str,
+    output: str,
+    type_name: str,
+    options: Options | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Quantized:
+    """Quantise ``source`` into ``output``.
+
+    Args:
+        source: a ``.gguf`` file, any shard of a set, or a folder with one model.
+        output: file to write.
+        type_name: for example ``Q4_K_M``.
+        options: see `Options`.
+        progress: called with (done, total).
+
+    Raises:
+        UsageError: unknown type, or input and output are the same file.
+        Refused: quantised already, no importance matrix where one is needed, or the output exists.
+        FormatError: the source is broken or holds NaN.
+        NoRoom: the disk is too full.
+        ToolFailed: the engine is missing or failed.
+    """
+    from dataclasses import replace
+
+    chosen = options or Options()
+    with open_model(source) as model:
+        if any(os.path.exists(output) and os.path.samefile(output, part.name) for part in model.parts):
+            raise UsageError(f"{output}: is the source itself", "name another output")
+        check_free(output, overwrite=chosen.overwrite)
+        plan, engine, job = prepare(model, type_name, chosen)
+        refuse(plan, chosen)
+        started = time.monotonic()
+        engines.quantize(engine, replace(job, output=output), progress)
+        seconds = time.monotonic() - started
+    notes = check(output, plan)
+    return Quantized(output, os.path.getsize(output), engine.label, seconds, plan, notes)
+
+
+def refuse(plan: QuantizePlan, options: Options) -> None:
+    """Raise for what stands against the plan.
+
+    Raises:
+        Refused: with the option that helps.
+    """
+    if plan.refusals:
+        text = plan.refusals[0]
+        hint = "take an F16, BF16 or F32 model, or say --allow-requantize"
+        if "importance matrix" in text:
+            hint = "give one with --imatrix FILE (llama-imatrix makes it), or name other types with --tensor-type"
+        raise Refused(text, hint)
+    if options.strict and plan.fallbacks:
+        first = plan.fallbacks[0]
+        raise Refused(
+            f"{len(plan.fallbacks)} tensors cannot have the type asked for: {first.name} has rows of "
+            f"{first.tensor.shape[0]}, {first.choice.wanted} has blocks of "
+            f"{TENSOR_TYPE_BY_NAME[first.choice.wanted].block_size}",
+            "leave out --strict, or choose a type with blocks of 32 (Q8_0, Q4_0, IQ4_NL)",
+        )
+
+
+def check(path: str, plan: QuantizePlan) -> tuple[str, ...]:
+    """Read back the header of the result and compare it with the plan.
+
+    Returns:
+        What differs from the plan without being wrong: another llama.cpp may choose other types.
+
+    Raises:
+        ToolFailed: the file is not what an engine that ended well should have written.
+    """
+    try:
+        with open_model(path, whole_set=False) as model:
+            end = model.header.data_end()
+            if end is None or end > model.file_size:
+                raise ToolFailed(f"{path}: ends at {model.file_size:,}, its tensors need {end:,} bytes")
+            got = {t.name: t.type_name for t in model.all_tensors()}
+    except (FormatError, Refused) as e:
+        raise ToolFailed(f"{path}: the engine said success, but the file is broken: {e}") from None
+    wanted = {s.name: s.choice.type for s in plan.steps}
+    if set(got) != set(wanted):
+        raise ToolFailed(f"{path}: has {len(got)} tensors, {len(wanted)} were expected")
+    other = [name for name, kind in got.items() if wanted[name] != kind]
+    notes = []
+    if other:
+        notes.append(
+            f"this llama.cpp chose other types than b11434 for {len(other)} tensors, for example {other[0]}: "
+            f"{got[other[0]]} instead of {wanted[other[0]]}"
+        )
+    return tuple(notes)

@@ -1,0 +1,209 @@
+"""``gguftool quantize``: from F16, BF16 or F32 to fewer bits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from gguftool.cli.options import MODEL, SIZE, Session, command, format_option, pass_session
+
+if TYPE_CHECKING:
+    from gguftool.build.quantize import Options
+
+
+@command(
+    examples="""
+    gguftool quantize model-f16.gguf model-q4_k_m.gguf Q4_K_M
+    gguftool quantize model-f16.gguf Q4_K_M --dry-run
+    gguftool quantize model-f16.gguf --list
+    gguftool quantize model-f16.gguf --fits 16GiB
+    gguftool quantize model-f16.gguf small.gguf IQ3_XXS --imatrix imatrix.gguf
+    gguftool quantize model-f16.gguf best.gguf Q4_K_M --tensor-type ffn_down=q8_0
+    """
+)
+@click.argument("source", type=MODEL, metavar="IN")
+@click.argument("output", type=click.Path(), metavar="[OUT]", required=False)
+@click.argument("type_name", metavar="[TYPE]", required=False)
+@click.option("--dry-run", is_flag=True, help="Show the exact size, the types and the fallbacks; write nothing.")
+@click.option("--list", "listing", is_flag=True, help="Show all types with bits per weight and size for this model.")
+@click.option("--fits", type=SIZE, metavar="SIZE", help="As --list, with what fits into SIZE.")
+@click.option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
+@click.option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
+@click.option("--output-tensor-type", metavar="TYPE", help="Type of output.weight.")
+@click.option("--token-embedding-type", metavar="TYPE", help="Type of the token embeddings.")
+@click.option("--pure", is_flag=True, help="One type for all tensors, no mixture.")
+@click.option("--leave-output-tensor", is_flag=True, help="Do not quantise output.weight.")
+@click.option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
+@click.option("--strict", is_flag=True, help="Refuse when a tensor has to fall back to another type.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "llama-quantize", "library", "builtin"]),
+    default="auto",
+    show_default=True,
+    help="What does the work; auto takes the first that is there.",
+)
+@click.option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp to look in first.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
+@click.option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
+@click.option("--log", type=click.Path(), metavar="FILE", help="Keep what the engine says.")
+@format_option("text", "json")
+@pass_session
+def quantize(
+    session: Session,
+    source: str,
+    output: str | None,
+    type_name: str | None,
+    dry_run: bool,
+    listing: bool,
+    fits: int | None,
+    imatrix: str | None,
+    tensor_types: tuple[str, ...],
+    output_tensor_type: str | None,
+    token_embedding_type: str | None,
+    pure: bool,
+    leave_output_tensor: bool,
+    allow_requantize: bool,
+    strict: bool,
+    engine: str,
+    llama_cpp: str | None,
+    threads: int | None,
+    overwrite: bool,
+    no_provenance: bool,
+    log: str | None,
+) -> int:
+    """Quantise a model, the mixtures as llama.cpp has them.
+
+    Engines in order: the llama-quantize program, the real llama library, the built-in one. Folders to look in:
+    --llama-cpp, LLAMA_CPP_DIR, PATH. The built-in engine gives the same bytes as llama.cpp.
+
+    OUT gets its name only when it is complete. Without OUT the result lies beside IN, named after the type.
+    """
+    from gguftool.build.quantize import Options, overrides
+
+    options = Options(
+        engine=engine,
+        llama_cpp=llama_cpp,
+        overrides=overrides(
+            tensor_types, output_tensor_type, token_embedding_type, pure=pure, leave_output=leave_output_tensor
+        ),
+        imatrix=imatrix,
+        allow_requantize=allow_requantize,
+        threads=threads or 0,
+        overwrite=overwrite,
+        provenance=not no_provenance,
+        strict=strict,
+        log=log,
+    )
+    if listing or fits is not None:
+        return _list(session, source, fits, imatrix)
+    output, type_name = _names(source, output, type_name)
+    if dry_run:
+        return _dry_run(session, source, output, type_name, options)
+    return _quantize(session, source, output, type_name, options)
+
+
+def _names(source: str, output: str | None, type_name: str | None) -> tuple[str, str]:
+    """OUT and TYPE; as with llama-quantize, OUT may be left out."""
+    import re
+
+    from gguftool.build.ftypes import is_target, target
+
+    if type_name is None:
+        if output is None or not is_target(output):
+            raise click.UsageError("Name the type to quantise to, for example Q4_K_M; --list shows what there is.")
+        wanted, output = output, None
+    else:
+        wanted = type_name
+    name = target(wanted).name
+    if output is None:
+        folder, base = os.path.split(source.rstrip("/"))
+        stem = re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", base)
+        stem = re.sub(r"[-._](f32|f16|bf16|fp16|fp32)$", "", stem, flags=re.IGNORECASE)
+        output = os.path.join(folder, f"{stem}-{name}.gguf")
+    return output, name
+
+
+def _list(session: Session, source: str, limit: int | None, imatrix: str | None) -> int:
+    from gguftool.build import imatrix as imatrices
+    from gguftool.build.plan import sizes
+    from gguftool.hub import open_any
+    from gguftool.report import build as report
+
+    matrix = imatrices.read(imatrix).sizes if imatrix else None
+    with open_any(source) as model:
+        rows = sizes(model, imatrix=matrix)
+    if session.format == "json":
+        session.write_json(ok=True, body=report.sizes_json(rows, limit))
+    else:
+        session.out(report.sizes_text(rows, limit, session.style))
+    best = report.sizes_json(rows, limit)["best"]
+    if limit is not None:
+        session.note(
+            f"largest that fits: {best}; the KV cache and compute buffers come on top (gguftool plan)"
+            if best
+            else "nothing fits"
+        )
+    return 0
+
+
+def _dry_run(session: Session, source: str, output: str, type_name: str, options: Options) -> int:
+    from gguftool.build.quantize import prepare
+    from gguftool.hub import open_any
+    from gguftool.report import build as report
+
+    with open_any(source) as model:
+        plan, engine, _ = prepare(model, type_name, options)
+        if session.format == "json":
+            body = {"dry_run": True, "output": output, **report.plan_json(plan, engine.label, tensors=True)}
+            session.write_json(ok=not plan.refusals, body=body)
+        else:
+            session.out(report.plan_text(plan, output, engine.label, session.style))
+    if options.strict and plan.fallbacks:
+        return 4
+    return 4 if plan.refusals else 0
+
+
+def _quantize(session: Session, source: str, output: str, type_name: str, options: Options) -> int:
+    from gguftool.build import quantize as build
+    from gguftool.hub import local_path
+    from gguftool.report import build as report
+
+    path = local_path(source) or source
+    with bar(session, f"quantising to {type_name}") as progress:
+        done = build.quantize(path, output, type_name, options, progress)
+    for text in (*done.plan.warnings, *done.notes):
+        session.warn(text)
+    if session.format == "json":
+        session.write_json(ok=True, body=report.quantized_json(done))
+    else:
+        session.out(report.quantized_text(done, session.style))
+    return 0
+
+
+@contextmanager
+def bar(session: Session, what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress line on stderr for (done, total) calls; none when stderr is no terminal or with --quiet."""
+    from gguftool.report.progress import Progress
+
+    stream = sys.stderr if sys.stderr.isatty() and not session.quiet else None
+    lines: list[Progress] = []
+    seen = 0
+
+    def step(done: int, total: int) -> None:
+        nonlocal seen
+        if not lines:
+            lines.append(Progress(total, stream, what))
+        lines[0](done - seen)
+        seen = done
+
+    try:
+        yield step
+    finally:
+        for line in lines:
+            line.close()

@@ -1,0 +1,118 @@
+"""Text and JSON for convert, quantize and prepare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gguftool.build.plan import QuantizePlan, Size
+from gguftool.build.quantize import Quantized
+from gguftool.report.progress import clock
+from gguftool.report.text import Style, safe, size, table
+
+_SHOWN = 12
+
+
+def plan_text(plan: QuantizePlan, path: str, engine: str, style: Style) -> str:
+    """What quantising will give: totals, the mix, the tensors that fall back."""
+    lines = [
+        f"{style.bold(path)} as {plan.target.name} by {safe(engine)}",
+        f"  size    {plan.file_size:,} bytes ({size(plan.file_size)}), {plan.bits_per_weight:.2f} bits per weight"
+        f" (now {size(plan.source_size)})",
+    ]
+    total = max(1, plan.data_size)
+    mix = ", ".join(f"{name} {100 * n / total:.0f}%" for name, n in plan.mix.items() if n * 200 >= total)
+    lines.append(f"  types   {mix}")
+    fallen = plan.fallbacks
+    if fallen:
+        lines.append(f"  {style.yellow('fallback')}  {len(fallen)} of {len(plan.steps)} tensors:")
+        groups: dict[tuple[int, str, str], list[str]] = {}
+        for s in fallen:
+            groups.setdefault((s.tensor.shape[0], s.choice.wanted, s.choice.type), []).append(s.name)
+        for (row, wanted, got), names in groups.items():
+            lines.append(f"    {len(names)} with rows of {row}: {wanted} -> {got}, for example {safe(names[0])}")
+    lines += [f"  {style.red('refused')}  {safe(text)}" for text in plan.refusals]
+    return "\n".join(lines)
+
+
+def plan_json(plan: QuantizePlan, engine: str, *, tensors: bool) -> dict[str, object]:
+    """The plan; with ``tensors`` every one of them."""
+    body: dict[str, object] = {
+        "type": plan.target.name,
+        "engine": engine,
+        "file_size": plan.file_size,
+        "data_size": plan.data_size,
+        "source_size": plan.source_size,
+        "bits_per_weight": plan.bits_per_weight,
+        "mix": plan.mix,
+        "fallbacks": [
+            {"name": s.name, "row": s.tensor.shape[0], "wanted": s.choice.wanted, "type": s.choice.type}
+            for s in plan.fallbacks
+        ],
+        "refused": list(plan.refusals),
+        "warnings": list(plan.warnings),
+    }
+    if tensors:
+        body["tensors"] = [
+            {"name": s.name, "from": s.source_type, "to": s.choice.type, "bytes": s.new_bytes} for s in plan.steps
+        ]
+    return body
+
+
+def sizes_text(rows: Sequence[Size], limit: int | None, style: Style) -> str:
+    """The table of targets, those that fit marked when there is a limit."""
+    grid = []
+    for r in rows:
+        notes = []
+        if r.fallbacks:
+            notes.append(f"{r.fallbacks} of {r.tensors} tensors fall back")
+        if r.needs_imatrix:
+            notes.append("needs --imatrix")
+        fits = () if limit is None else (style.green("fits") if r.file_size <= limit else style.dim("too big"),)
+        grid.append(
+            [r.target.name, f"{r.bits_per_weight:.2f}", f"{r.file_size / (1 << 30):.2f}", *fits, ", ".join(notes)]
+        )
+    heads = ["type", "bits per weight", "GiB", *(() if limit is None else (f"in {size(limit)}",)), ""]
+    return table(grid, heads, align="lrr", style=style)
+
+
+def sizes_json(rows: Sequence[Size], limit: int | None) -> dict[str, object]:
+    """The table of targets; ``best`` is the largest that fits and needs no importance matrix."""
+    fitting = [r for r in rows if limit is not None and r.file_size <= limit and not r.needs_imatrix]
+    return {
+        "limit": limit,
+        "best": fitting[0].target.name if fitting else None,
+        "targets": [
+            {
+                "type": r.target.name,
+                "bits_per_weight": r.bits_per_weight,
+                "file_size": r.file_size,
+                "fallbacks": r.fallbacks,
+                "needs_imatrix": r.needs_imatrix,
+                "fits": None if limit is None else r.file_size <= limit,
+            }
+            for r in rows
+        ],
+    }
+
+
+def quantized_text(done: Quantized, style: Style) -> str:
+    """One or two lines about a file that was made."""
+    rate = done.plan.source_size / done.seconds if done.seconds > 0 else 0
+    took = f"{done.seconds:.1f} s" if done.seconds < 60 else clock(done.seconds)
+    lines = [
+        f"{style.green('wrote')} {safe(done.path)}: {size(done.size)}, {done.plan.target.name}, "
+        f"{done.plan.bits_per_weight:.2f} bits per weight",
+        f"  by {safe(done.engine)} in {took} ({size(rate)}/s)",
+    ]
+    return "\n".join(lines)
+
+
+def quantized_json(done: Quantized) -> dict[str, object]:
+    """What was made."""
+    return {
+        **plan_json(done.plan, done.engine, tensors=False),
+        "output": done.path,
+        "size": done.size,
+        "seconds": round(done.seconds, 3),
+        "notes": list(done.notes),
+    }
