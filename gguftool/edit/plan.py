@@ -156,7 +156,7 @@ def plan_edit(
     ):
         if value not in allowed:
             raise UsageError(f"{name} is {value!r}, must be one of {', '.join(map(str, allowed))}")
-    named = _metadata_file(os.fspath(path))
+    named = metadata_file(os.fspath(path))
     target = look(named, layer) if output is not None else check(named, layer, hard_links=hard_links, force=force)
     if pending(target.real, layer):
         raise InterruptedEdit(f"{named}: an edit of this file is not finished", f"gguftool recover {named}")
@@ -210,7 +210,7 @@ def plan_edit(
     )
 
 
-def _metadata_file(path: str) -> str:
+def metadata_file(path: str) -> str:
     """The file that carries the metadata: of a shard set the first shard."""
     if os.path.isdir(path):
         from gguftool.model import in_folder

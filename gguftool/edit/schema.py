@@ -135,6 +135,24 @@ def _spelled(said: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(out))
 
 
+_SERVER = re.compile(r"general\.sampling\..*|tokenizer\.chat_template(\..*)?|general\.(name|tags|license)")
+_OURS = ("rope.freq_scale", "kv_cache_type")
+_ALWAYS = frozenset(
+    {"general.architecture", "general.alignment", "split.no", "split.tensors.count", "tokenizer.ggml.model"}
+)
+
+
+def read_by(key: str, arch: str) -> str:
+    """Who reads a key: ``llama.cpp`` (its loader), ``llama-server`` and the tools beside it, ``gguftool``, or ``-``."""
+    template = "%s." + key[len(arch) + 1 :] if arch and key.startswith(arch + ".") else key
+    if key == "gguftool.pad" or template.removeprefix("%s.") in _OURS:
+        return "gguftool"
+    read = load("keytypes.json")
+    if key in _ALWAYS or template in read["arch"].get(arch, {}) or template in read["every_arch"]:
+        return "llama.cpp"
+    return "llama-server" if _SERVER.fullmatch(key) else "-"
+
+
 @cache
 def _anywhere() -> dict[str, str]:
     """Type of each templated key where all architectures that read it agree."""

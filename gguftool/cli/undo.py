@@ -1,0 +1,57 @@
+"""``gguftool undo``: take the last edit back."""
+
+from __future__ import annotations
+
+import click
+
+from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+
+
+@command(
+    examples="""
+    gguftool undo model.gguf
+    gguftool undo model.gguf --all
+    gguftool undo model.gguf --list
+    """
+)
+@model_argument
+@click.option("--all", "everything", is_flag=True, help="Take back all recorded edits.")
+@click.option("--list", "listing", is_flag=True, help="List the recorded edits; take none back.")
+@click.option(
+    "--in-use", type=click.Choice(["refuse", "rewrite"]), default="refuse", help="When another program has it open."
+)
+@click.option(
+    "--hard-links", type=click.Choice(["refuse", "follow", "break"]), default="refuse", help="When it has other names."
+)
+@format_option("text", "json")
+@pass_session
+def undo(session: Session, model: str, everything: bool, listing: bool, in_use: str, hard_links: str) -> int:
+    """Take the last edit back: the file has the same bytes as before, so a published sha256 matches again."""
+    from gguftool.edit.journal import undo_records
+    from gguftool.edit.plan import metadata_file
+    from gguftool.edit.recover import pending, recover
+    from gguftool.edit.undo import undo as undo_edit
+    from gguftool.report.edit import history_rows, recovered_text, undone_body, undone_text
+    from gguftool.report.text import table
+
+    path = metadata_file(model)
+    if listing:
+        records = list(undo_records(path))
+        rows = history_rows(path, records)
+        if session.format == "json":
+            body = [{"number": n, "time": r.time, "operations": list(r.operations)} for n, r in records]
+            session.write_json(ok=True, body={"undone": [], "left": len(records), "records": body})
+        else:
+            session.out(table(rows, ("number", "when", "what")) if rows else f"{path}: no recorded edits")
+        return 0
+    if pending(path):
+        session.note(recovered_text(recover(path), session.style))
+    done = [undo_edit(path, in_use=in_use, hard_links=hard_links)]
+    while everything and done[-1].left:
+        done.append(undo_edit(path, in_use=in_use, hard_links=hard_links))
+    if session.format == "json":
+        session.write_json(ok=True, body=undone_body(done))
+    else:
+        for one in done:
+            session.out(undone_text(one, session.style))
+    return 0

@@ -1,0 +1,180 @@
+"""Edits for people and for JSON: plans, what was done, undo and recovery."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gguftool.edit.schema import architecture, brief, read_by
+from gguftool.report.text import Style, Styled, safe, size, table
+
+if TYPE_CHECKING:
+    from gguftool.edit.changes import Change
+    from gguftool.edit.plan import EditPlan, Result
+    from gguftool.edit.recover import Outcome
+    from gguftool.edit.undo import Undone
+
+SHOWN = 8
+"""Elements of a long array that JSON shows."""
+_LONG = 256
+
+_HOW = {
+    "patch": "patch: only the changed blocks of the header are written",
+    "insert": "insert: the file system makes room at the front; no tensor byte is copied",
+    "rewrite": "rewrite: a new file is written beside and takes the name when it is whole",
+    "none": "nothing to change: the file is like that already",
+}
+
+
+def plan_text(plan: EditPlan, style: Style) -> str:
+    """The changes as a table, then how they get onto the disk."""
+    arch = architecture(plan.new)
+    lines: list[str] = [style.bold(plan.path)]
+    if plan.changes:
+        rows = [
+            (
+                style.cyan(c.key),
+                _type(c),
+                _side(c.old, style, "(absent)"),
+                Styled("→"),
+                _side(c.new, style, "(removed)"),
+                style.dim(f"read by {who}" if (who := read_by(c.key.partition("[")[0], arch)) != "-" else ""),
+            )
+            for c in plan.changes
+        ]
+        lines.append(table(rows, align="llllll", indent="  "))
+    if plan.output is None or plan.strategy == "none":
+        lines.append(_HOW[plan.strategy])
+    else:
+        lines.append(f"writes {safe(plan.output)} and leaves {safe(plan.path)} as it is")
+    if plan.strategy != "none":
+        lines.append(f"writes {size(plan.bytes_written)}, needs {size(plan.space_needed)} of free disk")
+    return "\n".join(lines)
+
+
+def _type(change: Change) -> str:
+    return f"{change.old_type} → {change.type}" if change.old_type else change.type
+
+
+def _side(value: object, style: Style, absent: str) -> Styled:
+    return style.dim(absent) if value is None else Styled(safe(brief(value, 48)))
+
+
+def done_text(plan: EditPlan, result: Result, style: Style) -> str:
+    """What was done and how to take it back."""
+    if result.strategy == "none":
+        return f"{safe(plan.path)}: nothing to change, it is like that already"
+    n = len(plan.changes)
+    what = f"{n} change" + ("" if n == 1 else "s")
+    if plan.output is not None:
+        return f"{style.green('wrote')} {safe(result.path)} with {what}; {safe(plan.path)} is as it was"
+    how = f"{result.strategy}, {size(result.bytes_written)} written, file is {size(plan.fit.new_size)}"
+    undo = f"undo: gguftool undo {shlex.quote(plan.path)}" if result.undo else "no undo record was kept (--no-undo)"
+    return f"{style.green('done')}: {what} in {safe(plan.path)} ({how})\n{safe(undo)}"
+
+
+def plan_body(plan: EditPlan, result: Result | None, extra_notes: Sequence[str] = ()) -> dict[str, object]:
+    """The fields of ``gguftool fix --format json``."""
+    arch = architecture(plan.new)
+    return {
+        "path": plan.path,
+        "output": plan.output,
+        "done": result is not None,
+        "strategy": result.strategy if result is not None else plan.strategy,
+        "changes": [
+            {
+                "key": c.key,
+                "old": json_value(c.old),
+                "new": json_value(c.new),
+                "type": c.type,
+                "old_type": c.old_type or (c.type if c.old is not None else None),
+                "read_by": read_by(c.key.partition("[")[0], arch),
+            }
+            for c in plan.changes
+        ],
+        "bytes_written": result.bytes_written if result is not None else plan.bytes_written,
+        "space_needed": plan.space_needed,
+        "new_size": plan.fit.new_size,
+        "undo": result.undo if result is not None else None,
+        "notes": [*extra_notes, *plan.notes],
+    }
+
+
+def json_value(value: object) -> object:
+    """A value for JSON; long arrays as their length and first elements."""
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        return value
+    items = list(value)  # type: ignore[call-overload]
+    return items if len(items) <= _LONG else {"count": len(items), "head": items[:SHOWN]}
+
+
+def undone_text(done: Undone, style: Style) -> str:
+    """What an undo took back."""
+    lines = [f"{style.green('undone')} in {safe(done.path)} ({done.strategy}):"]
+    lines += [f"  {safe(line)}" for line in done.record.operations] or ["  (the record names no operations)"]
+    lines.append("the file has the same bytes as before that edit")
+    if done.left:
+        lines.append(f"{done.left} older edit{'' if done.left == 1 else 's'} can be undone too")
+    return "\n".join(lines)
+
+
+def undone_body(done: Sequence[Undone]) -> dict[str, object]:
+    """The fields of ``gguftool undo --format json``."""
+    return {
+        "undone": [
+            {
+                "path": d.path,
+                "number": d.number,
+                "strategy": d.strategy,
+                "operations": list(d.record.operations),
+                "time": d.record.time,
+                "size": d.record.old_size,
+            }
+            for d in done
+        ],
+        "left": done[-1].left if done else 0,
+    }
+
+
+_ACTIONS = {
+    "nothing": "no edit was interrupted; nothing to do",
+    "rolled-back": "the interrupted edit was taken back: the file is exactly as it was before it",
+    "completed": "the interrupted edit was finished: the file is exactly what it should become",
+    "discarded": "the edit had not begun: the file is as it was, its journal was removed",
+}
+
+
+def recovered_text(outcome: Outcome, style: Style) -> str:
+    """What recovery found and did."""
+    lines = [f"{safe(outcome.path)}: {_ACTIONS[outcome.action]}"]
+    if outcome.action != "nothing":
+        lines += [f"  {safe(line)}" for line in (outcome.record.operations if outcome.record else ())]
+    if outcome.undo:
+        lines.append(f"undo: gguftool undo {safe(shlex.quote(outcome.path))}")
+    elif outcome.action == "rolled-back":
+        lines.append("run the command again to make the change")
+    return "\n".join(lines)
+
+
+def recovered_body(outcome: Outcome) -> dict[str, object]:
+    """The fields of ``gguftool recover --format json``."""
+    return {
+        "path": outcome.path,
+        "state": outcome.state,
+        "action": outcome.action,
+        "operations": list(outcome.record.operations) if outcome.record else [],
+        "undo": outcome.undo,
+    }
+
+
+def history_rows(path: str, records: Sequence[tuple[int, object]]) -> list[tuple[int, str, str]]:
+    """Undo records as rows: number, when, what."""
+    import time
+
+    rows = []
+    for number, record in records:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(getattr(record, "time", 0.0)))
+        rows.append((number, when, "; ".join(getattr(record, "operations", ())) or os.path.basename(path)))
+    return rows
