@@ -77,6 +77,7 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
     from gguftool.edit.recover import pending, recover
     from gguftool.model import open_model
     from gguftool.report.edit import done_text, plan_body, plan_text
+    from gguftool.report.text import safe
 
     path = _local(model)
     if not given["dry_run"] and given["output"] is None and pending(path):
@@ -90,8 +91,6 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
         if not operations and not _asked(given):
             preview = True
             operations = _auto(opened, notes)
-    for note in notes:
-        session.warn(note)
     plan = plan_edit(
         path,
         operations,
@@ -109,8 +108,8 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
             session.write_json(ok=True, body=plan_body(plan, None, notes))
             return 0
         session.out(_preview_text(preview, bool(operations)) + plan_text(plan, session.style))
-        for note in plan.notes:
-            session.note(f"note: {note}")
+        for note in (*notes, *plan.notes):
+            session.note(f"note: {safe(note)}")
         session.note(_next(preview, bool(operations), path))
         return 0
     result = plan.commit(_progress(session))
@@ -119,8 +118,8 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
         return 0
     if result.strategy != "none":
         session.out(plan_text(plan, session.style).rpartition("\n")[0].rpartition("\n")[0])
-    for note in plan.notes:
-        session.note(f"note: {note}")
+    for note in (*notes, *plan.notes):
+        session.note(f"note: {safe(note)}")
     session.out(done_text(plan, result, session.style))
     return 0
 

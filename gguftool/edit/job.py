@@ -51,10 +51,22 @@ class Job:
 def written(job: Job) -> list[tuple[int, int]]:
     """Ranges of the new front that are written, without the magic; whole blocks that differ for `patch`."""
     front = job.fit.front
-    if job.fit.shift:
-        return [(4, len(front))]
+    if job.strategy == "insert":
+        # Behind this point the insertion itself has brought every byte to its place.
+        return [(4, job.fit.shift + overwritten(job))]
     ranges = [(max(4, start), min(stop, len(front))) for start, stop in _changed_blocks(job)]
     return [(start, stop) for start, stop in ranges if start < stop]
+
+
+def overwritten(job: Job) -> int:
+    """How much of the old front `insert` changes beyond moving it, in bytes; the filler makes the rest fit as it is."""
+    old, new, shift = job.old_front, job.fit.front, job.fit.shift
+    at, step = len(old), 1 << 16
+    while step:
+        while at >= step and old[at - step : at] == new[shift + at - step : shift + at]:
+            at -= step
+        step >>= 1
+    return max(4, at)
 
 
 def _changed_blocks(job: Job) -> list[tuple[int, int]]:
@@ -77,7 +89,7 @@ def ranges(job: Job) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]
         saved = _union([(0, BLOCK), *_changed_blocks(job)], size)
         return saved, [(start, start, n) for start, n in _rest(saved, size)]
     if job.strategy == "insert":
-        saved = _union([(0, align(fit.old_front, BLOCK))], size)
+        saved = _union([(0, align(overwritten(job), BLOCK))], size)
         return saved, [(start, start + fit.shift, n) for start, n in _rest(saved, size)]
     moved = _disjoint(fit)
     if not job.keep_undo:

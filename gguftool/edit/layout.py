@@ -91,14 +91,17 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
     wanted = max((op.size for op in ops if isinstance(op, Reserve)), default=None)
     content = len(render_parts(new.layout, fields, new.tensors))
     target = _data_start(content, d, new, strip, wanted)
+    tail = old_front[old.end :]
     filler = target - content if align(content, new.alignment) != target else 0
+    if filler >= filler_overhead(new.layout) + len(tail):
+        # The padding stays as it was, so that what stands behind the filler moves exactly as far as the data does.
+        filler -= len(tail)
+    elif filler or target - content != len(tail):
+        tail = b""
     if filler:
         fields = (*fields[:place], filler_field(filler, new.layout), *fields[place:])
     body = render_parts(new.layout, fields, new.tensors)
-    pad = target - len(body)
-    # Padding that was there stays as it was.
-    padding = old_front[old.end :] if len(body) == old.end and target == d else bytes(pad)
-    front = body + padding
+    front = body + (tail or bytes(target - len(body)))
     return Fit(front, d, (Segment(d, target, rest),), target + rest, True, filler)
 
 

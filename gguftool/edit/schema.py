@@ -236,7 +236,7 @@ def brief(value: object, limit: int = 60) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.9g}"
+        return f"{value:.7g}"
     if hasattr(value, "__len__") and hasattr(value, "__getitem__"):
         n = len(value)
         head = ", ".join(brief(value[i], 16) for i in range(min(3, n)))
