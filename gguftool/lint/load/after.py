@@ -1,15 +1,249 @@
-"""What follows a load that succeeds: the context, and the first decode."""
+"""What follows a load that succeeds: making the context, then the first decode.
+
+Both build the same graph; the context only plans it, the decode runs it. So shapes, missing tensors and failed
+assertions show at the context, tensor types (which no loader checks) and RoPE widths at the decode.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from gguftool.lint.load.verdict import AfterLoad
+from gguftool.arch import Hparams, facts
+from gguftool.data import load
+from gguftool.lint.load.file import type_name
+from gguftool.lint.load.types import fault_of_type
+from gguftool.lint.load.verdict import Abort, AfterLoad, Unknown
 
 if TYPE_CHECKING:
     from gguftool.lint.load.predict import Run
 
+CONTEXT, DECODE = "context", "decode"
+OK, ABORTS, HANGS, UNKNOWN = "ok", "aborts", "hangs", "unknown"
+_GATING_FUNCS = frozenset({1, 2, 3, 4})
+_REUSES_KV = frozenset({"gemma3n", "gemma4"})
+_NO_KV = frozenset({"none", "recurrent"})
+
 
 def after_load(state: Run) -> AfterLoad:
-    """Judge the graph that the first decode builds."""
-    return AfterLoad("decode", "ok")
+    """The first thing that goes wrong after the load, or that nothing does."""
+    for check in (*_CONTEXT, *_DECODE):
+        for fault in check(state):
+            return fault
+    return AfterLoad(DECODE, OK)
+
+
+def _where(state: Run, key: str) -> str:
+    return f"field:{state.model.architecture}.{key}"
+
+
+def _graph_asserts(state: Run) -> Iterator[AfterLoad]:
+    """Assertions at the head of the architecture's graph."""
+    machine = state.machine
+    rows = load("load_maps.json")["graph"].get(state.model.architecture)
+    if machine is None or rows is None:
+        return
+    try:
+        machine.run(rows)
+    except Abort as fault:
+        yield AfterLoad(CONTEXT, ABORTS, fault.text, _where(state, _blame(fault.text)))
+    except Unknown as gap:
+        yield AfterLoad(CONTEXT, UNKNOWN, gap.why)
+
+
+def _blame(words: str) -> str:
+    """The key a failed head assertion most likely comes from."""
+    for part, key in (
+        ("n_rot", "rope.dimension_count"),
+        ("n_embd_head_k", "attention.key_length"),
+        ("n_embd_head_v", "attention.value_length"),
+        ("token_shift_count", "token_shift_count"),
+        ("n_group", "ssm.group_count"),
+    ):
+        if part in words:
+            return key
+    return "attention.head_count"
+
+
+def _windows(state: Run) -> Iterator[AfterLoad]:
+    """Sliding-window flags against the kind of cache (`llama-model.cpp:create_memory`)."""
+    machine, arch = _machine(state), facts(state.model.architecture)
+    memory = arch.memory if arch else ""
+    if memory in _NO_KV or memory.startswith("hybrid"):
+        return
+    windows = machine.names["is_swa_any()"]()
+    kind = machine.h["swa_type"]
+    where = _where(state, "attention.sliding_window_pattern")
+    if kind != "none" and not windows:
+        yield AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(hparams.is_swa_any()) failed", where)
+    elif kind == "none" and windows:
+        yield AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(!hparams.is_swa_any()) failed", where)
+
+
+def _shared_kv(state: Run) -> Iterator[AfterLoad]:
+    """Layers that use an earlier layer's KV need one of their own kind."""
+    machine = _machine(state)
+    if state.model.architecture not in _REUSES_KV:
+        return
+    h, n = machine.h, machine.h["n_layer_all"]
+    first = h["n_layer_kv_from_start"]
+    first = first - (1 << 32) if first >> 31 == 1 else first
+    where = _where(state, "attention.shared_kv_layers")
+    if first < 2:
+        yield AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(hparams.n_layer_kv_from_start >= 2) failed", where)
+        return
+    swa = h["is_swa_impl"]
+    for layer in range(first, n):
+        source = first - (2 if swa[layer] else 1)
+        if bool(swa[source]) != bool(swa[layer]):
+            words = "GGML_ASSERT(map_layer_ids.find(il_reuse) != map_layer_ids.end()) failed"
+            yield AfterLoad(CONTEXT, ABORTS, words, _where(state, "attention.sliding_window_pattern"))
+            return
+
+
+def _kv_width(state: Run) -> Iterator[AfterLoad]:
+    """What a layer writes into the KV cache must be as wide as the cache's row (`ggml.c:ggml_set_rows`)."""
+    machine, arch = _machine(state), facts(state.model.architecture)
+    if arch is None or arch.memory in _NO_KV or state.asked is None:
+        return
+    words = "GGML_ASSERT(a->ne[0] == b->ne[0]) failed"
+    names, h = machine.names, machine.h
+    for layer in range(names["n_layer()"]()):
+        if names["is_mla()"]() and arch.memory == "mla":
+            width = h.get("n_lora_kv", 0) + names["n_rot()"](layer)
+            if names["n_embd_k_gqa()"](layer) != width:
+                yield AfterLoad(CONTEXT, ABORTS, words, _where(state, "attention.head_count_kv"))
+                return
+            continue
+        for slot, method, key in (("wk", "n_embd_k_gqa()", "key_length"), ("wv", "n_embd_v_gqa()", "value_length")):
+            info = state.asked.slots.get((slot, layer))
+            if info is None or (slot, layer) not in machine.slots or len(info.shape) < 2:
+                continue
+            if not names["is_recr()"](layer) and info.shape[1] != names[method](layer):
+                suffix = "_swa" if names["is_swa()"](layer) else ""
+                yield AfterLoad(CONTEXT, ABORTS, words, _where(state, f"attention.{key}{suffix}"))
+                return
+
+
+def _gating(state: Run) -> Iterator[AfterLoad]:
+    """The function that picks experts (`llama-graph.cpp:build_moe_ffn`)."""
+    machine = _machine(state)
+    if state.model.architecture not in load("load_maps.json")["gating"]:
+        return
+    moe = any(slot == "ffn_gate_inp" for slot, _ in machine.slots)
+    if moe and machine.h.get("expert_gating_func", 0) not in _GATING_FUNCS:
+        yield AfterLoad(CONTEXT, ABORTS, "fatal error (unknown expert_gating_func)", _where(state, "expert_gating_func"))
+
+
+def _missing(state: Run) -> Iterator[AfterLoad]:
+    """Tensors the graph uses without a look whether they are there."""
+    machine = _machine(state)
+    for slot, other in load("load_maps.json").get("needs", {}).get(state.model.architecture, ()):
+        for layer in range(machine.names["n_layer()"]()):
+            if (slot, layer) not in machine.slots and (not other or (other, layer) in machine.slots):
+                yield AfterLoad(CONTEXT, ABORTS, f"a null pointer: the graph needs {slot} of layer {layer}", "")
+                return
+
+
+def _context_types(state: Run) -> Iterator[AfterLoad]:
+    yield from _types(state, CONTEXT)
+
+
+def _decode_types(state: Run) -> Iterator[AfterLoad]:
+    yield from _types(state, DECODE)
+
+
+def _types(state: Run, stage: str) -> Iterator[AfterLoad]:
+    """Tensor types no kernel takes."""
+    if state.asked is None:
+        return
+    for wanted in state.asked.wanted.values():
+        info = state.asked.stored.get(wanted.name)
+        if info is None or not wanted.used or info.type_id == 0:
+            continue
+        when, words = fault_of_type(wanted, info.type_id)
+        if when == stage:
+            yield AfterLoad(stage, ABORTS, words.format(type=type_name(info.type_id)), f"tensor:{wanted.name}")
+            return
+
+
+def _epsilon(state: Run) -> Iterator[AfterLoad]:
+    """Normalisation wants an epsilon that is not negative."""
+    for key in ("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"):
+        name = "f_norm_rms_eps" if "rms" in key else "f_norm_eps"
+        value = _machine(state).h.get(name)
+        if isinstance(value, float) and (math.isnan(value) or value < 0):
+            yield AfterLoad(DECODE, ABORTS, "GGML_ASSERT(eps >= 0.0f) failed", _where(state, key))
+            return
+
+
+def _rope(state: Run) -> Iterator[AfterLoad]:
+    """Width of the rotation against the head size (`ops.cpp:ggml_compute_forward_rope_flt`)."""
+    machine, arch = _machine(state), facts(state.model.architecture)
+    hp = Hparams(state.model.architecture, state.model.get)
+    if arch is None or not hp.ropes or machine.names["is_mla()"]() or arch.memory == "mla":
+        return
+    names = machine.names
+    for layer in range(names["n_layer()"]()):
+        if not names["n_head()"](layer) or names["is_recr()"](layer) or not names["has_rope()"](layer):
+            continue
+        rot, head = _int32(names["n_rot()"](layer)), names["n_embd_head_k()"](layer)
+        where = _where(state, "rope.dimension_count" + ("_swa" if names["is_swa()"](layer) else ""))
+        if rot == 0:
+            yield AfterLoad(DECODE, HANGS, "a rotation of width 0 never ends", where)
+        elif rot > head:
+            yield AfterLoad(DECODE, ABORTS, "GGML_ASSERT(n_dims <= ne0) failed", where)
+        elif rot % 2:
+            yield AfterLoad(DECODE, ABORTS, "GGML_ASSERT(n_dims % 2 == 0) failed", where)
+        else:
+            continue
+        return
+    if arch.rope in ("mrope", "imrope") and not any(v > 0 for v in machine.h["rope_sections"][:3]):
+        words = "GGML_ASSERT(sections[0] > 0 || sections[1] > 0 || sections[2] > 0) failed"
+        yield AfterLoad(DECODE, ABORTS, words, _where(state, "rope.dimension_sections"))
+
+
+def _int32(n: int) -> int:
+    return n - (1 << 32) if n >> 31 else n
+
+
+def _prompt(state: Run) -> Iterator[AfterLoad]:
+    """Tokens that a prompt needs."""
+    vocab = state.vocab
+    if vocab is None:
+        return
+    ids = vocab.ids
+    words = "GGML_ASSERT(special_{}_id != LLAMA_TOKEN_NULL) failed"
+    if vocab.kind in ("SPM", "UGM", "PLaMo2", "BPE"):
+        if vocab.add_bos and ids["bos"] < 0:
+            yield AfterLoad(DECODE, ABORTS, words.format("bos"), "field:tokenizer.ggml.bos_token_id")
+        elif vocab.add_eos and ids["eos"] < 0:
+            yield AfterLoad(DECODE, ABORTS, words.format("eos"), "field:tokenizer.ggml.eos_token_id")
+    elif vocab.kind == "WPM":
+        for role, key in (("bos", "bos_token_id"), ("sep", "seperator_token_id")):
+            if ids[role] < 0:
+                yield AfterLoad(DECODE, ABORTS, words.format(role), f"field:tokenizer.ggml.{key}")
+                return
+    if vocab.kind == "SPM" and not vocab.newline:
+        text = "terminate called after throwing an instance of 'std::out_of_range' (a prompt with a line feed)"
+        yield AfterLoad(DECODE, ABORTS, text, "field:tokenizer.ggml.tokens")
+
+
+def _machine(state: Run) -> Any:
+    if state.machine is None:
+        raise Unknown("the hyperparameters were not read")
+    return state.machine
+
+
+Check = Callable[["Run"], Iterator[AfterLoad]]
+_CONTEXT: tuple[Check, ...] = (
+    _windows,
+    _shared_kv,
+    _graph_asserts,
+    _missing,
+    _kv_width,
+    _gating,
+    _context_types,
+)
+_DECODE: tuple[Check, ...] = (_prompt, _decode_types, _epsilon, _rope)

@@ -57,6 +57,7 @@ class Asked:
     warnings: list[str] = field(default_factory=list)
     faults: list[Refusal | Abort] = field(default_factory=list)
     created: int = 0
+    slots: dict[tuple[str, int], TensorInfo] = field(default_factory=dict)
 
     def __call__(
         self, name: str, index: list[int], shape: list[int], flags: int, pattern: str, layer: int, row: Row
@@ -88,6 +89,8 @@ class Asked:
             self._fault(Abort("GGML_ASSERT(c->type == GGML_TYPE_F32) failed", f"tensor:{name}"))
         if not flags & DUPLICATED:
             self.created += 1
+        if row[5]:
+            self.slots[row[5], layer] = info
         return True
 
     def _fault(self, fault: Refusal | Abort) -> bool:
