@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
+
+import click
 
 from gguftool.cli.options import Session, command, format_option, models_argument, pass_session
 
 if TYPE_CHECKING:
-    from gguftool.verify import Verification
+    from collections.abc import Sequence
+
+    from gguftool.source import Source
+    from gguftool.verify import FileReport, Verification
+    from gguftool.verify.expect import Expectation
 
 
 @command(
     examples="""
     gguftool verify model.gguf
-    gguftool verify model-00001-of-00003.gguf
-    gguftool verify models/
-    gguftool verify hf://owner/repo/model-Q4_K_M.gguf
+    gguftool verify --hash model-00001-of-00003.gguf
+    gguftool verify --sha256 a5fd3b62… model.gguf
+    gguftool verify --against SHA256SUMS models/
+    gguftool verify --against hf://owner/repo model-Q4_K_M.gguf
+    gguftool verify --write-manifest model.manifest model.gguf
     """
 )
 @models_argument
+@click.option("--hash", "hashed", is_flag=True, help="Hash the files and compare with what lies around them.")
+@click.option("--sha256", metavar="HEX", help="The hash that the file must have.")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="LIST",
+    help="A SHA256SUMS file, manifest, LFS pointer or hf://owner/repo to compare with (repeatable).",
+)
+@click.option("--write-manifest", "manifest", metavar="FILE", help="Write hashes of file, header, data and tensors.")
 @format_option("text", "json")
 @pass_session
-def verify(session: Session, models: tuple[str, ...]) -> int:
+def verify(
+    session: Session,
+    models: tuple[str, ...],
+    hashed: bool,
+    sha256: str | None,
+    against: tuple[str, ...],
+    manifest: str | None,
+) -> int:
     """Check the integrity of models: size, shard set, hashes, tensor data.
 
     The quick part (header, sizes, shard set, signs of unfinished downloads) is always done and reads headers only.
+
+    --hash compares with what it finds: the name of a blob in the cache of Hugging Face or Ollama, the notes of a
+    download, SHA256SUMS or FILE.manifest beside the file.
 
     Exit code 0: all is well. 1: something differs. 3: not readable as GGUF, or shards are missing.
     """
     from gguftool.report import verify as report
 
-    results = _quick(models)
+    results, sources = _quick(models)
+    if hashed or sha256 or against or manifest:
+        results = _hash(session, results, sources, sha256, against, manifest)
     if session.format == "json":
         ok = all(result.ok for result in results)
         session.write_json(ok=ok, body=report.body(results), errors=report.errors(results))
@@ -39,25 +69,71 @@ def verify(session: Session, models: tuple[str, ...]) -> int:
     return exit_code(results)
 
 
-def _quick(models: tuple[str, ...]) -> list[Verification]:
-    """The quick part of every model; each set once."""
+def _quick(models: tuple[str, ...]) -> tuple[list[Verification], dict[str, Source]]:
+    """The quick part of every model, each set once; and the open sources of remote ones."""
     from gguftool import hub
     from gguftool.verify import check, models_of
 
     results: list[Verification] = []
+    sources: dict[str, Source] = {}
     paths: list[str] = []
-    for model in models:
-        here = hub.local_path(model)
+    for name in models:
+        here = hub.local_path(name)
         if here is not None:
             paths.append(here)
-        else:
-            results.append(check(hub.open_any(model, strict=False)))
+            continue
+        model = hub.open_any(name, strict=False)
+        results.append(check(model))
+        sources.update({part.name: part.source for part in model.parts})
     covered: set[str] = set()
     for path, others in models_of(paths):
         if path not in covered:
             results.append(check(path, others))
             covered.update(report.path for report in results[-1].files)
-    return results
+    return results, sources
+
+
+def _hash(
+    session: Session,
+    results: list[Verification],
+    sources: dict[str, Source],
+    sha256: str | None,
+    against: tuple[str, ...],
+    manifest: str | None,
+) -> list[Verification]:
+    from gguftool import hub
+    from gguftool.report.progress import Progress
+    from gguftool.verify import deep
+    from gguftool.verify.manifest import write
+
+    reports = [report for result in results for report in result.files]
+    lists = [name for name in against if not hub.is_remote(name)]
+    expected = deep.expectations(reports, sha256, lists)
+    for name in against:
+        if hub.is_remote(name):
+            _ask_hub(name, reports, expected)
+    shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
+    want = deep.MANIFEST if manifest else None
+    with Progress(sum(report.size for report in reports), shown) as progress:
+        new, hashes = deep.with_hashes(
+            results, expected, want=want, sources=sources, strict=bool(against), progress=progress
+        )
+    if manifest:
+        new = [result.without("no-expectation") for result in new]
+        write(manifest, list(hashes.values()))
+        session.note(f"wrote {manifest}")
+    return new
+
+
+def _ask_hub(name: str, reports: Sequence[FileReport], expected: dict[str, list[Expectation]]) -> None:
+    """Add what the Hub records of the files."""
+    from gguftool.hub.remote import hub_records
+    from gguftool.verify.expect import Expectation
+    from gguftool.verify.manifest import Entry
+
+    for path, record in hub_records(name, [report.path for report in reports]).items():
+        entry = Entry(record.path, record.sha256, record.size)
+        expected.setdefault(path, []).append(Expectation(f"the Hub ({name})", entry))
 
 
 def exit_code(results: list[Verification]) -> int:

@@ -1,7 +1,7 @@
 """`HttpRange`: a file on a web server as a `Source`, read by range requests with a small cache.
 
 Headers are read front to back, so the cache holds the front of the file as one piece and grows it geometrically, from
-1 MiB to 16 MiB a request. Reads elsewhere (a tensor) are fetched as asked and not kept.
+1 MiB to 16 MiB a request. Elsewhere (a tensor) the last piece is kept, and reads that follow one another fetch ahead.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 FIRST = 1 << 20
 LARGEST = 16 << 20
-CACHE_LIMIT = 256 << 20
-"""Bytes of the front kept in memory."""
+FRONT_LIMIT = 64 << 20
+"""Bytes of the front kept in memory: a header is read again and again while it is parsed."""
 TIMEOUT = 30.0
 """Seconds without an answer before a request counts as failed."""
 TRIES = 3
@@ -52,6 +52,7 @@ class HttpRange:
         self._size: int | None = None
         self._etag: str | None = None
         self._front = b""
+        self._window: tuple[int, bytes] = (0, b"")
         self.requests = 0
 
     @property
@@ -79,11 +80,20 @@ class HttpRange:
         end, have = offset + n, len(self._front)
         if end <= have:
             return self._front[offset:end]
-        if offset > have or end > CACHE_LIMIT:
-            return self._exactly(offset, n)
-        step = max(end - have, min(LARGEST, max(FIRST, have)))
-        self._front += self._exactly(have, min(step, self.size - have))
-        return self._front[offset:end]
+        if offset <= have and end <= FRONT_LIMIT:
+            step = max(end - have, min(LARGEST, max(FIRST, have)))
+            self._front += self._exactly(have, min(step, self.size - have))
+            return self._front[offset:end]
+        return self._ahead(offset, n)
+
+    def _ahead(self, offset: int, n: int) -> bytes:
+        """A read behind the front: when reads follow one another, more is fetched than asked for."""
+        at, window = self._window
+        if not at <= offset <= offset + n <= at + len(window):
+            follows = offset == at + len(window)
+            want = min(max(n, LARGEST) if follows else n, self.size - offset)
+            at, window = self._window = (offset, self._exactly(offset, want))
+        return window[offset - at : offset - at + n]
 
     def check_unchanged(self) -> None:
         """Nothing to ask: every request compares size and entity tag."""
@@ -91,6 +101,7 @@ class HttpRange:
     def close(self) -> None:
         """Drop the cache; there is no connection to give back."""
         self._front = b""
+        self._window = (0, b"")
 
     def _exactly(self, offset: int, n: int) -> bytes:
         data = self._fetch(offset, n)

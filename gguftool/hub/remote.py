@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -243,3 +243,27 @@ def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     useful = [line for line in lines if "Request ID" not in line]
     return (useful or lines or [type(error).__name__])[0]
+
+
+def hub_records(spec: str, paths: Sequence[str]) -> dict[str, LfsRecord]:
+    """What the Hub records of local files, matched by name.
+
+    Args:
+        spec: ``hf://owner/repo`` (files are looked for by their names), or ``hf://owner/repo/file`` for one file.
+        paths: the local files.
+
+    Raises:
+        UsageError: several files for one record.
+        MissingFile, ToolFailed: as `listing`.
+    """
+    address = hub_address_of_url(spec) or hub_address(spec)
+    if address.path:
+        if len(paths) != 1 and address.path.rpartition("/")[2] not in {os.path.basename(p) for p in paths}:
+            raise UsageError(
+                f"{spec} names one file, here are {len(paths)}", f"name the repository: hf://{address.repo}"
+            )
+        record = lfs_record(address)
+        same = [p for p in paths if os.path.basename(p) == address.path.rpartition("/")[2]]
+        return dict.fromkeys(same or paths, record)
+    records = {record.path.rpartition("/")[2]: record for record in listing(address)}
+    return {path: records[os.path.basename(path)] for path in paths if os.path.basename(path) in records}

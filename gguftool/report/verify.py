@@ -47,7 +47,8 @@ def _faults(faults: Iterable[Fault], notes: Iterable[Fault], style: Style) -> li
     for paint, group in ((style.red, faults), (style.yellow, notes)):
         for fault in group:
             where = "" if fault.where in ("file", "set") else f" [{safe(fault.where)}]"
-            lines.append(f"    {paint(fault.kind)}{where}: {safe(fault.message)}")
+            colour = style.green if fault.kind.endswith("-ok") else paint
+            lines.append(f"    {colour(fault.kind)}{where}: {safe(fault.message)}")
             if fault.hint:
                 lines.append(f"      {style.cyan('->')} {safe(fault.hint)}")
     return lines

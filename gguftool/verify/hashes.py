@@ -267,22 +267,22 @@ def _span(header: Header, t: TensorInfo, size: int) -> tuple[int, int]:
 
 
 def hash_files(
-    paths: Sequence[str], want: Want = FILE, progress: Progress | None = None, jobs: int | None = None
+    targets: Sequence[str | Source], want: Want = FILE, progress: Progress | None = None, jobs: int | None = None
 ) -> list[FileHashes | GgufToolError]:
     """`hash_file` for several files at once; a file that fails gives its error in its place.
 
     Args:
-        paths: the files.
+        targets: paths, or sources that are open already.
         want: as for `hash_file`.
         progress: called with the bytes done since the last call, from several threads.
         jobs: how many at a time; the number of processors when None.
     """
 
-    def one(path: str) -> FileHashes | GgufToolError:
+    def one(target: str | Source) -> FileHashes | GgufToolError:
         try:
-            return hash_file(path, want, progress)
+            return hash_file(target, want, progress)
         except GgufToolError as error:
             return error
 
-    with ThreadPoolExecutor(max(1, min(len(paths), jobs or os.cpu_count() or 1))) as pool:
-        return list(pool.map(one, paths))
+    with ThreadPoolExecutor(max(1, min(len(targets), jobs or os.cpu_count() or 1))) as pool:
+        return list(pool.map(one, targets))

@@ -122,6 +122,11 @@ class Verification:
     set: SetReport | None = None
     notes: tuple[Fault, ...] = field(default=())
 
+    def without(self, kind: str) -> Verification:
+        """The same without notes of that kind."""
+        files = tuple(replace(f, notes=tuple(n for n in f.notes if n.kind != kind)) for f in self.files)
+        return replace(self, files=files)
+
     @property
     def ok(self) -> bool:
         """True when every file is whole and the set is complete."""

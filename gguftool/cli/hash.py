@@ -1,0 +1,99 @@
+"""``gguftool hash``: sha256 of files, tensors and data sections."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gguftool.cli.options import Session, command, format_option, models_argument, pass_session
+
+if TYPE_CHECKING:
+    from gguftool.source import Source
+
+# gguf-py and llama-gguf-hash leave these out.
+_WITHOUT = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
+
+
+@command(
+    examples="""
+    gguftool hash model.gguf
+    gguftool hash model-00001-of-00003.gguf > SHA256SUMS
+    gguftool hash --tensors --algorithm xxh64 model.gguf
+    gguftool hash --data-section model.gguf
+    gguftool hash --format gguf-hash model.gguf
+    """
+)
+@models_argument
+@click.option("--tensors", is_flag=True, help="Every tensor too.")
+@click.option("--data-section", is_flag=True, help="The data section too: it stays the same when metadata is edited.")
+@click.option(
+    "--algorithm",
+    "algorithms",
+    multiple=True,
+    type=click.Choice(["sha256", "xxh64", "sha1"]),
+    help="Hash of the tensors (repeatable); sha256 when left out. Files always get sha256.",
+)
+@format_option("text", "json", "gguf-hash")
+@pass_session
+def hash(
+    session: Session, models: tuple[str, ...], tensors: bool, data_section: bool, algorithms: tuple[str, ...]
+) -> int:
+    """Print the sha256 of each file (of a set: every shard), its tensors or its data section.
+
+    The text is what `sha256sum` prints, so `sha256sum -c` checks it; with --format gguf-hash it is what llama-gguf-hash
+    prints. A file without GGUF in it is hashed as well, as long as nothing inside is asked for.
+    """
+    from gguftool.report import hash as report
+    from gguftool.report.progress import Progress
+    from gguftool.verify.digests import maker
+    from gguftool.verify.hashes import FileHashes, Want, hash_files
+
+    names = tuple(dict.fromkeys(algorithms)) or ("sha256",)
+    for name in names:
+        maker(name)
+    as_gguf_hash = session.format == "gguf-hash"
+    want = Want(
+        tensors=tensors or as_gguf_hash,
+        data=data_section or session.format == "json",
+        model=as_gguf_hash,
+        algorithms=names,
+        without=_WITHOUT if as_gguf_hash else (),
+    )
+    sources = _sources(models, want.inside and session.format != "json")
+    shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
+    with Progress(sum(source.size for source in sources), shown) as progress:
+        outcome = hash_files(sources, want, progress)
+    found = [h for h in outcome if isinstance(h, FileHashes)]
+    failed = [error for error in outcome if not isinstance(error, FileHashes)]
+    if session.format == "json":
+        errors = [{"code": e.code, "message": str(e), "hint": e.hint} for e in failed]
+        session.write_json(ok=not failed, body=report.body(found), errors=errors)
+    elif as_gguf_hash:
+        session.out(report.gguf_hash(found, names))
+    else:
+        session.out(report.text(found, names, data_section))
+    for error in failed:
+        session.warn(str(error))
+    return failed[0].exit_code if failed else 0
+
+
+def _sources(models: tuple[str, ...], strict: bool) -> list[Source]:
+    """The files of every model, a set's shards in order; what is no GGUF as it is."""
+    from gguftool import hub
+    from gguftool.errors import FormatError
+
+    found: dict[str, Source] = {}
+    for name in models:
+        try:
+            model = hub.open_any(name, strict=False)
+        except FormatError:
+            if strict:
+                raise
+            source = hub.open_source(name)
+            found.setdefault(source.name, source)
+            continue
+        for part in model.parts:
+            found.setdefault(part.source.name, part.source)
+    return list(found.values())

@@ -1,0 +1,80 @@
+"""How far a long reading has come: rate and time left, on one line of stderr that is overwritten."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TextIO
+
+from gguftool.report.text import size, width
+
+EVERY = 0.1
+"""Seconds between two updates."""
+DELAY = 0.5
+"""Nothing is shown for what is done sooner."""
+
+
+class Progress:
+    """Counts bytes; called from any thread with the number done since the last call.
+
+    Args:
+        total: bytes to do.
+        stream: where to show it; None shows nothing.
+        what: a word in front.
+    """
+
+    def __init__(self, total: int, stream: TextIO | None, what: str = "hashing") -> None:
+        self._total = total
+        self._stream = stream
+        self._what = what
+        self._lock = threading.Lock()
+        self._start = self._shown = time.monotonic()
+        self._done = 0
+        self._columns = 0
+
+    def __call__(self, n: int) -> None:
+        """``n`` more bytes are done."""
+        with self._lock:
+            self._done += n
+            now = time.monotonic()
+            if self._stream is None or now - self._shown < EVERY or now - self._start < DELAY:
+                return
+            self._shown = now
+            self._write(self.line(now - self._start))
+
+    def line(self, seconds: float) -> str:
+        """The line to show after so many seconds."""
+        done, total = self._done, max(self._total, self._done, 1)
+        rate = done / seconds if seconds > 0 else 0.0
+        left = (total - done) / rate if rate > 0 else 0.0
+        how_far = f"{100 * done / total:3.0f}%  {size(done)} of {size(total)}"
+        return f"{self._what} {how_far}  {size(rate)}/s  {clock(left)} left"
+
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            filler = " " * max(0, self._columns - width(text))
+            self._columns = width(text)
+            self._stream.write(f"\r{text}{filler}")
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Take the line away."""
+        with self._lock:
+            if self._columns:
+                self._write("")
+                self._stream.write("\r") if self._stream else None
+                self._columns = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def clock(seconds: float) -> str:
+    """``0:07``, ``12:34``, ``1:02:03``."""
+    whole = round(seconds)
+    minutes, second = divmod(whole, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour}:{minute:02d}:{second:02d}" if hour else f"{minute}:{second:02d}"

@@ -1,0 +1,168 @@
+"""Hashes against expectations: what differs, where, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gguftool.source import LocalFile
+from gguftool.verify.digests import EMPTY_SHA256
+from gguftool.verify.expect import Expectation
+from gguftool.verify.hashes import FILE, FileHashes, Want, hash_file
+from gguftool.verify.manifest import Entry
+from gguftool.verify.proof import original
+from gguftool.verify.result import Damage, Fault, FileReport
+from gguftool.verify.stream import Progress
+
+
+def wanted(expectations: Sequence[Expectation], report: FileReport) -> Want:
+    """What must be hashed to judge all of them in one pass."""
+    inside = report.error is None
+    tensors = inside and any(e.entry.tensors for e in expectations)
+    data = inside and any(e.entry.data for e in expectations)
+    model = inside and any(e.entry.model for e in expectations)
+    names = {name for e in expectations for s in e.entry.tensors.values() for name in s.digests}
+    names |= {name for e in expectations for name in e.entry.model}
+    # A file that is too long may be the published one with something behind it.
+    marks = (report.expected,) if report.expected and report.size > report.expected else ()
+    spans = [f.span for f in report.faults if f.kind in ("excess", "joined-files") and f.span]
+    return Want(tensors, data, model, tuple(sorted(names)) or ("sha256",), (*marks, *(s[0] for s in spans)))
+
+
+def compare(
+    report: FileReport, found: FileHashes, expectations: Sequence[Expectation], progress: Progress | None = None
+) -> FileReport:
+    """The report with what the hashes say added to it.
+
+    Args:
+        report: of the quick part.
+        found: hashes of the file, see `wanted`.
+        expectations: what they should be.
+        progress: called with the bytes read again.
+    """
+    faults: list[Fault] = []
+    notes: list[Fault] = []
+    damage: tuple[Damage, ...] = ()
+    report = replace(report, sha256=found.file)
+    if not expectations:
+        message = "nothing to compare with: no --sha256, no list beside the file, no content store"
+        notes.append(
+            Fault("no-expectation", message, hint="--sha256 HEX, --against SHA256SUMS, --against hf://owner/repo")
+        )
+    for expectation in expectations:
+        entry = expectation.entry
+        wrong = _file_fault(found, expectation)
+        parts, hurt = _part_faults(found, expectation)
+        if wrong is None and not parts:
+            notes.append(Fault("hash-ok", f"as {expectation.source} says", "file"))
+            continue
+        local = found.identity is not None
+        if wrong is not None and local and entry.sha256 and (steps := original(report.path, entry.sha256, progress)):
+            edits = "the last edit" if steps == 1 else f"the last {steps} edits"
+            message = f"before {edits} with gguftool it was exactly the file that {expectation.source} names"
+            notes.append(Fault("edited-since", message, "file", f"gguftool undo {report.path}"))
+            parts = [f for f in parts if f.kind != "metadata-changed"]
+            wrong = None
+        elif wrong is not None:
+            wrong = _explained(wrong, found, entry)
+        faults += [wrong, *parts] if wrong is not None else parts
+        damage = damage or hurt
+    mismatch = any(f.kind == "hash-mismatch" for f in faults)
+    if mismatch and found.identity is not None and (odd := _read_again(report.path, found, progress)):
+        faults.insert(0, odd)
+    return replace(report.plus(tuple(faults), tuple(notes), checked="hash"), damage=damage)
+
+
+def _file_fault(found: FileHashes, expectation: Expectation) -> Fault | None:
+    entry = expectation.entry
+    if entry.size is not None and entry.size != found.size:
+        message = f"{found.size:,} bytes; {expectation.source} says {entry.size:,}"
+        return Fault("hash-mismatch", message, "file")
+    if entry.sha256 is None or entry.sha256 == found.file:
+        return None
+    if entry.sha256 == EMPTY_SHA256:
+        message = (
+            f"{expectation.source} says e3b0c442…, the hash of an empty file: it was made of a file without content"
+        )
+        return Fault("hash-mismatch", message, "file", "ask the publisher for the right hash")
+    what = "the hash of an empty file" if found.file == EMPTY_SHA256 else f"sha256 is {found.file}"
+    return Fault("hash-mismatch", f"{what}; {expectation.source} says {entry.sha256}", "file", "fetch the file again")
+
+
+def _explained(fault: Fault, found: FileHashes, entry: Entry) -> Fault:
+    """With what is known about where the difference comes from."""
+    for length, digest in (found.prefix or {}).items():
+        if digest == entry.sha256:
+            more = f"; its first {length:,} bytes are exactly that file, the rest does not belong to it"
+            return replace(
+                fault,
+                message=fault.message + more,
+                hint=f"truncate -s {length} {found.path}",
+                span=(length, found.size),
+            )
+    if entry.data and found.data == entry.data.digests.get("sha256"):
+        return replace(
+            fault, message=fault.message + "; the tensor data is the same", hint="gguftool diff shows what changed"
+        )
+    return fault
+
+
+def _part_faults(found: FileHashes, expectation: Expectation) -> tuple[list[Fault], tuple[Damage, ...]]:
+    """What differs inside the file, as far as the list has hashes of its parts."""
+    entry = expectation.entry
+    faults: list[Fault] = []
+    damage: list[Damage] = []
+    if entry.header and found.header and entry.header.digests.get("sha256") != found.header:
+        message = "the header differs (metadata, or the list of tensors)"
+        faults.append(Fault("metadata-changed", message, "header", None, (0, found.data_offset)))
+        if entry.header.nbytes == found.data_offset:
+            damage.append(Damage(0, found.data_offset))
+    here = {t.name: t for t in found.tensors}
+    bad: list[Damage] = []
+    for name, section in entry.tensors.items():
+        t = here.get(name)
+        if t is None:
+            faults.append(
+                Fault(
+                    "tensor-missing", f"{expectation.source} lists {name}, the file does not have it", f"tensor:{name}"
+                )
+            )
+        elif any(t.digests.get(k) != v for k, v in section.digests.items() if k in t.digests or not t.digests):
+            bad.append(Damage(t.start, t.end, name))
+    for hurt in sorted(bad, key=lambda d: d.start):
+        message = f"{hurt.nbytes:,} bytes from {hurt.start:,} to {hurt.end:,} differ from {expectation.source}"
+        hint = "gguftool verify --against MANIFEST --repair-from FILE|URL fetches only these"
+        faults.append(Fault("tensor-differs", message, f"tensor:{hurt.name}", hint, (hurt.start, hurt.end)))
+    extra = [name for name in here if name not in entry.tensors] if entry.tensors else []
+    if extra:
+        more = f" and {len(extra) - 1:,} more" if len(extra) > 1 else ""
+        faults.append(
+            Fault("tensor-extra", f"{expectation.source} does not list {extra[0]}{more}", f"tensor:{extra[0]}")
+        )
+    if entry.data and found.data and not bad and not extra and entry.data.digests.get("sha256") != found.data:
+        span = (found.data_offset, found.data_end)
+        faults.append(Fault("data-differs", "the padding between tensors differs", "file", None, span))
+    for name, value in entry.model.items():
+        if found.model and found.model.get(name) not in (None, value) and not bad:
+            faults.append(
+                Fault(
+                    "hash-mismatch", f"{name} of all tensors is {found.model[name]}; {expectation.source} says {value}"
+                )
+            )
+    return faults, (*damage, *bad)
+
+
+def _read_again(path: str, found: FileHashes, progress: Progress | None) -> Fault | None:
+    """Whether a second read, from the disk and not from memory, gives the same."""
+    source = LocalFile(path)
+    try:
+        if source.identity != found.identity:
+            return None
+        source.forget()
+        again = hash_file(source, FILE, progress).file
+    finally:
+        source.close()
+    if again == found.file:
+        return None
+    message = f"two reads of the same file disagree ({found.file[:12]}… and {again[:12]}…): suspect RAM or disk"
+    return Fault("reads-differ", message, "file", "test the memory and the disk before anything else")

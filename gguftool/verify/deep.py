@@ -1,0 +1,102 @@
+"""What reads the tensor data: hashes, after the quick part and on top of its reports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from gguftool.errors import GgufToolError, UsageError
+from gguftool.source import Source
+from gguftool.verify.compare import compare, wanted
+from gguftool.verify.expect import Expectation, around, of_hex, of_list
+from gguftool.verify.hashes import ALL, FileHashes, Want, hash_file
+from gguftool.verify.result import Fault, FileReport, Verification
+from gguftool.verify.stream import Progress
+
+Given = Callable[[FileReport], Sequence[Expectation]]
+
+
+def expectations(
+    reports: Sequence[FileReport], sha256: str | None = None, lists: Sequence[str] = ()
+) -> dict[str, list[Expectation]]:
+    """What each file should be, by path: from the command line, from lists, and from what lies around it.
+
+    Args:
+        reports: the files.
+        sha256: for the one file there is.
+        lists: SHA256SUMS files, manifests, LFS pointers.
+
+    Raises:
+        UsageError: a hash for several files.
+        MissingFile, FormatError: a list that cannot be read.
+    """
+    if sha256 is not None and len(reports) != 1:
+        raise UsageError(
+            f"--sha256 names one hash, here are {len(reports)} files", "put the hashes into a SHA256SUMS file"
+        )
+    found: dict[str, list[Expectation]] = {}
+    for report in reports:
+        said = found.setdefault(report.path, [])
+        if sha256 is not None:
+            said.append(of_hex(sha256))
+        for name in lists:
+            statement = of_list(name, report.path)
+            if statement is not None:
+                said.append(statement)
+        if not said:
+            said += around(report.path)
+    return found
+
+
+def with_hashes(
+    results: Sequence[Verification],
+    expected: Mapping[str, Sequence[Expectation]],
+    *,
+    want: Want | None = None,
+    sources: Mapping[str, Source] | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+) -> tuple[list[Verification], dict[str, FileHashes]]:
+    """Hash every file and compare.
+
+    Args:
+        results: of the quick part.
+        expected: by path, see `expectations`.
+        want: hash this much of every file (for a manifest); as much as the expectations need when None.
+        sources: open sources of files that are not paths.
+        strict: a file without expectation is a fault (a list was given, and it is not in it).
+        progress: called with the bytes done, from several threads.
+        jobs: files at a time; the number of processors when None.
+
+    Returns:
+        The reports with the findings in them, and the hashes by path.
+    """
+    reports = [report for result in results for report in result.files]
+
+    def one(report: FileReport) -> tuple[FileReport, FileHashes | None]:
+        said = list(expected.get(report.path, ()))
+        needed = wanted(said, report)
+        if want is not None and report.error is None:
+            algorithms = tuple(dict.fromkeys((*want.algorithms, *needed.algorithms)))
+            needed = replace(needed, tensors=want.tensors, data=want.data, algorithms=algorithms)
+        try:
+            found = hash_file((sources or {}).get(report.path, report.path), needed, progress)
+        except GgufToolError as error:
+            return replace(report, error=report.error or error), None
+        done = compare(report, found, said, progress)
+        if strict and not said:
+            message = "it is not in the list that was given"
+            return done.plus((Fault("not-listed", message),)), found
+        return done, found
+
+    with ThreadPoolExecutor(max(1, min(len(reports), jobs or os.cpu_count() or 1))) as pool:
+        done = dict(zip((r.path for r in reports), pool.map(one, reports), strict=True))
+    new = [replace(result, files=tuple(done[r.path][0] for r in result.files)) for result in results]
+    return new, {path: hashes for path, (_, hashes) in done.items() if hashes is not None}
+
+
+MANIFEST = ALL
+"""What a manifest needs."""

@@ -1,0 +1,218 @@
+"""Lists of hashes: our manifest, SHA256SUMS in its dialects, llama-gguf-hash output, a Git LFS pointer.
+
+Our manifest is a SHA256SUMS file, so that ``sha256sum -c`` takes it, with one JSON object behind ``#:`` for every file
+and every tensor. A tensor's offset counts from the start of the data section: a manifest stays true for the data when
+the metadata in front of it changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gguftool.errors import FormatError, MissingFile, Unreadable
+from gguftool.verify.hashes import FileHashes
+
+LIMIT = 256 << 20
+"""Largest list that is read, in bytes."""
+TITLE = "# gguftool manifest 1; `gguftool verify --against THIS MODEL` checks all of it, `sha256sum -c THIS` the files"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a file: its place (tensors: from the start of the data section), length and hashes by name."""
+
+    start: int | None
+    nbytes: int | None
+    digests: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a list says of one file; None and empty where it says nothing.
+
+    Attributes:
+        name: the file's name in the list, "" for a list about one file without a name.
+        sha256: of the whole file.
+        size: in bytes.
+        header, data: the front of the file with its padding, and the data section.
+        model: hashes of all tensors as one stream, by name.
+        tensors: by tensor name.
+    """
+
+    name: str
+    sha256: str | None = None
+    size: int | None = None
+    header: Section | None = None
+    data: Section | None = None
+    model: Mapping[str, str] = field(default_factory=dict)
+    tensors: Mapping[str, Section] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HashList:
+    """The entries of one list and where they came from."""
+
+    source: str
+    entries: tuple[Entry, ...]
+
+    def find(self, path: str) -> Entry | None:
+        """The entry for a file: the longest name that its path ends with; a single nameless entry fits any."""
+        parts = os.path.abspath(path).replace(os.sep, "/").split("/")
+        best: Entry | None = None
+        for entry in self.entries:
+            names = [p for p in entry.name.replace("\\", "/").split("/") if p not in ("", ".")]
+            fits = parts[-len(names) :] == names if names else len(self.entries) == 1
+            if fits and (best is None or len(entry.name) > len(best.name)):
+                best = entry
+        return best
+
+
+_GNU = re.compile(r"^(\\?)([0-9a-fA-F]{64})(?: [ *]|\t)(.+)$")
+_BSD = re.compile(r"^(\\?)SHA2?-?256 ?\((.+)\) ?= ?([0-9a-fA-F]{64})$")
+_GGUF_HASH = re.compile(r"^(xxh64|sha1|sha256)\s+([0-9a-f]{16,64})\s+(.+?)$")
+_BARE = re.compile(r"^(?:sha256[:-])?([0-9a-fA-F]{64})$")
+_LFS = re.compile(r"^oid sha256:([0-9a-f]{64})$", re.M)
+_LFS_SIZE = re.compile(r"^size (\d+)$", re.M)
+
+
+def read(path: str) -> HashList:
+    """Read a list of hashes, whatever its dialect.
+
+    Raises:
+        MissingFile, Unreadable: it cannot be read.
+        FormatError: there is no hash in it.
+    """
+    try:
+        if os.path.getsize(path) > LIMIT:
+            raise FormatError(f"{path}: too large for a list of hashes", kind="not-a-manifest")
+        with open(path, encoding="utf-8", errors="surrogateescape") as f:
+            text = f.read()
+    except FileNotFoundError:
+        raise MissingFile(f"{path}: no such file") from None
+    except OSError as e:
+        raise Unreadable(f"{path}: {(e.strerror or str(e)).lower()}") from None
+    return parse(text, path)
+
+
+def parse(text: str, source: str) -> HashList:
+    """As `read`, for text that is here already."""
+    if text.startswith("version https://git-lfs"):
+        oid, size = _LFS.search(text), _LFS_SIZE.search(text)
+        if oid:
+            return HashList(source, (Entry("", oid[1], int(size[1]) if size else None),))
+    files: dict[str, dict[str, object]] = {}
+    hashed: dict[str, dict[str, dict[str, str]]] = {}
+    current = ""
+    for line in text.splitlines():
+        if line.startswith("#:"):
+            current = _take(files, line[2:], current, source)
+        elif line.startswith("#") or not line.strip():
+            continue
+        elif m := _GNU.match(line):
+            files.setdefault(_unescape(m[3], m[1]), {})["sha256"] = m[2].lower()
+        elif m := _BSD.match(line):
+            files.setdefault(_unescape(m[2], m[1]), {})["sha256"] = m[3].lower()
+        elif m := _GGUF_HASH.match(line):
+            name, _, tensor = m[3].partition(".gguf:")
+            hashed.setdefault(name + ".gguf" if tensor else m[3], {}).setdefault(tensor, {})[m[1]] = m[2]
+        elif m := _BARE.match(line.strip()):
+            files.setdefault("", {})["sha256"] = m[1].lower()
+    entries = [Entry(name, **fields) for name, fields in files.items()]  # type: ignore[arg-type]
+    for name, rows in hashed.items():
+        tensors = {t: Section(None, None, digests) for t, digests in rows.items() if t}
+        entries.append(Entry(name, model=rows.get("", {}), tensors=tensors))
+    if not entries:
+        raise FormatError(
+            f"{source}: no sha256 in it", "a SHA256SUMS file, a manifest or an LFS pointer", kind="not-a-manifest"
+        )
+    return HashList(source, tuple(entries))
+
+
+def _take(files: dict[str, dict[str, object]], text: str, current: str, source: str) -> str:
+    """One ``#:`` line; returns the file that the following tensors belong to."""
+    try:
+        row = json.loads(text)
+        if "file" in row:
+            current = str(row["file"])
+            entry = files.setdefault(current, {})
+            entry["size"] = int(row["size"])
+            for part in ("header", "data"):
+                if row.get(part):
+                    p = row[part]
+                    entry[part] = Section(int(p["start"]), int(p["bytes"]), {"sha256": str(p["sha256"])})
+        elif "tensor" in row:
+            tensors = files.setdefault(current, {}).setdefault("tensors", {})
+            digests = {k: str(row[k]) for k in ("sha256", "xxh64", "sha1") if k in row}
+            tensors[str(row["tensor"])] = Section(int(row["start"]), int(row["bytes"]), digests)  # type: ignore[index]
+    except (ValueError, KeyError, TypeError):
+        raise FormatError(f"{source}: damaged manifest line: {text[:60]}", kind="not-a-manifest") from None
+    return current
+
+
+def write(path: str, found: Iterable[FileHashes]) -> None:
+    """Write the manifest of hashed files; an older one under that name is replaced in one step.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    draft = f"{path}.tmp-{os.getpid()}"
+    with open(draft, "x", encoding="utf-8", errors="surrogateescape") as f:
+        f.write(render(found, folder))
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(draft, path)
+
+
+def render(found: Iterable[FileHashes], base: str) -> str:
+    """The manifest of hashed files.
+
+    Args:
+        found: hashes with tensors and data section.
+        base: folder that names in the manifest are relative to.
+    """
+    lines = [TITLE]
+    for h in found:
+        name = os.path.relpath(h.path, base)
+        lines.append(sum_line(h.file, name))
+        row: dict[str, object] = {"file": name, "size": h.size}
+        if h.header is not None:
+            row["header"] = {"start": 0, "bytes": h.data_offset, "sha256": h.header}
+        if h.data is not None:
+            row["data"] = {"start": h.data_offset, "bytes": h.data_end - h.data_offset, "sha256": h.data}
+        lines.append(_note(row))
+        lines += [
+            _note(
+                {
+                    "tensor": t.name,
+                    "type": t.type_name,
+                    "shape": list(t.shape),
+                    "start": t.start - h.data_offset,
+                    "bytes": t.nbytes,
+                    **t.digests,
+                }
+            )
+            for t in h.tensors
+            if t.digests
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _note(row: Mapping[str, object]) -> str:
+    return "#: " + json.dumps(row, separators=(",", ":"))
+
+
+def sum_line(digest: str, name: str) -> str:
+    """One line as sha256sum writes it, names with a newline or backslash escaped as it does."""
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"{chr(92) if escaped != name else ''}{digest}  {escaped}"
+
+
+def _unescape(name: str, mark: str) -> str:
+    if not mark:
+        return name
+    return re.sub(r"\\(.)", lambda m: {"n": "\n", "r": "\r"}.get(m[1], m[1]), name)
