@@ -14,6 +14,8 @@ from gguftool.model import Model
 OURS = ("rope.freq_scale", "kv_cache_type")
 """Keys that gguftool itself reads, without the architecture."""
 _ARRAYS = ("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.merges")
+_SCALAR_IGNORED = ("attention.rope_pattern", "classifier.output_labels")
+"""Arrays for which llama.cpp ignores a scalar instead of refusing it (measured), without the architecture."""
 _WHOLE = {4: (0, 1 << 32), 2: (0, 1 << 16), 5: (-(1 << 31), 1 << 31)}
 _SHORT = {"u32": 4, "u16": 2, "i32": 5}
 
@@ -32,6 +34,8 @@ def key_type_wrong(m: Model, ctx: Context) -> Drafts:
     for key, kind in read_keys(m.architecture).items():
         f = m.fields.get(key)
         if f is None or key in _ARRAYS or key.startswith("split.") or fits(f, kind):
+            continue
+        if f.type != ARR and key.partition(".")[2] in _SCALAR_IGNORED:
             continue
         wanted = kind.split(" or ")[0]
         yield found(
@@ -128,22 +132,27 @@ def key_unread(m: Model, ctx: Context) -> Drafts:
     and llama.cpp reads them for grok and mistral3 only: changing them changes nothing.
     Evidence. Every key of 133 architectures was probed with a wrong type (b11434): a key that is not refused is
     not read.
-    Example. llama.rope.scaling.yarn_beta_fast: llama.cpp does not read it for llama (only for grok, mistral3)
+    Example. llama.rope.scaling.yarn_beta_fast is not read by llama.cpp for llama (for grok, mistral3 it is)
     Fix. None needed.
     """
     arch = m.architecture
     if not measured(arch):
         return
     known = read_keys(arch)
+    dead = []
     for key in m.fields:
         head, _, rest = key.partition(".")
-        if head != arch or key in known or rest in OURS or rest == "vocab_size":
-            continue
-        others = readers(rest)
-        if not others:
-            continue
-        listed = ", ".join(others[:3]) + (" …" if len(others) > 3 else "")
-        yield found(f"{key}: llama.cpp does not read it for {arch} (it does for {listed})", where=f"field:{key}")
+        if head == arch and key not in known and rest not in OURS and rest != "vocab_size" and readers(rest):
+            dead.append(key)
+    if not dead:
+        return
+    first = dead[0].partition(".")[2]
+    others = readers(first)
+    listed = ", ".join(others[:3]) + (" …" if len(others) > 3 else "")
+    more = f"; so are {len(dead) - 1} more: {', '.join(dead[1:4])}{' …' if len(dead) > 4 else ''}" if dead[1:] else ""
+    yield found(
+        f"{dead[0]} is not read by llama.cpp for {arch} (for {listed} it is){more}", where=f"field:{dead[0]}", keys=dead
+    )
 
 
 @rule(Severity.WARNING, whole=False)

@@ -113,7 +113,8 @@ def float_not_finite(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --set KEY=VALUE` with the value of `config.json`.
     """
     for f in m.header.fields:
-        if not f.key.startswith(m.architecture + "."):
+        # -inf is how a model says that there is no lower bound.
+        if not f.key.startswith(m.architecture + ".") or f.key.endswith(".gate_lower_bound"):
             continue
         value = _worst(f)
         if value is None:

@@ -118,10 +118,9 @@ def rope_switched_off(m: Model, ctx: Context) -> Drafts:
     """
     if m.architecture in ROPE_SWITCHED and m.arch.raw("rope.scaling.finetuned") is False:
         key = f"{m.architecture}.rope.scaling.finetuned"
-        hybrid = m.architecture == "granitehybrid"
         yield found(
             f"{key} is false: RoPE is off",
             where=f"field:{key}",
-            severity=None if hybrid else Severity.WARNING,
+            severity=Severity.WARNING if m.architecture == "granite" else None,
             fix=Fix("delete it, so that the model ropes", (Delete(key),)),
         )

@@ -1,0 +1,110 @@
+"""What the file is for, and text that is not what it looks like."""
+
+from __future__ import annotations
+
+from gguftool.format.types import STR
+from gguftool.lint.role import ROLES, role
+from gguftool.lint.rule import Context, Drafts, Severity, found, rule
+from gguftool.model import Model
+
+LONG = 1 << 20
+_HIDDEN = frozenset(
+    (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xE0000, 0xE0080))
+    + (0xFEFF, 0x00AD, 0x061C, 0x180E)
+)
+_TEMPLATE = "tokenizer.chat_template"
+
+
+@rule(Severity.INFO, role="any")
+def not_a_model(m: Model, ctx: Context) -> Drafts:
+    """The file should be a language model where one is expected.
+
+    Why. Projectors, adapters, importance matrices and image models travel as GGUF too. llama-server refuses them
+    with texts that do not say so. Rules for models are not evaluated on such files.
+    Evidence. `llama-model.cpp` (b11434): "CLIP cannot be used as main model, use it with --mmproj instead",
+    "unknown model architecture: 'qwen_image'"; llama.cpp issue 15143.
+    Example. an image or diffusion model (qwen_image): made for ComfyUI or stable-diffusion.cpp, not for llama.cpp
+    Fix. None: use the program it was made for.
+    """
+    what = ctx.once("role", lambda: role(m))
+    if what == "model":
+        return
+    if what == "image":
+        yield found(
+            f"{ROLES[what]} ({m.architecture}): made for ComfyUI or stable-diffusion.cpp, not for llama.cpp",
+            where="field:general.architecture",
+            severity=Severity.ERROR,
+            llama_cpp=f"unknown model architecture: '{m.architecture}'",
+            role=what,
+        )
+    elif what == "nothing":
+        yield found(f"{ROLES[what]}", where="file", severity=Severity.ERROR, role=what)
+    else:
+        where = "field:general.type" if "general.type" in m else "file"
+        yield found(f"the file is {ROLES[what]}, not a model to be loaded by itself", where=where, role=what)
+
+
+def _strings(m: Model) -> list[tuple[str, str]]:
+    """Text values of all shards but chat templates, which have rules of their own."""
+    out = []
+    for part in m.parts:
+        for f in part.header.fields:
+            if f.type == STR and not f.key.startswith(_TEMPLATE):
+                text = f.value
+                if isinstance(text, str):
+                    out.append((f.key, text))
+    return out
+
+
+@rule(Severity.WARNING, role="any", whole=False)
+def control_characters(m: Model, ctx: Context) -> Drafts:
+    r"""Keys and text values should hold no control characters.
+
+    Why. llama.cpp prints them as they are: an escape sequence in `general.name` clears the screen, retitles the
+    terminal or hides lines of the log. gguftool shows them escaped.
+    Evidence. `llama-model-loader.cpp` (b11434) prints values with newlines replaced, other control characters
+    not.
+    Example. general.name holds control characters: \x1b[2J
+    Fix. `gguftool fix --set KEY=TEXT`.
+    """
+    keys = [(f.key, f.key) for part in m.parts for f in part.header.fields]
+    for key, text in [*keys, *_strings(m)]:
+        if text.isprintable():
+            continue
+        if any((ord(c) < 32 and c not in "\n\t\r") or 127 <= ord(c) < 160 for c in text):
+            what = "the key" if text is key else key
+            yield found(f"{what} holds control characters: {text[:60]}", where=f"field:{key}")
+
+
+@rule(Severity.WARNING, role="any", whole=False)
+def hidden_characters(m: Model, ctx: Context) -> Drafts:
+    r"""Keys and text values should hold no invisible characters.
+
+    Why. Zero-width, direction and tag characters make two names look the same, or hide text from people that
+    programs read.
+    Evidence. Unicode Technical Report 36.
+    Example. general.name holds invisible characters: Lla\u200bma
+    Fix. `gguftool fix --set KEY=TEXT`.
+    """
+    keys = [(f.key, f.key) for part in m.parts for f in part.header.fields]
+    for key, text in [*keys, *_strings(m)]:
+        if not text.isascii() and any(ord(c) in _HIDDEN for c in text):
+            what = "the key" if text is key else key
+            yield found(f"{what} holds invisible characters: {text[:60]}", where=f"field:{key}")
+
+
+@rule(Severity.WARNING, role="any", whole=False)
+def text_oversized(m: Model, ctx: Context) -> Drafts:
+    """A text value should not be larger than 1 MiB.
+
+    Why. Every program that opens the file reads it; nothing in the specification needs so much. It is filler, a
+    whole tokenizer.json that nobody reads, or something hidden in the file.
+    Evidence. llama.cpp b11434 takes strings up to 1 GiB.
+    Example. general.description has 3,145,728 characters
+    Fix. `gguftool fix --delete KEY`.
+    """
+    for part in m.parts:
+        for f in part.header.fields:
+            n = len(f.value_bytes)
+            if f.type == STR and n > LONG and not f.key.startswith("gguftool."):
+                yield found(f"{f.key} has {n:,} bytes of text", where=f"field:{f.key}", span=f.span, path=part.name)
