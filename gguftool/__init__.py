@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 from gguftool.version import __version__
 
 if TYPE_CHECKING:
+    from gguftool.edit.plan import plan_edit
+    from gguftool.edit.recover import recover
+    from gguftool.edit.session import edit
+    from gguftool.edit.undo import undo
     from gguftool.model import open_model as open
 
 # Public name -> "module:attribute"; resolved on first use, so that `import gguftool` costs nothing.
 _PUBLIC = {
+    "edit": "gguftool.edit.session:edit",
+    "plan_edit": "gguftool.edit.plan:plan_edit",
+    "recover": "gguftool.edit.recover:recover",
+    "undo": "gguftool.edit.undo:undo",
     "open": "gguftool.model:open_model",
 }
 
