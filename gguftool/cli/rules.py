@@ -1,0 +1,35 @@
+"""``gguftool rules``: the catalogue of lint rules."""
+
+from __future__ import annotations
+
+import click
+
+from gguftool.cli.options import Session, command, format_option, pass_session
+
+
+@command(
+    examples="""
+    gguftool rules                       all rules
+    gguftool rules deploy                one family
+    gguftool rules kv-cache-type-missing one rule in full: why, evidence, example, fix
+    """
+)
+@click.argument("name", required=False, metavar="[RULE|FAMILY]")
+@format_option("text", "json")
+@pass_session
+def rules(session: Session, name: str | None) -> int:
+    """Show what lint checks, and why."""
+    from gguftool.lint.rules import by_id, catalogue, family
+    from gguftool.lint.run import check_name
+    from gguftool.report import rules as report
+
+    if name is not None:
+        check_name(name)
+    one = by_id().get(name) if name else None
+    found = (one,) if one else family(name) if name else catalogue()
+    if session.format == "json":
+        session.write_json(ok=True, body={"rules": [report.rule_json(r) for r in found]})
+    else:
+        lines = report.rule_text(one, session.style) if one else report.rule_list(found, session.style)
+        session.out("\n".join(lines))
+    return 0

@@ -1,0 +1,115 @@
+"""The catalogue of rules and the explanation of keys, as text and JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from gguftool.lint.explain import Explanation
+from gguftool.lint.rule import Rule
+from gguftool.report.text import Style, safe, table
+
+WIDTH = 100
+
+
+def rule_list(rules: Sequence[Rule], style: Style) -> Iterator[str]:
+    """All rules, family by family."""
+    families: dict[str, list[Rule]] = {}
+    for r in rules:
+        families.setdefault(r.family, []).append(r)
+    left = max((len(r.id) for r in rules), default=0)
+    for name, members in families.items():
+        yield f"{style.bold(name)}  {style.dim(f'{len(members)} rules')}"
+        rows = [(r.id.ljust(left), _severity(r, style), r.title) for r in members]
+        yield table(rows, indent="  ")
+        yield ""
+    yield style.dim(f"{len(rules)} rules. One in full: gguftool rules RULE")
+
+
+def _severity(r: Rule, style: Style) -> str:
+    paint = {"error": style.red, "warning": style.yellow, "info": style.cyan}[r.severity.value]
+    return paint(f"{r.severity.value:<7}")
+
+
+def rule_text(r: Rule, style: Style) -> Iterator[str]:
+    """One rule in full."""
+    yield f"{style.bold(r.id)}  {_severity(r, style).rstrip()}  {style.dim(f'family {r.family}, since {r.since}')}"
+    yield ""
+    yield f"  {r.title}."
+    for name, body in r.sections.items():
+        yield ""
+        yield from textwrap.wrap(
+            body,
+            WIDTH,
+            initial_indent=f"  {name.capitalize():<10}",
+            subsequent_indent=" " * 12,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    yield ""
+    scope = {
+        "header": "the header alone, so it works on remote files",
+        "file": "the header and the size of the file",
+        "data": "the tensor data; runs with --data only",
+        "set": "all shards",
+        "source": "the source folder; runs with --against only",
+    }[r.scope.value]
+    yield style.dim(f"  Looks at {scope}.")
+
+
+def rule_json(r: Rule) -> dict[str, object]:
+    """One rule as JSON."""
+    parts = r.sections
+    return {
+        "id": r.id,
+        "family": r.family,
+        "severity": r.severity.value,
+        "scope": r.scope.value,
+        "since": r.since,
+        "title": r.title,
+        **{name: parts.get(name, "") for name in ("why", "evidence", "example", "fix")},
+    }
+
+
+def explanation_lines(e: Explanation, style: Style) -> Iterator[str]:
+    """A key in words."""
+    yield style.bold(e.key)
+    yield ""
+    yield from textwrap.wrap(
+        safe(e.meaning),
+        WIDTH,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield ""
+    yield f"  {'type':<12}{e.type}"
+    who = (
+        e.llama_cpp
+        if e.llama_cpp
+        else "nobody in llama.cpp"
+        + (
+            f" (it does for {', '.join(e.architectures[:5])}{' …' if e.architectures[5:] else ''})"
+            if e.architectures
+            else ""
+        )
+    )
+    yield f"  {'read by':<12}{who if e.llama_cpp else style.yellow(who)}"
+    for other in e.others:
+        yield f"  {'':<12}{other}"
+    if e.required:
+        yield f"  {'required by':<12}{e.required}"
+
+
+def explanation_json(e: Explanation) -> dict[str, object]:
+    """A key as JSON."""
+    return {
+        "key": e.key,
+        "type": e.type,
+        "meaning": e.meaning,
+        "llama_cpp": bool(e.llama_cpp),
+        "readers": [r for r in (e.llama_cpp, *e.others) if r],
+        "architectures": list(e.architectures),
+        "required_by": e.required or None,
+    }
