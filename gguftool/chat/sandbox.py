@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any
 
 import jinja2
+import jinja2.tests
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
@@ -322,6 +323,11 @@ class Template:
             return Rendered("", str(e), "undefined")
         except Exception as e:  # a template can raise anything Python can
             return Rendered("", f"{type(e).__name__}: {e}", "error")
+
+
+def tests() -> frozenset[str]:
+    """Names of jinja2's tests."""
+    return frozenset(jinja2.tests.TESTS)
 
 
 def extent(tree: nodes.Node) -> tuple[int, int]:

@@ -65,8 +65,6 @@ LLAMA_TESTS = frozenset(
     "sameas == != < <= > >=".split()
 )
 """Tests of llama.cpp's own engine."""
-LLAMA_TAGS = frozenset("set if macro for break continue call filter generation".split())
-"""Statements of llama.cpp's own engine (`common/jinja/parser.cpp:parse_jinja_statement`, b11434)."""
 
 
 def tags(source: str) -> dict[str, int]:

@@ -13,9 +13,12 @@ from gguftool.vocab import NORMAL, Vocabulary, vocabulary
 
 if TYPE_CHECKING:
     from gguftool.chat.sandbox import Rendered, Template
+    from gguftool.chat.scan import Hit
     from gguftool.model import Model
 
 KEY = "tokenizer.chat_template"
+LLAMA_TAGS = frozenset("set if macro for break continue call filter generation".split())
+"""Statements of llama.cpp's own engine (`common/jinja/parser.cpp:parse_jinja_statement`, b11434)."""
 
 SYSTEM, USER, REPLY, MORE = (
     "Be brief, said xsystemx.",
@@ -103,6 +106,7 @@ class Chat:
         self.vocab = vocab
         self.failed, self.line, self.refused = "", 0, ""
         self._done: dict[str, Rendered] = {}
+        self._hits: dict[str, list[Hit]] = {}
 
     @cached_property
     def template(self) -> Template | None:
@@ -122,16 +126,75 @@ class Chat:
             self.refused = str(e)
         return None
 
+    @cached_property
+    def tags(self) -> dict[str, int]:
+        """Opening statements of the template with their lines, also when it does not parse."""
+        if self.source is None or len(self.source) > 1 << 20:
+            return {}
+        from gguftool.chat.scan import tags
+
+        closing = re.compile("end|el(?:se|if)$")
+        return {name: line for name, line in tags(self.source).items() if not closing.match(name)}
+
+    def hits(self, group: str) -> list[Hit]:
+        """What `gguftool.chat.scan` finds: ``code``, ``hidden`` or ``dialect``."""
+        if group not in self._hits:
+            if self.template is None or self.source is None:
+                return []
+            from gguftool.chat import scan
+
+            tree = self.template.tree
+            self._hits[group] = scan.hidden(self.source, tree) if group == "hidden" else getattr(scan, group)(tree)
+        return self._hits[group]
+
+    @staticmethod
+    def engines(hit: Hit) -> tuple[bool, bool]:
+        """Whether jinja2, and whether llama.cpp b11434, know a filter, test or function."""
+        from gguftool.chat import sandbox, scan
+
+        if hit.kind == "filter":
+            return hit.what in sandbox.FILTERS, hit.what in scan.LLAMA_FILTERS
+        if hit.kind == "test":
+            return hit.what in sandbox.tests(), hit.what in scan.LLAMA_TESTS
+        return False, False
+
+    @property
+    def why_not(self) -> str:
+        """Why the template is not rendered, "" when it is."""
+        if self.template is None:
+            return self.refused or (f"the chat template does not parse: {self.failed}" if self.failed else "")
+        return "the chat template reaches for code or files, so it is not rendered" if self.hits("code") else ""
+
+    @property
+    def may_render(self) -> bool:
+        """True when the template parses and reaches for nothing outside."""
+        return self.template is not None and not self.why_not
+
+    @property
+    def plain_works(self) -> bool:
+        """True when it renders plain conversations."""
+        return self.may_render and not self.render("user").kind and not self.render("turns").kind
+
+    @staticmethod
+    def title(name: str) -> str:
+        """What a conversation is, for messages."""
+        return TALKS[name].title
+
+    @staticmethod
+    def titles() -> list[tuple[str, str]]:
+        """Name and title of every conversation."""
+        return [(name, talk.title) for name, talk in TALKS.items()]
+
     def token(self, role: str) -> str:
         """Text of a special token as llama.cpp hands it to the template: "" when there is none."""
         i = self.vocab.special(role)
         return "" if i is None else self.vocab.text(i)
 
     def render(self, name: str) -> Rendered:
-        """What a conversation of `TALKS` becomes. Call it only when there is a `template`."""
+        """What a conversation of `TALKS` becomes. Call it only when it `may_render`."""
         if name not in self._done:
             talk, template = TALKS[name], self.template
-            if template is None:
+            if template is None or self.hits("code"):
                 raise ValueError("there is no template to render")
             variables = {
                 "messages": [dict(m) for m in talk.messages],
@@ -151,7 +214,7 @@ class Chat:
 
         Without an end marker it is the marker that opens the next turn: there a model stops, too.
         """
-        if self.template is None or not self.vocab.count:
+        if not self.may_render or not self.vocab.count:
             return None
         text = self.render("turns").text
         between = text.partition(REPLY)[2].partition(MORE)[0]

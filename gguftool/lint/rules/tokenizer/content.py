@@ -184,9 +184,9 @@ def byte_token_malformed(m: Model, ctx: Context) -> Drafts:
     Fix. Types it as normal.
     """
     vocab = vocabulary(m)
-    if vocab.kind is None or not vocab.count or BYTE not in set(vocab.types):
+    if vocab.kind is None or not vocab.count:
         return
-    ids = [i for i, t in enumerate(vocab.types[: vocab.count]) if t == BYTE]
+    ids = [i for i in vocab.ids_of_type(BYTE) if i < vocab.count]
     bad = ids if vocab.kind.name == "WPM" else [i for i in ids if not _BYTE.fullmatch(vocab.text(i))]
     if not bad:
         return
@@ -269,7 +269,7 @@ def _of_template(m: Model) -> set[int]:
     from gguftool.chat.talk import chat
 
     talk = chat(m)
-    if talk.template is None:
+    if not talk.may_render:
         return set()
     text = "".join(talk.render(name).text for name in ("turns", "system"))
     return {i for t, i in talk.markers(text) if _MARKER.fullmatch(t)}

@@ -1,0 +1,119 @@
+"""Whether the template parses, and which engines lack something it uses."""
+
+from __future__ import annotations
+
+import re
+
+from gguftool.chat.talk import Chat, chat
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
+from gguftool.lint.rules.template.present import SET_FILE, WHERE
+from gguftool.model import Model
+
+_GO = re.compile(r"\{\{-?\s*(?:\.|if |range |end\b|else\b|template )")
+
+
+@rule(Severity.ERROR, role="any")
+def chat_template_syntax(m: Model, ctx: Context) -> Drafts:
+    """The chat template must parse.
+
+    Why. llama-server exits at start, other programs fail at the first chat. `--no-jinja` and `--chat-template-file` get
+    around it. A template in Go's syntax (`{{ .Prompt }}`) is one of Ollama's and belongs in a Modelfile.
+    Evidence. "chat template parsing error"; started with unclosed tags, brackets and blocks: exit code 1.
+    Example. the chat template does not parse: line 1: unexpected end of template
+    Fix. `gguftool fix --chat-template FILE`.
+    """
+    talk = chat(m)
+    if talk.source is None or talk.template is not None or not talk.failed:
+        return
+    if _tag(talk):
+        return  # `chat_template_tag` says it better
+    go = " (this is Go's syntax, as Ollama uses it)" if _GO.search(talk.source) else ""
+    yield found(
+        f"the chat template does not parse: line {talk.line}: {talk.failed}{go}; llama-server exits",
+        where=WHERE,
+        fix=Fix("replace the template", command=SET_FILE),
+        line=talk.line,
+        error=talk.failed,
+    )
+
+
+def _tag(talk: Chat) -> str:
+    """Name of the unknown statement the parser stopped at, or ""."""
+    m = re.match(r"Encountered unknown tag '(\w+)'", talk.failed)
+    return m[1] if m else ""
+
+
+@rule(Severity.ERROR, role="any")
+def chat_template_tag(m: Model, ctx: Context) -> Drafts:
+    """Statements of the template should be known to the engines that render it.
+
+    Why. Engines differ: llama.cpp knows set, if, for, macro, call, filter, break, continue and generation, and
+    exits on others; stock jinja2, as in llama-cpp-python, knows neither generation nor break and continue unless
+    it is told to.
+    Evidence. `common/jinja/parser.cpp:parse_jinja_statement` (b11434); llama-cpp-python issue 2225.
+    Example. the chat template uses {% generation %} (line 5): llama.cpp takes it; stock jinja2 (llama-cpp-python)
+    does not
+    Fix. `gguftool fix --chat-template FILE`.
+    """
+    from gguftool.chat.talk import LLAMA_TAGS
+
+    talk = chat(m)
+    if talk.source is None:
+        return
+    stopped = _tag(talk) if talk.template is None else ""
+    for name, line in talk.tags.items():
+        shown = f"{{% {name} %}} (line {line})"
+        if name == stopped or (name not in LLAMA_TAGS and name not in _LOADING):
+            yield found(
+                f"the chat template uses {shown}, which llama.cpp does not know: llama-server exits",
+                where=WHERE,
+                fix=Fix("replace the template", command=SET_FILE),
+                tag=name,
+                line=line,
+            )
+        elif name == "generation":
+            yield found(
+                f"the chat template uses {shown}: llama.cpp and transformers take it, stock jinja2 (older "
+                "llama-cpp-python) does not",
+                where=WHERE,
+                severity=Severity.INFO,
+                tag=name,
+                line=line,
+            )
+
+
+_LOADING = frozenset({"import", "from", "include", "extends"})
+
+
+@rule(Severity.WARNING, role="any")
+def chat_template_unknown_name(m: Model, ctx: Context) -> Drafts:
+    """Filters, tests and functions of the template should exist.
+
+    Why. llama-server exits when its own probe conversations reach one that is unknown; others fail when a request
+    does. A name that only llama.cpp lacks is an info, unless one of the plain conversations needs it.
+    Evidence. "Unknown (built-in) filter 'nosuchfilter' for type String"; started with unknown filters and
+    functions.
+    Example. the chat template uses the filter 'from_json' (line 90), which neither llama.cpp nor jinja2 has
+    Fix. `gguftool fix --chat-template FILE`.
+    """
+    talk = chat(m)
+    if talk.template is None:
+        if talk.source is not None:
+            yield not_evaluated(talk.why_not)
+        return
+    for hit in talk.hits("dialect"):
+        here, there = talk.engines(hit)
+        if here and there:
+            continue
+        if not here and not there:
+            lacking = "which neither llama.cpp nor jinja2 has"
+        else:
+            lacking = "which llama.cpp does not have" if here else "which jinja2 does not have, llama.cpp does"
+        yield found(
+            f"the chat template uses the {hit.kind} {hit.what!r} (line {hit.line}), {lacking}",
+            where=WHERE,
+            severity=Severity.INFO if here or there or talk.plain_works else None,
+            kind=hit.kind,
+            name=hit.what,
+            line=hit.line,
+        )

@@ -1,0 +1,154 @@
+"""Whether there is a template, and whether it is text that llama.cpp reads."""
+
+from __future__ import annotations
+
+import re
+
+from gguftool.chat.talk import KEY
+from gguftool.edit.ops import Delete
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.model import Model
+from gguftool.vocab import vocabulary
+
+WHERE = f"field:{KEY}"
+SET_FILE = "gguftool fix {path} --chat-template FILE"
+
+_INSTRUCT = re.compile(r"(?:^|[\W_])(?:instruct(?:ion|ed)?|chat|it|assistant|dpo|rlhf|sft|tuned)(?:$|[\W_])", re.I)
+_TURNS = (
+    "<|im_start|>",
+    "<start_of_turn>",
+    "<|start_header_id|>",
+    "<|turn>",
+    "[INST]",
+    "<|START_OF_TURN_TOKEN|>",
+    "<|user|>",
+)
+
+
+def _is_instruct(m: Model) -> str:
+    """What in the file says that it is made for conversations, or ""."""
+    for key in ("general.finetune", "general.name", "general.basename", "general.base_model.0.name"):
+        value = m.get(key)
+        if isinstance(value, str) and _INSTRUCT.search(value) and not key.startswith("general.base_model"):
+            return f"{key} is {value!r}"
+    return ""
+
+
+@rule(Severity.WARNING)
+def chat_template_missing(m: Model, ctx: Context) -> Drafts:
+    """An instruct model should carry its chat template.
+
+    Why. llama-server takes ChatML when the file has none. A model that learnt other markers answers badly, or
+    talks to itself. Judged only for models that call themselves instruct, chat or it; the message says whether
+    ChatML fits.
+    Evidence. `common/chat.cpp:common_chat_templates_init` (b11434).
+    Example. no tokenizer.chat_template, though general.name is 'Foo 7B Instruct': llama-server takes ChatML, whose
+    markers are not in the vocabulary
+    Fix. `gguftool fix --chat-template FILE`, with the template of the source model.
+    """
+    if KEY in m or any(k.endswith("pooling_type") for k in m.fields):
+        return
+    said = _is_instruct(m)
+    vocab = vocabulary(m)
+    if not said or not vocab.count:
+        return
+    there = [t for t in _TURNS if vocab.id_of(t) is not None]
+    if "<|im_start|>" in there:
+        outcome = "llama-server takes ChatML, whose markers are in the vocabulary"
+    elif there:
+        outcome = f"llama-server takes ChatML, but the vocabulary has {there[0]}"
+    else:
+        outcome = "llama-server takes ChatML, whose markers are not in the vocabulary"
+    yield found(
+        f"no {KEY}, though {said}: {outcome}",
+        where=WHERE,
+        severity=Severity.INFO if "<|im_start|>" in there else None,
+        fix=Fix("add the template of the source model", command=SET_FILE),
+    )
+
+
+@rule(Severity.WARNING, role="any")
+def chat_template_not_text(m: Model, ctx: Context) -> Drafts:
+    """The chat template must be a string.
+
+    Why. llama.cpp ignores a value of another type without a word and takes ChatML.
+    Evidence. Started with u32 and array values: llama-server becomes ready and uses ChatML.
+    Example. tokenizer.chat_template is arr[str], must be str: llama-server ignores it
+    Fix. `gguftool fix --chat-template FILE`.
+    """
+    f = m.fields.get(KEY)
+    if f is not None and f.type_name != "str":
+        yield found(
+            f"{KEY} is {f.type_name}, must be str: llama-server ignores it and takes ChatML",
+            where=WHERE,
+            fix=Fix("write the template as text", command=SET_FILE),
+        )
+
+
+@rule(Severity.WARNING, role="any")
+def chat_template_empty(m: Model, ctx: Context) -> Drafts:
+    """An empty chat template says nothing.
+
+    Why. llama-server treats it as absent and takes ChatML.
+    Evidence. Started with "": llama-server becomes ready and uses ChatML.
+    Example. tokenizer.chat_template is empty
+    Fix. Removes the key; `gguftool fix --chat-template FILE` writes a real one.
+    """
+    value = m.get(KEY)
+    if isinstance(value, str) and not value.strip():
+        yield found(
+            f"{KEY} holds only blanks: every prompt is empty"
+            if value
+            else f"{KEY} is empty: llama-server takes ChatML",
+            where=WHERE,
+            fix=Fix("remove it", (Delete(KEY),), safe=not value),
+        )
+
+
+@rule(Severity.WARNING, role="any")
+def chat_template_variants(m: Model, ctx: Context) -> Drafts:
+    """Named templates must parse, and the list must name those that are there.
+
+    Why. `tokenizer.chat_template.tool_use` replaces the main template for requests with tools. llama.cpp logs a
+    broken one and ignores it; then tools go through the main template.
+    Evidence. "failed to parse tool use chat template (ignoring it)".
+    Example. tokenizer.chat_template.tool_use does not parse: line 3: unexpected '}'
+    Fix. `gguftool fix --set-file tokenizer.chat_template.tool_use=FILE`.
+    """
+    prefix = KEY + "."
+    for key in [k for k in m.fields if k.startswith(prefix)]:
+        value = m.get(key)
+        if not isinstance(value, str):
+            yield found(f"{key} is {m.fields[key].type_name}, must be str", where=f"field:{key}")
+            continue
+        why = _syntax_error(value)
+        if why:
+            yield found(
+                f"{key} does not parse: {why}",
+                where=f"field:{key}",
+                fix=Fix("write another", command=f"gguftool fix {{path}} --set-file {key}=FILE"),
+            )
+    listed = m.get("tokenizer.chat_templates")
+    if isinstance(listed, list):
+        absent = [n for n in listed if isinstance(n, str) and prefix + n not in m]
+        if absent:
+            yield found(
+                f"tokenizer.chat_templates names {', '.join(absent)}, but there is no {prefix}{absent[0]}",
+                where="field:tokenizer.chat_templates",
+                severity=Severity.INFO,
+            )
+
+
+def _syntax_error(source: str) -> str:
+    import jinja2
+
+    from gguftool.chat.meter import LimitReached
+    from gguftool.chat.sandbox import Template
+
+    try:
+        Template(source)
+    except jinja2.TemplateSyntaxError as e:
+        return f"line {e.lineno}: {e.message}"
+    except LimitReached as e:
+        return str(e)
+    return ""
