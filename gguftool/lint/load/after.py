@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gguftool.lint.load.predict import Run
 
 CONTEXT, DECODE = "context", "decode"
-OK, ABORTS, HANGS, UNKNOWN = "ok", "aborts", "hangs", "unknown"
+OK, REFUSED, ABORTS, HANGS, UNKNOWN = "ok", "refused", "aborts", "hangs", "unknown"
 _GATING_FUNCS = frozenset({1, 2, 3, 4})
 _REUSES_KV = frozenset({"gemma3n", "gemma4"})
 _NO_KV = frozenset({"none", "recurrent"})
@@ -88,7 +88,6 @@ def _shared_kv(state: Run) -> Iterator[AfterLoad]:
         return
     h, n = machine.h, machine.h["n_layer_all"]
     first = h["n_layer_kv_from_start"]
-    first = first - (1 << 32) if first >> 31 == 1 else first
     where = _where(state, "attention.shared_kv_layers")
     if first < 2:
         yield AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(hparams.n_layer_kv_from_start >= 2) failed", where)
@@ -149,6 +148,64 @@ def _missing(state: Run) -> Iterator[AfterLoad]:
 def _context_types(state: Run) -> Iterator[AfterLoad]:
     yield from _types(state, CONTEXT)
 
+
+def _qkv(state: Run) -> Iterator[AfterLoad]:
+    """Where queries, keys and values are stored apart, all three must be there."""
+    machine = _machine(state)
+    if state.model.architecture in _REUSES_KV:
+        return
+    for layer in range(machine.names["n_layer()"]()):
+        there = [slot for slot in ("wq", "wk", "wv") if (slot, layer) in machine.slots]
+        if there and len(there) < 3 and state.asked is not None:
+            for slot in {"wq", "wk", "wv"} - set(there):
+                name = f"blk.{layer}.attn_{slot[1]}.weight"
+                if name in state.asked.wanted:
+                    yield AfterLoad(CONTEXT, ABORTS, f"a null pointer: the graph needs {name}", f"tensor:{name}")
+                    return
+
+
+def _heads(state: Run) -> Iterator[AfterLoad]:
+    """Attention without heads, experts without a choice."""
+    machine, arch = _machine(state), facts(state.model.architecture)
+    names = machine.names
+    for layer in range(names["n_layer()"]()):
+        attention = {("wq", layer), ("wqkv", layer)} & machine.slots
+        where = _where(state, "attention.head_count")
+        if attention and not names["n_head()"](layer) and not names["is_recr()"](layer):
+            if arch is not None and arch.memory in ("kv", "iswa", "iswa-if-window"):
+                words = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
+                yield AfterLoad(CONTEXT, REFUSED, words, where)
+            else:
+                yield AfterLoad(CONTEXT, ABORTS, "a shape with 0 heads", where)
+            return
+        if ("ffn_gate_inp", layer) in machine.slots and not names["n_expert_used()"]():
+            yield AfterLoad(CONTEXT, ABORTS, "division by zero (SIGFPE)", _where(state, "expert_used_count"))
+            return
+    if not names["n_layer()"]():
+        words = 'GGML_ASSERT(buf != NULL && "tensor buffer not set") failed'
+        yield AfterLoad(DECODE, ABORTS, words, _where(state, "nextn_predict_layers"))
+
+
+def _rope_factors(state: Run) -> Iterator[AfterLoad]:
+    """Frequency factors must cover half the rotation (`ggml.c:ggml_rope_impl`)."""
+    machine = _machine(state)
+    if state.asked is None:
+        return
+    for (slot, layer), info in state.asked.slots.items():
+        if slot in ("rope_freqs", "rope_long", "rope_short") and layer < machine.names["n_layer()"]():
+            rot = _int32(machine.names["n_rot()"](layer))
+            if info.shape[0] < rot // 2:
+                words = "GGML_ASSERT(c->ne[0] >= n_dims / 2) failed"
+                yield AfterLoad(CONTEXT, ABORTS, words, f"tensor:{info.name}")
+                return
+
+
+def _start_token(state: Run) -> Iterator[AfterLoad]:
+    """The token a decoder starts with."""
+    start = state.model.get(f"{state.model.architecture}.decoder_start_token_id")
+    if isinstance(start, int) and state.vocab is not None and start >= state.vocab.n_tokens:
+        words = f"init: invalid token[0] = {_int32(start)}"
+        yield AfterLoad(DECODE, "fails", words, _where(state, "decoder_start_token_id"))
 
 def _decode_types(state: Run) -> Iterator[AfterLoad]:
     yield from _types(state, DECODE)
@@ -242,8 +299,11 @@ _CONTEXT: tuple[Check, ...] = (
     _shared_kv,
     _graph_asserts,
     _missing,
+    _qkv,
+    _heads,
     _kv_width,
+    _rope_factors,
     _gating,
     _context_types,
 )
-_DECODE: tuple[Check, ...] = (_prompt, _decode_types, _epsilon, _rope)
+_DECODE: tuple[Check, ...] = (_prompt, _decode_types, _epsilon, _rope, _start_token)

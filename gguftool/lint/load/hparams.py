@@ -212,7 +212,6 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
     def has_kv(layer: int) -> bool:
         first = h["n_layer_kv_from_start"]
-        first = first - (1 << 32) if first >> 31 == 1 else first
         return bool(first < 0 or layer < first)
 
     def n_embd_inp() -> int:

@@ -47,6 +47,8 @@ def fault_of_type(wanted: Wanted, type_id: int) -> tuple[str, str]:
     if type_id not in NOT_WEIGHTS:
         return "", ""
     if wanted.op == "GET_ROWS":
+        if type_id == I32 and "rel_b" in wanted.name:
+            return "decode", BINARY
         if type_id == I32:
             return "context", "GGML_ASSERT(b->type == GGML_TYPE_F32 || b->type == GGML_TYPE_F16) failed"
         return "decode", "fatal error (no row lookup for {type})"
