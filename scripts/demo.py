@@ -29,18 +29,20 @@ def say(text: str) -> None:
 def run(*args: str, expect: int = 0, timeout: int = 300) -> None:
     """Show a command line, run it, and stop the demo when its exit code is not the expected one."""
     print("$ gguftool " + " ".join(args), flush=True)
-    code = subprocess.run([sys.executable, "-m", "gguftool", *args], cwd=FOLDER, check=False, timeout=timeout).returncode
+    code = subprocess.run(
+        [sys.executable, "-m", "gguftool", *args], cwd=FOLDER, check=False, timeout=timeout
+    ).returncode
     if code != expect:
         sys.exit(f"demo: expected exit code {expect}, got {code}")
 
 
 def hash_data(model: str) -> str:
-    """sha256 of the data section, as `gguftool hash` prints it."""
+    """sha256 of the data section, from the line that `gguftool hash` prints for it."""
     command = [sys.executable, "-m", "gguftool", "hash", "--data-section", model]
     print("$ gguftool " + " ".join(command[3:]), flush=True)
     out = subprocess.run(command, cwd=FOLDER, check=True, capture_output=True, text=True, timeout=300).stdout
     print(out, end="", flush=True)
-    return out.split()[0]
+    return next(line.split()[0] for line in out.splitlines() if line.endswith(":data"))
 
 
 def main() -> None:
