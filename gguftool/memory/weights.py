@@ -225,7 +225,8 @@ class Weights:
             _book(buffers, group, by_name.get(name), repack and group.layer != INPUT)
             if name == HOST:
                 experts += group.data if group.experts else 0
-                largest = max(largest, group.largest)
+                # The output matrix is not lent: it is used for a few rows only.
+                largest = max(largest, group.largest if group.layer < self.layer_count else 0)
         copies = self._copies(buffers, by_name.get(at[self.layer_count]), repack)
         for name in sorted(set(at[: self.layer_count]) - {at[0]}) if self.frequencies.data else ():
             _book(buffers, self.frequencies, by_name.get(name), False)

@@ -1,0 +1,331 @@
+"""Everything a model takes, by device: weights, caches, state, compute buffers; and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gguftool.arch import Hparams
+from gguftool.cachetypes import refusals
+from gguftool.layers import layers
+from gguftool.memory.compute import Terms, pipeline_copies, terms
+from gguftool.memory.devices import HOST, Device
+from gguftool.memory.kv import CachePlan, kv_cache
+from gguftool.memory.settings import Settings
+from gguftool.memory.weights import Placed, Placement, Weight, Weights
+from gguftool.model import Model
+
+GIB = 1 << 30
+DEFAULT_RESERVE = GIB
+"""Kept free on every device, as by llama.cpp's own fit (`common.h:fit_params_target`): drivers and desktops need it."""
+HOST_ALIGNMENT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """What lies on one device, in bytes.
+
+    Attributes:
+        name, kind, about: the device; the host is ``CPU``.
+        memory: bytes that may be used; None: unknown.
+        reserve: bytes of them to keep free.
+        weights: weights; on the host also rearranged copies.
+        kv: KV caches.
+        state: recurrent states.
+        compute: compute buffers and, on the host, the output buffer.
+        projector: the multimodal projector.
+    """
+
+    name: str
+    kind: str
+    memory: int | None
+    reserve: int
+    weights: int = 0
+    kv: int = 0
+    state: int = 0
+    compute: int = 0
+    projector: int = 0
+    about: str = ""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.kv + self.state + self.compute + self.projector
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it leaves the reserve free; None when the memory is unknown."""
+        return None if self.memory is None else self.total <= max(0, self.memory - self.reserve)
+
+    @property
+    def missing(self) -> int:
+        """Bytes it is over, 0 when it fits or nothing is known."""
+        return 0 if self.memory is None else max(0, self.total + self.reserve - self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """What a launch with these settings takes.
+
+    Attributes:
+        settings, placement: what was planned.
+        cache: contexts, caches and states, exact.
+        placed: weights by buffer, exact.
+        devices: use by device, the host last.
+        compute: bytes of all compute buffers.
+        compute_basis: ``estimated`` or ``measured``.
+        refused: why llama.cpp would not start like this, in its words; empty: it would.
+        terms: parts of the compute buffer.
+        tensor_bytes: bytes of all tensors in the file.
+        skipped_bytes: of them, those llama.cpp does not load.
+    """
+
+    settings: Settings
+    placement: Placement
+    cache: CachePlan
+    placed: Placed
+    devices: tuple[DeviceUse, ...]
+    refused: tuple[str, ...]
+    terms: Terms
+    tensor_bytes: int
+    skipped_bytes: int
+    compute_basis: str = "estimated"
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the weights, with copies that exist twice."""
+        return sum(d.weights for d in self.devices)
+
+    @property
+    def kv(self) -> int:
+        """Bytes of the KV caches on all devices."""
+        return sum(d.kv for d in self.devices)
+
+    @property
+    def state(self) -> int:
+        """Bytes of the states on all devices."""
+        return sum(d.state for d in self.devices)
+
+    @property
+    def compute(self) -> int:
+        """Bytes of the compute buffers on all devices."""
+        return sum(d.compute for d in self.devices)
+
+    @property
+    def total(self) -> int:
+        """All devices together."""
+        return sum(d.total for d in self.devices)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it fits everywhere; False as soon as one device is over, None when one is unknown."""
+        answers = [d.fits for d in self.devices]
+        return False if False in answers else None if None in answers else True
+
+    @property
+    def missing(self) -> int:
+        """Bytes over, on all devices together."""
+        return sum(d.missing for d in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where it shall run.
+
+    Attributes:
+        devices: accelerators, in llama.cpp's order.
+        ram: bytes of host memory that may be used; None: unknown.
+        reserve: bytes to keep free on each device.
+        ram_reserve: bytes to keep free of the host's.
+        repack: what the host processor rearranges, a name of `gguftool.memory.weights.REPACKED`.
+    """
+
+    devices: tuple[Device, ...] = ()
+    ram: int | None = None
+    reserve: int = DEFAULT_RESERVE
+    ram_reserve: int = DEFAULT_RESERVE
+    repack: str = "avx2"
+
+
+@dataclass(slots=True)
+class Planner:
+    """Plans one model on one machine under many settings; the tensors are gone through once.
+
+    Attributes:
+        hp: hyperparameters.
+        tensors: all tensors.
+        machine: where it shall run.
+        overrides: `-ot` patterns.
+        projector: bytes of a multimodal projector, which goes to the first device.
+    """
+
+    hp: Hparams
+    tensors: Sequence[Weight]
+    machine: Machine = field(default_factory=Machine)
+    overrides: tuple[tuple[str, str], ...] = ()
+    projector: int = 0
+    weights: Weights = field(init=False)
+
+    def __post_init__(self) -> None:
+        m = self.machine
+        self.weights = Weights(self.hp, self.tensors, m.devices, self.overrides, m.repack)
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the output matrix."""
+        return self.weights.output_rows or self.hp.int("vocab_size")
+
+    def plan(self, s: Settings, p: Placement | None = None) -> MemoryPlan:
+        """What a launch takes.
+
+        Raises:
+            UsageError: neither the file nor the settings name a context length.
+        """
+        placement = replace(p or Placement(), overrides=self.overrides, repack=self.machine.repack)
+        cache = kv_cache(self.hp, s)
+        placed = self.weights.place(placement)
+        t = terms(self.hp, s, cache, self.vocabulary)
+        refused = tuple(refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
+        uses = self._uses(s, placement, cache, placed, t)
+        w = self.weights
+        return MemoryPlan(s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped)
+
+    def _uses(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed, t: Terms) -> tuple[DeviceUse, ...]:
+        m = self.machine
+        kinds = {d.name: d for d in m.devices}
+        kv: dict[str, int] = {}
+        state: dict[str, int] = {}
+        largest_host_cache = self._book_caches(p, cache, placed, kinds, kv, state)
+        compute = self._compute(p, placed, t, largest_host_cache)
+        output = self.vocabulary * 4 * cache.context.slots
+        uses = [
+            DeviceUse(
+                d.name,
+                d.kind,
+                d.memory,
+                m.reserve,
+                placed.buffers.get(d.name, 0),
+                kv.get(d.name, 0),
+                state.get(d.name, 0),
+                compute.get(d.name, 0),
+                self.projector if i == 0 else 0,
+                d.about,
+            )
+            for i, d in enumerate(m.devices)
+        ]
+        uses.append(
+            DeviceUse(
+                HOST,
+                "cpu",
+                m.ram,
+                m.ram_reserve,
+                placed.host,
+                kv.get(HOST, 0),
+                state.get(HOST, 0),
+                compute.get(HOST, 0) + output,
+                0 if m.devices else self.projector,
+            )
+        )
+        return tuple(uses)
+
+    def _book_caches(
+        self,
+        p: Placement,
+        cache: CachePlan,
+        placed: Placed,
+        kinds: dict[str, Device],
+        kv: dict[str, int],
+        state: dict[str, int],
+    ) -> int:
+        """Caches go where their layers are; returns the bytes of the largest layer's cache on the host."""
+        on_host: dict[int, int] = {}
+
+        def where(layer: int) -> tuple[str, int]:
+            name = placed.layer_device[layer] if p.kv_offload else HOST
+            device = kinds.get(name)
+            return name, device.rules.alignment if device and device.rules.pads_rows else HOST_ALIGNMENT
+
+        for c in cache.caches:
+            for x in c.layers:
+                name, alignment = where(x.index)
+                size = c.layer_bytes(x, alignment)
+                kv[name] = kv.get(name, 0) + size
+                if name == HOST:
+                    on_host[x.index] = on_host.get(x.index, 0) + size
+        for st in cache.state:
+            name, alignment = where(st.index)
+            state[name] = state.get(name, 0) + st.bytes(alignment)
+        return max(on_host.values(), default=0)
+
+    def _compute(self, p: Placement, placed: Placed, t: Terms, host_cache: int) -> dict[str, int]:
+        devices = self.machine.devices
+        if not devices:
+            return {HOST: t.whole}
+        repeating = set(placed.layer_device[:-1])
+        everything = HOST not in repeating and not placed.experts_on_host
+        copies = pipeline_copies(
+            [d.kind for d in devices],
+            all_layers=HOST not in placed.layer_device,
+            overrides=bool(self.overrides or p.cpu_moe),
+            kv_offload=p.kv_offload,
+        )
+        lends = any(d.rules.pinned_host for d in devices)
+        out: dict[str, int] = {HOST: t.host_inputs if everything or lends else t.whole}
+        for i, d in enumerate(devices):
+            # The first device does the large batches of what lies on the host.
+            borrows = lends and i == 0 and not everything
+            if d.name in repeating or borrows:
+                out[d.name] = t.device(
+                    borrowed=placed.largest_on_host if borrows else 0,
+                    cache=host_cache if borrows else 0,
+                    twice=not placed.experts_on_host,
+                    copies=copies,
+                )
+            elif d.name == placed.layer_device[-1]:
+                out[d.name] = t.device(output_only=True)
+        return out
+
+
+def weights_of(model: Model) -> list[Weight]:
+    """The tensors of a model as far as memory goes; those of a type we do not know count as nothing."""
+    return [Weight(t.name, t.type_name, t.shape, t.nbytes or 0) for t in model.tensors.values()]
+
+
+def memory(
+    model: Model,
+    context: int | None = None,
+    cache_type: tuple[str, str] = ("f16", "f16"),
+    *,
+    settings: Settings | None = None,
+    placement: Placement | None = None,
+    machine: Machine | None = None,
+) -> MemoryPlan:
+    """What llama.cpp takes for a model.
+
+    Args:
+        model: the model; its header is enough.
+        context: tokens of all slots together; None: the file's context length.
+        cache_type: types of K and V.
+        settings: all settings at once, in place of the two above.
+        placement: which layers and tensors go where.
+        machine: devices and their memory; None: the host alone, its memory unknown.
+
+    Returns:
+        bytes by device. Caches, states and weights are exact, compute buffers estimated.
+
+    Raises:
+        UsageError: no context length anywhere, or a cache type that does not exist.
+    """
+    s = settings or Settings(context, *cache_type)
+    return Planner(model.arch, weights_of(model), machine or Machine()).plan(s, placement)
+
+
+def trained_layers(hp: Hparams) -> int:
+    """Layers `-ngl` counts: all, and one for the output."""
+    return len(layers(hp)) + 1
+
+
+def total_memory(devices: Iterable[Device]) -> int | None:
+    """Bytes of all devices; None when one is unknown."""
+    sizes = [d.memory for d in devices]
+    return None if None in sizes else sum(x for x in sizes if x is not None)
