@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -35,6 +35,15 @@ class Report:
     findings: tuple[Finding, ...]
     not_evaluated: tuple[NotEvaluated, ...]
     load: LoadPrediction | None
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __bool__(self) -> bool:
+        return True
 
     def count(self, severity: Severity) -> int:
         """Number of findings of that severity."""
