@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gguftool.edit.recover import recover
     from gguftool.edit.session import edit
     from gguftool.edit.undo import undo
+    from gguftool.lint.call import lint
+    from gguftool.lint.explain import explain
+    from gguftool.lint.rules import catalogue as rules
     from gguftool.model import open_model as open
 
 # Public name -> "module:attribute"; resolved on first use, so that `import gguftool` costs nothing.
@@ -21,6 +24,9 @@ _PUBLIC = {
     "edit": "gguftool.edit.session:edit",
     "plan_edit": "gguftool.edit.plan:plan_edit",
     "recover": "gguftool.edit.recover:recover",
+    "lint": "gguftool.lint.call:lint",
+    "rules": "gguftool.lint.rules:catalogue",
+    "explain": "gguftool.lint.explain:explain",
     "undo": "gguftool.edit.undo:undo",
     "open": "gguftool.model:open_model",
 }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 from gguftool.cli.lint_setup import Settings
 from gguftool.cli.options import Session
+from gguftool.edit.ops import Operation
 from gguftool.errors import GgufToolError
 from gguftool.lint.check import unreadable
 from gguftool.lint.fixes import collect
@@ -32,15 +35,20 @@ def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> None:
         _edit(session, target, fixes.operations, len(fixes.findings), s.diff)
 
 
-def _edit(session: Session, target: str, operations: tuple[object, ...], n: int, diff: bool) -> None:
+def _edit(session: Session, target: str, operations: tuple[Operation, ...], n: int, diff: bool) -> None:
     from gguftool.edit.plan import plan_edit
     from gguftool.report.text import safe
 
     plan = plan_edit(target, operations)
     what = f"{n} finding{'s' if n != 1 else ''}"
     session.note(f"{target}: {'would fix' if diff else 'fixing'} {what} ({plan.strategy})")
-    for op in operations:
-        session.note(f"  {safe(op.describe())}")
+    if diff and session.format == "text":
+        from gguftool.report.edit import plan_text
+
+        session.out(plan_text(plan, session.style) + "\n")
+    else:
+        for op in operations:
+            session.note(f"  {safe(op.describe())}")
     if not diff:
         plan.commit()
-        session.note(f"  done; take it back with: gguftool undo {target}")
+        session.note(f"  done; take it back with: gguftool undo {shlex.quote(target)}")

@@ -91,24 +91,24 @@ def _who_reads(arch: str | None, suffix: str) -> tuple[str, tuple[str, ...]]:
     # Keys that all but the recurrent architectures read are in the table one by one.
     if arch is not None:
         if everywhere or f"{arch}.{suffix}" in read_keys(arch):
-            return f"llama.cpp reads it for {arch}", ()
+            return f"llama.cpp, for {arch}", ()
         known = facts(arch)
         if known is not None and suffix in (*known.required, *known.required_if, *known.optional):
-            return f"llama.cpp reads it for {arch}", ()
+            return f"llama.cpp, for {arch}", ()
         if reading and not measured(arch):
-            return f"llama.cpp reads it for other architectures; {arch} was not measured", reading
+            return f"llama.cpp, for other architectures; {arch} was not measured", reading
         return "", reading
     if everywhere:
-        return "llama.cpp reads it for every architecture", ()
+        return "llama.cpp, for every architecture", ()
     if len(reading) > 100:
-        return f"llama.cpp reads it for {len(reading)} of the 133 architectures measured", reading
+        return f"llama.cpp, for {len(reading)} of the 133 architectures measured", reading
     if reading:
         return (
-            f"llama.cpp reads it for {', '.join(reading[:8])}{f' and {len(reading) - 8} more' if reading[8:] else ''}",
+            f"llama.cpp, for {', '.join(reading[:8])}{f' and {len(reading) - 8} more' if reading[8:] else ''}",
             reading,
         )
     asked = tuple(a for a in names() if _asks(a, suffix))
-    return (f"llama.cpp reads it for {', '.join(asked)}", asked) if asked else ("", ())
+    return (f"llama.cpp, for {', '.join(asked)}", asked) if asked else ("", ())
 
 
 def _asks(arch: str, suffix: str) -> bool:

@@ -10,6 +10,7 @@ from gguftool.lint.rule import Rule
 from gguftool.report.text import Style, safe, table
 
 WIDTH = 100
+NOBODY = "no part of llama.cpp"
 
 
 def rule_list(rules: Sequence[Rule], style: Style) -> Iterator[str]:
@@ -84,22 +85,16 @@ def explanation_lines(e: Explanation, style: Style) -> Iterator[str]:
         break_on_hyphens=False,
     )
     yield ""
-    yield f"  {'type':<12}{e.type}"
-    who = (
-        e.llama_cpp
-        if e.llama_cpp
-        else "nobody in llama.cpp"
-        + (
-            f" (it does for {', '.join(e.architectures[:5])}{' …' if e.architectures[5:] else ''})"
-            if e.architectures
-            else ""
-        )
-    )
-    yield f"  {'read by':<12}{who if e.llama_cpp else style.yellow(who)}"
+    yield f"  {'type':<13}{e.type}"
+    if e.llama_cpp:
+        yield from textwrap.wrap(e.llama_cpp, WIDTH, initial_indent=f"  {'read by':<13}", subsequent_indent=" " * 15)
+    else:
+        listed = ", ".join(e.architectures[:5]) + (" …" if e.architectures[5:] else "")
+        yield f"  {'read by':<13}{style.yellow(f'nobody; llama.cpp reads it for {listed}' if listed else NOBODY)}"
     for other in e.others:
-        yield f"  {'':<12}{other}"
+        yield f"  {'':<13}{other}"
     if e.required:
-        yield f"  {'required by':<12}{e.required}"
+        yield f"  {'required by':<13}{e.required}"
 
 
 def explanation_json(e: Explanation) -> dict[str, object]:

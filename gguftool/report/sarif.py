@@ -67,7 +67,7 @@ def _result(f: Finding, index: dict[str, int]) -> dict[str, object]:
     if f.fix is not None:
         command = fix_command(f.fix, f.path)
         properties["fix"] = {"title": f.fix.title, "safe": f.fix.safe, "command": command}
-        message = f"{message} Fix: {command}"
+        message = f"{message}. Fix: {command}"
     return {
         "ruleId": f.rule,
         "ruleIndex": index[f.rule],
