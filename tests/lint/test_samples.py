@@ -1,0 +1,80 @@
+"""Every rule fires where it should, is silent where it should, and is documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gguftool.lint.rules import FAMILIES, catalogue
+from gguftool.report.lint import fix_command
+from tests.lint.samples import Sample, all_samples, ready, report_of
+
+SAMPLES = all_samples()
+
+
+@pytest.fixture(autouse=True)
+def _no_hidden_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GGUFTOOL_DEBUG", "1")
+
+
+def _ids(samples: list[Sample]) -> list[str]:
+    return [f"{s.rule}-{i}" for i, s in enumerate(samples)]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=_ids(SAMPLES))
+def test_fires(sample: Sample, tmp_path: Path) -> None:
+    report = report_of(sample.fires, tmp_path, sample.context)
+    hits = [f for f in report if f.rule == sample.rule]
+    assert hits, f"{sample.rule} is silent; found {[f.rule for f in report]}, skipped {report.not_evaluated}"
+    match = [
+        f
+        for f in hits
+        if sample.message in f.message
+        and (not sample.where or f.where == sample.where)
+        and (sample.severity is None or f.severity.value == sample.severity)
+    ]
+    assert match, [(f.severity.value, f.where, f.message) for f in hits]
+    found = match[0]
+    if sample.fix == "":
+        assert found.fix is None
+    elif sample.fix is not None:
+        assert found.fix is not None
+        assert sample.fix in fix_command(found.fix, found.path)
+    if sample.safe is not None:
+        assert found.fix is not None
+        assert found.fix.safe is sample.safe
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=_ids(SAMPLES))
+def test_silent(sample: Sample, tmp_path: Path) -> None:
+    report = report_of(sample.silent, tmp_path, sample.context)
+    assert [f for f in report if f.rule == sample.rule] == []
+    # Silent because it looked and found nothing, not because it could not look.
+    assert [n for n in report.not_evaluated if n.rule == sample.rule] == []
+
+
+def test_every_rule_has_a_sample() -> None:
+    shown = {s.rule for s in SAMPLES}
+    assert sorted(r.id for r in catalogue() if r.id not in shown) == []
+    assert sorted(shown - {r.id for r in catalogue()}) == []
+
+
+@pytest.mark.parametrize("rule", catalogue(), ids=lambda r: r.id)
+def test_documented(rule) -> None:  # type: ignore[no-untyped-def]
+    assert rule.family in FAMILIES
+    assert rule.title
+    assert not rule.title.endswith(".")
+    assert set(rule.sections) == {"why", "evidence", "example", "fix"}, rule.id
+    assert all(len(body) > 3 for body in rule.sections.values())
+
+
+def test_ids_are_unique() -> None:
+    ids = [r.id for r in catalogue()]
+    assert len(ids) == len(set(ids))
+    assert not set(ids) & set(FAMILIES)
+
+
+def test_healthy_model_has_nothing(tmp_path: Path) -> None:
+    report = report_of(ready(), tmp_path)
+    assert [(f.severity.value, f.rule, f.message) for f in report if f.severity != "info"] == []
