@@ -17,17 +17,17 @@ MOST = 4096
 
 
 class Window:
-    """Part of a source as a source of its own, from ``start`` to the end."""
+    """Part of a source as a source of its own: ``size`` bytes from ``start`` on, to the end when None."""
 
-    def __init__(self, source: Source, start: int, name: str) -> None:
+    def __init__(self, source: Source, start: int, name: str, size: int | None = None) -> None:
         self._source = source
         self._start = start
         self.name = name
-        self.size = source.size - start
+        self.size = source.size - start if size is None else size
 
     def read_at(self, offset: int, n: int) -> bytes:
         """As `Source.read_at`."""
-        return self._source.read_at(self._start + offset, n)
+        return self._source.read_at(self._start + offset, max(0, min(n, self.size - offset)))
 
     def close(self) -> None:
         """The source belongs to somebody else."""

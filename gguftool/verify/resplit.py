@@ -1,0 +1,295 @@
+"""Split a model into shards, join shards into one file: tensors byte for byte, every read checked.
+
+The layout is that of llama-gguf-split (b11434): the first shard carries all metadata, the others only the three split
+keys; here a merge leaves none of them behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gguftool.errors import FormatError, Refused, Unreadable, UsageError
+from gguftool.format.header import Field, Layout, align
+from gguftool.format.render import make_tensor_info, render_parts
+from gguftool.format.types import DEFAULT_ALIGNMENT
+from gguftool.format.values import make_field
+from gguftool.model import Model, Tensor
+from gguftool.shards import SPLIT_KEYS, shard_name
+from gguftool.verify.hashes import Want, hash_file
+from gguftool.verify.inside import Window
+from gguftool.verify.quick import quick
+from gguftool.verify.stream import Progress, Sink, run
+from gguftool.verify.writing import Draft, need_room, refuse_existing
+
+MOST_SHARDS = 65535
+"""`split.count` is a u16."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutFile:
+    """One file to write: its name, header bytes up to the data section, tensors and their offsets in it."""
+
+    path: str
+    head: bytes
+    tensors: tuple[Tensor, ...]
+    offsets: tuple[int, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One file that was written and read back: its name, length, number of tensors and sha256."""
+
+    path: str
+    size: int
+    tensors: int
+    sha256: str
+
+
+def plan_split(
+    model: Model,
+    prefix: str,
+    *,
+    max_size: int | None = None,
+    max_tensors: int | None = None,
+    metadata_first: bool = False,
+) -> tuple[OutFile, ...]:
+    """The shards a model would be split into.
+
+    Args:
+        model: a whole model, opened strictly.
+        prefix: of the files' names.
+        max_size: most bytes of a file, its header included; a larger tensor gets a file of its own.
+        max_tensors: most tensors in a file.
+        metadata_first: no tensors in the first file.
+
+    Raises:
+        UsageError: no limit, or nothing to split.
+        FormatError: the model is not whole.
+    """
+    if (max_size is None) == (max_tensors is None):
+        raise UsageError("name one limit", "gguftool split --max-size 4G, or --max-tensors 128")
+    check_whole(model)
+    tensors = list(model.all_tensors())
+    layout = model.header.layout
+    common = tuple(f for f in model.header.fields if f.key not in SPLIT_KEYS)
+    limits = (max_size, max_tensors)
+    groups: list[list[Tensor]] = [[]]
+    if metadata_first:
+        groups.append([])
+    for t in tensors:
+        first = len(groups) == 1
+        fields = (*common, *_split_fields(0, 0, 0, layout)) if first else _split_fields(0, 0, 0, layout)
+        if groups[-1] and _too_much(fields, layout, [*groups[-1], t], model.header.alignment if first else 32, limits):
+            groups.append([])
+        groups[-1].append(t)
+    if len(groups) < 2:
+        raise UsageError(f"{model.name}: fits into one file; there is nothing to split", "name a smaller limit")
+    if len(groups) > MOST_SHARDS:
+        raise UsageError(f"{model.name}: {len(groups):,} shards; split.count holds {MOST_SHARDS:,} at most")
+    return tuple(
+        _out(
+            shard_name(prefix, no, len(groups)),
+            ((*common,) if no == 0 else ()) + _split_fields(no, len(groups), len(tensors), layout),
+            group,
+            layout,
+            model.header.alignment if no == 0 else DEFAULT_ALIGNMENT,
+        )
+        for no, group in enumerate(groups)
+    )
+
+
+def plan_merge(model: Model, output: str) -> OutFile:
+    """The one file a set of shards would become.
+
+    Args:
+        model: all shards, opened strictly.
+        output: its name.
+
+    Raises:
+        FormatError: a shard is not whole, or they do not have one byte order and version.
+    """
+    check_whole(model)
+    layouts = {part.header.layout for part in model.parts}
+    if len(layouts) > 1:
+        raise FormatError(f"{model.name}: the shards differ in GGUF version or byte order", kind="foreign-shard")
+    fields = tuple(f for f in model.header.fields if f.key not in SPLIT_KEYS)
+    return _out(output, fields, list(model.all_tensors()), model.header.layout, model.header.alignment)
+
+
+def check_whole(model: Model) -> None:
+    """Raise `FormatError` when a file of the model is cut off, too long or otherwise not itself."""
+    for part in model.parts:
+        report = quick(part)
+        if report.faults:
+            fault = report.faults[0]
+            message = f"{part.name}: {fault.message}"
+            raise FormatError(message, f"gguftool verify {part.name}", kind=fault.kind)
+        for t in part.header.tensors:
+            if t.nbytes is None:
+                message = f"{part.name}: tensor {t.name!r} is of type {t.type_name}, so its size cannot be known"
+                raise FormatError(message, "a newer gguftool may know it", key=t.name, kind="unknown-size")
+
+
+def _split_fields(no: int, count: int, tensors: int, layout: Layout) -> tuple[Field, ...]:
+    """In the order llama-gguf-split writes them."""
+    return (
+        make_field("split.no", "u16", no, layout),
+        make_field("split.tensors.count", "i32", tensors, layout),
+        make_field("split.count", "u16", count, layout),
+    )
+
+
+def _too_much(
+    fields: Sequence[Field],
+    layout: Layout,
+    tensors: Sequence[Tensor],
+    alignment: int,
+    limits: tuple[int | None, int | None],
+) -> bool:
+    max_size, max_tensors = limits
+    if max_tensors is not None:
+        return len(tensors) > max_tensors
+    head = sum(len(f.buffer) for f in fields) + 24 + sum(len(t.info.buffer) for t in tensors)
+    data = sum(align(t.nbytes or 0, alignment) for t in tensors)
+    return align(head, alignment) + data > (max_size or 0)
+
+
+def _out(path: str, fields: Sequence[Field], tensors: Sequence[Tensor], layout: Layout, alignment: int) -> OutFile:
+    infos, offsets, at = [], [], 0
+    for t in tensors:
+        infos.append(make_tensor_info(t.name, t.shape, t.info.type_id, at, layout))
+        offsets.append(at)
+        at = align(at + (t.nbytes or 0), alignment)
+    head = render_parts(layout, fields, infos)
+    if tensors:
+        head += bytes(align(len(head), alignment) - len(head))
+    return OutFile(path, head, tuple(tensors), tuple(offsets), len(head) + at)
+
+
+def write_all(plans: Sequence[OutFile], progress: Progress | None = None) -> list[Written]:
+    """Write files, read them back, and give them their names when all are right.
+
+    Raises:
+        Refused: a name is taken.
+        NoRoom: not enough space.
+        ChangedMeanwhile, Unreadable: a read failed, or what was written reads back differently.
+    """
+    refuse_existing(plan.path for plan in plans)
+    need_room(os.path.dirname(plans[0].path), sum(plan.size for plan in plans))
+    drafts: list[Draft] = []
+    done: list[Written] = []
+    try:
+        for plan in plans:
+            draft = Draft(plan.path)
+            drafts.append(draft)
+            hashes = _fill(draft, plan, progress)
+            draft.sync()
+            done.append(_read_back(draft, plan, hashes, progress))
+        for draft in drafts:
+            draft.publish()
+    finally:
+        for draft in drafts:
+            draft.close()
+    return done
+
+
+class _Sha256:
+    """Hash of one tensor while it is copied."""
+
+    def __init__(self) -> None:
+        import hashlib
+
+        self._digest = hashlib.sha256()
+
+    def feed(self, data: memoryview, offset: int) -> None:
+        """As `Sink.feed`."""
+        self._digest.update(data)
+
+    def hexdigest(self) -> str:
+        """Of everything fed."""
+        return self._digest.hexdigest()
+
+
+def _fill(draft: Draft, plan: OutFile, progress: Progress | None) -> list[str]:
+    """Write header and tensors; returns the sha256 of every tensor as it was read from the source."""
+    draft.write(plan.head)
+    hashes: list[str] = []
+    for t, offset in zip(plan.tensors, plan.offsets, strict=True):
+        start = len(plan.head) + offset
+        draft.write(bytes(start - draft.at))
+        nbytes = t.nbytes or 0
+        digest = _Sha256()
+        sinks: list[Sink] = [digest, draft]
+        run(Window(t.part.source, t.offset, t.part.name, nbytes), sinks, progress)
+        if draft.at != start + nbytes:
+            raise Unreadable(f"{t.part.name}: only {draft.at - start:,} of {nbytes:,} bytes of {t.name} could be read")
+        hashes.append(digest.hexdigest())
+    draft.write(bytes(plan.size - draft.at))
+    return hashes
+
+
+def _read_back(draft: Draft, plan: OutFile, hashes: Sequence[str], progress: Progress | None) -> Written:
+    """Read the draft from the disk and compare every tensor with what the source gave."""
+    from gguftool.source import LocalFile
+
+    source = LocalFile(draft.draft)
+    try:
+        source.forget()
+        found = hash_file(source, Want(tensors=True), progress)
+    finally:
+        source.close()
+    for t, digest, back in zip(plan.tensors, hashes, found.tensors, strict=True):
+        if (back.name, back.digests.get("sha256")) != (t.name, digest):
+            message = f"{plan.path}: {t.name} reads back differently from what was written: suspect RAM or disk"
+            raise Unreadable(message, "nothing was kept; check the disk and try again")
+    if found.size != plan.size:
+        raise Unreadable(
+            f"{plan.path}: has {found.size:,} bytes after writing {plan.size:,}", "check the disk and try again"
+        )
+    return Written(plan.path, found.size, len(plan.tensors), found.file)
+
+
+def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
+    """All shards of a set in order, found by content, ready to merge.
+
+    Args:
+        paths: one or more shards; more are looked for in their folders.
+        allow_foreign: take a set whose shards do not fit each other.
+
+    Raises:
+        UsageError: a whole model, or shards of different sets.
+        FormatError: a shard is missing or damaged.
+        Refused: a shard that is not of the same model or quantisation, or two files for one number.
+    """
+    from gguftool.format.parse import parse
+    from gguftool.model import Part
+    from gguftool.source import LocalFile
+    from gguftool.verify import shards
+
+    first = LocalFile(paths[0])
+    try:
+        header = parse(first)
+    finally:
+        first.close()
+    found = shards.check(paths[0], header, paths[1:])
+    if found is None or found.count == 1:
+        raise UsageError(f"{paths[0]}: is a whole model, not a shard")
+    for fault in found.faults:
+        hint = f"gguftool verify {paths[0]}"
+        if fault.kind == "shard-missing":
+            raise FormatError(f"{paths[0]}: {fault.message}", hint, kind=fault.kind)
+        if fault.kind == "foreign-shard" and not allow_foreign:
+            raise Refused(f"{paths[0]}: {fault.message}", f"{hint}; --allow-foreign merges them all the same")
+        if fault.kind in ("duplicate-shard", "duplicate-tensor", "tensor-count", "shard-number"):
+            raise Refused(f"{paths[0]}: {fault.message}", fault.hint or hint)
+    strange = {os.path.realpath(p) for p in paths} - {os.path.realpath(p) for p in found.paths if p}
+    if strange:
+        raise UsageError(f"{sorted(strange)[0]}: is not a shard of the same set", "name the shards of one model")
+    parts = []
+    for no, path in enumerate(found.paths):
+        source = LocalFile(path or "")
+        parts.append(Part(path or "", source, parse(source), no))
+    return Model(tuple(parts), (), found.count)
