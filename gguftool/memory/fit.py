@@ -1,0 +1,331 @@
+"""Find settings that fit, giving up first what users miss least.
+
+The context is what was asked for. If it does not fit: a smaller cache type (f16, q8_0, q4_0), a smaller `-ub`, experts
+on the host, layers on the host, in this order; what turns out not to be needed is given back at the end. Nothing is
+proposed that llama.cpp refuses or that runs on a slow path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from gguftool.arch import Hparams
+from gguftool.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
+from gguftool.layers import is_mla, layers
+from gguftool.memory.plan import MemoryPlan, Planner
+from gguftool.memory.settings import CELL_PAD, Settings
+from gguftool.memory.weights import Placement
+
+PAIRS = (("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"))
+UBATCHES = (256, 128)
+FLASH_HEADS = frozenset(
+    {(n, n) for n in (40, 64, 72, 80, 96, 112, 128, 256, 512)} | {(192, 128), (320, 256), (576, 512)}
+)
+"""Head sizes of K and V that FlashAttention on CUDA takes (`fattn.cu:ggml_cuda_get_best_fattn_kernel`, b11434)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """What the search may change: the things the user did not name."""
+
+    cache_type: bool = True
+    ubatch: bool = True
+    cpu_moe: bool = True
+    gpu_layers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing tried.
+
+    Attributes:
+        what: for example ``cache type q8_0``.
+        result: what came of it, one line's worth.
+        fits: whether that was enough.
+        kept: whether the recommendation has it.
+    """
+
+    what: str
+    result: str
+    fits: bool
+    kept: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The outcome of a search: the plan, how it came about, and whether it fits."""
+
+    plan: MemoryPlan
+    steps: tuple[Step, ...]
+
+    @property
+    def fits(self) -> bool | None:
+        """As the plan says."""
+        return self.plan.fits
+
+
+def search(planner: Planner, s: Settings, p: Placement, free: Free | None = None) -> Fit:
+    """The best settings that fit, or the ones that come nearest.
+
+    Args:
+        planner: the model on its machine.
+        s: settings asked for.
+        p: placement asked for.
+        free: what may be changed.
+    """
+    return _Search(planner, free or Free()).run(s, p)
+
+
+def admissible(hp: Hparams, pair: tuple[str, str], flash_attn: str, kinds: set[str]) -> str | None:
+    """Why a pair of cache types is not to be proposed for this model and these devices; None: it may be."""
+    why = refusals(hp, *pair, flash_attn)
+    if why:
+        return why[0]
+    if kinds & {"cuda", "rocm"}:
+        slow = slow_pairs(*pair)
+        if slow:
+            return slow[0]
+        quantized = any(CACHE_TYPES[t].quantized for t in pair)
+        sizes = {(x.key_length, x.value_length) for x in layers(hp) if x.trunk and x.heads_kv and not x.recurrent}
+        odd = sorted(sizes - FLASH_HEADS) if quantized and not is_mla(hp) else []
+        if odd:
+            return f"FlashAttention on this device does not take heads of {odd[0][0]} and {odd[0][1]}"
+    return None
+
+
+def largest_context(planner: Planner, s: Settings, p: Placement, limit: int | None = None) -> int | None:
+    """Most tokens, all slots together, that fit with these settings and this placement.
+
+    Args:
+        planner: the model on its machine.
+        s: settings; their context is not looked at.
+        p: placement.
+        limit: do not look further; None: the trained context, once a slot unless they share one.
+
+    Returns:
+        a multiple of 256; 0 when not even 256 tokens fit; None when a memory size is unknown.
+    """
+    trained = planner.hp.context_length or 1 << 17
+    top = limit or trained * (1 if s.unified else s.slots)
+
+    def fits(cells: int) -> bool | None:
+        return planner.plan(replace(s, ctx=cells * CELL_PAD), p).fits
+
+    high = max(1, top // CELL_PAD)
+    answer = fits(high)
+    if answer is None:
+        return None
+    if answer:
+        return top if top % CELL_PAD == 0 else high * CELL_PAD
+    low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low * CELL_PAD
+
+
+class _Search:
+    def __init__(self, planner: Planner, free: Free) -> None:
+        self.planner = planner
+        self.free = free
+        self.steps: list[Step] = []
+        self.kinds = {d.kind for d in planner.machine.devices}
+
+    def run(self, s: Settings, p: Placement) -> Fit:
+        plan = self.planner.plan(s, p)
+        if plan.fits is not False:
+            if plan.fits:
+                self.steps.append(Step("as asked", f"fits with {_spare(plan)} to spare", True))
+            return Fit(plan, tuple(self.steps))
+        self.steps.append(Step("as asked", _over(plan), False))
+        for stage in (self._cache_types, self._ubatch, self._experts, self._layers):
+            plan = stage(plan)
+            if plan.fits:
+                plan = self._give_back(plan, s)
+                break
+        return Fit(plan, tuple(self.steps))
+
+    def _try(self, plan: MemoryPlan, what: str, changed: str = "") -> MemoryPlan:
+        result = f"fits with {_spare(plan)} to spare" if plan.fits else _over(plan)
+        self.steps.append(Step(what, f"{changed}; {result}" if changed else result, bool(plan.fits)))
+        return plan
+
+    def _cache_types(self, plan: MemoryPlan) -> MemoryPlan:
+        if not self.free.cache_type or not plan.cache.caches:
+            return plan
+        for pair in PAIRS:
+            s = plan.settings.with_types(pair)
+            if _size(pair) >= _size((plan.settings.type_k, plan.settings.type_v)):
+                continue
+            why = admissible(self.planner.hp, pair, s.flash_attn, self.kinds)
+            if why:
+                self.steps.append(Step(f"cache type {shown(*pair)}", f"out: {why}", False, kept=False))
+                continue
+            smaller = self.planner.plan(s, plan.placement)
+            plan = self._try(smaller, f"cache type {shown(*pair)}", f"KV {gib(plan.kv)} → {gib(smaller.kv)}")
+            if plan.fits:
+                break
+        return plan
+
+    def _ubatch(self, plan: MemoryPlan) -> MemoryPlan:
+        """A smaller batch is slower for prompts, so it is taken only when it is what makes the difference."""
+        if not self.free.ubatch:
+            return plan
+        for ubatch in UBATCHES:
+            if ubatch >= plan.cache.context.ubatch:
+                continue
+            smaller = self.planner.plan(replace(plan.settings, ubatch=ubatch), plan.placement)
+            changed = f"compute {gib(plan.compute)} → {gib(smaller.compute)}"
+            if self._try(smaller, f"-ub {ubatch}", changed).fits:
+                return smaller
+            self.steps[-1] = replace(self.steps[-1], kept=False)
+        return plan
+
+    def _experts(self, plan: MemoryPlan) -> MemoryPlan:
+        count = self.planner.weights.layer_count
+        if not self.free.cpu_moe or not self.kinds or not self.planner.hp.int("expert_count"):
+            return plan
+
+        def with_experts(n: int) -> MemoryPlan:
+            return self.planner.plan(plan.settings, replace(plan.placement, cpu_moe=n))
+
+        # The more experts on the host, the less on the devices; the smallest number that suffices.
+        n = _smallest(1, count, lambda n: _devices_fit(with_experts(n)))
+        moved = with_experts(n or count)
+        label = f"experts of {n or count} of {count} layers on the host"
+        return self._try(moved, label, f"{gib(moved.placed.experts_on_host)} of weights move")
+
+    def _layers(self, plan: MemoryPlan) -> MemoryPlan:
+        count = self.planner.weights.layer_count + 1
+        if not self.free.gpu_layers or not self.kinds:
+            return plan
+
+        def with_layers(n: int) -> MemoryPlan:
+            return self.planner.plan(plan.settings, replace(plan.placement, gpu_layers=n))
+
+        fewer = _smallest(1, count, lambda gone: _devices_fit(with_layers(count - gone)))
+        n = count - (fewer or count)
+        return self._try(with_layers(n), f"{n} of {count} layers on the device", "the rest run on the host")
+
+    def _give_back(self, plan: MemoryPlan, asked: Settings) -> MemoryPlan:
+        """Undo what a later, larger step made unnecessary: first the batch, then the cache types, best first."""
+        for better in self._better(plan.settings, asked):
+            again = self.planner.plan(better, plan.placement)
+            if again.fits:
+                kept = {f"cache type {shown(better.type_k, better.type_v)}", f"-ub {better.ubatch}"}
+                self.steps = [
+                    replace(x, kept=x.what in kept) if x.what.startswith(("cache type", "-ub")) else x
+                    for x in self.steps
+                ]
+                undone = [x for x in (*_types_undone(plan, better), *_batch_undone(plan, better)) if x]
+                return self._try(again, "given back: " + ", ".join(undone))
+        return plan
+
+    def _better(self, s: Settings, asked: Settings) -> Iterator[Settings]:
+        pairs = [(asked.type_k, asked.type_v), *PAIRS]
+        now = _size((s.type_k, s.type_v))
+        better = [
+            x
+            for x in pairs
+            if _size(x) > now
+            and (x == pairs[0] or admissible(self.planner.hp, x, s.flash_attn, self.kinds) is None)
+            and _size(x) <= _size(pairs[0])
+        ]
+        for pair in [*sorted(set(better), key=_size, reverse=True), (s.type_k, s.type_v)]:
+            for ubatch in sorted({asked.ubatch, s.ubatch}, reverse=True):
+                candidate = replace(s, type_k=pair[0], type_v=pair[1], ubatch=ubatch)
+                if candidate != s:
+                    yield candidate
+
+
+def _types_undone(plan: MemoryPlan, better: Settings) -> list[str]:
+    now = (better.type_k, better.type_v)
+    return [f"cache type {shown(*now)}"] if now != (plan.settings.type_k, plan.settings.type_v) else []
+
+
+def _batch_undone(plan: MemoryPlan, better: Settings) -> list[str]:
+    return [f"-ub {better.ubatch}"] if better.ubatch != plan.settings.ubatch else []
+
+
+def _size(pair: tuple[str, str]) -> float:
+    return CACHE_TYPES[pair[0]].bytes_per_element + CACHE_TYPES[pair[1]].bytes_per_element
+
+
+def _devices_fit(plan: MemoryPlan) -> bool:
+    return all(d.fits is not False for d in plan.devices[:-1])
+
+
+def _smallest(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
+    """The smallest number from ``low`` to ``high`` that is enough, by bisection; None when none is."""
+    if not enough(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if enough(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _over(plan: MemoryPlan) -> str:
+    over = [f"{d.name} {gib(d.missing)}" for d in plan.devices if d.missing]
+    return "over by " + ", ".join(over)
+
+
+def _spare(plan: MemoryPlan) -> str:
+    spare = [(d.memory or 0) - d.reserve - d.total for d in plan.devices]
+    return gib(min(spare))
+
+
+def gib(n: int) -> str:
+    """``7.3 GiB``, ``512 MiB``."""
+    return f"{n / (1 << 30):.1f} GiB" if n >= 1 << 30 else f"{n / (1 << 20):.0f} MiB"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of the table of contexts and cache types; ``refused``: why there is none."""
+
+    context: int
+    types: tuple[str, str]
+    kv: int
+    total: int
+    fits: bool | None
+    refused: str = ""
+
+
+def table(planner: Planner, plan: MemoryPlan, pairs: tuple[tuple[str, str], ...] = ()) -> list[list[Cell]]:
+    """Contexts down, cache types across, all with the placement and the batch of a plan."""
+    own = (plan.settings.type_k, plan.settings.type_v)
+    columns = [*PAIRS, *(x for x in (own, *pairs) if x not in PAIRS)]
+    columns = list(dict.fromkeys(columns))
+    rows = []
+    for ctx in contexts(planner.hp, plan.cache.context.requested):
+        row = []
+        for pair in columns:
+            s = replace(plan.settings.with_types(pair), ctx=ctx)
+            why = refusals(planner.hp, *pair, s.flash_attn)
+            one = planner.plan(s, plan.placement)
+            row.append(Cell(ctx, pair, one.kv, one.total, False if why else one.fits, why[0] if why else ""))
+        rows.append(row)
+    return rows
+
+
+def contexts(hp: Hparams, asked: int) -> list[int]:
+    """Powers of two from 4096 to the trained context, with that and the one asked for."""
+    trained = hp.context_length or asked
+    out = {asked, trained}
+    n = 4096
+    while n < max(trained, asked):
+        out.add(n)
+        n *= 2
+    ordered = sorted(out)
+    # At most eight rows: the small ones go first, the asked one stays.
+    while len(ordered) > 8:
+        ordered.remove(next(x for x in ordered if x != asked))
+    return ordered
