@@ -1,0 +1,195 @@
+"""A Hugging Face folder as the source of a GGUF file: its raw JSON, without transformers.
+
+The raw files matter: configuration classes change values while they load them (llama.cpp issue 15867).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from gguftool.errors import MissingFile, Unreadable, UsageError
+
+FILES = (
+    "config.json",
+    "tokenizer_config.json",
+    "generation_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+"""What is read, when it is there; only ``config.json`` must be."""
+LARGEST = 32 << 20
+"""Bytes of one file; the largest real tokenizer_config.json has about 1 MB."""
+
+
+@dataclass(frozen=True)
+class HfFolder:
+    """The source of a model.
+
+    Attributes:
+        name: folder or repository, for messages.
+        config: ``config.json`` as it stands there.
+        tokenizer: ``tokenizer_config.json``; {} when absent.
+        generation: ``generation_config.json``; {} when absent.
+        special: ``special_tokens_map.json``; {} when absent.
+        jinja: ``chat_template.jinja`` or the text in ``chat_template.json``; None when absent.
+        unread: files that are there but could not be read, with the reason.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    tokenizer: Mapping[str, Any] = field(default_factory=dict)
+    generation: Mapping[str, Any] = field(default_factory=dict)
+    special: Mapping[str, Any] = field(default_factory=dict)
+    jinja: str | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def text(self) -> Mapping[str, Any]:
+        """The language model's part of the configuration, laid over the rest, as the converter does."""
+        config = dict(self.config)
+        for inner in _INNER:
+            part = config.get(inner)
+            if inner == "thinker_config" and isinstance(part, Mapping):
+                part = part.get("text_config")
+            if isinstance(part, Mapping):
+                return {**config, **part}
+        return config
+
+    def number(self, *names: str) -> int | float | None:
+        """The first of these names that has a number in the configuration."""
+        for name in names:
+            value = self.text.get(name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                return value
+        return None
+
+    @cached_property
+    def rope(self) -> Mapping[str, Any]:
+        """RoPE parameters of full-attention layers: ``rope_theta``, ``rope_type``, ``factor`` …"""
+        for name in ("rope_parameters", "rope_scaling"):
+            value = self.text.get(name)
+            if isinstance(value, Mapping):
+                full = value.get("full_attention", value)
+                out = dict(full) if isinstance(full, Mapping) else {}
+                if "rope_type" not in out and isinstance(out.get("type"), str):
+                    out["rope_type"] = out["type"]
+                return out
+        return {}
+
+    @property
+    def rope_theta(self) -> float | None:
+        """RoPE base, None when the configuration names none."""
+        value = self.rope.get("rope_theta")
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        named = self.number(
+            "global_rope_theta", "rope_global_theta", "rope_theta_global", "rope_theta", "rotary_emb_base"
+        )
+        return None if named is None else float(named)
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Ids that end a generation: those of the generation configuration, else of the configuration."""
+        for source in (self.generation, self.text, self.config):
+            value = source.get("eos_token_id")
+            ids = value if isinstance(value, list) else [value]
+            found = tuple(i for i in ids if isinstance(i, int) and not isinstance(i, bool) and i >= 0)
+            if found:
+                return found
+        return ()
+
+    def special_text(self, role: str) -> str | None:
+        """Text of ``bos``, ``eos``, ``unk`` or ``pad`` by the tokenizer's files; None when they name none."""
+        for source in (self.tokenizer, self.special):
+            value = source.get(f"{role}_token")
+            if isinstance(value, Mapping):
+                value = value.get("content")
+            if isinstance(value, str):
+                return value
+        return None
+
+    @property
+    def chat_template(self) -> str | None:
+        """The default chat template, found as the converter finds it."""
+        value = self.tokenizer.get("chat_template", self.jinja)
+        if isinstance(value, list):
+            named = {t.get("name"): t.get("template") for t in value if isinstance(t, Mapping)}
+            value = named.get("default")
+        return value if isinstance(value, str) else None
+
+
+_INNER = ("llm_config", "lm_config", "thinker_config", "language_config", "lfm", "text_config")
+
+
+def read_folder(path: str | os.PathLike[str]) -> HfFolder:
+    """Read a folder as `transformers` saves it, or the ``config.json`` in it.
+
+    Raises:
+        MissingFile: no such folder, or no config.json in it.
+        Unreadable: the system refuses.
+        UsageError: config.json is not JSON, or is no object.
+    """
+    folder = os.fspath(path)
+    if os.path.basename(folder) == "config.json":
+        folder = os.path.dirname(folder) or "."
+    if not os.path.isdir(folder):
+        raise MissingFile(f"{folder}: no such folder", "--against takes the folder with the source model's config.json")
+    return from_files(folder, {name: data for name in FILES if (data := _read(os.path.join(folder, name))) is not None})
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        raise Unreadable(f"{path}: {(e.strerror or str(e)).lower()}") from None
+
+
+def from_files(name: str, files: Mapping[str, bytes]) -> HfFolder:
+    """A source from the bytes of its files, by file name (`FILES`).
+
+    Raises:
+        MissingFile: config.json is not among them.
+        UsageError: config.json is not JSON, or is no object.
+    """
+    if "config.json" not in files:
+        raise MissingFile(f"{name}: no config.json in this folder", "a Hugging Face model folder has one")
+    unread: dict[str, str] = {}
+    parsed = {n: _object(n, data, unread) for n, data in files.items() if n.endswith(".json")}
+    if "config.json" in unread:
+        raise UsageError(f"{name}: config.json {unread['config.json']}")
+    jinja = parsed.get("chat_template.json", {}).get("chat_template")
+    if "chat_template.jinja" in files and len(files["chat_template.jinja"]) <= LARGEST:
+        jinja = files["chat_template.jinja"].decode("utf-8", "replace")
+    return HfFolder(
+        name,
+        parsed["config.json"],
+        parsed.get("tokenizer_config.json", {}),
+        parsed.get("generation_config.json", {}),
+        parsed.get("special_tokens_map.json", {}),
+        jinja if isinstance(jinja, str) else None,
+        unread,
+    )
+
+
+def _object(name: str, data: bytes, unread: dict[str, str]) -> dict[str, Any]:
+    if len(data) > LARGEST:
+        unread[name] = f"is larger than {LARGEST >> 20} MiB"
+        return {}
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as e:
+        unread[name] = f"is not JSON: {e}"
+        return {}
+    if not isinstance(value, dict):
+        unread[name] = "is no JSON object"
+        return {}
+    return value
