@@ -2,93 +2,148 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import CACHE_TYPES, Session, command, format_option, model_argument, pass_session
+from gguftool.cli.options import CACHE_TYPES, MODEL, SIZE, Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
-    from gguftool.llamacpp.launch import LaunchPlan, Wishes
+    from gguftool.llamacpp.launch import Engine, LaunchPlan
+    from gguftool.llamacpp.wishes import Wishes
+
+KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
 
 
 @command(
     examples="""
-    gguftool launch model.gguf --print
+    gguftool launch model.gguf --print                     the command, spelled for the llama-server found
     gguftool launch model.gguf --ctx 32768 --cache-type q8_0 --smoke
-    gguftool launch model.gguf --check-only
-    gguftool launch model.gguf --ctx 16384 --parallel 4 -- --metrics
+    gguftool launch model.gguf --check-only                start, prove, stop
+    gguftool launch model.gguf --watch -- --metrics        arguments behind -- go to llama-server
+    gguftool launch model.gguf --rpc 10.0.0.7:50052=24GiB,10.0.0.8:50052=24GiB
+    gguftool launch model.gguf --emit systemd > llama.service
+    gguftool launch --translate "./main -m m.gguf --ctk q4_0 --rope-scale 4 --no-rope-shift"
     """
 )
-@model_argument
-@click.option("--ctx", type=click.IntRange(min=1), help="Tokens of all slots together (default: the file's).")
+@click.argument("model", type=MODEL, metavar="MODEL", required=False)
+@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- LLAMA-SERVER ARGS]")
+@click.option("--ctx", type=click.IntRange(min=1), metavar="N", help="Tokens of all slots together (or the file's).")
 @click.option("--cache-type", type=CACHE_TYPES, help="KV cache types (default: the file's record, else f16).")
-@click.option("--parallel", type=click.IntRange(1, 256), default=1, show_default=True, help="Slots.")
-@click.option("--kv-unified/--no-kv-unified", default=None, help="All slots share one context.")
-@click.option("--ubatch", type=click.IntRange(min=1), help="Physical batch (llama.cpp: 512).")
-@click.option("--batch", type=click.IntRange(min=1), help="Logical batch (llama.cpp: 2048).")
-@click.option("--flash-attn", type=click.Choice(["on", "off", "auto"]), default="auto", show_default=True)
+@click.option("--parallel", type=click.IntRange(1, 256), default=1, show_default=True, metavar="N", help="Slots.")
+@click.option("--kv-unified/--no-kv-unified", default=None, help="Slots share one context, or each has its part.")
+@click.option("--ubatch", type=click.IntRange(min=1), metavar="N", help="Physical batch (llama.cpp: 512).")
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Logical batch (llama.cpp: 2048).")
+@click.option(
+    "--flash-attn", type=click.Choice(["on", "off", "auto"]), default="auto", show_default=True, help="Flash attention."
+)
+@click.option("--no-flash-attn", is_flag=True, help="The same as --flash-attn off.")
 @click.option("--swa-full", is_flag=True, help="Sliding windows as large as the context.")
 @click.option("--gpu-layers", metavar="N", help="Layers on the GPU; llama.cpp decides when it is not given.")
 @click.option("--tensor-split", metavar="N,N", help="Shares of the devices.")
 @click.option("--device", metavar="NAMES", help="Devices to use; `none` for the CPU.")
-@click.option("--load-mode", type=click.Choice(["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]))
+@click.option("--rpc", metavar="HOST:PORT=MEM,...", help="Machines that run ggml-rpc-server, and their memory.")
+@click.option(
+    "--load-mode",
+    type=click.Choice(["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]),
+    help="How the file is read.",
+)
 @click.option("--mmproj", type=click.Path(), help="Multimodal projector.")
 @click.option("--alias", metavar="NAME", help="Name of the model in the API.")
 @click.option("--chat-template-file", type=click.Path(), help="Chat template instead of the file's own.")
-@click.option("--threads", type=click.IntRange(min=1))
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: a free one.")
+@click.option("--api-key-file", type=click.Path(), help="Keys that clients must send, one a line.")
 @click.option("--server", metavar="PATH", help="The llama-server to use.")
-@click.option("--print", "only_print", is_flag=True, help="Print the command and do not start it.")
-@click.option("--force", is_flag=True, help="Go on in spite of findings; says what it ignores.")
-@click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- LLAMA-SERVER ARGS]")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "llama-server", "library"]),
+    default="auto",
+    show_default=True,
+    help="The program, or the server inside the xllamacpp package (extra `server`).",
+)
+@click.option("--print", "action", flag_value="print", help="Print the command; start nothing.")
+@click.option("--exec", "action", flag_value="exec", help="Become the server (for service managers and containers).")
+@click.option("--check-only", "action", flag_value="check", help="Start, prove, stop.")
+@click.option("--emit", type=click.Choice(KINDS), help="Print a ready file for a service manager.")
+@click.option("--smoke", is_flag=True, help="Also ask for a short completion and judge it.")
+@click.option("--watch", is_flag=True, help="Keep a status line: slots, speed, fill, memory.")
+@click.option("--strict", is_flag=True, help="Stop the server when it is not what was planned.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=600, show_default=True, help="Seconds it may load.")
+@click.option("--log", type=click.Path(dir_okay=False), metavar="FILE", help="Where the server's log goes.")
+@click.option("--force", is_flag=True, help="Go on in spite of what was found; says what it ignores.")
+@click.option("--translate", metavar="COMMAND", help="Turn a command out of an article into one that works.")
 @format_option("text", "json")
 @pass_session
-def launch(session: Session, /, model: str, extra: tuple[str, ...], **options: Any) -> int:
-    """Start llama-server for MODEL and prove that it does what was planned."""
-    from gguftool.llamacpp.launch import plan_launch
-    from gguftool.llamacpp.tool import capabilities, find
-    from gguftool.model import open_model
+def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **options: Any) -> int:
+    """Start llama-server for MODEL with the right flags, and prove from its log that it does what was planned.
 
-    tool = find("llama-server", options["server"])
-    build = capabilities(tool) if tool else None
-    with open_model(model) as m:
-        plan = plan_launch(m, _wishes(options, extra), tool, build)
-    return _print(session, plan, force=options["force"])
+    Exit code 1 when something stands in the way or the server does not do what was planned, 5 when memory is short.
+    """
+    from gguftool.cli import launch_run as act
+
+    engine = _engine(options)
+    if options["translate"] is not None:
+        return act.translate(session, options["translate"], engine)
+    if model is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    plan = _plan(model, _wishes(options, extra), engine)
+    action = options["action"] or ("print" if plan.engine.build.assumed else "run")
+    if options["emit"]:
+        return act.emit(session, plan, model, options["emit"], force=options["force"])
+    if action == "print":
+        return act.show(session, plan, force=options["force"])
+    if action == "exec":
+        return act.become(session, plan, force=options["force"])
+    return act.run(session, plan, options, keep=action == "run")
+
+
+def _plan(model: str, wishes: Wishes, engine: Engine) -> LaunchPlan:
+    from gguftool.cli.preflight import obstacles
+    from gguftool.errors import UsageError
+    from gguftool.hub import local_path, open_any
+    from gguftool.llamacpp.devices import devices, host_memory
+    from gguftool.llamacpp.launch import plan_launch, with_obstacles
+
+    path = local_path(model)
+    if path is None:
+        raise UsageError(f"{model}: is not on this machine", "download it first: llama.cpp reads local files")
+    with open_any(path, strict=False) as m:
+        plan = plan_launch(m, wishes, engine, devices(engine.tool), host_memory())
+        return with_obstacles(plan, obstacles(path, m, wishes))
+
+
+def _engine(options: dict[str, Any]) -> Engine:
+    from gguftool.errors import ToolFailed
+    from gguftool.llamacpp import embedded
+    from gguftool.llamacpp.launch import Engine, library_engine, no_engine
+    from gguftool.llamacpp.tool import SERVER, capabilities, find
+
+    choice = options["engine"]
+    if choice != "library" and (tool := find(SERVER, options["server"])):
+        return Engine(SERVER, (tool.path,), tool, capabilities(tool))
+    if choice != SERVER and embedded.available():
+        return library_engine()
+    if choice == "library":
+        raise ToolFailed("the package xllamacpp is not installed", "pip install 'gguftool[server]'")
+    if choice == SERVER and options["action"] != "print":
+        raise ToolFailed("there is no llama-server on this machine", "gguftool doctor; or --server PATH")
+    return no_engine()
 
 
 def _wishes(options: dict[str, Any], extra: tuple[str, ...]) -> Wishes:
     from gguftool.cachetypes import parse
-    from gguftool.llamacpp.launch import Wishes
+    from gguftool.llamacpp.wishes import Wishes, rpc_servers
 
     pair = options["cache_type"]
+    rpc = rpc_servers(options["rpc"], lambda text: SIZE.convert(text, None, None)) if options["rpc"] else ()
     return Wishes(
-        ctx=options["ctx"], cache_type=parse("/".join(pair)) if pair else None, flash_attn=options["flash_attn"],
-        parallel=options["parallel"], kv_unified=options["kv_unified"], ubatch=options["ubatch"],
-        batch=options["batch"], swa_full=options["swa_full"], gpu_layers=options["gpu_layers"],
-        tensor_split=options["tensor_split"], device=options["device"], load_mode=options["load_mode"],
-        mmproj=options["mmproj"], alias=options["alias"], template=options["chat_template_file"],
-        threads=options["threads"], host=options["host"], port=options["port"], extra=extra,
+        ctx=options["ctx"], cache_type=parse("/".join(pair)) if pair else None,
+        flash_attn="off" if options["no_flash_attn"] else options["flash_attn"], parallel=options["parallel"],
+        kv_unified=options["kv_unified"], ubatch=options["ubatch"], batch=options["batch"],
+        swa_full=options["swa_full"], gpu_layers=options["gpu_layers"], tensor_split=options["tensor_split"],
+        device=options["device"], rpc=rpc, load_mode=options["load_mode"], mmproj=options["mmproj"],
+        alias=options["alias"], template=options["chat_template_file"], threads=options["threads"],
+        host=options["host"], port=options["port"], api_key_file=options["api_key_file"], extra=extra,
     )  # fmt: skip
-
-
-def _print(session: Session, plan: LaunchPlan, *, force: bool) -> int:
-    from gguftool.llamacpp.silent import silent_settings
-    from gguftool.report import launch as report
-
-    silent = silent_settings(os.environ, plan.build, plan.command.args)
-    errors = [o for o in plan.obstacles if o.severity == "error"]
-    ok = force or not errors
-    if session.format == "json":
-        session.write_json(ok=ok, body=report.plan_json(plan, silent))
-        return 0 if ok else 1
-    for line in report.plan_lines(plan, session.style):
-        session.note(line)
-    for line in (*report.silent_lines(silent, session.style), *report.obstacle_lines(plan.obstacles, session.style)):
-        session.note(line)
-    if force and plan.obstacles:
-        session.note(f"--force: {len(plan.obstacles)} findings above are ignored")
-    session.out(report.shell(plan.argv))
-    return 0 if ok else 1

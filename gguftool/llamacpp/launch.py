@@ -1,4 +1,4 @@
-"""From a model and wishes to a command line and what to expect of it.
+"""From a model and wishes to a command line, and to what must be seen in the log afterwards.
 
 The one module of this room that knows `gguftool.memory`: the sizes that the log is held against come from there.
 """
@@ -6,70 +6,54 @@ The one module of this room that knows `gguftool.memory`: the sizes that the log
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gguftool.arch import Hparams
-from gguftool.cachetypes import recorded, refusals, shown, slow_pairs
-from gguftool.llamacpp.args import DEFAULT_PORT, LOOPBACK, CommandLine, ServerOptions, server_command
+from gguftool.cachetypes import CACHE_TYPES, recorded, refusals, shown, slow_pairs
+from gguftool.errors import UsageError
+from gguftool.llamacpp import embedded
+from gguftool.llamacpp.args import LOOPBACK, CommandLine, ServerOptions, server_command
 from gguftool.llamacpp.capabilities import Capabilities, known
+from gguftool.llamacpp.devices import FoundDevice, HostMemory
+from gguftool.llamacpp.proof import Expected, ExpectedCache
 from gguftool.llamacpp.tool import Tool
-from gguftool.memory.kv import CachePlan, kv_cache
+from gguftool.llamacpp.wishes import Obstacle, Wishes, unknown_extra
+from gguftool.memory.devices import Device
+from gguftool.memory.kv import Cache
+from gguftool.memory.plan import Machine, MemoryPlan, memory
 from gguftool.memory.settings import Settings
+from gguftool.memory.weights import Placement
 from gguftool.model import Model
 
 UBATCH, BATCH = 512, 2048
 """Defaults of `-ub` and `-b` (`common/common.h`, b11434)."""
 NOT_A_MODEL = {
-    "clip": "it is a multimodal projector: name the language model, and give this file with --mmproj",
-    "adapter": "it is a LoRA adapter: name the base model, and give this file behind `-- --lora`",
-    "imatrix": "it is an importance matrix, which only quantisation uses",
-    "vocab": "it holds a vocabulary and no tensors",
+    "clip": ("a multimodal projector", "name the language model, and give this file with --mmproj"),
+    "mmproj": ("a multimodal projector", "name the language model, and give this file with --mmproj"),
+    "adapter": ("a LoRA adapter", "name the base model, and give this file behind the dashes: -- --lora FILE"),
+    "imatrix": ("an importance matrix", "it is for `gguftool quantize --imatrix`"),
+    "vocab": ("a vocabulary without weights", "name the model itself"),
 }
+CHANGES_ROPE = ("--rope-", "--yarn-", "--override-kv")
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the user asks of a launch; None: the file's record, else llama.cpp's default."""
-
-    ctx: int | None = None
-    cache_type: tuple[str, str] | None = None
-    flash_attn: str = "auto"
-    parallel: int = 1
-    kv_unified: bool | None = None
-    ubatch: int | None = None
-    batch: int | None = None
-    swa_full: bool = False
-    gpu_layers: str | None = None
-    tensor_split: str | None = None
-    device: str | None = None
-    rpc: tuple[str, ...] = ()
-    load_mode: str | None = None
-    mmproj: str | None = None
-    alias: str | None = None
-    template: str | None = None
-    threads: int | None = None
-    host: str = LOOPBACK
-    port: int = DEFAULT_PORT
-    api_key_file: str | None = None
-    extra: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Obstacle:
-    """A reason not to start.
+class Engine:
+    """What will serve.
 
     Attributes:
-        where: ``model``, ``memory``, ``build``, ``lint``, ``verify``, ``port``.
-        message: what is wrong.
-        remedy: what helps, a command where there is one.
-        severity: ``error``: llama.cpp would refuse or do something else; ``warning``: it would start.
+        name: ``llama-server`` or ``library``.
+        prefix: the words before the arguments.
+        tool: the program, None for the library or when none was found.
+        build: what it takes.
     """
 
-    where: str
-    message: str
-    remedy: str = ""
-    severity: str = "error"
+    name: str
+    prefix: tuple[str, ...]
+    tool: Tool | None
+    build: Capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +61,27 @@ class LaunchPlan:
     """A launch that has been thought through, but not started.
 
     Attributes:
-        program: the program to run, ``llama-server`` when none was found.
+        engine: what will serve.
         command: its arguments, with what could not be said.
         options: the same as data.
-        settings: as the memory plan has them.
-        cache: KV caches and states, to the byte.
+        memory: what it takes, by device.
+        expected: what the log has to show.
         obstacles: reasons not to start.
         notes: what is worth knowing.
-        tool, build: the program found and what it takes; build is a table of ours when there is none.
     """
 
-    program: str
+    engine: Engine
     command: CommandLine
     options: ServerOptions
-    settings: Settings
-    cache: CachePlan
+    memory: MemoryPlan
+    expected: Expected
     obstacles: tuple[Obstacle, ...]
     notes: tuple[str, ...]
-    tool: Tool | None
-    build: Capabilities
 
     @property
     def argv(self) -> list[str]:
         """Program and arguments."""
-        return [self.program, *self.command.args]
+        return [*self.engine.prefix, *self.command.args]
 
 
 @dataclass(slots=True)
@@ -112,69 +93,65 @@ class _Thoughts:
         self.obstacles.append(Obstacle(where, message, remedy, severity))
 
 
+def no_engine() -> Engine:
+    """For a command that is only printed: spelled as the build we know takes it."""
+    return Engine("llama-server", ("llama-server",), None, known())
+
+
+def library_engine() -> Engine:
+    """The server inside the xllamacpp wheel."""
+    return Engine("library", (sys.executable, "-m", embedded.MODULE), None, embedded.capabilities())
+
+
 def plan_launch(
-    model: Model, wishes: Wishes, tool: Tool | None = None, build: Capabilities | None = None
+    model: Model,
+    wishes: Wishes,
+    engine: Engine | None = None,
+    devices: Sequence[FoundDevice] = (),
+    host: HostMemory | None = None,
 ) -> LaunchPlan:
-    """Work out the command line for this model, these wishes and this build.
+    """Work out the command line for this model, these wishes, this build and this machine.
 
     Args:
         model: open model; only its header is read.
         wishes: what the user asks.
-        tool: the llama-server found, None for a command that is only printed.
-        build: what it takes; None: what b11434 takes.
+        engine: what will serve; None for a command that is only printed.
+        devices: accelerators of this machine.
+        host: its memory, None when unknown.
 
     Raises:
-        UsageError: the wishes cannot be expressed (a cache type that does not exist, no context length anywhere).
+        UsageError: the file is no language model, or the wishes make no sense.
     """
+    engine = engine or no_engine()
     t = _Thoughts()
     _role(model, t)
     hp = model.arch
-    types = wishes.cache_type or recorded(hp)
-    if types is None:
-        types = ("f16", "f16")
-        if isinstance(hp.raw("kv_cache_type"), str):
-            t.notes.append(
-                f"the file records kv_cache_type {hp.raw('kv_cache_type')!r}, which is not a cache type; f16 is used"
-            )
-    _cache_types(hp, types, wishes.flash_attn, t)
-    settings = Settings(
-        ctx=wishes.ctx or hp.context_length,
-        type_k=types[0],
-        type_v=types[1],
-        parallel=wishes.parallel,
-        kv_unified=wishes.kv_unified,
-        ubatch=UBATCH if wishes.ubatch is None else wishes.ubatch,
-        batch=BATCH if wishes.batch is None else wishes.batch,
-        flash_attn=wishes.flash_attn,
-        swa_full=wishes.swa_full,
-    )
-    cache = kv_cache(hp, settings)
-    _context(hp, cache, wishes, t)
-    build = build or known()
-    options = ServerOptions(
-        model=first_shard(model), ctx=cache.context.requested, type_k=types[0], type_v=types[1],
-        flash_attn=wishes.flash_attn, parallel=wishes.parallel, kv_unified=wishes.kv_unified, ubatch=wishes.ubatch,
-        batch=wishes.batch, swa_full=wishes.swa_full, gpu_layers=wishes.gpu_layers, tensor_split=wishes.tensor_split,
-        device=wishes.device, rpc=wishes.rpc, load_mode=wishes.load_mode, mmproj=wishes.mmproj, alias=wishes.alias,
-        template=wishes.template, threads=wishes.threads, host=wishes.host, port=wishes.port,
-        api_key_file=wishes.api_key_file, extra=wishes.extra,
-    )  # fmt: skip
-    command = server_command(options, build)
+    settings = _settings(hp, wishes, t)
+    planned, machine = _memory(model, wishes, settings, devices, host)
+    _context(planned, t)
+    _room(planned, machine, t)
+    options = _options(model, wishes, planned, machine)
+    command = server_command(options, engine.build)
     for blocker in command.blockers:
-        t.stop("build", blocker, "take a newer llama.cpp, or leave the option out")
-    for problem in unknown_extra(wishes.extra, build):
-        t.stop("build", problem)
-    if build.assumed and tool is None:
-        t.notes.append(f"no llama-server was asked: the spellings are those of build {build.build}")
-    return LaunchPlan(
-        tool.path if tool else "llama-server", command, options, settings, cache, tuple(t.obstacles),
-        (*t.notes, *command.notes), tool, build,
-    )  # fmt: skip
+        t.stop("build", blocker, "take another build, or leave the option out")
+    for problem in unknown_extra(wishes.extra, engine.build):
+        t.stop("build", problem, "llama-server --help lists what it takes")
+    _network(wishes, t)
+    if engine.build.assumed:
+        t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
+    expected = expectations(model, planned, options)
+    return LaunchPlan(engine, command, options, planned, expected, tuple(t.obstacles), (*t.notes, *command.notes))
 
 
 def with_obstacles(plan: LaunchPlan, more: Sequence[Obstacle]) -> LaunchPlan:
-    """The plan with what other checks (verify, lint, memory) found."""
+    """The plan with what other checks (verify, lint) found."""
     return replace(plan, obstacles=(*plan.obstacles, *more))
+
+
+def with_port(plan: LaunchPlan, port: int) -> LaunchPlan:
+    """The same on another port."""
+    options = replace(plan.options, port=port)
+    return replace(plan, options=options, command=server_command(options, plan.engine.build))
 
 
 def first_shard(model: Model) -> str:
@@ -188,24 +165,42 @@ def _role(model: Model, t: _Thoughts) -> None:
     role = kind if isinstance(kind, str) and kind in NOT_A_MODEL else ""
     if model.architecture == "clip":
         role = "clip"
-    elif not role and not model.tensors:
+    elif not role and not model.tensors and not model.missing_shards:
         role = "vocab"
-    if role or kind == "mmproj":
-        t.stop("model", f"{model.name} is not a language model: {NOT_A_MODEL[role or 'clip']}")
+    if role:
+        what, hint = NOT_A_MODEL[role]
+        raise UsageError(f"{model.name} is {what}, not a model", hint)
     if model.missing_shards:
         numbers = ", ".join(str(n) for n in model.missing_shards)
         t.stop("model", f"shard {numbers} of {model.shard_count} is missing", f"gguftool verify {model.name}")
     facts = model.arch.facts
     if facts is None:
-        t.stop("model", f"llama.cpp knows no architecture {model.architecture!r}", f"gguftool lint {model.name}")
-    elif facts.unsupported and role != "clip":
+        name = model.architecture
+        t.stop("model", f"llama.cpp b11434 knows no architecture {name!r}", f"gguftool lint {model.name}")
+    elif facts.unsupported:
         t.stop("model", f"llama.cpp cannot run {model.architecture}: {facts.unsupported}")
 
 
-def _cache_types(hp: Hparams, types: tuple[str, str], flash_attn: str, t: _Thoughts) -> None:
-    for reason in refusals(hp, *types, flash_attn):
-        t.stop("memory", f"llama.cpp would refuse: {reason}", _way_out(reason, types))
+def _settings(hp: Hparams, wishes: Wishes, t: _Thoughts) -> Settings:
+    types = wishes.cache_type or recorded(hp)
+    if types is None:
+        types = ("f16", "f16")
+        if isinstance(hp.raw("kv_cache_type"), str):
+            t.notes.append(f"the file's kv_cache_type {hp.raw('kv_cache_type')!r} is no cache type; f16 is used")
+    for reason in refusals(hp, *types, wishes.flash_attn):
+        t.stop("cache", f"llama.cpp would refuse: {reason}", _way_out(reason, types))
     t.notes.extend(slow_pairs(*types))
+    return Settings(
+        ctx=wishes.ctx or hp.context_length,
+        type_k=types[0],
+        type_v=types[1],
+        parallel=wishes.parallel,
+        kv_unified=wishes.kv_unified,
+        ubatch=UBATCH if wishes.ubatch is None else wishes.ubatch,
+        batch=BATCH if wishes.batch is None else wishes.batch,
+        flash_attn=wishes.flash_attn,
+        swa_full=wishes.swa_full,
+    )
 
 
 def _way_out(reason: str, types: tuple[str, str]) -> str:
@@ -216,48 +211,103 @@ def _way_out(reason: str, types: tuple[str, str]) -> str:
     return "--cache-type f16"
 
 
-def _context(hp: Hparams, cache: CachePlan, wishes: Wishes, t: _Thoughts) -> None:
-    c = cache.context
+def _memory(
+    model: Model, wishes: Wishes, settings: Settings, devices: Sequence[FoundDevice], host: HostMemory | None
+) -> tuple[MemoryPlan, Machine]:
+    # RPC devices come before the local ones (`llama.cpp:llama_prepare_model_devices`).
+    remote = [Device(f"RPC{i}", "rpc", r.memory, r.endpoint) for i, r in enumerate(wishes.rpc)]
+    local = [] if wishes.device == "none" else [Device(d.name, d.kind or "cuda", d.free, d.about) for d in devices]
+    on_cpu = wishes.gpu_layers == "0"
+    machine = Machine((*remote, *local) if not on_cpu else (), host.free if host else None, reserve=0, ram_reserve=0)
+    layers = int(wishes.gpu_layers) if wishes.gpu_layers and wishes.gpu_layers.isdigit() else None
+    split = tuple(float(x) for x in (wishes.tensor_split or "").split(",") if _is_share(x))
+    placement = Placement(gpu_layers=layers, split=split, mmap=wishes.load_mode in (None, "auto", "mmap"))
+    return memory(model, settings=settings, placement=placement, machine=machine), machine
+
+
+def _is_share(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def _room(plan: MemoryPlan, machine: Machine, t: _Thoughts) -> None:
+    """llama.cpp moves layers between devices by itself, so only the sum over all devices is a reason to stop."""
+    sizes = [d.memory for d in plan.devices]
+    if None in sizes or machine.ram is None:
+        return
+    free, mib = sum(s for s in sizes if s is not None), 1 << 20
+    if plan.total <= free:
+        for d in plan.devices[:-1]:
+            if d.missing:
+                short = d.missing / mib
+                t.notes.append(f"{d.name} is {short:.0f} MiB short: llama.cpp will keep some layers on the CPU")
+        return
+    message = f"{plan.total / mib:,.0f} MiB are needed and {free / mib:,.0f} MiB are free"
+    only_disk = plan.placement.mmap and plan.total - plan.weights <= free
+    if only_disk:
+        message += "; the weights would be read from disk again and again"
+    way = "a smaller --ctx, a smaller --cache-type, or a smaller quantisation: gguftool plan MODEL shows what fits"
+    t.stop("room", message, way, "warning" if only_disk else "error")
+
+
+def _context(plan: MemoryPlan, t: _Thoughts) -> None:
+    c = plan.cache.context
     if c.trained and c.per_slot > -(-c.trained // 256) * 256:
         t.stop(
-            "memory",
+            "context",
             f"a slot of {c.per_slot} tokens is asked for, but llama-server lets no slot pass the context length of the "
-            f"file, {c.trained}: memory would be allocated for cells nobody can use",
+            f"file, {c.trained}: memory would be taken for cells nobody can use",
             f"--ctx {c.trained * (1 if c.unified else c.slots)}; or raise it in the file: "
-            "gguftool fix --context-length",
+            "gguftool fix MODEL --context-length N --rope-scaling yarn",
             "warning",
         )
     if not c.unified and c.slots > 1:
         t.notes.append(f"the context of {c.total} tokens is divided: each of {c.slots} slots holds {c.per_slot}")
 
 
-def unknown_extra(extra: Sequence[str], build: Capabilities) -> list[str]:
-    """Arguments behind ``--`` that this build would not parse."""
-    out = []
-    skip = 0
-    for word in extra:
-        if skip:
-            skip -= 1
-            continue
-        if not word.startswith("-") or _is_number(word):
-            out.append(f"{word!r} stands alone: llama-server takes no arguments without an option")
-            continue
-        name = word.replace("_", "-") if word.startswith("--") else word
-        option = build.by_name.get(name)
-        if option is None:
-            near = build.nearest(name)
-            out.append(f"this build has no option {word}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
-            skip = 1
-            continue
-        if option.removed:
-            out.append(f"the option {word} has been removed from this build")
-        skip = 2 if option.value == "START END" else 1 if option.value else 0
-    return out
+def _network(wishes: Wishes, t: _Thoughts) -> None:
+    keys = wishes.api_key_file is not None or {"--api-key", "--api-key-file"} & set(wishes.extra)
+    if wishes.host not in (LOOPBACK, "localhost", "::1") and not keys:
+        t.notes.append(f"everybody who reaches {wishes.host} can use the server: there is no --api-key-file")
 
 
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+def _options(model: Model, w: Wishes, plan: MemoryPlan, machine: Machine) -> ServerOptions:
+    split = w.tensor_split
+    if split is None and w.rpc and all(d.memory for d in machine.devices):
+        split = ",".join(str(round((d.memory or 0) / (1 << 20))) for d in machine.devices)
+    return ServerOptions(
+        model=first_shard(model), ctx=plan.cache.context.requested, type_k=plan.settings.type_k,
+        type_v=plan.settings.type_v, flash_attn=w.flash_attn, parallel=w.parallel, kv_unified=w.kv_unified,
+        ubatch=w.ubatch, batch=w.batch, swa_full=w.swa_full, gpu_layers=w.gpu_layers, tensor_split=split,
+        device=w.device, rpc=tuple(r.endpoint for r in w.rpc), load_mode=w.load_mode, mmproj=w.mmproj, alias=w.alias,
+        template=w.template, threads=w.threads, host=w.host, port=w.port, api_key_file=w.api_key_file, extra=w.extra,
+    )  # fmt: skip
+
+
+def expectations(model: Model, plan: MemoryPlan, options: ServerOptions) -> Expected:
+    """What the log of this launch has to show."""
+    c, s, hp = plan.cache.context, plan.settings, model.arch
+    flash = "on" if CACHE_TYPES[s.type_v].quantized and s.flash_attn == "auto" else s.flash_attn
+    ropes = hp.ropes and not any(word.startswith(CHANGES_ROPE) for word in options.extra)
+    sizes = [t.nbytes for t in model.tensors.values()]
+    return Expected(
+        architecture=model.architecture or None,
+        tensors=None if model.missing_shards else len(sizes),
+        weights_bytes=None if None in sizes or model.missing_shards else sum(n for n in sizes if n is not None),
+        context=c.total,
+        slot_context=c.usable,
+        slots=c.slots,
+        unified=c.unified,
+        type_k=s.type_k if plan.cache.caches else None,
+        type_v=s.type_v if plan.cache.caches else None,
+        flash_attn="off" if hp.arch == "grok" else flash,
+        caches=tuple(_expected_cache(k) for k in plan.cache.caches),
+        kv_bytes=plan.cache.kv_bytes,
+        state_bytes=plan.cache.state_bytes,
+        rope_freq_base=hp.rope_freq_base if ropes else None,
+        rope_freq_scale=hp.rope_freq_scale if ropes else None,
+        rpc=options.rpc,
+    )
+
+
+def _expected_cache(c: Cache) -> ExpectedCache:
+    return ExpectedCache(c.name, c.cells, len(c.layers), c.streams, c.bytes, c.k_bytes, c.v_bytes)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from gguftool.errors import MissingFile, ToolFailed
 from gguftool.llamacpp.capabilities import Capabilities, parse_help, parse_version
@@ -41,21 +40,11 @@ class Tool:
         name: what it is, for example ``llama-server``.
         path: the file to run.
         source: how it was found, for people.
-        library_folder: folder to put before LD_LIBRARY_PATH, or "".
     """
 
     name: str
     path: str
     source: str
-    library_folder: str = ""
-
-    def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The environment to run it in."""
-        env = dict(os.environ if base is None else base)
-        if self.library_folder:
-            before = env.get("LD_LIBRARY_PATH", "")
-            env["LD_LIBRARY_PATH"] = self.library_folder + (os.pathsep + before if before else "")
-        return env
 
 
 def find(name: str, given: str | None = None) -> Tool | None:
@@ -99,7 +88,7 @@ def _candidates(name: str) -> Iterator[Tool]:
         for folder in sys.path:
             place = os.path.join(folder, package, "bin")
             if folder and os.path.isdir(place):
-                yield Tool(name, os.path.join(place, name), f"in the package {package}", place)
+                yield Tool(name, os.path.join(place, name), f"in the package {package}")
     for folder in FOLDERS:
         place = os.path.expanduser(folder)
         for n in [*names, *OTHER_NAMES.get(name, ())]:
@@ -116,9 +105,7 @@ def _given(name: str, given: str, how: str = "as given") -> Tool:
     found = path if os.sep in path else shutil.which(path)
     if found is None or not _is_program(found):
         raise MissingFile(f"{given} ({how}): not an executable file", f"name the {name} program")
-    folder = os.path.dirname(os.path.realpath(found))
-    in_package = any(package in Path(folder).parts for package in PACKAGES)
-    return Tool(name, found, how, folder if in_package else "")
+    return Tool(name, found, how)
 
 
 def _is_program(path: str) -> bool:
@@ -144,7 +131,7 @@ def run(tool: Tool, *args: str, seconds: float = ANSWER_SECONDS) -> subprocess.C
     try:
         return subprocess.run(
             [tool.path, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=seconds, env=tool.environment(), check=False,
+            timeout=seconds, check=False,
         )  # fmt: skip
     except OSError as error:
         raise ToolFailed(f"{tool.path}: cannot be started: {error.strerror or error}", _hint(error)) from None

@@ -1,47 +1,59 @@
-"""A planned launch as text and JSON."""
+"""A launch, planned and proven, as text and JSON."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.cachetypes import shown
-from gguftool.llamacpp.launch import LaunchPlan, Obstacle
+from gguftool.llamacpp.endpoints import Smoke
+from gguftool.llamacpp.launch import LaunchPlan
+from gguftool.llamacpp.proof import to_json
+from gguftool.llamacpp.run import Outcome, Sample
 from gguftool.llamacpp.silent import SilentSetting
-from gguftool.report.text import Style, count, safe, size
+from gguftool.llamacpp.wishes import Obstacle
+from gguftool.report.proof import check_table, diagnosis_lines, judgement_json
+from gguftool.report.text import Style, count, safe, shorten, size
 
 
-def shell(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """One line for a POSIX shell; text that a terminal would act on is refused by quoting it as ``$'..'``."""
-    words = [f"{name}={_quote(value)}" for name, value in (environment or {}).items()]
-    return " ".join([*words, *(_quote(word) for word in argv)])
+def shell(argv: Sequence[str]) -> str:
+    r"""One line for a POSIX shell; what a terminal would act on is written as ``$'\xNN'``."""
+    return " ".join(_quote(word) for word in argv)
 
 
 def _quote(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
-    body = "".join(c if c.isprintable() and c not in "\\'" else _c_escape(c) for c in word)
+    body = "".join(c if c.isprintable() and c not in "\\'" else _escape(c) for c in word)
     return f"$'{body}'"
 
 
-def _c_escape(c: str) -> str:
+def _escape(c: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape"))
 
 
 def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:
     """What the command stands for, a few lines for stderr."""
-    c, s = plan.cache.context, plan.settings
+    m, s, c = plan.memory, plan.memory.settings, plan.memory.cache.context
     slots = f"{c.slots} slots" if c.slots > 1 else "1 slot"
     share = " sharing it" if c.unified and c.slots > 1 else f" of {count(c.per_slot)}" if c.slots > 1 else ""
-    memory = f"{size(plan.cache.kv_bytes)} KV cache"
-    if plan.cache.state_bytes:
-        memory += f" and {size(plan.cache.state_bytes)} state"
-    yield f"context {count(c.total)} tokens, {slots}{share}; cache {shown(s.type_k, s.type_v)}: {memory}"
-    if plan.tool:
-        build = f"b{plan.build.build}" if plan.build.build else plan.build.commit or "unknown build"
-        yield f"{safe(plan.tool.path)} ({build}, {plan.tool.source})"
+    yield f"context {count(c.total)} tokens, {slots}{share}; cache {shown(s.type_k, s.type_v)}"
+    parts = [("weights", m.weights), ("KV cache", m.kv), ("state", m.state), ("compute, about", m.compute)]
+    for d in m.devices:
+        if d.total and len(m.devices) > 1:
+            parts.append((f"on {d.name}", d.total))
+    yield "memory: " + ", ".join(f"{name} {size(n)}" for name, n in parts if n) + f"; in all {size(m.total)}"
+    if plan.engine.tool:
+        build = plan.engine.build
+        yield f"engine: {safe(plan.engine.tool.path)} ({_build(build.build, build.commit)}, {plan.engine.tool.source})"
+    elif not plan.engine.build.assumed:
+        yield f"engine: the library in {plan.engine.build.commit}"
     for note in plan.notes:
         yield f"{style.dim('note:')} {safe(note)}"
+
+
+def _build(number: int | None, commit: str) -> str:
+    return f"b{number}" if number else f"commit {commit}" if commit else "unknown build"
 
 
 def silent_lines(settings: Iterable[SilentSetting], style: Style) -> Iterator[str]:
@@ -58,18 +70,75 @@ def obstacle_lines(obstacles: Iterable[Obstacle], style: Style) -> Iterator[str]
         yield f"{label} {safe(o.message)}" + (f"\n  {style.cyan('try:')} {safe(o.remedy)}" if o.remedy else "")
 
 
-def plan_json(plan: LaunchPlan, silent: Iterable[SilentSetting]) -> dict[str, object]:
-    """The fields of a launch that was planned."""
-    c = plan.cache.context
-    return {
+def outcome_lines(outcome: Outcome, url: str, style: Style) -> Iterator[str]:
+    """What became of the start, with the table of proof."""
+    if outcome.ended:
+        yield f"{style.red('failed:')} the server ended with {outcome.ended} after {outcome.seconds:.1f} s"
+    elif outcome.late:
+        yield f"{style.red('failed:')} not ready after {outcome.seconds:.0f} s (see --timeout)"
+    else:
+        yield f"{style.green('serving')} at {safe(url)} after {outcome.seconds:.1f} s"
+    if outcome.judged.error is not None:
+        yield from diagnosis_lines(outcome.judged.error, style)
+    for notice in outcome.judged.notices:
+        yield from diagnosis_lines(notice, style)
+    if outcome.checks:
+        yield ""
+        yield check_table(outcome.checks, style)
+    if outcome.smoke is not None:
+        yield ""
+        yield smoke_line(outcome.smoke, style)
+    if not outcome.ended and not outcome.late:
+        verdict = style.green("proven: it does what was planned") if outcome.ok else _differs(outcome, style)
+        yield f"\n{verdict}"
+
+
+def _differs(outcome: Outcome, style: Style) -> str:
+    wrong = [c.what for c in outcome.checks if c.ok is False]
+    unseen = [c.what for c in outcome.checks if c.ok is None and c.vital]
+    parts = ([f"differs: {', '.join(wrong)}"] if wrong else []) + ([f"not seen: {', '.join(unseen)}"] if unseen else [])
+    return style.red("not proven: " + "; ".join(parts))
+
+
+def smoke_line(smoke: Smoke, style: Style) -> str:
+    """The completion in one line."""
+    if smoke.ok is None:
+        return f"smoke: skipped: {safe(smoke.why)}"
+    speed = f", {smoke.tokens_per_second:.1f} tokens/s" if smoke.tokens_per_second else ""
+    return f"smoke: {smoke.tokens} tokens{speed}: {style.dim(shorten(smoke.text, 200))}"
+
+
+def sample_line(now: Sample, last: Sample | None, seconds: float) -> str:
+    """One status line."""
+    parts = []
+    if now.slots is not None:
+        parts.append(f"{now.busy}/{now.slots} slots busy")
+    if last is not None and now.tokens is not None and last.tokens is not None:
+        parts.append(f"{max(0, now.tokens - last.tokens) / seconds:.1f} tokens/s")
+    if now.filled is not None:
+        parts.append(f"cache {100 * now.filled:.0f} % full")
+    if now.rss is not None:
+        parts.append(f"{size(now.rss)} resident")
+    if now.gpu is not None:
+        parts.append(f"{size(now.gpu)} on the GPU")
+    return ", ".join(parts) or "no answer"
+
+
+def plan_json(
+    plan: LaunchPlan, silent: Iterable[SilentSetting], outcome: Outcome | None = None, url: str | None = None
+) -> dict[str, object]:
+    """The fields of a launch; of a started one with what was proven."""
+    m, c, e = plan.memory, plan.memory.cache.context, plan.engine
+    body: dict[str, object] = {
         "command": plan.argv,
         "shell": shell(plan.argv),
         "program": {
-            "path": plan.tool.path if plan.tool else None,
-            "source": plan.tool.source if plan.tool else None,
-            "build": plan.build.build,
-            "commit": plan.build.commit or None,
-            "assumed": plan.build.assumed,
+            "engine": e.name,
+            "path": e.tool.path if e.tool else None,
+            "source": e.tool.source if e.tool else None,
+            "build": e.build.build,
+            "commit": e.build.commit or None,
+            "assumed": e.build.assumed,
         },
         "context": {
             "requested": c.requested,
@@ -80,19 +149,43 @@ def plan_json(plan: LaunchPlan, silent: Iterable[SilentSetting]) -> dict[str, ob
             "unified": c.unified,
         },
         "kv": {
-            "bytes": plan.cache.kv_bytes,
-            "type_k": plan.settings.type_k,
-            "type_v": plan.settings.type_v,
+            "bytes": m.cache.kv_bytes,
+            "type_k": m.settings.type_k,
+            "type_v": m.settings.type_v,
             "caches": [
                 {"name": k.name, "cells": k.cells, "streams": k.streams, "layers": len(k.layers), "bytes": k.bytes}
-                for k in plan.cache.caches
+                for k in m.cache.caches
             ],
         },
-        "state": {"bytes": plan.cache.state_bytes},
+        "state": {"bytes": m.cache.state_bytes},
+        "weights": {"bytes": m.weights},
+        "compute": {"bytes": m.compute, "basis": m.compute_basis},
+        "total": {"bytes": m.total},
+        "fits": m.fits,
         "obstacles": [
             {"where": o.where, "severity": o.severity, "message": o.message, "remedy": o.remedy or None}
             for o in plan.obstacles
         ],
         "notes": list(plan.notes),
         "silent": [{"source": s.source, "name": s.name, "value": s.value, "overridden": s.overridden} for s in silent],
+        "expected": to_json(plan.expected),
+        "observed": None,
+        "checks": [],
+        "error": None,
     }
+    if outcome is not None:
+        body |= judgement_json(outcome.judged, plan.expected, outcome.checks)
+        body |= {
+            "url": url,
+            "seconds": round(outcome.seconds, 3),
+            "ended": outcome.ended or None,
+            "timed_out": outcome.late,
+            "smoke": _smoke_json(outcome.smoke),
+        }
+    return body
+
+
+def _smoke_json(s: Smoke | None) -> dict[str, object] | None:
+    if s is None:
+        return None
+    return {"text": s.text, "tokens": s.tokens, "tokens_per_second": s.tokens_per_second, "ok": s.ok, "why": s.why}

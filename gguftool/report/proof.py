@@ -9,6 +9,9 @@ from gguftool.llamacpp.log import LogFacts
 from gguftool.llamacpp.proof import Check, Expected, to_json
 from gguftool.report.text import Style, count, safe, shorten, table
 
+CELL = 40
+"""Columns of a cell."""
+
 
 def check_table(checks: Sequence[Check], style: Style) -> str:
     """Planned, observed, verdict."""
@@ -22,7 +25,11 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return count(value) if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return count(value)
+    text = str(value)
+    # Of a long path the end tells more than the beginning.
+    return text if len(text) <= CELL else "…" + text[1 - CELL :]
 
 
 def diagnosis_lines(d: Diagnosis, style: Style) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from gguftool.llamacpp.args import ServerOptions, server_command
 from gguftool.llamacpp.capabilities import Capabilities, Option, known, parse_help, parse_version
-from gguftool.llamacpp.launch import unknown_extra
+from gguftool.llamacpp.wishes import unknown_extra
 
 DATA = Path(__file__).parent.parent / "data" / "llamacpp"
 

@@ -40,7 +40,8 @@ def test_another_run_is_not(cli, plan):
     result = cli("check-log", LOGS / "server.lv4_default.log.gz", "--expect", plan, "--format", "json")
     assert result.code == 1
     wrong = {c["what"] for c in result.json["checks"] if c["ok"] is False}
-    assert wrong == {"K cache type", "V cache type", "KV cache"}
+    sizes = {f"{name} cache: {side}" for name in ("full", "window") for side in "KV"}
+    assert wrong == {"K cache type", "V cache type", "KV cache"} | sizes
     text = cli("check-log", LOGS / "server.lv4_default.log.gz", "--expect", plan)
     assert text.code == 1
     assert "differs" in text.out

@@ -1,0 +1,217 @@
+"""What ``gguftool launch`` does with a plan: print it, become it, or start, prove, watch and end it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gguftool.cli.options import Session
+    from gguftool.llamacpp.launch import Engine, LaunchPlan
+    from gguftool.llamacpp.run import Outcome
+    from gguftool.llamacpp.server import Running
+
+NO_ROOM = 5
+TOOL_FAILED = 6
+WATCH_SECONDS = 2.0
+
+
+def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
+    """The command line on stdout, what it means on stderr."""
+    from gguftool.report import launch as report
+
+    code = _code(plan, force=force, severity="error")
+    if session.format == "json":
+        session.write_json(ok=code == 0, body=report.plan_json(plan, _silent(plan)))
+        return code
+    _explain(session, plan, force=force)
+    session.out(report.shell(plan.argv))
+    return code
+
+
+def emit(session: Session, plan: LaunchPlan, model: str, kind: str, *, force: bool) -> int:
+    """A file for a service manager on stdout."""
+    from gguftool.llamacpp.emit import emit as make
+
+    code = _code(plan, force=force, severity="error")
+    _explain(session, plan, force=force)
+    session.out(make(kind, plan, model))
+    return code
+
+
+def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:
+    """Replace this process by the server; returns only when something stands in the way."""
+    if code := _stopped(session, plan, force=force):
+        return code
+    from gguftool.errors import ToolFailed
+    from gguftool.llamacpp.launch import with_port
+    from gguftool.llamacpp.server import check_port, free_port
+
+    options = plan.options
+    if options.port:
+        check_port(options.host, options.port)
+    else:
+        plan = with_port(plan, free_port(options.host))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(plan.argv[0], plan.argv)
+    except OSError as error:
+        raise ToolFailed(f"{plan.argv[0]}: cannot be started: {error.strerror or error}") from None
+
+
+def run(session: Session, plan: LaunchPlan, options: dict[str, Any], *, keep: bool) -> int:
+    """Start it, prove it, and keep it until Ctrl-C, or stop it at once."""
+    from gguftool.llamacpp.run import Ended, prove, serving
+
+    if code := _stopped(session, plan, force=options["force"]):
+        return code
+    log_path, throw_away = _log_path(options["log"])
+    try:
+        with serving(plan, log_path) as running:
+            session.note(f"starting {plan.engine.name} (process {running.process.pid}), log in {log_path}")
+            outcome = prove(
+                running, plan, seconds=options["timeout"], with_smoke=options["smoke"], tell=_loading(session)
+            )
+            code = _report(session, plan, outcome, running)
+            if keep and not (options["strict"] and code) and not outcome.ended and not outcome.late:
+                throw_away = False
+                code = _keep(session, running, code, watch=options["watch"])
+            elif outcome.ok and keep is False:
+                session.note("stopped again (--check-only)")
+            throw_away = throw_away and code == 0
+    except Ended as signal:
+        session.note(f"{signal}: the server is stopped")
+        return 128 + signal.number
+    finally:
+        if throw_away:
+            os.unlink(log_path)
+    return code
+
+
+def translate(session: Session, command: str, engine: Engine) -> int:
+    """An article's command as one that works, and what each wrong flag was meant to be."""
+    from gguftool.llamacpp.translate import translate as make
+    from gguftool.report import translate as report
+
+    made = make(command, engine.build)
+    if session.format == "json":
+        session.write_json(ok=True, body=report.translation_json(made))
+        return 0
+    for line in report.translation_lines(made, session.style):
+        session.note(line)
+    session.out(report.shell_line(made))
+    return 0
+
+
+def _silent(plan: LaunchPlan) -> list[Any]:
+    from gguftool.llamacpp.silent import silent_settings
+
+    return silent_settings(os.environ, plan.engine.build, plan.command.args)
+
+
+def _explain(session: Session, plan: LaunchPlan, *, force: bool) -> None:
+    from gguftool.report import launch as report
+
+    for line in report.plan_lines(plan, session.style):
+        session.note(line)
+    for line in report.silent_lines(_silent(plan), session.style):
+        session.note(line)
+    for line in report.obstacle_lines(plan.obstacles, session.style):
+        session.note(line)
+    if force and plan.obstacles:
+        session.note(f"--force: what is listed above ({len(plan.obstacles)}) is ignored")
+
+
+def _code(plan: LaunchPlan, *, force: bool, severity: str = "warning") -> int:
+    found = [o for o in plan.obstacles if severity == "warning" or o.severity == "error"]
+    if force or not found:
+        return 0
+    return NO_ROOM if all(o.where == "room" for o in found) else 1
+
+
+def _stopped(session: Session, plan: LaunchPlan, *, force: bool) -> int:
+    """Explain, and say whether anything stands in the way: 0, or the exit code."""
+    from gguftool.report import launch as report
+
+    code = _code(plan, force=force)
+    _explain(session, plan, force=force)
+    if code:
+        session.note(f"not started: {len(plan.obstacles)} findings stand in the way; --force goes on in spite of them")
+        if session.format == "json":
+            session.write_json(ok=False, body=report.plan_json(plan, _silent(plan)))
+    return code
+
+
+def _log_path(given: str | None) -> tuple[str, bool]:
+    """Where the log goes, and whether it is thrown away when all went well."""
+    if given:
+        return given, False
+    import tempfile
+
+    handle, path = tempfile.mkstemp(prefix="gguftool-launch-", suffix=".log")
+    os.close(handle)
+    return path, True
+
+
+def _loading(session: Session) -> Any:
+    if session.quiet or not sys.stderr.isatty():
+        return lambda _: None
+
+    def tell(seconds: float) -> None:
+        sys.stderr.write(f"\rloading … {seconds:.0f} s ")
+        sys.stderr.flush()
+
+    return tell
+
+
+def _report(session: Session, plan: LaunchPlan, outcome: Outcome, running: Running) -> int:
+    from gguftool.report import launch as report
+
+    if session.format == "json":
+        body = report.plan_json(plan, _silent(plan), outcome, running.url)
+        session.write_json(ok=outcome.ok, body=body)
+    else:
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+        session.out("\n".join(report.outcome_lines(outcome, running.url, session.style)))
+    if outcome.ended or outcome.late:
+        return TOOL_FAILED if outcome.late else 1
+    return 0 if outcome.ok else 1
+
+
+def _keep(session: Session, running: Running, code: int, *, watch: bool) -> int:
+    """Stay until the server ends; Ctrl-C and SIGTERM stop it on the way out."""
+    from gguftool.llamacpp.run import sample
+    from gguftool.report.launch import sample_line
+
+    sys.stdout.flush()
+    session.note("serving; Ctrl-C stops it")
+    last, width = None, 0
+    line_by_line = not sys.stderr.isatty()
+    while running.process.poll() is None:
+        time.sleep(WATCH_SECONDS if watch else 0.2)
+        if watch and running.process.poll() is None:
+            now = sample(running)
+            text = sample_line(now, last, WATCH_SECONDS)
+            last = now
+            sys.stderr.write(text + "\n" if line_by_line else f"\r{text.ljust(width)}")
+            sys.stderr.flush()
+            width = len(text)
+    return _died(session, running, code)
+
+
+def _died(session: Session, running: Running, code: int) -> int:
+    from gguftool.errors import ToolFailed
+    from gguftool.llamacpp.diagnose import judge
+    from gguftool.llamacpp.server import ended_how
+
+    ended = running.process.returncode
+    if ended == 0:
+        session.note("the server ended by itself")
+        return code
+    judged = judge(running.log())
+    why = f": {judged.error.cause}" if judged.error else ""
+    raise ToolFailed(f"the server ended with {ended_how(ended)}{why}", f"its log: {running.log_path}")

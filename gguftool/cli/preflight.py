@@ -1,0 +1,46 @@
+"""What stands in the way of a launch besides the plan itself: integrity, and the rules for this deployment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gguftool.llamacpp.wishes import Obstacle, Wishes
+    from gguftool.model import Model
+
+ANSWERED_BY_CACHE_TYPE = ("kv-cache-type-missing", "kv-cache-type-differs")
+"""Rules about the file's record, which does not matter when the command line says the type."""
+
+
+def obstacles(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
+    """Faults that `verify` sees at once and findings of `lint` for the wanted context and cache types."""
+    return [*_verify(model), *_lint(model, opened, wishes)]
+
+
+def _verify(model: str) -> list[Obstacle]:
+    from gguftool.llamacpp.wishes import Obstacle
+    from gguftool.verify.check import check
+
+    found = check(model)
+    faults = [f for report in found.files for f in report.faults] + list(found.set.faults if found.set else ())
+    return [Obstacle("verify", f.message, f.hint or f"gguftool verify {model}") for f in faults]
+
+
+def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
+    from gguftool.lint.rule import Context, Severity, Wish
+    from gguftool.lint.run import lint
+    from gguftool.llamacpp.wishes import Obstacle
+
+    per_slot = wishes.ctx if wishes.ctx is None or wishes.kv_unified else -(-wishes.ctx // wishes.parallel)
+    wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)
+    ignore = ANSWERED_BY_CACHE_TYPE if wishes.cache_type else ()
+    report = lint(opened, Context(wish=wish), ignore=ignore)
+    out = []
+    for f in report.findings:
+        if f.severity is not Severity.INFO:
+            remedy = f"gguftool fix --auto {model}" if f.fix and f.fix.safe else f"gguftool rules {f.rule}"
+            out.append(Obstacle("lint", f"{f.rule}: {f.message}", remedy, str(f.severity)))
+    if report.load is not None and str(report.load.verdict) in ("refused", "aborts") and not out:
+        said = "; ".join(str(m) for m in report.load.messages[:2])
+        out.append(Obstacle("lint", f"llama.cpp would not load it: {said}", f"gguftool lint {model}"))
+    return out

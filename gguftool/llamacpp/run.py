@@ -1,0 +1,188 @@
+"""Start what was planned, prove it, watch it, and end it whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from gguftool.llamacpp.diagnose import Judgement, judge
+from gguftool.llamacpp.endpoints import Smoke, endpoint_checks, smoke
+from gguftool.llamacpp.launch import LaunchPlan, with_port
+from gguftool.llamacpp.proof import Check, compare, proven
+from gguftool.llamacpp.server import (
+    Running,
+    ask,
+    check_port,
+    ended_how,
+    first_key,
+    free_port,
+    start,
+    stop,
+    wait_until_ready,
+)
+
+
+class Ended(Exception):
+    """SIGTERM or SIGHUP came: the server is to be stopped in good order."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a start.
+
+    Attributes:
+        judged: the log.
+        checks: planned against observed, from the log and the endpoints.
+        smoke: the short completion, None when none was asked for.
+        seconds: until it served, or gave up.
+        ended: how the process ended, "" while it runs.
+        late: it was still loading when the time was over.
+    """
+
+    judged: Judgement
+    checks: tuple[Check, ...]
+    smoke: Smoke | None
+    seconds: float
+    ended: str = ""
+    late: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """It serves, and does what was planned."""
+        return not self.ended and not self.late and proven(self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at a running server; None: it does not tell."""
+
+    slots: int | None
+    busy: int | None
+    tokens: int | None
+    filled: float | None
+    rss: int | None
+    gpu: int | None = None
+
+
+@contextmanager
+def serving(plan: LaunchPlan, log_path: str) -> Iterator[Running]:
+    """The server of the plan, running; ended when the block is left, however that happens.
+
+    Raises:
+        Refused: the port is taken.
+        ToolFailed: it cannot be started.
+    """
+    options = plan.options
+    if options.port:
+        check_port(options.host, options.port)
+    else:
+        plan = with_port(plan, free_port(options.host))
+    key = first_key(options.api_key_file)
+    with ending_signals():
+        running = start(plan.argv, log_path, options.host, plan.options.port, key)
+        try:
+            yield running
+        finally:
+            stop(running)
+
+
+@contextmanager
+def ending_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into `Ended`, so that what is open gets closed."""
+
+    def on(number: int, frame: FrameType | None) -> None:
+        raise Ended(number)
+
+    before = {}
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            before[number] = signal.signal(number, on)
+    except ValueError:
+        # Not the main thread: whoever runs us there handles signals himself.
+        before.clear()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def prove(
+    running: Running,
+    plan: LaunchPlan,
+    *,
+    seconds: float = 600.0,
+    with_smoke: bool = False,
+    tell: Callable[[float], None] = lambda _: None,
+) -> Outcome:
+    """Wait until it serves and hold what it says against the plan.
+
+    Args:
+        running: the server.
+        plan: what was planned.
+        seconds: how long to wait for it.
+        with_smoke: also ask for a short completion.
+        tell: called with the seconds passed while it loads.
+    """
+    began = time.monotonic()
+    ready = wait_until_ready(running, seconds, tell)
+    took = time.monotonic() - began
+    code = running.process.poll()
+    if not ready:
+        judged = judge(running.log())
+        checks = tuple(compare(plan.expected, judged)) if judged.status == "ready" else ()
+        return Outcome(judged, checks, None, took, "" if code is None else ended_how(code), code is None)
+    tested = smoke(running) if with_smoke else None
+    endpoints = endpoint_checks(running, plan.expected, plan.options.model)
+    checks = (*compare(plan.expected, judge(running.log())), *endpoints)
+    if tested is not None:
+        said = tested.why or "sane text"
+        checks = (*checks, Check("smoke test", "sane text", said, tested.ok, tested.ok is not None))
+    # Once more: the completion may have ended it, and warnings about kernels come with the first decode.
+    judged = judge(running.log())
+    code = running.process.poll()
+    return Outcome(judged, checks, tested, took, "" if code is None else ended_how(code))
+
+
+def sample(running: Running) -> Sample:
+    """Slots in use, tokens in the caches, memory of the process."""
+    answer = ask(running, "/slots", seconds=5)
+    rows = [s for s in answer.body if isinstance(s, dict)] if isinstance(answer.body, list) else []
+    cells = sum(int(s.get("n_ctx") or 0) for s in rows)
+    tokens = [_tokens(s) for s in rows]
+    known = [n for n in tokens if n is not None]
+    return Sample(
+        slots=len(rows) or None,
+        busy=sum(bool(s.get("is_processing")) for s in rows) if rows else None,
+        tokens=sum(known) if known else None,
+        filled=sum(known) / cells if known and cells else None,
+        rss=resident(running.process.pid),
+    )
+
+
+def _tokens(slot: dict[str, object]) -> int | None:
+    """Tokens a slot holds, where the build tells."""
+    decoded = slot.get("next_token")
+    row = decoded[0] if isinstance(decoded, list) and decoded else decoded
+    written = row.get("n_decoded") if isinstance(row, dict) else None
+    prompt = slot.get("n_prompt_tokens", slot.get("n_prompt_tokens_processed"))
+    found = [n for n in (written, prompt) if isinstance(n, int)]
+    return sum(found) if found else None
+
+
+def resident(pid: int) -> int | None:
+    """Resident bytes of a process; None where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
