@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gguftool.cli import verify_repair
 from gguftool.cli.options import Session, command, format_option, models_argument, pass_session
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gguftool.source import Source
     from gguftool.verify import FileReport, Verification
     from gguftool.verify.expect import Expectation
+    from gguftool.verify.names import Renaming
 
 
 @command(
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     gguftool verify --against SHA256SUMS models/
     gguftool verify --against hf://owner/repo model-Q4_K_M.gguf
     gguftool verify --write-manifest model.manifest model.gguf
+    gguftool verify --repair-names part1.gguf
+    gguftool verify --join model.gguf model.gguf.part1of2
     """
 )
 @models_argument
@@ -37,6 +41,11 @@ if TYPE_CHECKING:
     help="A SHA256SUMS file, manifest, LFS pointer or hf://owner/repo to compare with (repeatable).",
 )
 @click.option("--write-manifest", "manifest", metavar="FILE", help="Write hashes of file, header, data and tensors.")
+@click.option("--repair-names", is_flag=True, help="Give shards the names llama.cpp looks for; --yes does it.")
+@click.option("--prefix", metavar="NAME", help="With --repair-names: what the names start with.")
+@click.option("--link-to", metavar="FOLDER", help="With --repair-names: make links in this folder instead of renaming.")
+@click.option("--join", metavar="OUT", help="Put the raw pieces of a file (.part1of2, -split-aa) together.")
+@click.option("--yes", is_flag=True, help="Do what --repair-names shows.")
 @format_option("text", "json")
 @pass_session
 def verify(
@@ -46,6 +55,11 @@ def verify(
     sha256: str | None,
     against: tuple[str, ...],
     manifest: str | None,
+    repair_names: bool,
+    prefix: str | None,
+    link_to: str | None,
+    join: str | None,
+    yes: bool,
 ) -> int:
     """Check the integrity of models: size, shard set, hashes, tensor data.
 
@@ -58,14 +72,20 @@ def verify(
     """
     from gguftool.report import verify as report
 
+    if join is not None:
+        models = (verify_repair.join(session, models, join),)
     results, sources = _quick(models)
+    renamings: list[Renaming] = []
+    if repair_names:
+        (results, renamings), sources = verify_repair.names(session, results, prefix, link_to, yes), {}
     if hashed or sha256 or against or manifest:
         results = _hash(session, results, sources, sha256, against, manifest)
     if session.format == "json":
         ok = all(result.ok for result in results)
-        session.write_json(ok=ok, body=report.body(results), errors=report.errors(results))
+        body = report.body(results) | (report.renames_body(renamings, yes) if repair_names else {})
+        session.write_json(ok=ok, body=body, errors=report.errors(results))
     else:
-        session.out(report.text(results, session.style))
+        session.out(report.renames_text(renamings, yes, session.style) + report.text(results, session.style))
     return exit_code(results)
 
 
@@ -89,7 +109,7 @@ def _quick(models: tuple[str, ...]) -> tuple[list[Verification], dict[str, Sourc
     for path, others in models_of(paths):
         if path not in covered:
             results.append(check(path, others))
-            covered.update(report.path for report in results[-1].files)
+            covered.update((*(report.path for report in results[-1].files), *results[-1].covers))
     return results, sources
 
 

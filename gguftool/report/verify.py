@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gguftool.report.text import Style, count, safe, size
+from gguftool.verify.names import Renaming
 from gguftool.verify.result import Fault, FileReport, SetReport, Verification
 
 
@@ -16,7 +17,6 @@ def text(results: Sequence[Verification], style: Style) -> str:
             lines += _file(report, style)
         if result.set is not None:
             lines += _set(result.set, style)
-        lines += _faults((), result.notes, style)
     files = sum(len(result.files) for result in results)
     if files > 1:
         bad = sum(not report.ok for result in results for report in result.files)
@@ -62,6 +62,21 @@ def body(results: Sequence[Verification]) -> dict[str, object]:
         "set": sets[0] if sets else None,
         "sets": sets,
     }
+
+
+def renames_text(renamings: Iterable[Renaming], done: bool, style: Style) -> str:
+    """A line for every file with its new name."""
+    lines = []
+    for renaming in renamings:
+        verb = ("linked" if done else "would link") if renaming.link else ("renamed" if done else "would rename")
+        lines += [f"{style.cyan(verb)}  {safe(old)}  ->  {safe(new)}\n" for old, new in renaming.pairs]
+    return "".join(lines)
+
+
+def renames_body(renamings: Iterable[Renaming], done: bool) -> dict[str, object]:
+    """JSON fields of ``--repair-names``."""
+    pairs = [(r.link, old, new) for r in renamings for old, new in r.pairs]
+    return {"renames": [{"old": old, "new": new, "link": link, "done": done} for link, old, new in pairs]}
 
 
 def file_json(report: FileReport) -> dict[str, object]:

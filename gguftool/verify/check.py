@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.format.parse import parse
 from gguftool.model import Model
 from gguftool.source import LocalFile
-from gguftool.verify import shards
+from gguftool.verify import bytesplit, shards
 from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.quick import quick
 from gguftool.verify.result import Fault, FileReport, SetReport, Verification
@@ -29,6 +30,8 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
         return _of_model(target)
     path = os.fspath(target)
     report = quick(path)
+    if not report.ok and (pieces := bytesplit.find(path)) is not None:
+        return _of_pieces(report, pieces)
     if report.error is not None and not report.tensors and not report.version:
         return Verification((report,))
     source = LocalFile(path)
@@ -43,6 +46,22 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
         return Verification((report.plus(notes=tuple(shards.leftover(header))),))
     files = tuple(report if p == path else _quick(p) for p in found.paths if p is not None)
     return Verification(files, found)
+
+
+def _of_pieces(report: FileReport, pieces: bytesplit.Pieces) -> Verification:
+    """A raw piece of a file: what is wrong with it alone says nothing."""
+    name = os.path.basename(pieces.base)
+    hint = None
+    if pieces.missing:
+        state = f"piece {', '.join(pieces.missing[:8])} is missing"
+    elif pieces.whole:
+        state = f"all are here, {pieces.size:,} bytes together as the header asks"
+        hint = f"gguftool verify --join {pieces.base} {report.path}"
+    else:
+        state = f"together they have {pieces.size:,} bytes, the header asks for {(pieces.expected or (0, 0))[0]:,}"
+    message = f"a raw piece of {name}, no shard: {len(pieces.paths)} pieces found; {state}"
+    fault = Fault("byte-split", message, "file", hint)
+    return Verification((replace(report, faults=(fault,), error=None),), covers=pieces.paths)
 
 
 def _quick(path: str) -> FileReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from gguftool.errors import GgufToolError
 
@@ -116,11 +116,14 @@ class SetReport:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """One model: its files and, for shards, the set."""
+    """One model: its files and, for shards, the set.
+
+    ``covers``: further paths that this says enough about.
+    """
 
     files: tuple[FileReport, ...]
     set: SetReport | None = None
-    notes: tuple[Fault, ...] = field(default=())
+    covers: tuple[str, ...] = ()
 
     def without(self, kind: str) -> Verification:
         """The same without notes of that kind."""

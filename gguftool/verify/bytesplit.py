@@ -1,0 +1,179 @@
+"""Files cut into raw pieces (`split -b`, upload limits): recognised by name, proven by the size the header asks for.
+
+Such pieces are not shards: only the first is a GGUF, the others begin anywhere. Putting them one behind the other
+gives the file back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gguftool.errors import FormatError, GgufToolError, UsageError
+from gguftool.format.parse import parse
+from gguftool.source import LocalFile
+from gguftool.verify.inside import ends
+from gguftool.verify.stream import Progress, run
+from gguftool.verify.writing import Draft, need_room, refuse_existing
+
+MOST = 10_000
+"""Pieces at most."""
+# Groups: name of the whole file, number, count. Whether numbers start at 0 or 1 is found by looking.
+_PATTERNS = (
+    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_]?(?P<no>\d+)of(?P<count>\d+)$", re.I),
+    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>\d+)$", re.I),
+    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>[a-z]{1,3})$", re.I),
+    re.compile(r"^(?P<base>.+\.gguf)[.-]?(?P<no>\d{2,4})$", re.I),
+    re.compile(r"^(?P<base>.+\.gguf)[.-]?(?P<no>[a-z]{2,3})$"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The pieces of one file.
+
+    Attributes:
+        base: name of the whole file.
+        paths: pieces in order.
+        size: of all of them together.
+        expected: smallest and largest size that the header of the first allows; None when it cannot be known.
+        missing: numbers that are left out between those there are.
+    """
+
+    base: str
+    paths: tuple[str, ...]
+    size: int
+    expected: tuple[int, int] | None
+    missing: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether they are all there, as the header says."""
+        return not self.missing and self.expected is not None and self.expected[0] <= self.size <= self.expected[1]
+
+
+def piece_name(path: str) -> tuple[re.Pattern[str], str, str] | None:
+    """Pattern, base and number of a name that a raw piece may have."""
+    for pattern in _PATTERNS:
+        m = pattern.match(os.path.basename(path))
+        if m:
+            return pattern, m["base"], m["no"]
+    return None
+
+
+def find(path: str) -> Pieces | None:
+    """The pieces that a file belongs to; None when it is none, or there are no others."""
+    named = piece_name(path)
+    if named is None:
+        return None
+    pattern, base, _ = named
+    folder = os.path.dirname(path)
+    found: dict[int, tuple[str, str]] = {}
+    count = 0
+    for name in os.listdir(folder or "."):
+        m = pattern.match(name)
+        if m and m["base"] == base and os.path.isfile(os.path.join(folder, name)):
+            found[_number(m["no"])] = (os.path.join(folder, name), m["no"])
+            count = max(count, int(m.groupdict().get("count") or 0))
+    numbers = sorted(found)
+    letters = not named[2].isdigit()
+    bare = letters and pattern is _PATTERNS[-1]
+    if not numbers or (len(numbers) < 2 and not count) or (bare and numbers[0] != 0):
+        return None
+    first = 0 if letters else min(numbers[0], 1)
+    last = max(numbers[-1], count + first - 1 if count else 0)
+    if last - first > MOST:
+        return None
+    missing = tuple(str(n) for n in range(first, last + 1) if n not in found)
+    paths = tuple(found[n][0] for n in numbers)
+    expected = None
+    if numbers[0] == first:
+        expected = _expected(paths)
+        if expected is None:
+            return None
+    return Pieces(os.path.join(folder, base), paths, sum(map(os.path.getsize, paths)), expected, missing)
+
+
+def _number(text: str) -> int:
+    """``07`` is 7; ``ab`` is 1 and ``aa`` 0, as split counts."""
+    if text.isdigit():
+        return int(text)
+    value = 0
+    for char in text.lower():
+        value = value * 26 + ord(char) - ord("a")
+    return value
+
+
+class Joined:
+    """Several files one behind the other as one source."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.name = paths[0]
+        self._files = [LocalFile(path) for path in paths]
+        self.size = sum(file.size for file in self._files)
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """As `Source.read_at`."""
+        parts: list[bytes] = []
+        for file in self._files:
+            if n > 0 and offset < file.size:
+                parts.append(file.read_at(offset, n))
+                n -= len(parts[-1])
+                offset = 0
+            else:
+                offset = max(0, offset - file.size)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for file in self._files:
+            file.close()
+
+
+def _expected(paths: Sequence[str]) -> tuple[int, int] | None:
+    """Sizes the whole file may have, by its header; None when it is no GGUF, and (0, 0) when the header is cut off."""
+    try:
+        source = Joined(paths)
+    except GgufToolError:
+        return None
+    try:
+        return ends(parse(source, strict=False)) or (0, 0)
+    except GgufToolError:
+        return None
+    finally:
+        source.close()
+
+
+def join(pieces: Pieces, output: str, progress: Progress | None = None) -> int:
+    """Write the whole file; returns its length in bytes.
+
+    Raises:
+        FormatError: a piece is missing, or the sizes do not fit the header.
+        Refused: the output exists.
+        NoRoom: not enough space.
+    """
+    if pieces.missing:
+        raise FormatError(
+            f"{pieces.base}: piece {', '.join(pieces.missing)} is missing", "fetch it", kind="piece-missing"
+        )
+    if pieces.expected is None:
+        raise UsageError(f"{pieces.base}: the first piece is missing or has no complete header")
+    if not pieces.whole:
+        low, high = pieces.expected
+        what = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        message = f"{pieces.base}: {len(pieces.paths)} pieces have {pieces.size:,} bytes, the header asks for {what}"
+        raise FormatError(message, "a piece is cut off or missing", kind="pieces-size")
+    refuse_existing([output])
+    need_room(os.path.dirname(output), pieces.size)
+    with Draft(output) as draft:
+        for path in pieces.paths:
+            source = LocalFile(path)
+            try:
+                run(source, [draft], progress)
+                source.check_unchanged()
+            finally:
+                source.close()
+        draft.publish()
+        return draft.at

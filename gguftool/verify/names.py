@@ -1,0 +1,112 @@
+"""Give shards the names llama.cpp looks for, by what is in them: renamed, or linked in a folder of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gguftool.errors import Refused, UsageError
+from gguftool.format.header import Header
+from gguftool.shards import NAME, shard_name
+from gguftool.verify.result import SetReport
+
+_COUNTS = re.compile(
+    r"(?:[-_. ]?(?:part|shard|split)?[-_. ]?\d+(?:[-_. ]?of[-_. ]?\d+)?)?\.gguf(?:-\d+-of-\d+)?$", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """What would be done: pairs of old and new paths, those that are right already left out.
+
+    ``link``: make symbolic links instead of renaming.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    link: bool = False
+
+
+def plan(
+    found: SetReport, first: Header | None = None, *, prefix: str | None = None, folder: str | None = None
+) -> Renaming:
+    """Names for the shards of a set.
+
+    Args:
+        found: the set.
+        first: header of the first shard, for `general.name` when no file name helps.
+        prefix: what the names start with; taken from the names there are when None. With ``folder`` no path.
+        folder: make links there; rename in place when None.
+
+    Raises:
+        UsageError: the shards lie in several folders (links can join them).
+        Refused: a name is taken by a file that is not of this set.
+    """
+    paths = [path for path in found.paths if path is not None]
+    folders = {os.path.dirname(path) for path in paths}
+    if folder is None and len(folders) > 1:
+        raise UsageError("the shards lie in several folders", "--link-to FOLDER makes links in one folder")
+    prefix = prefix or _prefix(paths, first)
+    place = folder if folder is not None else folders.pop()
+    pairs = []
+    for no, path in enumerate(found.paths):
+        if path is not None:
+            new = os.path.join(place, shard_name(prefix, no, found.count))
+            if folder is not None or os.path.abspath(path) != os.path.abspath(new):
+                pairs.append((path, new))
+    mine = {os.path.realpath(old) for old, _ in pairs} if folder is None else set()
+    for _, new in pairs:
+        if os.path.lexists(new) and os.path.realpath(new) not in mine:
+            raise Refused(
+                f"{new}: exists and is not a shard of this set; nothing was renamed", "--prefix NAME takes other names"
+            )
+    return Renaming(tuple(pairs), folder is not None)
+
+
+def _prefix(paths: Sequence[str], first: Header | None) -> str:
+    """The prefix most of the names have; else what is left of them without numbers; else the model's name."""
+    bases = [os.path.basename(path) for path in paths]
+    usual = [m["prefix"] for m in map(NAME.match, bases) if m]
+    if usual:
+        return max(sorted(set(usual)), key=usual.count)
+    stripped = {_COUNTS.sub("", base) for base in bases if base.lower().find(".gguf") > 0}
+    if len(stripped) == 1 and (only := stripped.pop().rstrip("-_. ")):
+        return only
+    field = first.get("general.name") if first is not None else None
+    name = field.value if field is not None else None
+    text = re.sub(r"[^\w.+-]+", "-", name).strip("-.") if isinstance(name, str) else ""
+    return text or "model"
+
+
+def apply(renaming: Renaming) -> None:
+    """Do it. Renames go in an order that never replaces a file; a cycle gets one name in between.
+
+    A run that is broken off leaves every file whole under its old, new or in-between name; running it again finishes.
+
+    Raises:
+        Refused: a name was taken meanwhile.
+        OSError: the system does not let us.
+    """
+    if renaming.link:
+        for old, new in renaming.pairs:
+            os.makedirs(os.path.dirname(new) or ".", exist_ok=True)
+            os.symlink(os.path.abspath(old), new)
+        return
+    todo = dict(renaming.pairs)
+    while todo:
+        free = [old for old, new in todo.items() if not os.path.lexists(new)]
+        if not free:
+            old = next(iter(todo))
+            between = f"{todo[old]}.between.gguf"
+            _rename(old, between)
+            todo[between] = todo.pop(old)
+            continue
+        for old in free:
+            _rename(old, todo.pop(old))
+
+
+def _rename(old: str, new: str) -> None:
+    if os.path.lexists(new):
+        raise Refused(f"{new}: appeared meanwhile; {old} keeps its name")
+    os.rename(old, new)
