@@ -180,9 +180,10 @@ class _Search:
                 continue
             smaller = self.planner.plan(replace(plan.settings, ubatch=ubatch), plan.placement)
             changed = f"compute {gib(plan.compute)} → {gib(smaller.compute)}"
-            if self._try(smaller, f"-ub {ubatch}", changed).fits:
-                return smaller
-            self.steps[-1] = replace(self.steps[-1], kept=False)
+            if smaller.fits:
+                return self._try(smaller, f"-ub {ubatch}", changed)
+            if ubatch == UBATCHES[-1]:
+                self.steps.append(Step(f"-ub {ubatch}", f"{changed}; not enough by itself", False, kept=False))
         return plan
 
     def _experts(self, plan: MemoryPlan) -> MemoryPlan:

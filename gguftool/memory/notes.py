@@ -32,9 +32,7 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
     """What the numbers of a plan rest on, most important first."""
     c, s, p, m = plan.cache.context, plan.settings, plan.placement, planner.machine
     out = [
-        Assumption(
-            "kv", "exact", "exact", "equals what llama.cpp b11434 allocates, checked with 2184 real allocations"
-        ),
+        Assumption("kv", "exact", "exact", "equals what llama.cpp b11434 allocates; checked with 2184 allocations"),
         Assumption(
             "slots",
             f"{c.slots}, {'one shared context' if c.unified else 'each its own context'}",
@@ -63,8 +61,8 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
                 "repack",
                 gib(plan.placed.buffers.get("CPU_REPACK", 0)),
                 "estimated" if m.devices else "exact",
-                f"the host ({m.repack}) keeps these weights rearranged; with mmap the file's own pages come on top while"
-                " they are cached",
+                f"the host ({m.repack}) keeps these weights rearranged; with mmap the file's own pages come on top"
+                " while they are cached",
             )
         )
     if any(not d.rules.known for d in m.devices):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gguftool.arch import Hparams
 from gguftool.cachetypes import refusals
-from gguftool.layers import layers
 from gguftool.memory.compute import Terms, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.kv import CachePlan, kv_cache
@@ -78,6 +77,7 @@ class MemoryPlan:
         terms: parts of the compute buffer.
         tensor_bytes: bytes of all tensors in the file.
         skipped_bytes: of them, those llama.cpp does not load.
+        output: bytes of the rows of logits on the host, part of its compute.
     """
 
     settings: Settings
@@ -89,6 +89,7 @@ class MemoryPlan:
     terms: Terms
     tensor_bytes: int
     skipped_bytes: int
+    output: int = 0
     compute_basis: str = "estimated"
 
     @property
@@ -186,18 +187,19 @@ class Planner:
         placed = self.weights.place(placement)
         t = terms(self.hp, s, cache, self.vocabulary)
         refused = tuple(refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
-        uses = self._uses(s, placement, cache, placed, t)
+        # `llama-context.cpp:output_reserve`: a row of logits a slot, on the host.
+        output = self.vocabulary * 4 * cache.context.slots
+        uses = self._uses(placement, cache, placed, t, output)
         w = self.weights
-        return MemoryPlan(s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped)
+        return MemoryPlan(s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, output)
 
-    def _uses(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed, t: Terms) -> tuple[DeviceUse, ...]:
+    def _uses(self, p: Placement, cache: CachePlan, placed: Placed, t: Terms, output: int) -> tuple[DeviceUse, ...]:
         m = self.machine
         kinds = {d.name: d for d in m.devices}
         kv: dict[str, int] = {}
         state: dict[str, int] = {}
         largest_host_cache = self._book_caches(p, cache, placed, kinds, kv, state)
         compute = self._compute(p, placed, t, largest_host_cache)
-        output = self.vocabulary * 4 * cache.context.slots
         uses = [
             DeviceUse(
                 d.name,
@@ -318,14 +320,3 @@ def memory(
     """
     s = settings or Settings(context, *cache_type)
     return Planner(model.arch, weights_of(model), machine or Machine()).plan(s, placement)
-
-
-def trained_layers(hp: Hparams) -> int:
-    """Layers `-ngl` counts: all, and one for the output."""
-    return len(layers(hp)) + 1
-
-
-def total_memory(devices: Iterable[Device]) -> int | None:
-    """Bytes of all devices; None when one is unknown."""
-    sizes = [d.memory for d in devices]
-    return None if None in sizes else sum(x for x in sizes if x is not None)
