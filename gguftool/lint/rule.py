@@ -69,7 +69,8 @@ class Fix:
         title: what it does, imperative: ``rename llama.context_length to qwen2.context_length``.
         operations: edits to apply; empty when only a person can choose the value (then ``command`` says how).
         safe: changes nothing that llama.cpp computes, or puts right what it could not load at all; `--fix` applies it.
-        command: shell line for a fix without operations; ``{path}`` stands for the quoted path.
+        command: shell line for a fix without operations, or with operations too long to type; ``{path}`` stands for the
+            quoted path.
     """
 
     title: str

@@ -20,7 +20,7 @@ _LEFT = 11
 
 def fix_command(fix: Fix, path: str) -> str:
     """The shell line that does what the fix says."""
-    if fix.operations:
+    if fix.operations and fix.command is None:
         from gguftool.edit.ops import command
 
         return command(fix.operations, path)

@@ -136,9 +136,12 @@ def pre_tokenizer_unknown(m: Model, ctx: Context) -> Drafts:
     if not _needs(vocab) or not vocab.pre or vocab.pre in names("pre"):
         return
     one = signature(vocab)
-    near = list(one.pre[:1]) if one else difflib.get_close_matches(vocab.pre.lower(), names("pre"), 3, 0.75)
+    near = list(one.pre[:1]) if one else difflib.get_close_matches(vocab.pre.lower(), names("pre"), 3, 0.6)
     if near:
-        message = f"{KEY} is {vocab.pre!r}, which llama.cpp b11434 does not know; nearest: {' '.join(near)}"
+        message = (
+            f"{KEY} is {vocab.pre!r}, which llama.cpp b11434 does not know; nearest: {' '.join(near)} "
+            "(or the model is newer than that and needs a newer llama.cpp)"
+        )
     else:
         message = f"{KEY} is {vocab.pre!r}: llama.cpp b11434 does not know it; a model that new needs a newer llama.cpp"
     yield found(
