@@ -26,7 +26,8 @@ def _ids(samples: list[Sample]) -> list[str]:
 def test_fires(sample: Sample, tmp_path: Path) -> None:
     report = report_of(sample.fires, tmp_path, sample.context)
     hits = [f for f in report if f.rule == sample.rule]
-    assert hits, f"{sample.rule} is silent; found {[f.rule for f in report]}, skipped {report.not_evaluated}"
+    skipped = [n.why for n in report.not_evaluated if n.rule == sample.rule]
+    assert hits, f"{sample.rule} is silent; found {[f.rule for f in report]}, skipped {skipped}"
     match = [
         f
         for f in hits

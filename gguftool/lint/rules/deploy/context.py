@@ -104,3 +104,27 @@ def context_length_too_small(m: Model, ctx: Context) -> Drafts:
         wanted=wanted,
         allowed=has,
     )
+
+
+KNOWN: dict[tuple[str, int, int], tuple[str, int, int]] = {("falcon", 60, 4096): ("Falcon2 11B", 2048, 8192)}
+"""Architecture, layers, width -> model, the context its converter writes, the context it has."""
+
+
+@rule(Severity.WARNING, known_arch=True)
+def context_length_suspect(m: Model, ctx: Context) -> Drafts:
+    """Some converters write a constant instead of the context length.
+
+    Why. The Falcon converter writes 2,048 because `config.json` has no such field; Falcon2 11B has 8,192.
+    Evidence. `conversion/falcon.py` (b11434); llama.cpp issue 8330. Known by the number of layers and the width.
+    Example. falcon.context_length is 2,048, Falcon2 11B has 8,192
+    Fix. `gguftool fix --context-length 8192`.
+    """
+    known = KNOWN.get((m.architecture, m.arch.int("block_count"), m.arch.embedding_length))
+    if known is None or m.arch.context_length != known[1]:
+        return
+    name, written, real = known
+    yield found(
+        f"{m.architecture}.context_length is {written:,}, {name} has {real:,}: its converter writes a constant",
+        where=f"field:{m.architecture}.context_length",
+        fix=Fix(f"set it to {real:,}", command=f"gguftool fix {{path}} --context-length {real}"),
+    )

@@ -1,0 +1,240 @@
+"""RoPE: scaling types and factors, positions, windows, latent attention."""
+
+from __future__ import annotations
+
+from tests.build import GGUF, llama
+from tests.lint.samples import Sample, ready
+
+
+def keys(arch: str, **more: object) -> GGUF:
+    """An architecture with some keys and one tensor; enough for rules of the header."""
+    g = GGUF(arch)
+    for key, value in more.items():
+        g.kv(f"{arch}.{key.replace('__', '.')}", value)
+    return g.tensor("token_embd.weight", (32, 4))
+
+
+def yarn(**changes: object) -> GGUF:
+    """A qwen2 with YaRN from 32,768 to 131,072."""
+    values: dict[str, object] = {
+        "context_length": 131072, "rope__scaling__type": "yarn", "rope__scaling__factor": 4.0,
+        "rope__scaling__original_context_length": 32768, "block_count": 1, **changes,
+    }  # fmt: skip
+    return keys("qwen2", **{k: v for k, v in values.items() if v is not None})
+
+
+def llama31(freqs: bool) -> GGUF:
+    g = keys("llama", context_length=131072, block_count=1).kv("tokenizer.ggml.tokens", [""] * 128256)
+    return g.tensor("rope_freqs.weight", (32,)) if freqs else g
+
+
+TYPE, FACTOR = "field:llama.rope.scaling.type", "field:llama.rope.scaling.factor"
+SAMPLES = [
+    Sample(
+        "rope-scaling-type-invalid",
+        ready().kv("llama.rope.scaling.type", "YARN"),
+        TYPE,
+        "llama.cpp aborts",
+        severity="error",
+        fix="--set llama.rope.scaling.type=yarn",
+        safe=True,
+        silent=ready().kv("llama.rope.scaling.type", "linear"),
+    ),
+    Sample(
+        "rope-scaling-type-invalid",
+        ready().kv("llama.rope.scaling.type", "su"),
+        TYPE,
+        fix="--set llama.rope.scaling.type=longrope",
+        safe=False,
+    ),
+    Sample(
+        "rope-scaling-type-invalid",
+        ready().kv("llama.rope.scaling.type", "llama3"),
+        TYPE,
+        fix="--delete llama.rope.scaling.type",
+        safe=False,
+    ),
+    Sample("rope-scaling-type-invalid", ready().kv("llama.rope.scaling.type", ""), TYPE, 'is ""'),
+    # also on an architecture that never ropes
+    Sample(
+        "rope-scaling-type-invalid", keys("mamba2", rope__scaling__type="dynamic"), "field:mamba2.rope.scaling.type"
+    ),
+    Sample(
+        "rope-factor-odd",
+        ready().kv("llama.rope.scaling.factor", 0.25),
+        FACTOR,
+        "4 is meant?",
+        severity="warning",
+        fix="--set llama.rope.scaling.factor=4.0",
+        safe=False,
+        silent=ready().kv("llama.rope.scaling.factor", 4.0),
+    ),
+    Sample("rope-factor-odd", ready().kv("llama.rope.scaling.factor", -2.0), FACTOR, "is -2", severity="error"),
+    Sample("rope-factor-odd", ready().kv("llama.rope.scaling.factor", float("inf")), FACTOR, "is inf"),
+    Sample(
+        "rope-factor-double",
+        ready().kv("llama.rope.scaling.factor", 2.0).kv("llama.rope.scale_linear", 4.0),
+        "field:llama.rope.scale_linear",
+        "llama.cpp takes 2",
+        fix="--delete llama.rope.scale_linear",
+        safe=True,
+        silent=ready().kv("llama.rope.scale_linear", 4.0),
+    ),
+    # case 6: three of the four keys
+    Sample(
+        "yarn-incomplete",
+        yarn(rope__scaling__factor=None),
+        "field:qwen2.rope.scaling.factor",
+        "nothing is scaled",
+        silent=yarn(),
+        severity="warning",
+        fix="--rope-scaling yarn",
+    ),
+    Sample(
+        "yarn-incomplete",
+        yarn(rope__scaling__original_context_length=None),
+        "field:qwen2.rope.scaling.original_context_length",
+        "llama.cpp takes context_length",
+        silent=yarn(),
+    ),
+    Sample(
+        "yarn-context-mismatch",
+        yarn(context_length=32768),
+        "field:qwen2.context_length",
+        "is 32,768, YaRN reaches 131,072 (4 × 32,768)",
+        silent=yarn(),
+        severity="warning",
+        fix="--set qwen2.context_length=131072",
+        safe=False,
+    ),
+    Sample(
+        "yarn-context-mismatch", yarn(context_length=262144), "field:qwen2.context_length", "is 262,144", silent=yarn()
+    ),
+    Sample(
+        "longrope-original-missing",
+        keys("phi3", context_length=131072, block_count=1).tensor("rope_factors_long.weight", (48,)),
+        "field:phi3.rope.scaling.original_context_length",
+        "never used",
+        severity="warning",
+        silent=keys("phi3", context_length=131072, rope__scaling__original_context_length=4096).tensor(
+            "rope_factors_long.weight", (48,)
+        ),
+    ),
+    # case 7
+    Sample(
+        "rope-freqs-missing",
+        llama31(False),
+        "tensor:rope_freqs.weight",
+        "looks like Llama 3.1",
+        silent=llama31(True),
+        severity="warning",
+    ),
+    Sample(
+        "rope-freq-base-odd",
+        ready().replace("llama.rope.freq_base", 0.0),
+        "field:llama.rope.freq_base",
+        "is 0",
+        severity="error",
+        fix="--rope-freq-base F",
+    ),
+    Sample(
+        "rope-freq-base-odd",
+        ready().replace("llama.rope.freq_base", 10.0),
+        "field:llama.rope.freq_base",
+        "is 10",
+        severity="warning",
+    ),
+    Sample(
+        "rope-dimension-zero",
+        ready().replace("llama.rope.dimension_count", 0),
+        "field:llama.rope.dimension_count",
+        "the first token hangs",
+        severity="error",
+        fix="--delete llama.rope.dimension_count",
+        safe=False,
+    ),
+    Sample(
+        "rope-dimension-mismatch",
+        ready().replace("llama.rope.dimension_count", 8),
+        "field:llama.rope.dimension_count",
+        "is 8, heads have 16",
+        severity="error",
+        fix="--set llama.rope.dimension_count=16",
+        safe=True,
+    ),
+    Sample(
+        "rope-dimension-mismatch",
+        llama(arch="qwen2").replace("qwen2.rope.dimension_count", 32),
+        "field:qwen2.rope.dimension_count",
+        "is 32, heads have 16",
+        safe=False,
+        silent=llama(arch="phi2").replace("phi2.rope.dimension_count", 8),
+    ),
+    Sample(
+        "rope-sections",
+        keys("qwen2vl", rope__dimension_sections=[16, 24, 24]),
+        "field:qwen2vl.rope.dimension_sections",
+        "has 3 entries, llama.cpp reads 4",
+        fix="--set 'qwen2vl.rope.dimension_sections",
+        safe=True,
+        silent=keys("qwen2vl", rope__dimension_sections=[16, 24, 24, 0]),
+    ),
+    Sample(
+        "rope-switched-off",
+        keys("granite", rope__scaling__finetuned=False),
+        "field:granite.rope.scaling.finetuned",
+        "RoPE is off",
+        severity="warning",
+        fix="--delete granite.rope.scaling.finetuned",
+        silent=keys("granite", rope__scaling__finetuned=True),
+    ),
+    Sample(
+        "rope-switched-off",
+        keys("granitehybrid", rope__scaling__finetuned=False),
+        severity="info",
+        silent=keys("llama", rope__scaling__finetuned=False),
+    ),
+    Sample(
+        "mla-half",
+        keys("deepseek2", attention__key_length_mla=192),
+        "field:deepseek2.attention.value_length_mla",
+        "value_length_mla is missing",
+        severity="warning",
+        silent=keys("deepseek2", attention__key_length_mla=192, attention__value_length_mla=128),
+    ),
+    Sample(
+        "sliding-window-missing",
+        keys("gemma3", block_count=6),
+        "field:gemma3.attention.sliding_window",
+        "full attention",
+        severity="warning",
+        silent=keys("gemma3", attention__sliding_window=512),
+    ),
+    # case 26
+    Sample(
+        "sliding-window-missing",
+        keys("phi3", block_count=6),
+        "field:phi3.attention.sliding_window",
+        "older llama.cpp builds refuse",
+        severity="info",
+        silent=keys("phi3", attention__sliding_window=2047),
+    ),
+    Sample(
+        "sliding-window-pattern-empty",
+        keys("gemma3", attention__sliding_window=512, attention__sliding_window_pattern=1),
+        "field:gemma3.attention.sliding_window_pattern",
+        "aborts when it makes the context",
+        severity="error",
+        silent=keys("gemma3", attention__sliding_window=512, attention__sliding_window_pattern=6),
+    ),
+    Sample(
+        "sliding-window-pattern-empty",
+        keys("gemma4", block_count=2, attention__sliding_window=512).kv(
+            "gemma4.attention.sliding_window_pattern", [False, False]
+        ),
+        "field:gemma4.attention.sliding_window_pattern",
+        silent=keys("gemma4", block_count=2, attention__sliding_window=512).kv(
+            "gemma4.attention.sliding_window_pattern", [True, False]
+        ),
+    ),
+]
