@@ -135,14 +135,25 @@ def _gating(state: Run) -> Iterator[AfterLoad]:
         yield AfterLoad(CONTEXT, ABORTS, "fatal error (unknown expert_gating_func)", _where(state, "expert_gating_func"))
 
 
-def _missing(state: Run) -> Iterator[AfterLoad]:
-    """Tensors the graph uses without a look whether they are there."""
+def _missing(state: Run, stage: str) -> Iterator[AfterLoad]:
+    """Tensors the graph uses without a look whether they are there (found by deleting each from real models)."""
     machine = _machine(state)
-    for slot, other in load("load_maps.json").get("needs", {}).get(state.model.architecture, ()):
+    for slot, condition, when in load("load_maps.json")["needs"].get(state.model.architecture, ()):
+        if when != stage:
+            continue
         for layer in range(machine.names["n_layer()"]()):
-            if (slot, layer) not in machine.slots and (not other or (other, layer) in machine.slots):
-                yield AfterLoad(CONTEXT, ABORTS, f"a null pointer: the graph needs {slot} of layer {layer}", "")
+            machine.names["il"] = layer
+            if (slot, layer) not in machine.slots and machine.value(condition):
+                yield AfterLoad(stage, ABORTS, f"a null pointer: the graph needs {slot} of layer {layer}")
                 return
+
+
+def _context_missing(state: Run) -> Iterator[AfterLoad]:
+    yield from _missing(state, CONTEXT)
+
+
+def _decode_missing(state: Run) -> Iterator[AfterLoad]:
+    yield from _missing(state, DECODE)
 
 
 def _context_types(state: Run) -> Iterator[AfterLoad]:
@@ -203,7 +214,7 @@ def _rope_factors(state: Run) -> Iterator[AfterLoad]:
 def _start_token(state: Run) -> Iterator[AfterLoad]:
     """The token a decoder starts with."""
     start = state.model.get(f"{state.model.architecture}.decoder_start_token_id")
-    if isinstance(start, int) and state.vocab is not None and start >= state.vocab.n_tokens:
+    if isinstance(start, int) and state.vocab is not None and _int32(start) >= state.vocab.n_tokens:
         words = f"init: invalid token[0] = {_int32(start)}"
         yield AfterLoad(DECODE, "fails", words, _where(state, "decoder_start_token_id"))
 
@@ -298,7 +309,7 @@ _CONTEXT: tuple[Check, ...] = (
     _windows,
     _shared_kv,
     _graph_asserts,
-    _missing,
+    _context_missing,
     _qkv,
     _heads,
     _kv_width,
@@ -306,4 +317,4 @@ _CONTEXT: tuple[Check, ...] = (
     _gating,
     _context_types,
 )
-_DECODE: tuple[Check, ...] = (_prompt, _decode_types, _epsilon, _rope, _start_token)
+_DECODE: tuple[Check, ...] = (_prompt, _decode_missing, _decode_types, _epsilon, _rope, _start_token)

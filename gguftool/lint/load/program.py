@@ -8,7 +8,7 @@ A row is a list whose first word says what it is::
     ["item", array, index, expression]             one element
     ["if", condition, rows, rows]   ["for", name, from, to, rows]   ["foreach", name, array, rows]
     ["proc", name, parameters, rows]   ["call", name, arguments]   ["do", expression]   ["slot", name, layer, expression]
-    ["warn", text]   ["fail", text]   ["assert", condition, words]   ["unknown", why]   ["continue"]   ["return"]
+    ["alias", layer, source layer]       ["warn", text]   ["fail", text]   ["assert", condition, words]   ["unknown", why]   ["continue"]   ["return"]
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Machine:
         self.h = h
         self.ask = ask
         self.warnings: list[str] = []
+        self.layer = -1
         self.slots: set[tuple[str, int]] = set()
         self.stored: Callable[[str], tuple[int, ...] | None] = lambda name: None
         self.includes: Callable[[str, str], list[Row]] = lambda family, part: []
@@ -184,10 +185,18 @@ class Machine:
 
     def _t(self, tensor: str, i: int, shape: list[int], expressions: list[str], flags: int, slot: str = "") -> bool:
         row: Row = ["tensor", f"blk.%d.{tensor}", "i", expressions, "", slot]
-        return self.tensor(f"blk.%d.{tensor}", [i], shape, flags, slot, i, row)
+        layer = i if self.layer < 0 else self.layer
+        return self.tensor(f"blk.%d.{tensor}", [i], shape, flags, slot, layer, row)
 
-    def _qkv(self, i: int, n: int, q: int, k: int, v: int, flags: int) -> None:
+    def _qkv(self, i: int, n: int, q: int, k: int, v: int, flags: int, layer: int = -1) -> None:
         """`llama-model.cpp:create_tensor_qkv`: fused, or three apart."""
+        self.layer = layer
+        try:
+            self._apart_or_fused(i, n, q, k, v, flags)
+        finally:
+            self.layer = -1
+
+    def _apart_or_fused(self, i: int, n: int, q: int, k: int, v: int, flags: int) -> None:
         skip = flags & SKIP
         may = OPTIONAL | skip
         fused = self._t("attn_qkv.weight", i, [n, q + k + v], ["n_embd", "q + k + v"], may, "wqkv")
@@ -287,6 +296,12 @@ def _step_slot(m: Machine, row: Row) -> None:
     (m.slots.add if m.value(row[3]) else m.slots.discard)(place)
 
 
+def _step_alias(m: Machine, row: Row) -> None:
+    """A layer that shares another one's tensors."""
+    to, source = m.value(row[1]), m.value(row[2])
+    m.slots |= {(slot, to) for slot, layer in m.slots if layer == source}
+
+
 def _step_fail(m: Machine, row: Row) -> None:
     raise Refusal(str(m.value(row[1])))
 
@@ -330,6 +345,7 @@ _STEPS: dict[str, Callable[[Machine, Row], None]] = {
     "call": _step_call,
     "item": _step_item,
     "slot": _step_slot,
+    "alias": _step_alias,
     "fail": _step_fail,
     "assert": _step_assert,
     "abort": _step_abort,
