@@ -1,0 +1,270 @@
+"""A memory plan as one screen of text and as JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from gguftool.cachetypes import shown
+from gguftool.memory.advice import Advice
+from gguftool.memory.fit import Cell
+from gguftool.memory.plan import DeviceUse, MemoryPlan
+from gguftool.report.launch import shell
+from gguftool.report.text import Style, Styled, bar, count, safe, size, table
+
+BAR = 16
+
+
+def plan_text(a: Advice, name: str, command: Sequence[str], style: Style) -> str:
+    """The screen: what it is, what lies where, what contexts fit, how it came about, the command."""
+    parts = ["\n".join(_head(a, name, style)), _devices(a, style), _table(a, style)]
+    parts += [text for text in (_steps(a, style), _smaller(a, style), _notes(a, style)) if text]
+    parts.append(f"{style.bold('command')}\n  {safe(shell(command))}")
+    return "\n\n".join(parts)
+
+
+def _head(a: Advice, name: str, style: Style) -> Iterator[str]:
+    plan, hp = a.plan, a.planner.hp
+    c, s = plan.cache.context, plan.settings
+    trained = f" of {count(c.trained)} trained" if c.trained else ""
+    yield (
+        f"{style.bold(os.path.basename(name) or name)}   {safe(hp.arch) or 'no architecture'}"
+        f" · {size(plan.tensor_bytes)} of weights · context {count(c.requested)}{trained}"
+    )
+    slots = f"{c.slots} slots" if c.slots > 1 else "1 slot"
+    share = "sharing" if c.unified and c.slots > 1 else "of"
+    yield (
+        f"{slots} {share} {count(c.per_slot)} tokens · cache {shown(s.type_k, s.type_v)}"
+        f" · each token costs {_per_token(a.per_token)}"
+    )
+    for x in plan.cache.caches:
+        streams = f" × {x.streams}" if x.streams > 1 else ""
+        yield style.dim(
+            f"  {x.name} cache: {len(x.layers)} layers, {count(x.cells)} cells{streams}, "
+            f"K {size(x.k_bytes)} + V {size(x.v_bytes)}"
+        )
+    if plan.cache.state:
+        yield style.dim(
+            f"  state: {len(plan.cache.state)} layers, {size(plan.cache.state_bytes)}, whatever the context"
+        )
+    yield _verdict(plan, style)
+
+
+def _per_token(n: float) -> str:
+    if not n:
+        return "nothing more: no cache grows with the context"
+    return f"{size(n)} of cache" if n == int(n) else f"{n:,.1f} B of cache"
+
+
+def _verdict(plan: MemoryPlan, style: Style) -> Styled | str:
+    if plan.refused:
+        return style.red(f"llama.cpp refuses: {plan.refused[0]}")
+    if plan.fits is None:
+        return f"takes {size(plan.total)}; name --vram and --ram to see whether it fits"
+    if plan.fits:
+        return style.green(f"fits: {size(plan.total)} in all")
+    over = ", ".join(f"{d.name} by {size(d.missing)}" for d in plan.devices if d.missing)
+    return style.red(f"does not fit: over on {over}")
+
+
+def _devices(a: Advice, style: Style) -> str:
+    plan = a.plan
+    columns: list[tuple[str, str, Callable[[DeviceUse], int]]] = [
+        ("weights", "exact", lambda d: d.weights),
+        ("KV", "exact", lambda d: d.kv),
+        ("state", "exact", lambda d: d.state),
+        ("compute", plan.compute_basis, lambda d: d.compute),
+        ("mmproj", "exact", lambda d: d.projector),
+    ]
+    used = [x for x in columns if x[0] in ("weights", "compute") or any(x[2](d) for d in plan.devices)]
+    rows: list[list[object]] = []
+    for d in plan.devices:
+        label = f"{d.name} {d.about}".strip()
+        rows.append(
+            [label[:28], *(_bytes(get(d)) for _, _, get in used), size(d.total), *_room(d, style)],
+        )
+    rows.append([style.dim(""), *(style.dim(basis) for _, basis, _ in used)])
+    headers = ["device", *(title for title, _, _ in used), "total", "of", "", ""]
+    return table(rows, headers, align="l" + "r" * (len(used) + 2) + "ll", style=style)
+
+
+def _bytes(n: int) -> str:
+    return size(n) if n else "–"
+
+
+def _room(d: DeviceUse, style: Style) -> list[object]:
+    if d.memory is None:
+        return ["?", "", ""]
+    share = d.total / d.memory if d.memory else 1.0
+    drawn = bar(share, BAR)
+    if d.fits:
+        return [size(d.memory), style.green(drawn), f"{size(d.memory - d.total)} free"]
+    return [size(d.memory), style.red(drawn), style.red(f"{size(d.missing)} over")]
+
+
+def _table(a: Advice, style: Style) -> str:
+    pairs = [cell.types for cell in a.rows[0]] if a.rows else []
+    asked = a.plan.cache.context.requested
+    rows: list[list[object]] = [
+        [("> " if row[0].context == asked else "  ") + count(row[0].context), *(_cell(x, a.plan, style) for x in row)]
+        for row in a.rows
+    ]
+    largest = dict(a.largest)
+    if any(n is not None for n in largest.values()):
+        rows.append(["  most", *(_largest(largest.get(pair)) for pair in pairs)])
+    headers = ["  context", *(f"{shown(*pair)}  KV / all" for pair in pairs)]
+    return table(rows, headers, align="r" * (len(pairs) + 1), style=style)
+
+
+def _largest(n: int | None) -> str:
+    return "" if n is None else f"{count(n)} fit " if n else "none fits "
+
+
+def _cell(x: Cell, plan: MemoryPlan, style: Style) -> Styled | str:
+    if x.refused:
+        return style.dim("refused ")
+    text = f"{size(x.kv)} / {size(x.total)}"
+    if x.fits is None:
+        return text
+    mark = "✓" if x.fits else "✗"
+    return style.green(f"{text} {mark}") if x.fits else style.red(f"{text} {mark}")
+
+
+def _steps(a: Advice, style: Style) -> str:
+    if len(a.fit.steps) < 2:
+        return ""
+    lines = [style.bold("how it came about")]
+    for i, x in enumerate(a.fit.steps, 1):
+        line = f"  {i}. {x.what}: {x.result}"
+        lines.append(style.dim(line) if not x.kept else Styled(safe(line)))
+    return "\n".join(lines)
+
+
+def _smaller(a: Advice, style: Style) -> str:
+    if not a.smaller:
+        return ""
+    rows = [
+        [f"  {x.ftype}", size(x.weights), size(x.total), style.green("fits") if x.fits else style.red("over")]
+        for x in a.smaller
+    ]
+    return table(rows, ["weights as", "weights", "in all", ""], align="lrrl", style=style)
+
+
+def _notes(a: Advice, style: Style) -> str:
+    lines = [f"{style.yellow('note:')} {safe(x)}" for x in a.warnings]
+    compute = next((x for x in a.assumptions if x.name == "compute"), None)
+    if compute is not None and compute.basis == "estimated":
+        lines.append(style.dim(f"compute is estimated: {compute.why}"))
+    return "\n".join(lines)
+
+
+def plan_json(a: Advice, command: Sequence[str]) -> dict[str, object]:
+    """The fields of ``--format json``: every number in bytes or tokens."""
+    plan = a.plan
+    c, s, w = plan.cache.context, plan.settings, a.planner.weights
+    return {
+        "context": {
+            "requested": c.requested,
+            "per_slot": c.per_slot,
+            "usable": c.usable,
+            "total": c.total,
+            "trained": c.trained or None,
+            "slots": c.slots,
+            "unified": c.unified,
+            "batch": c.batch,
+            "ubatch": c.ubatch,
+        },
+        "kv": {
+            "bytes": plan.kv,
+            "basis": "exact",
+            "type_k": s.type_k,
+            "type_v": s.type_v,
+            "bytes_per_token": _whole(a.per_token),
+            "caches": [
+                {
+                    "name": x.name,
+                    "cells": x.cells,
+                    "streams": x.streams,
+                    "layers": len(x.layers),
+                    "bytes": x.bytes,
+                    "k_bytes": x.k_bytes,
+                    "v_bytes": x.v_bytes,
+                }
+                for x in plan.cache.caches
+            ],
+        },
+        "state": {"bytes": plan.state, "basis": "exact", "layers": len(plan.cache.state)},
+        "weights": {
+            "bytes": plan.weights,
+            "basis": "exact",
+            "tensors": plan.tensor_bytes,
+            "copies": plan.placed.copies,
+            "skipped": plan.skipped_bytes,
+            "buffers": dict(plan.placed.buffers),
+            "output_tied": w.tied,
+        },
+        "compute": {"bytes": plan.compute, "basis": plan.compute_basis, "measured_by": a.measured or None},
+        "total": {"bytes": plan.total},
+        "devices": [_device_json(d, plan.compute_basis) for d in plan.devices],
+        "placement": {
+            "gpu_layers": _gpu_layers(a),
+            "layers": w.layer_count,
+            "cpu_moe": plan.placement.cpu_moe,
+            "tensor_split": list(plan.placement.split),
+            "kv_offload": plan.placement.kv_offload,
+            "layer_devices": list(plan.placed.layer_device),
+        },
+        "fits": plan.fits,
+        "refused": list(plan.refused),
+        "steps": [{"what": x.what, "result": x.result, "fits": x.fits, "kept": x.kept} for x in a.fit.steps],
+        "table": [_cell_json(x) for row in a.rows for x in row],
+        "largest_context": [{"type_k": pair[0], "type_v": pair[1], "tokens": n} for pair, n in a.largest],
+        "smaller_weights": [
+            {"ftype": x.ftype, "weights": x.weights, "total": x.total, "fits": x.fits} for x in a.smaller
+        ],
+        "assumptions": [{"name": x.name, "value": x.value, "basis": x.basis, "why": x.why} for x in a.assumptions],
+        "warnings": list(a.warnings),
+        "command": list(command),
+    }
+
+
+def _gpu_layers(a: Advice) -> int | None:
+    if not a.planner.machine.devices:
+        return None
+    n = a.plan.placement.gpu_layers
+    return a.planner.weights.layer_count + 1 if n is None else n
+
+
+def _whole(n: float) -> int | float:
+    return int(n) if n == int(n) else n
+
+
+def _device_json(d: DeviceUse, basis: str) -> dict[str, object]:
+    return {
+        "name": d.name,
+        "kind": d.kind,
+        "about": d.about,
+        "memory": d.memory,
+        "reserve": d.reserve,
+        "weights": d.weights,
+        "kv": d.kv,
+        "state": d.state,
+        "compute": d.compute,
+        "compute_basis": basis,
+        "mmproj": d.projector,
+        "total": d.total,
+        "missing": d.missing,
+        "fits": d.fits,
+    }
+
+
+def _cell_json(x: Cell) -> dict[str, object]:
+    return {
+        "context": x.context,
+        "type_k": x.types[0],
+        "type_v": x.types[1],
+        "kv": x.kv,
+        "total": x.total,
+        "fits": x.fits,
+        "refused": x.refused or None,
+    }

@@ -1,0 +1,106 @@
+"""Memory against context as a picture (extra ``plot``: matplotlib)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from gguftool.cachetypes import refusals, shown
+from gguftool.errors import ToolFailed, UsageError
+from gguftool.memory.advice import Advice
+from gguftool.memory.fit import PAIRS
+from gguftool.memory.plan import MemoryPlan
+from gguftool.report.text import size
+
+GIB = 1 << 30
+POINTS = 24
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")
+"""Distinguishable also with impaired colour vision (Okabe and Ito)."""
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def draw(a: Advice, name: str, path: str) -> None:
+    """Draw memory against context, one line a pair of cache types, with the memory there is as a level.
+
+    Args:
+        a: the plan.
+        name: the model's, for the title.
+        path: where to write; the suffix says the format.
+
+    Raises:
+        UsageError: a suffix that is no picture.
+        ToolFailed: matplotlib is not installed.
+    """
+    if not path.lower().endswith(FORMATS):
+        raise UsageError(f"{path}: a picture ends in {', '.join(FORMATS)}")
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+    except ImportError:
+        raise ToolFailed("drawing needs matplotlib, which is not installed", "pip install 'gguftool[plot]'") from None
+    figure, axes = pyplot.subplots(figsize=(9, 5.5))
+    where, level = _watched(a)
+    xs = _contexts(a)
+    own = (a.plan.settings.type_k, a.plan.settings.type_v)
+    pairs = [x for x in dict.fromkeys((*PAIRS, own)) if not refusals(a.planner.hp, *x, a.plan.settings.flash_attn)]
+    for pair, color in zip(pairs, COLORS, strict=False):
+        ys = [_on(_at(a, ctx, pair), where) / GIB for ctx in xs]
+        axes.plot(xs, ys, label=f"cache {shown(*pair)}", color=color, linewidth=2)
+    fixed = _on(a.plan, where) - _cache_on(a.plan, where)
+    axes.axhline(fixed / GIB, color="#999999", linewidth=1, linestyle=":", label="without the cache")
+    if level is not None:
+        axes.axhline(
+            level / GIB, color="#d55e00", linewidth=1.5, linestyle="--", label=f"what {where} has, less reserve"
+        )
+    asked = a.plan.cache.context.requested
+    axes.plot([asked], [_on(a.plan, where) / GIB], "o", color="black", markersize=7, label=f"planned: {asked:,} tokens")
+    axes.set_xlabel("context, tokens of all slots together")
+    axes.set_ylabel(f"memory on {where}, GiB" if where else "memory, GiB")
+    axes.set_title(f"{os.path.basename(name)}: {size(a.plan.tensor_bytes)} of weights, {_placed(a.plan)}", fontsize=11)
+    axes.set_xlim(0, xs[-1])
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1024:.0f}k" if x else "0")
+    axes.set_xticks(_ticks(xs[-1]))
+    axes.grid(alpha=0.25)
+    axes.legend(loc="best", frameon=True, fontsize=9)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def _watched(a: Advice) -> tuple[str, int | None]:
+    """The device the picture is about, the first one or else the host, and the bytes it has for us."""
+    d = a.plan.devices[0]
+    return d.name, None if d.memory is None else max(0, d.memory - d.reserve)
+
+
+def _contexts(a: Advice) -> list[int]:
+    c = a.plan.cache.context
+    top = max(c.trained, c.requested)
+    return sorted({max(256, top * i // POINTS // 256 * 256) for i in range(POINTS + 1)} | {c.requested})
+
+
+def _ticks(top: int) -> list[int]:
+    step = 1024
+    while top / step > 9:
+        step *= 2
+    return list(range(0, top + 1, step))
+
+
+def _at(a: Advice, ctx: int, pair: tuple[str, str]) -> MemoryPlan:
+    return a.planner.plan(replace(a.plan.settings.with_types(pair), ctx=ctx), a.plan.placement)
+
+
+def _on(plan: MemoryPlan, where: str) -> int:
+    return next(d.total for d in plan.devices if d.name == where)
+
+
+def _cache_on(plan: MemoryPlan, where: str) -> int:
+    return next(d.kv for d in plan.devices if d.name == where)
+
+
+def _placed(plan: MemoryPlan) -> str:
+    slots = plan.cache.context.slots
+    return f"{slots} slot{'s' if slots > 1 else ''}, -ub {plan.cache.context.ubatch}"
