@@ -1,0 +1,229 @@
+"""The built-in quantiser writes what the real library writes, and nothing half."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gguftool.build import builtin, imatrix, kernels
+from gguftool.build.ftypes import TARGETS, target
+from gguftool.build.output import MARK
+from gguftool.build.plan import plan_quantize
+from gguftool.build.provenance import fields, with_imatrix
+from gguftool.errors import FormatError, Refused, ToolFailed
+from gguftool.model import open_model
+from tests.building.models import CASES, DENSE, importances, model
+from tests.conftest import Result
+
+RECORDED = json.loads((Path(__file__).parent.parent / "data" / "building" / "quantize_bytes.json").read_text())[
+    "sha256"
+]
+# These search long for each block.
+SLOW = {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS", "IQ3_S", "IQ3_M", "MXFP4_MOE"}
+exact = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="recorded on x86-64: rounding differs")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The models of `CASES` and their importance matrices (``ARCH.imatrix``)."""
+    folder = tmp_path_factory.mktemp("models")
+    made = {name: model(keys, kind).write(folder / f"{name}.gguf") for name, (keys, kind) in CASES.items()}
+    for arch in ("llama", "qwen3moe"):
+        made[f"{arch}.imatrix"] = importances(arch).write(folder / f"{arch}-imatrix.gguf")
+    return made
+
+
+def hash_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def quantised(source: Path, output: Path, name: str, matrix: Path | None = None, numpy: bool = False) -> str:
+    found = imatrix.read(str(matrix)) if matrix else None
+    with open_model(source) as m:
+        plan = plan_quantize(m, target(name), imatrix=found.sizes if found else None, allow_requantize=True)
+        chosen = kernels._numpy() if numpy else kernels.find()
+        builtin.quantize(plan, str(output), chosen, threads=2, imatrix=found.entries if found else None)
+    assert output.stat().st_size == plan.file_size
+    return hash_of(output)
+
+
+def cases(slow: bool) -> list[tuple[str, str]]:
+    return [(case, key) for case, rows in RECORDED.items() for key in rows if (key.partition("+")[0] in SLOW) == slow]
+
+
+def check(sources: dict[str, Path], tmp_path: Path, case: str, key: str) -> None:
+    name, _, with_matrix = key.partition("+")
+    matrix = sources[f"{CASES[case][0]['general.architecture']}.imatrix"] if with_matrix else None
+    wanted = RECORDED[case][key]
+    if wanted is None:
+        with pytest.raises(Refused):
+            quantised(sources[case], tmp_path / "out.gguf", name, matrix)
+    else:
+        assert quantised(sources[case], tmp_path / "out.gguf", name, matrix) == wanted
+
+
+@exact
+@pytest.mark.parametrize(("case", "key"), cases(slow=False))
+def test_the_file_is_the_one_the_real_library_writes(sources, tmp_path: Path, case: str, key: str):
+    check(sources, tmp_path, case, key)
+
+
+@exact
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "key"), cases(slow=True))
+def test_the_file_of_a_slow_type_is_the_one_the_real_library_writes(sources, tmp_path: Path, case: str, key: str):
+    check(sources, tmp_path, case, key)
+
+
+@exact
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "BF16", "F16", "F32"])
+def test_numpy_kernels_write_the_same_where_the_wheel_is_missing(sources, tmp_path: Path, name: str):
+    if name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1"):
+        # output.weight would be Q6_K, which numpy cannot make.
+        from gguftool.build.mixture import Overrides
+
+        with open_model(sources["dense-f16"]) as m:
+            plan = plan_quantize(m, target(name), Overrides(pure=True))
+            files = [tmp_path / "a.gguf", tmp_path / "b.gguf"]
+            for path, chosen in zip(files, (kernels._numpy(), kernels.find()), strict=True):
+                builtin.quantize(plan, str(path), chosen)
+        assert hash_of(files[0]) == hash_of(files[1])
+    else:
+        assert quantised(sources["dense-f16"], tmp_path / "out.gguf", name, numpy=True) == RECORDED["dense-f16"][name]
+
+
+def test_numpy_kernels_say_what_they_lack(sources, tmp_path: Path):
+    with pytest.raises(ToolFailed, match="Q4_K") as caught:
+        quantised(sources["dense-f16"], tmp_path / "out.gguf", "Q4_K_M", numpy=True)
+    assert "gguftool[quant]" in str(caught.value.hint)
+    assert not (tmp_path / "out.gguf").exists()
+
+
+def test_all_types_of_the_wheel_are_tried():
+    assert {t.default for t in TARGETS.values()} <= kernels.find().writes
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K_M"])
+def test_a_real_model_is_quantised_as_the_real_library_does_it(
+    cli, gemma3: Path, llama_cpp: Path, tmp_path: Path, name
+):
+    def run(out: str, engine: str, *more: object) -> Path:
+        path = tmp_path / out
+        args = (gemma3, path, name, "--allow-requantize", "--no-provenance", "--engine", engine, *more)
+        result: Result = cli("quantize", *args, "--format", "json")
+        assert result.code == 0, result.err
+        assert result.json["size"] == path.stat().st_size == result.json["file_size"]
+        return path
+
+    ours = run("ours.gguf", "builtin")
+    theirs = run("theirs.gguf", "library", "--llama-cpp", llama_cpp)
+    assert hash_of(ours) == hash_of(theirs)
+
+
+@pytest.mark.oracle
+def test_library_takes_overrides_imatrix_and_provenance(cli, sources, llama_cpp: Path, tmp_path: Path):
+    def run(engine: str, *more: object) -> Path:
+        path = tmp_path / f"{engine}.gguf"
+        args = (sources["moe-bf16"], path, "Q4_K_M", "--imatrix", sources["qwen3moe.imatrix"])
+        result = cli("quantize", *args, "--tensor-type", "attn_q=q8_0", "--engine", engine, *more)
+        assert result.code == 0, result.err
+        return path
+
+    with open_model(run("builtin")) as ours, open_model(run("library", "--llama-cpp", llama_cpp)) as theirs:
+        assert [f.key for f in ours.header.fields] == [f.key for f in theirs.header.fields]
+        different = [k for k in ours.fields if ours[k] != theirs[k]]
+        assert different == ["gguftool.quantize.engine"]
+        assert theirs["gguftool.quantize.engine"] == "libllama v0.5.0"
+        assert theirs["quantize.imatrix.entries_count"] == 14
+        assert theirs["quantize.imatrix.chunks_count"] == 10
+        assert theirs["quantize.imatrix.dataset"] == "calibration.txt"
+        for name, tensor in ours.tensors.items():
+            assert theirs.tensors[name].type_name == tensor.type_name
+            assert theirs.read(name) == ours.read(name), name
+        assert ours.tensors["blk.0.attn_q.weight"].type_name == "Q8_0"
+
+
+def test_provenance_and_imatrix_keys_stand_at_the_end(sources, tmp_path: Path):
+    found = imatrix.read(str(sources["llama.imatrix"]))
+    extra = fields({"gguftool.version": "0", **with_imatrix(found)})
+    with open_model(sources["dense-f16"]) as m:
+        plan = plan_quantize(m, target("Q4_0"), imatrix=found.sizes, extra_fields=extra)
+        builtin.quantize(plan, str(tmp_path / "out.gguf"), kernels.find(), imatrix=found.entries)
+    with open_model(tmp_path / "out.gguf") as made:
+        assert [f.key for f in made.header.fields][-7:] == [
+            "general.quantization_version",
+            "general.file_type",
+            "gguftool.version",
+            "quantize.imatrix.file",
+            "quantize.imatrix.dataset",
+            "quantize.imatrix.entries_count",
+            "quantize.imatrix.chunks_count",
+        ]
+        assert made["general.file_type"] == 2
+
+
+def test_nan_in_the_source_is_found_and_nothing_is_left(tmp_path: Path):
+    import numpy as np
+
+    values = np.zeros((256, 320), np.float16)
+    values[200, 3] = np.nan
+    path = model(DENSE, "f16").retensor("blk.1.ffn_down.weight", data=values.tobytes()).write(tmp_path / "nan.gguf")
+    with pytest.raises(FormatError, match=r"blk\.1\.ffn_down\.weight, rows .*NaN"):
+        quantised(path, tmp_path / "out.gguf", "Q8_0")
+    assert os.listdir(tmp_path) == ["nan.gguf"]
+
+
+def test_an_existing_file_is_not_replaced(sources, tmp_path: Path):
+    (tmp_path / "out.gguf").write_text("mine")
+    with pytest.raises(Refused, match="exists"):
+        quantised(sources["dense-f16"], tmp_path / "out.gguf", "Q8_0")
+    assert (tmp_path / "out.gguf").read_text() == "mine"
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(sources, tmp_path: Path):
+    output = tmp_path / "out.gguf"
+
+    def appear(done: int, total: int) -> None:
+        output.write_text("mine")
+
+    with open_model(sources["dense-f16"]) as m, pytest.raises(Refused, match="appeared"):
+        builtin.quantize(plan_quantize(m, target("Q8_0")), str(output), kernels.find(), progress=appear)
+    assert output.read_text() == "mine"
+    assert not [n for n in os.listdir(tmp_path) if n.endswith(MARK)]
+
+
+def test_memory_stays_bounded(tmp_path: Path):
+    """A tensor of 512 MiB goes through in slabs: the process stays far below its size."""
+    built = model(DENSE, "f32").drop_tensor("output.weight").tensor("output.weight", (256, 1 << 19), "f32", b"")
+    path = tmp_path / "big.gguf"
+    path.write_bytes(built.header())
+    with open_model(path, strict=True) as m:
+        end = m.header.data_end()
+        assert end is not None
+    os.truncate(path, end)
+    script = (
+        "import resource, sys; from gguftool.cli.main import main; code = main(sys.argv[1:]);"
+        "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    args = ["-q", "quantize", path, tmp_path / "out.gguf", "Q8_0", "--engine", "builtin", "--format", "json"]
+    done = subprocess.run([sys.executable, "-c", script, *map(str, args)], capture_output=True, text=True)
+    code, peak = map(int, done.stdout.splitlines()[-1].split())
+    assert code == 0, done.stderr
+    assert peak < 150 * 1024, f"{peak} KiB"
+
+
+def test_shards_come_out_as_one_file(tmp_path: Path, sources):
+    whole = quantised(sources["dense-f16"], tmp_path / "whole.gguf", "Q8_0")
+    names = list(open_model(sources["dense-f16"]).tensors)
+    for no in range(2):
+        part = model(DENSE, "f16").drop_tensor(*(names[6:] if no == 0 else names[:6])).shard(no, 2, len(names))
+        part.write(tmp_path / f"m-{no + 1:05d}-of-00002.gguf")
+    assert quantised(tmp_path / "m-00001-of-00002.gguf", tmp_path / "joined.gguf", "Q8_0") == whole
