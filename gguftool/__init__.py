@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gguftool.version import __version__
 
 if TYPE_CHECKING:
+    from gguftool.memory.plan import memory
     from gguftool.edit.plan import plan_edit
     from gguftool.edit.recover import recover
     from gguftool.edit.session import edit
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Public name -> "module:attribute"; resolved on first use, so that `import gguftool` costs nothing.
 _PUBLIC = {
+    "memory": "gguftool.memory.plan:memory",
     "edit": "gguftool.edit.session:edit",
     "plan_edit": "gguftool.edit.plan:plan_edit",
     "recover": "gguftool.edit.recover:recover",
