@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gguftool.cachetypes import refusals
-from gguftool.memory.devices import HOST
 from gguftool.memory.fit import PAIRS, Cell, Fit, Step, gib, largest_context, table
 from gguftool.memory.kv import bytes_per_token
 from gguftool.memory.notes import Assumption, assumptions, warnings
@@ -67,7 +66,7 @@ def advise(planner: Planner, fit: Fit, *, measured: str = "") -> Advice:
     """Gather everything about the outcome of a search."""
     plan = fit.plan
     own = (plan.settings.type_k, plan.settings.type_v)
-    pairs = list(dict.fromkeys((*PAIRS, own)))
+    pairs = list(dict.fromkeys((*PAIRS, own))) if plan.cache.caches else [own]
     largest = tuple(
         (pair, largest_context(planner, plan.settings.with_types(pair), plan.placement))
         for pair in pairs
@@ -87,12 +86,11 @@ def advise(planner: Planner, fit: Fit, *, measured: str = "") -> Advice:
 
 
 def with_measured(plan: MemoryPlan, found: dict[str, dict[str, int]]) -> MemoryPlan:
-    """The plan with compute buffers as the real library gave them; the output buffer stays ours."""
+    """The plan with compute buffers as the real library gave them."""
     uses = []
     for d in plan.devices:
         got = found.get(d.name)
-        output = plan.output if d.name == HOST else 0
-        uses.append(replace(d, compute=(got["compute"] if got else 0) + output))
+        uses.append(replace(d, compute=got["compute"] if got else 0))
     return replace(plan, devices=tuple(uses), compute_basis="measured")
 
 

@@ -202,8 +202,8 @@ class _Search:
 
     def _layers(self, plan: MemoryPlan) -> MemoryPlan:
         count = self.planner.weights.layer_count + 1
-        if not self.free.gpu_layers or not self.kinds:
-            return plan
+        if not self.free.gpu_layers or not self.kinds or _devices_fit(plan):
+            return plan  # when only the host is over, layers on the host do not help
 
         def with_layers(n: int) -> MemoryPlan:
             return self.planner.plan(plan.settings, replace(plan.placement, gpu_layers=n))
@@ -303,8 +303,7 @@ class Cell:
 def table(planner: Planner, plan: MemoryPlan, pairs: tuple[tuple[str, str], ...] = ()) -> list[list[Cell]]:
     """Contexts down, cache types across, all with the placement and the batch of a plan."""
     own = (plan.settings.type_k, plan.settings.type_v)
-    columns = [*PAIRS, *(x for x in (own, *pairs) if x not in PAIRS)]
-    columns = list(dict.fromkeys(columns))
+    columns = list(dict.fromkeys((*PAIRS, own, *pairs))) if plan.cache.caches else [own]
     rows = []
     for ctx in contexts(planner.hp, plan.cache.context.requested):
         row = []

@@ -12,10 +12,7 @@ from gguftool.memory.fit import gib
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
 
-COMPUTE_ERROR = (
-    "fitted to what the real library reserves: within 1 % for nine of ten dense and MoE shapes on one backend, at most"
-    " 25 % over when split between a device and the host"
-)
+COMPUTE_ERROR = "within 1 % for nine of ten settings on one backend; up to a third over when a device helps the host"
 
 
 @dataclass(frozen=True, slots=True)

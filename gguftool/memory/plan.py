@@ -31,7 +31,8 @@ class DeviceUse:
         weights: weights; on the host also rearranged copies.
         kv: KV caches.
         state: recurrent states.
-        compute: compute buffers and, on the host, the output buffer.
+        compute: compute buffers.
+        output: rows of logits, on the host.
         projector: the multimodal projector.
     """
 
@@ -43,13 +44,14 @@ class DeviceUse:
     kv: int = 0
     state: int = 0
     compute: int = 0
+    output: int = 0
     projector: int = 0
     about: str = ""
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.weights + self.kv + self.state + self.compute + self.projector
+        return self.weights + self.kv + self.state + self.compute + self.output + self.projector
 
     @property
     def fits(self) -> bool | None:
@@ -77,7 +79,6 @@ class MemoryPlan:
         terms: parts of the compute buffer.
         tensor_bytes: bytes of all tensors in the file.
         skipped_bytes: of them, those llama.cpp does not load.
-        output: bytes of the rows of logits on the host, part of its compute.
     """
 
     settings: Settings
@@ -89,7 +90,6 @@ class MemoryPlan:
     terms: Terms
     tensor_bytes: int
     skipped_bytes: int
-    output: int = 0
     compute_basis: str = "estimated"
 
     @property
@@ -111,6 +111,11 @@ class MemoryPlan:
     def compute(self) -> int:
         """Bytes of the compute buffers on all devices."""
         return sum(d.compute for d in self.devices)
+
+    @property
+    def output(self) -> int:
+        """Bytes of the rows of logits."""
+        return sum(d.output for d in self.devices)
 
     @property
     def total(self) -> int:
@@ -191,7 +196,7 @@ class Planner:
         output = self.vocabulary * 4 * cache.context.slots
         uses = self._uses(placement, cache, placed, t, output)
         w = self.weights
-        return MemoryPlan(s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, output)
+        return MemoryPlan(s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped)
 
     def _uses(self, p: Placement, cache: CachePlan, placed: Placed, t: Terms, output: int) -> tuple[DeviceUse, ...]:
         m = self.machine
@@ -210,6 +215,7 @@ class Planner:
                 kv.get(d.name, 0),
                 state.get(d.name, 0),
                 compute.get(d.name, 0),
+                0,
                 self.projector if i == 0 else 0,
                 d.about,
             )
@@ -224,7 +230,8 @@ class Planner:
                 placed.host,
                 kv.get(HOST, 0),
                 state.get(HOST, 0),
-                compute.get(HOST, 0) + output,
+                compute.get(HOST, 0),
+                output,
                 0 if m.devices else self.projector,
             )
         )

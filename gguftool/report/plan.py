@@ -73,7 +73,7 @@ def _devices(a: Advice, style: Style) -> str:
         ("weights", "exact", lambda d: d.weights),
         ("KV", "exact", lambda d: d.kv),
         ("state", "exact", lambda d: d.state),
-        ("compute", plan.compute_basis, lambda d: d.compute),
+        ("compute", plan.compute_basis, lambda d: d.compute + d.output),
         ("mmproj", "exact", lambda d: d.projector),
     ]
     used = [x for x in columns if x[0] in ("weights", "compute") or any(x[2](d) for d in plan.devices)]
@@ -154,7 +154,7 @@ def _notes(a: Advice, style: Style) -> str:
     lines = [f"{style.yellow('note:')} {safe(x)}" for x in a.warnings]
     compute = next((x for x in a.assumptions if x.name == "compute"), None)
     if compute is not None and compute.basis == "estimated":
-        lines.append(style.dim(f"compute is estimated: {compute.why}"))
+        lines.append(style.dim(f"compute is estimated ({compute.why}); --measure asks the real library"))
     return "\n".join(lines)
 
 
@@ -204,6 +204,7 @@ def plan_json(a: Advice, command: Sequence[str]) -> dict[str, object]:
             "output_tied": w.tied,
         },
         "compute": {"bytes": plan.compute, "basis": plan.compute_basis, "measured_by": a.measured or None},
+        "output": {"bytes": plan.output, "basis": "exact"},
         "total": {"bytes": plan.total},
         "devices": [_device_json(d, plan.compute_basis) for d in plan.devices],
         "placement": {
@@ -251,6 +252,7 @@ def _device_json(d: DeviceUse, basis: str) -> dict[str, object]:
         "state": d.state,
         "compute": d.compute,
         "compute_basis": basis,
+        "output": d.output,
         "mmproj": d.projector,
         "total": d.total,
         "missing": d.missing,
