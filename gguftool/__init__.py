@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from gguftool.version import __version__
 
 if TYPE_CHECKING:
-    from gguftool.memory.plan import memory
     from gguftool.edit.plan import plan_edit
     from gguftool.edit.recover import recover
     from gguftool.edit.session import edit
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from gguftool.lint.call import lint
     from gguftool.lint.explain import explain
     from gguftool.lint.rules import catalogue as rules
+    from gguftool.memory.plan import memory
     from gguftool.model import open_model as open
 
 # Public name -> "module:attribute"; resolved on first use, so that `import gguftool` costs nothing.
