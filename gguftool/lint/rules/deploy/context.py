@@ -10,7 +10,7 @@ from gguftool.model import Model
 LARGEST = 1 << 31
 
 
-@rule(Severity.ERROR)
+@rule(Severity.ERROR, known_arch=True)
 def context_length_missing(m: Model, ctx: Context) -> Drafts:
     """The trained context length must be in the file.
 
@@ -21,12 +21,10 @@ def context_length_missing(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --context-length N`, with N from the model's card or `config.json`
     (max_position_embeddings); it is never guessed. `lint --against FOLDER` or `--context-length N` fills it in.
     """
-    if not m.architecture:
-        return
     key = f"{m.architecture}.context_length"
     if key in m:
         return
-    wanted = ctx.wish.context_length or _told(ctx)
+    wanted = ctx.wish.context_length or _told(m, ctx)
     other = next((k for k, right in misplaced(m) if right == key), None)
     fix = Fix("set the context length (from the model's card)", command="gguftool fix {path} --context-length N")
     if other is not None:
@@ -41,9 +39,13 @@ def context_length_missing(m: Model, ctx: Context) -> Drafts:
     )
 
 
-def _told(ctx: Context) -> int | None:
+def _told(m: Model, ctx: Context) -> int | None:
     """The context length of the source folder."""
-    return ctx.against.context_length if ctx.against is not None else None
+    if ctx.against is None:
+        return None
+    from gguftool.lint.rules.source.numbers import same_model
+
+    return ctx.against.context_length if same_model(m, ctx) else None
 
 
 @rule(Severity.ERROR)

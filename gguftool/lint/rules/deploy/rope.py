@@ -27,7 +27,7 @@ def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
     key = f"{m.architecture}.rope.freq_base"
     if key in m or not m.arch.ropes:
         return
-    told = ctx.against.rope_theta if ctx.against is not None else None
+    told = _told(m, ctx)
     if any(right == key for _, right in misplaced(m)):
         # foreign-prefix holds the fix.
         yield found(f"{key} is missing: llama.cpp takes 10000", where=f"field:{key}")
@@ -36,15 +36,22 @@ def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
             "record the 10000 that llama.cpp takes anyway (check rope_theta first)", (Set(key, DEFAULT_BASE, "f32"),)
         )
         yield found(f"{key} is missing: llama.cpp takes 10000, right or wrong", where=f"field:{key}", fix=fix)
-    else:
-        wrong = not math.isclose(told, DEFAULT_BASE, rel_tol=1e-6)
+    elif math.isclose(told, DEFAULT_BASE, rel_tol=1e-6):
         yield found(
-            f"{key} is missing: llama.cpp takes 10000, config.json says {told:g}",
+            f"{key} is missing: llama.cpp takes 10000, and config.json confirms it",
             where=f"field:{key}",
-            severity=Severity.ERROR if wrong else None,
-            fix=Fix(f"set the RoPE base to {told:g} as config.json says", (Set(key, float(told), "f32"),), safe=True),
-            source=told,
+            fix=Fix("record the 10000 that config.json confirms", (Set(key, DEFAULT_BASE, "f32"),), safe=True),
         )
+    # Another value is an error, and source-rope-base says so.
+
+
+def _told(m: Model, ctx: Context) -> float | None:
+    """The RoPE base of the source folder."""
+    if ctx.against is None:
+        return None
+    from gguftool.lint.rules.source.numbers import same_model
+
+    return ctx.against.rope_theta if same_model(m, ctx) else None
 
 
 def says_scale(m: Model) -> bool:
