@@ -48,14 +48,24 @@ def draw(a: Advice, name: str, path: str) -> None:
     for pair, color in zip(pairs, COLORS, strict=False):
         ys = [_on(_at(a, ctx, pair), where) / GIB for ctx in xs]
         axes.plot(xs, ys, label=f"cache {shown(*pair)}", color=color, linewidth=2)
-    fixed = _on(a.plan, where) - _cache_on(a.plan, where)
-    axes.axhline(fixed / GIB, color="#999999", linewidth=1, linestyle=":", label="without the cache")
+    weights = next(d.weights for d in a.plan.devices if d.name == where)
+    axes.axhline(weights / GIB, color="#999999", linewidth=1, linestyle=":", label="weights alone")
     if level is not None:
         axes.axhline(
             level / GIB, color="#d55e00", linewidth=1.5, linestyle="--", label=f"what {where} has, less reserve"
         )
     asked = a.plan.cache.context.requested
-    axes.plot([asked], [_on(a.plan, where) / GIB], "o", color="black", markersize=7, label=f"planned: {asked:,} tokens")
+    planned = _on(a.plan, where) / GIB
+    axes.plot(
+        [asked],
+        [planned],
+        "o",
+        color="black",
+        markersize=7,
+        clip_on=False,
+        zorder=5,
+        label=f"planned: {asked:,} tokens",
+    )
     axes.set_xlabel("context, tokens of all slots together")
     axes.set_ylabel(f"memory on {where}, GiB" if where else "memory, GiB")
     axes.set_title(f"{os.path.basename(name)}: {size(a.plan.tensor_bytes)} of weights, {_placed(a.plan)}", fontsize=11)
@@ -97,10 +107,11 @@ def _on(plan: MemoryPlan, where: str) -> int:
     return next(d.total for d in plan.devices if d.name == where)
 
 
-def _cache_on(plan: MemoryPlan, where: str) -> int:
-    return next(d.kv for d in plan.devices if d.name == where)
-
-
 def _placed(plan: MemoryPlan) -> str:
     slots = plan.cache.context.slots
-    return f"{slots} slot{'s' if slots > 1 else ''}, -ub {plan.cache.context.ubatch}"
+    parts = [f"{slots} slot{'s' if slots > 1 else ''}", f"-ub {plan.cache.context.ubatch}"]
+    if plan.placement.gpu_layers is not None and len(plan.devices) > 1:
+        parts.append(f"-ngl {plan.placement.gpu_layers} of {len(plan.placed.layer_device)}")
+    if plan.placement.cpu_moe and len(plan.devices) > 1:
+        parts.append(f"-ncmoe {plan.placement.cpu_moe}")
+    return ", ".join(parts)
