@@ -23,6 +23,17 @@ FILES = (
     "chat_template.json",
 )
 """What is read, when it is there; only ``config.json`` must be."""
+CONTEXT = (
+    "max_position_embeddings",
+    "n_ctx",
+    "n_positions",
+    "max_length",
+    "max_sequence_length",
+    "model_max_length",
+    "max_seq_len",
+    "seq_length",
+)
+"""Names of the trained context length, the converter's first (`conversion/base.py:set_gguf_parameters`, b11434)."""
 LARGEST = 32 << 20
 """Bytes of one file; the largest real tokenizer_config.json has about 1 MB."""
 
@@ -68,6 +79,12 @@ class HfFolder:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return value
         return None
+
+    @property
+    def context_length(self) -> int | None:
+        """Trained context length, None when the configuration names none."""
+        value = self.number(*CONTEXT)
+        return value if isinstance(value, int) and value > 0 else None
 
     @cached_property
     def rope(self) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ def named(name: str, words: GGUF | None = None) -> GGUF:
 SET_FILE = "gguftool fix m.gguf --chat-template FILE"
 LOOP = "{% for m in messages %}{{ m.content }}{% endfor %}"
 ONLY_FIRST = "<|im_start|>{{ messages[0].content }}<|im_end|>"
-NO_SYSTEM = "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+NO_SYSTEM = CHATML.partition("{% if")[0].replace("in messages", "in messages if m.role != 'system'")
 ALTERNATE = (
     "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
     "{{ raise_exception('roles must alternate') }}{% endif %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
@@ -133,9 +133,8 @@ SAMPLES = [
            "fails on one user message: 'functions' is undefined",
            severity="error", silent=before("{{ functions }}")),
     Sample("chat-template-fails", with_template("{{ raise_exception('no') }}"), WHERE, "one user message: no"),
-    Sample("chat-template-fails",
-           with_template("{{ messages[0].content }}{{ messages[1].content ~ 1 // (3 - messages|length) }}"),
-           WHERE, "fails on three turns: ZeroDivisionError"),
+    Sample("chat-template-fails", before("{% if messages|length == 3 %}{{ 1 // 0 }}{% endif %}"), WHERE,
+           "fails on three turns: ZeroDivisionError"),
     Sample("chat-template-refuses", with_template(ALTERNATE), WHERE,
            "refuses two user turns in a row: roles must alternate",
            severity="info", fix="", silent=bpe()),

@@ -6,21 +6,9 @@ import math
 from dataclasses import dataclass
 
 from gguftool.edit.ops import Set
-from gguftool.lint.against import HfFolder
+from gguftool.lint.against import CONTEXT, HfFolder
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model
-
-CONTEXT = (
-    "max_position_embeddings",
-    "n_ctx",
-    "n_positions",
-    "max_length",
-    "max_sequence_length",
-    "model_max_length",
-    "max_seq_len",
-    "seq_length",
-)
-"""Names of the trained context length, in the converter's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +138,8 @@ def source_context_length(m: Model, ctx: Context) -> Drafts:
     """The context length should be the one the model was trained with.
 
     Why. llama-server caps every slot at it and warns beyond it; some converters write a constant. A lower value may be
-    meant: lowering is harmless. RoPE scaling that is written into the file explains a larger one.
+    meant: lowering is harmless. RoPE scaling that is written into the file explains a larger one. A missing key is the
+    rule context-length-missing.
     Evidence. llama.cpp issue 8330: Falcon files say 2,048 where the model has 8,192.
     Example. falcon.context_length is 2,048, config.json has max_position_embeddings 8,192
     Fix. Writes the value of config.json.
@@ -159,24 +148,19 @@ def source_context_length(m: Model, ctx: Context) -> Drafts:
     if not same_model(m, ctx):
         yield not_evaluated(not_same(ctx))
         return
-    there = folder.number(*CONTEXT)
-    name = next((n for n in CONTEXT if isinstance(folder.text.get(n), int)), "")
-    if there is None or not name or there < 1:
+    there = folder.context_length
+    if there is None:
         yield not_evaluated("config.json names no context length")
         return
     key, here = f"{m.architecture}.context_length", own(m, "context_length")
-    if here == there:
-        return
     factor, original = own(m, "rope.scaling.factor"), own(m, "rope.scaling.original_context_length")
-    if here is not None and factor and original and equal(here, factor * original):
+    if here in (None, there) or (here and factor and original and equal(here, factor * original)):
         return
-    fix = Fix(f"write {there:,}", (Set(key, int(there), "u32"),), safe=here is None)
-    stated = "missing" if here is None else shown(here)
+    name = next(n for n in CONTEXT if folder.number(n) is not None)
     yield found(
-        f"{key} is {stated}, config.json has {name} {there:,}",
+        f"{key} is {shown(here or 0)}, config.json has {name} {there:,}",
         where=f"field:{key}",
-        severity=Severity.ERROR if here is None else None,
-        fix=fix,
+        fix=Fix(f"write {there:,}", (Set(key, there, "u32"),)),
         file=here,
         source=there,
     )

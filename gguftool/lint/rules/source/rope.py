@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Operation, Set
+from gguftool.lint.against import CONTEXT
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
-from gguftool.lint.rules.source.numbers import CONTEXT, equal, not_same, own, same_model, shown, source
+from gguftool.lint.rules.source.numbers import equal, not_same, own, same_model, shown, source
 from gguftool.model import Model
 
 DEFAULT = 10000.0
@@ -18,7 +19,7 @@ def source_rope_base(m: Model, ctx: Context) -> Drafts:
     llama.cpp takes 10000.
     Evidence. llama.cpp issues 2768 and 3090 (CodeLlama), ollama issue 2379.
     Example. qwen2.rope.freq_base is missing (llama.cpp takes 10000), config.json has rope_theta 1e+06
-    Fix. Writes the value of config.json; safe where it is what llama.cpp takes anyway.
+    Fix. Writes the value of config.json.
     """
     folder = source(ctx)
     if not m.arch.ropes:
@@ -31,13 +32,6 @@ def source_rope_base(m: Model, ctx: Context) -> Drafts:
         yield not_evaluated("config.json names no rope_theta")
         return
     if equal(DEFAULT if here is None else here, there):
-        if here is None:
-            yield found(
-                f"{key} is missing; config.json confirms what llama.cpp takes, {there:g}",
-                where=f"field:{key}",
-                severity=Severity.INFO,
-                fix=Fix("record it", (Set(key, there, "f32"),), safe=True),
-            )
         return
     stated = "missing (llama.cpp takes 10000)" if here is None else shown(here)
     yield found(
