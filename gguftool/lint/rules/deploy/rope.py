@@ -42,7 +42,14 @@ def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
             where=f"field:{key}",
             fix=Fix("record the 10000 that config.json confirms", (Set(key, DEFAULT_BASE, "f32"),), safe=True),
         )
-    # Another value is an error, and source-rope-base says so.
+    else:
+        yield found(
+            f"{key} is missing: llama.cpp takes 10000, config.json has rope_theta {told:g}",
+            where=f"field:{key}",
+            severity=Severity.ERROR,
+            fix=Fix(f"set the RoPE base to {told:g} as config.json says", (Set(key, told, "f32"),), safe=True),
+            source=told,
+        )
 
 
 def _told(m: Model, ctx: Context) -> float | None:
