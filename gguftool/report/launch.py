@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from gguftool.cachetypes import shown
 from gguftool.llamacpp.endpoints import Smoke
@@ -13,23 +12,8 @@ from gguftool.llamacpp.run import Outcome, Sample
 from gguftool.llamacpp.silent import SilentSetting
 from gguftool.llamacpp.wishes import Obstacle
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json
+from gguftool.report.shell import shell as shell
 from gguftool.report.text import Style, count, safe, shorten, size
-
-
-def shell(argv: Sequence[str]) -> str:
-    r"""One line for a POSIX shell; what a terminal would act on is written as ``$'\xNN'``."""
-    return " ".join(_quote(word) for word in argv)
-
-
-def _quote(word: str) -> str:
-    if word.isprintable():
-        return shlex.quote(word)
-    body = "".join(c if c.isprintable() and c not in "\\'" else _escape(c) for c in word)
-    return f"$'{body}'"
-
-
-def _escape(c: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape"))
 
 
 def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:

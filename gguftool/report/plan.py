@@ -9,7 +9,7 @@ from gguftool.cachetypes import shown
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import DeviceUse, MemoryPlan
-from gguftool.report.launch import shell
+from gguftool.report.shell import shell
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
 
 BAR = 16
