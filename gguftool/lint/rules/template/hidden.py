@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from gguftool.chat.scan import Hit
+from typing import TYPE_CHECKING
+
 from gguftool.chat.talk import chat
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.template.present import SET_FILE, WHERE
 from gguftool.model import Model
+
+if TYPE_CHECKING:
+    from gguftool.chat.scan import Hit
 
 _MANY = 4
 
