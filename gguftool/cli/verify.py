@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     gguftool verify --against SHA256SUMS models/
     gguftool verify --against hf://owner/repo model-Q4_K_M.gguf
     gguftool verify --write-manifest model.manifest model.gguf
+    gguftool verify --data model.gguf
     gguftool verify --repair-names part1.gguf
     gguftool verify --join model.gguf model.gguf.part1of2
     """
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     metavar="LIST",
     help="A SHA256SUMS file, manifest, LFS pointer or hf://owner/repo to compare with (repeatable).",
 )
+@click.option("--data", is_flag=True, help="Look for NaN, infinities and broken scales in all tensors.")
 @click.option("--write-manifest", "manifest", metavar="FILE", help="Write hashes of file, header, data and tensors.")
 @click.option("--repair-names", is_flag=True, help="Give shards the names llama.cpp looks for; --yes does it.")
 @click.option("--prefix", metavar="NAME", help="With --repair-names: what the names start with.")
@@ -54,6 +56,7 @@ def verify(
     hashed: bool,
     sha256: str | None,
     against: tuple[str, ...],
+    data: bool,
     manifest: str | None,
     repair_names: bool,
     prefix: str | None,
@@ -80,6 +83,8 @@ def verify(
         (results, renamings), sources = verify_repair.names(session, results, prefix, link_to, yes), {}
     if hashed or sha256 or against or manifest:
         results = _hash(session, results, sources, sha256, against, manifest)
+    if data:
+        results = _data(session, results, sources)
     if session.format == "json":
         ok = all(result.ok for result in results)
         body = report.body(results) | (report.renames_body(renamings, yes) if repair_names else {})
@@ -132,9 +137,8 @@ def _hash(
     for name in against:
         if hub.is_remote(name):
             _ask_hub(name, reports, expected)
-    shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
     want = deep.MANIFEST if manifest else None
-    with Progress(sum(report.size for report in reports), shown) as progress:
+    with Progress(sum(report.size for report in reports), _terminal(session)) as progress:
         new, hashes = deep.with_hashes(
             results, expected, want=want, sources=sources, strict=bool(against), progress=progress
         )
@@ -143,6 +147,20 @@ def _hash(
         write(manifest, list(hashes.values()))
         session.note(f"wrote {manifest}")
     return new
+
+
+def _data(session: Session, results: list[Verification], sources: dict[str, Source]) -> list[Verification]:
+    from gguftool.report.progress import Progress
+    from gguftool.verify import deep
+
+    total = sum(report.size for result in results for report in result.files)
+    with Progress(total, _terminal(session), "checking data") as progress:
+        return deep.with_data(results, sources=sources, progress=progress)
+
+
+def _terminal(session: Session) -> TextIO | None:
+    """Where progress is shown: a terminal, and nobody asked for quiet."""
+    return sys.stderr if sys.stderr.isatty() and not session.quiet else None
 
 
 def _ask_hub(name: str, reports: Sequence[FileReport], expected: dict[str, list[Expectation]]) -> None:

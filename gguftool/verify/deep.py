@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from gguftool.errors import GgufToolError, UsageError
-from gguftool.source import Source
+from gguftool.format.parse import parse
+from gguftool.source import LocalFile, Source
 from gguftool.verify.compare import compare, wanted
 from gguftool.verify.expect import Expectation, around, of_hex, of_list
 from gguftool.verify.hashes import ALL, FileHashes, Want, hash_file
@@ -96,6 +97,37 @@ def with_hashes(
         done = dict(zip((r.path for r in reports), pool.map(one, reports), strict=True))
     new = [replace(result, files=tuple(done[r.path][0] for r in result.files)) for result in results]
     return new, {path: hashes for path, (_, hashes) in done.items() if hashes is not None}
+
+
+def with_data(
+    results: Sequence[Verification],
+    *,
+    sources: Mapping[str, Source] | None = None,
+    progress: Progress | None = None,
+) -> list[Verification]:
+    """Look at the tensor data of every file that is readable (see `gguftool.verify.data`).
+
+    Args:
+        results: of the quick part.
+        sources: open sources of files that are not paths.
+        progress: called with the bytes done, from several threads.
+    """
+    from gguftool.verify.data import check_data, judge
+
+    def one(report: FileReport) -> FileReport:
+        if report.error is not None:
+            return report
+        source = (sources or {}).get(report.path) or LocalFile(report.path)
+        try:
+            faults, notes = judge(check_data(source, parse(source, strict=False), progress))
+        except GgufToolError as error:
+            return replace(report, error=error)
+        finally:
+            if report.path not in (sources or {}):
+                source.close()
+        return report.plus(tuple(faults), tuple(notes), checked="data")
+
+    return [replace(result, files=tuple(one(report) for report in result.files)) for result in results]
 
 
 MANIFEST = ALL

@@ -1,0 +1,259 @@
+"""Tensor data: NaN, infinities and broken scales in every type, tensors of zeros, rows that are constant.
+
+Data is read in pieces of a few MiB by several threads, so memory stays the same at any file size; numpy works on a
+piece without holding up the other threads. What makes a tensor bad is what ``llama-server --check-tensors`` refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gguftool.format.header import Header, TensorInfo
+from gguftool.source import Source
+from gguftool.verify.blocks import FLOATS, NOT_FOR_FILES, NUMBERS, any_special, special
+from gguftool.verify.result import Fault
+from gguftool.verify.stream import Progress
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PIECE = 4 << 20
+"""Bytes read at a time by each thread."""
+MOST_THREADS = 8
+SHOWN = 6
+"""Experts named in a message."""
+
+
+@dataclass(slots=True)
+class TensorCheck:
+    """What is in the data of one tensor; counts grow while its pieces are looked at.
+
+    Attributes:
+        info: the tensor.
+        start: where its data starts in the file.
+        checked: False when nothing can be said of its type.
+        blocks: number of blocks (of elements for F32, F16, BF16, F64).
+        nan, inf: numbers that are NaN, infinite.
+        bad: blocks with such a number.
+        first: index of the first of them, or -1.
+        experts: bad blocks by index along the third dimension, for tensors that have one.
+        zero: every byte is zero.
+        rows, constant: number of rows, and of those whose elements are all equal.
+    """
+
+    info: TensorInfo
+    start: int
+    checked: bool = True
+    blocks: int = 0
+    nan: int = 0
+    inf: int = 0
+    bad: int = 0
+    first: int = -1
+    experts: Counter[int] = field(default_factory=Counter)
+    zero: bool = True
+    rows: int = 0
+    constant: int = 0
+
+
+def check_data(
+    source: Source, header: Header, progress: Progress | None = None, jobs: int | None = None
+) -> list[TensorCheck]:
+    """Look at all tensor data of one file.
+
+    Args:
+        source: the file.
+        header: its header; tensors that pass the end of the file are looked at as far as they go.
+        progress: called with the bytes done since the last call, from several threads.
+        jobs: threads; the number of processors, at most `MOST_THREADS`, when None.
+
+    Returns:
+        One entry for every tensor, in file order.
+
+    Raises:
+        Unreadable, ChangedMeanwhile: as `Source.read_at`.
+    """
+    import numpy  # noqa: F401  # before the threads: an import in several of them at once is slow
+
+    found = [TensorCheck(t, header.where(t)[0]) for t in header.tensors]
+    lock = threading.Lock()
+    todo = _pieces(source, found)
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        while not failed:
+            with lock:
+                piece = next(todo, None)
+            if piece is None:
+                return
+            try:
+                check, start, n, block = piece
+                _look(check, source.read_at(start, n), block, header.big_endian, lock)
+            except BaseException as error:
+                # Raised again in the caller's thread.
+                failed.append(error)
+                return
+            if progress:
+                progress(n)
+
+    threads = [
+        threading.Thread(target=work, daemon=True) for _ in range(jobs or min(MOST_THREADS, os.cpu_count() or 1))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return found
+
+
+def _pieces(source: Source, checks: Iterable[TensorCheck]) -> Iterator[tuple[TensorCheck, int, int, int]]:
+    """(tensor, offset in the file, bytes, index of the first block), in file order; whole rows where they fit."""
+    for check in checks:
+        t = check.info.type
+        nbytes = check.info.nbytes
+        if t is None or nbytes is None or check.info.type_name not in NUMBERS:
+            check.checked = False
+            check.zero = False
+            continue
+        row = (check.info.shape[0] if check.info.shape else 1) // t.block_size * t.block_bytes
+        check.blocks = nbytes // t.block_bytes
+        check.rows = nbytes // row if row else 0
+        end = min(check.start + nbytes, source.size) - check.start
+        end -= end % t.block_bytes
+        unit = row if 0 < row <= PIECE else t.block_bytes
+        step = PIECE // unit * unit
+        for at in range(0, end, step):
+            yield check, check.start + at, min(step, end - at), at // t.block_bytes
+
+
+def _look(check: TensorCheck, data: bytes, first: int, big_endian: bool, lock: threading.Lock) -> None:
+    """One piece of a tensor, beginning with block number ``first``."""
+    import numpy as np
+
+    t = check.info.type
+    if t is None or not data:
+        return
+    name = check.info.type_name
+    raw = np.frombuffer(data, np.uint8)
+    blocks = raw.reshape(-1, t.block_bytes)
+    zero = not _anything(raw)
+    constant = _constant_rows(check.info, raw, zero)
+    nan = inf = 0
+    bad: NDArray | None = None  # type: ignore[type-arg]
+    for number in NUMBERS[name]:
+        if any_special(blocks, name, number, big_endian):
+            is_nan, is_inf = special(blocks, name, number, big_endian)
+            nan += int(is_nan.sum())
+            inf += int(is_inf.sum())
+            bad = is_nan | is_inf if bad is None else bad | is_nan | is_inf
+    with lock:
+        check.zero = check.zero and zero
+        check.constant += constant
+        if bad is None:
+            return
+        where = np.flatnonzero(bad)
+        check.nan += nan
+        check.inf += inf
+        check.bad += len(where)
+        index = first + int(where[0])
+        check.first = index if check.first < 0 else min(check.first, index)
+        if len(check.info.shape) > 2:
+            per_expert = check.info.shape[0] // t.block_size * check.info.shape[1]
+            numbers, counts = np.unique((where + first) // per_expert, return_counts=True)
+            check.experts.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+
+
+def _anything(raw: NDArray) -> bool:  # type: ignore[type-arg]
+    """Whether any byte is not zero; looks at the front first, where that is nearly always decided."""
+    words = len(raw) // 8 * 8
+    return bool(raw[:4096].any()) or bool(raw[:words].view("u8").any()) or bool(raw[words:].any())
+
+
+def _constant_rows(info: TensorInfo, raw: NDArray, zero: bool) -> int:  # type: ignore[type-arg]
+    """Rows of a matrix whose elements are all equal, among whole rows in this piece."""
+    import numpy as np
+
+    t = info.type
+    if t is None or len(info.shape) < 2 or info.shape[0] < 2:
+        return 0
+    per_row = info.shape[0] // t.block_size
+    row = per_row * t.block_bytes
+    if not row or len(raw) % row or per_row < 2:
+        return 0
+    rows = raw.reshape(-1, per_row, t.block_bytes)
+    if zero:
+        return len(rows)
+    # First and last block first: that leaves next to nothing for the comparison of all.
+    likely = np.flatnonzero((rows[:, 0] == rows[:, 1]).all(axis=1) & (rows[:, 0] == rows[:, -1]).all(axis=1))
+    if not len(likely):
+        return 0
+    same = [int(i) for i in likely if bool((rows[i] == rows[i, :1]).all())]
+    if info.type_name in FLOATS or (info.type_name.startswith("I") and t.block_size == 1):
+        return len(same)
+    kinds = Counter(rows[i, 0].tobytes() for i in same)
+    return sum(count for block, count in kinds.items() if _constant_block(block, info.type_name))
+
+
+def _constant_block(block: bytes, type_name: str) -> bool:
+    """Whether all elements of a quantised block are equal."""
+    if not any(block):
+        return True
+    import numpy as np
+    from gguf import GGMLQuantizationType
+    from gguf.quants import dequantize
+
+    kind = getattr(GGMLQuantizationType, type_name, None)
+    try:
+        values = dequantize(np.frombuffer(block, np.uint8).reshape(1, -1), kind) if kind is not None else None
+    except (NotImplementedError, ValueError):
+        return False
+    return values is not None and bool((values == values.flat[0]).all())
+
+
+def judge(checks: Sequence[TensorCheck]) -> tuple[list[Fault], list[Fault]]:
+    """Faults (what llama.cpp calls invalid data) and notes of one file."""
+    faults: list[Fault] = []
+    notes: list[Fault] = []
+    unknown = [c for c in checks if not c.checked and c.info.type_name not in NOT_FOR_FILES]
+    for c in checks:
+        name = c.info.name
+        where = f"tensor:{name}"
+        if c.info.type_name in NOT_FOR_FILES:
+            message = f"{name} is of type {c.info.type_name}, which llama.cpp keeps no weights in and calls invalid"
+            faults.append(Fault("not-a-file-type", message, where))
+        elif c.bad:
+            faults.append(_bad(c))
+        elif c.zero and c.blocks:
+            notes.append(Fault("zero-tensor", f"all {c.info.elements:,} elements of {name} are zero", where))
+        elif c.constant:
+            message = f"{c.constant:,} of {c.rows:,} rows of {name} are constant"
+            notes.append(Fault("constant-rows", message, where))
+    if unknown:
+        kinds = ", ".join(sorted({c.info.type_name for c in unknown}))
+        message = f"{len(unknown)} tensors of unknown type ({kinds}) were not looked at"
+        notes.append(Fault("not-checked", message, f"tensor:{unknown[0].info.name}"))
+    return faults, notes
+
+
+def _bad(c: TensorCheck) -> Fault:
+    t = c.info.type
+    block_bytes = t.block_bytes if t else 1
+    found = " and ".join(f"{n:,} {what}" for n, what in ((c.nan, "NaN"), (c.inf, "infinite")) if n)
+    plain = c.info.type_name in FLOATS
+    unit = "elements" if plain else "blocks"
+    kind = "not-finite" if plain else "bad-scale"
+    what = f"{found} of {c.blocks:,} elements" if plain else f"{found} scales in {c.bad:,} of {c.blocks:,} blocks"
+    experts = ""
+    if c.experts:
+        listed = ", ".join(str(e) for e in sorted(c.experts)[:SHOWN]) + (" …" if len(c.experts) > SHOWN else "")
+        experts = f"; experts {listed} of {c.info.shape[2]}"
+    at = c.start + c.first * block_bytes
+    message = f"{c.info.name} ({c.info.type_name}): {what}; first at {unit[:-1]} {c.first:,} (byte {at:,}){experts}"
+    hint = "llama-server --check-tensors refuses it; fetch or quantise it again"
+    return Fault(kind, message, f"tensor:{c.info.name}", hint, (at, at + block_bytes))
