@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gguftool.edit.ops import Set
-from gguftool.lint.against import CONTEXT, HfFolder
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model
+
+if TYPE_CHECKING:
+    from gguftool.lint.against import HfFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,8 @@ def source_context_length(m: Model, ctx: Context) -> Drafts:
     Example. falcon.context_length is 2,048, config.json has max_position_embeddings 8,192
     Fix. Writes the value of config.json.
     """
+    from gguftool.lint.against import CONTEXT
+
     folder = source(ctx)
     if not same_model(m, ctx):
         yield not_evaluated(not_same(ctx))

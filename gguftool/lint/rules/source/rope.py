@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Operation, Set
-from gguftool.lint.against import CONTEXT
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.source.numbers import equal, not_same, own, same_model, shown, source
 from gguftool.model import Model
@@ -134,8 +133,8 @@ def _scaled(m: Model, ctx: Context, kind: str) -> Drafts:
     here = m.arch.raw("rope.scaling.type")
     own_factor = own(m, "rope.scaling.factor") or own(m, "rope.scale_linear") or 1.0
     original = folder.rope.get("original_max_position_embeddings") or folder.number("original_max_position_embeddings")
-    if kind == "yarn" and original is None and (length := folder.number(*CONTEXT)) is not None:
-        original = int(length)
+    if kind == "yarn" and original is None:
+        original = folder.context_length
     ops: list[Operation] = []
     faults = []
     if here != kind and not (here is None and kind == "linear"):
