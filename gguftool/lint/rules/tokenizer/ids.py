@@ -55,7 +55,8 @@ def special_id_out_of_range(m: Model, ctx: Context) -> Drafts:
     eos=TEXT`.
     """
     vocab = vocabulary(m)
-    if not _in_use(vocab) or vocab.count is None:
+    # A missing or unknown tokenizer model has its own rule; the ids are wrong all the same.
+    if not vocab.count or (vocab.kind is not None and not _in_use(vocab)):
         return
     for key, role in [(k, r) for r, k in ID_KEYS.items()] + [(k, r) for r, k in OLD_ID_KEYS.items()]:
         whole = f"tokenizer.ggml.{key}"
