@@ -1,0 +1,98 @@
+"""The estimate of compute buffers against what real libraries reserved: the errors that docs/memory.md states."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+
+from gguftool.arch import Hparams
+from gguftool.memory.compute import terms
+from gguftool.memory.devices import Device
+from gguftool.memory.kv import kv_cache
+from gguftool.memory.plan import Machine, Planner, weights_of
+from gguftool.memory.settings import Settings
+from gguftool.memory.weights import Placement
+from tests.memory.giants import giant
+from tests.memory.records import DATA, records
+
+
+def _load(name: str) -> dict:
+    return json.loads(gzip.decompress((DATA / name).read_bytes()))
+
+
+def _settings(a: dict) -> Settings:
+    return Settings(
+        a["n_ctx"],
+        a["type_k"],
+        a["type_v"],
+        a["n_seq_max"],
+        a["kv_unified"],
+        a["n_ubatch"],
+        a["n_batch"],
+        a["flash_attn"],
+        outputs=a["n_outputs_max"] or a["n_ubatch"],
+    )
+
+
+def test_real_shapes_on_one_backend():
+    """19 real models and shapes of real models under 22 settings each, b11549; nine of the shapes were only looked at afterwards."""
+    errors = []
+    for model in _load("compute.json.gz")["models"]:
+        hp = Hparams(model["arch"], model["hparams"].get)
+        for ask, real in model["runs"]:
+            s = _settings(ask)
+            estimate = terms(hp, s, kv_cache(hp, s), model["vocabulary"]).whole
+            errors.append(estimate / real - 1)
+    assert len(errors) == 418
+    assert statistics.median(map(abs, errors)) < 0.001
+    assert statistics.quantiles(map(abs, errors), n=10)[-1] < 0.01
+    assert min(errors) > -0.035
+    assert max(errors) < 0.14
+
+
+def test_tiny_models_of_all_architectures():
+    """Dimensions nobody uses, all architectures: of the right order, and rarely too low."""
+    errors = []
+    for r in records():
+        if r.raw["build"].startswith("v0"):
+            continue  # an older build, with other graphs
+        s = Settings(
+            r.settings.ctx,
+            r.settings.type_k,
+            r.settings.type_v,
+            r.settings.parallel,
+            r.settings.kv_unified,
+            r.settings.ubatch,
+            flash_attn=r.settings.flash_attn,
+            swa_full=r.settings.swa_full,
+            outputs=1 << 20,
+        )
+        vocabulary = r.meta.get("_n_vocab") or r.hp.int("vocab_size")
+        errors.append(terms(r.hp, s, kv_cache(r.hp, s), vocabulary).whole / r.raw["compute"] - 1)
+    assert len(errors) == 1796
+    assert statistics.median(map(abs, errors)) < 0.04
+    assert sum(e < -0.1 for e in errors) / len(errors) < 0.05
+
+
+def test_a_device_and_the_host():
+    """Vulkan (llvmpipe, b10434): all, half and no layers on the device, experts on the host."""
+    planners = {}
+    device, host = [], []
+    for run in _load("device_compute.json.gz")["runs"]:
+        name, ask = run["model"], run["ask"]
+        # llvmpipe takes no buffer over 128 MiB, so large batches and caches of these end up on the host there.
+        if name not in ("llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b") or ask["n_ctx"] * ask["n_ubatch"] > 1 << 25:
+            continue
+        if name not in planners:
+            m = giant(name)
+            planners[name] = Planner(m.arch, weights_of(m), Machine((Device("Vulkan0", "vulkan"),)))
+        plan = planners[name].plan(_settings(ask), Placement(run["gpu_layers"], run["cpu_moe"]))
+        uses = {d.name: d.compute for d in plan.devices}
+        device.append(uses["Vulkan0"] / run["compute"]["Vulkan0"] - 1)
+        host.append(uses["CPU"] / sum(v for k, v in run["compute"].items() if k != "Vulkan0") - 1)
+    assert len(device) >= 24
+    assert max(map(abs, host)) < 0.01
+    assert min(device) > -0.05
+    assert max(device) < 0.5
+    assert statistics.median(device) < 0.2
