@@ -1,0 +1,251 @@
+"""Convert a Hugging Face folder: preflight, llama.cpp's own converter as a child, check of what came out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gguftool.build import converter as converters
+from gguftool.build.folder import Folder, look
+from gguftool.build.output import MARK, check_free, check_room, give_name, sync_folder
+from gguftool.build.process import Ended, run
+from gguftool.errors import FormatError, GgufToolError, NoRoom, Refused, ToolFailed
+from gguftool.model import Model, open_model
+from gguftool.shards import NAME, shard_name
+
+OUTTYPES = ("auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0")
+_PERCENT = re.compile(r"Writing.*?(\d{1,3})%")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to convert.
+
+    Attributes:
+        outtype: one of `OUTTYPES`; auto keeps the 16-bit type of the source.
+        llama_cpp: folder of llama.cpp to look in first.
+        pre: pre-tokenizer to take where the converter does not recognise it, or None.
+        more: further arguments for the converter.
+        overwrite: replace an existing output.
+        log: file for what the converter says.
+        force: convert in spite of what the preflight found.
+    """
+
+    outtype: str = "auto"
+    llama_cpp: str | None = None
+    pre: str | None = None
+    more: tuple[str, ...] = ()
+    overwrite: bool = False
+    log: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What was made: files in order, bytes of all, the converter, seconds, notes for the user."""
+
+    paths: tuple[str, ...]
+    size: int
+    converter: str
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The first file."""
+        return self.paths[0]
+
+
+def convert(
+    source: str,
+    output: str,
+    options: Options | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Converted:
+    """Convert the Hugging Face folder ``source`` to ``output``.
+
+    Args:
+        source: folder with config.json, tokenizer and weights.
+        output: file to write; when the converter splits, its name is the stem of the shards' names.
+        options: see `Options`.
+        progress: called with the percentage written.
+
+    Raises:
+        Refused: the folder cannot be converted, or the output exists.
+        NoRoom: input and output do not fit.
+        ToolFailed: no converter, or it failed; the message says why in plain words.
+    """
+    chosen = options or Options()
+    check_free(output, overwrite=chosen.overwrite)
+    tool = converters.require(chosen.llama_cpp)
+    folder = look(source, tool.architectures, tool.methods)
+    refuse(folder, force=chosen.force)
+    check_room(output, folder.output_size(chosen.outtype), "the converted model")
+    started = time.monotonic()
+    place = _draft_folder(output)
+    try:
+        ended = run(
+            arguments(tool, source, os.path.join(place, "model.gguf"), chosen),
+            log=chosen.log,
+            on_line=_reader(progress),
+            env={"PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
+        )
+        if ended.code:
+            raise explain(ended, folder, chosen.log)
+        made = sorted(n for n in os.listdir(place) if n.endswith(".gguf"))
+        _check(place, made, ended)
+        paths = _give_names(place, made, output, overwrite=chosen.overwrite)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    notes = [p.message for p in folder.problems]
+    if any("pre-tokenizer not recognised" in line for line in ended.tail):
+        notes.append(f"the pre-tokenizer was not recognised; {chosen.pre} was taken as told")
+    size = sum(os.path.getsize(p) for p in paths)
+    return Converted(tuple(paths), size, tool.label, time.monotonic() - started, tuple(notes))
+
+
+def refuse(folder: Folder, *, force: bool = False) -> None:
+    """Raise for the first problem that stops a conversion.
+
+    Raises:
+        Refused: the message says how many there are.
+    """
+    if folder.fatal and not force:
+        first, more = folder.fatal[0], len(folder.fatal) - 1
+        raise Refused(first.message + (f" (and {more} more)" if more else ""), first.hint)
+
+
+def arguments(tool: converters.Converter, source: str, outfile: str, options: Options) -> list[str]:
+    """The command line that converts."""
+    driver = os.path.join(os.path.dirname(os.path.abspath(__file__)), "converter_driver.py")
+    return [
+        tool.python,
+        driver,
+        os.path.abspath(tool.script) if tool.script else "-",
+        options.pre or "-",
+        os.path.abspath(source),
+        "--outfile",
+        os.path.abspath(outfile),
+        "--outtype",
+        options.outtype,
+        *options.more,
+    ]
+
+
+def _draft_folder(output: str) -> str:
+    folder, name = os.path.split(os.path.abspath(output))
+    place = os.path.join(folder, f".{name[:80]}.{os.getpid()}{MARK}")
+    os.mkdir(place)
+    return place
+
+
+def _reader(progress: Callable[[int], None] | None) -> Callable[[str], None]:
+    def line(text: str) -> None:
+        match = _PERCENT.search(text)
+        if match and progress:
+            progress(int(match[1]))
+
+    return line
+
+
+def _check(place: str, made: Sequence[str], ended: Ended) -> None:
+    """Every file must be readable and as long as its tensors need.
+
+    Raises:
+        ToolFailed: the converter said success and did not deliver.
+    """
+    if not made:
+        last = ended.tail[-1].strip() if ended.tail else "it said nothing"
+        raise ToolFailed(f"the converter ended well but wrote no file; its last line: {last[:200]}")
+    for name in made:
+        try:
+            with open_model(os.path.join(place, name), whole_set=False) as model:
+                _check_one(model, name)
+        except (FormatError, OSError) as e:
+            raise ToolFailed(f"the converter said success, but {name} is broken: {e}") from None
+
+
+def _check_one(model: Model, name: str) -> None:
+    end = model.header.data_end()
+    if end is None or model.file_size < end:
+        raise ToolFailed(f"the converter said success, but {name} is cut off at {model.file_size:,} bytes")
+    if not model.architecture:
+        raise ToolFailed(f"the converter said success, but {name} names no architecture")
+
+
+def _give_names(place: str, made: Sequence[str], output: str, *, overwrite: bool) -> list[str]:
+    """Move what was made beside ``output``: one file under its name, several as a set of shards or by their prefix."""
+    folder, name = os.path.split(output)
+    stem = name.removesuffix(".gguf")
+    pairs = []
+    for one in made:
+        shard = NAME.match(one)
+        if shard:
+            final = shard_name(stem, int(shard["no"]) - 1, int(shard["count"]))
+        else:
+            # The converter puts mmproj- or mtp- in front of what it makes besides the model.
+            final = name if one == "model.gguf" or len(made) == 1 else one.replace("model", stem, 1)
+        pairs.append((os.path.join(place, one), os.path.join(folder, final)))
+    for _, final in pairs:
+        check_free(final, overwrite=overwrite)
+    for draft, final in pairs:
+        fd = os.open(draft, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        give_name(draft, final, overwrite=overwrite)
+    sync_folder(folder or ".")
+    return [final for _, final in pairs]
+
+
+_KNOWN: tuple[tuple[str, str, str | None], ...] = (
+    (
+        r"BPE pre-tokenizer was not recognized",
+        "the converter does not know this tokenizer: it differs from the base model's, or the model is newer than the "
+        "converter",
+        "copy tokenizer.json of the base model into the folder, take a newer llama.cpp, or name the pre-tokenizer to "
+        "take: --pre NAME (qwen2, llama-bpe …)",
+    ),
+    (
+        r"Can not map tensor '[^']*(?:SCB|absmax|qweight|quant_map)",
+        "the weights are quantised already",
+        "take the unquantised model",
+    ),
+    (r"Can not map tensor", "the converter does not know one of the tensors", "a newer llama.cpp may know it"),
+    (r"Duplicated tensor name", "a tensor is there twice", "two sets of weights lie in the folder; move one away"),
+    (r"Model (\S+) is not supported|Architecture '\S+' not supported", "the converter does not know this architecture", None),
+    (r"Missing tensors:|Missing or incomplete model files", "weights are missing", "download the folder again"),
+    (r"Quant method is not yet supported", "the weights are quantised in a way the converter cannot read", None),
+    (r"AttributeError: [A-Z0-9_]+$", "the converter and the gguf package beside it are of different versions",
+     "name a whole llama.cpp source tree with --llama-cpp DIR"),
+    (r"No module named '(\S+)'", "the converter's environment lacks a package", "gguftool convert --setup"),
+    (r"trust_remote_code|execute the (?:configuration|modeling) file", "the model brings its own code, which is not run",
+     "read the code; then convert with llama.cpp directly"),
+    (r"SafetensorError|Error while deserializing|HeaderTooLarge", "a safetensors file is broken", "download it again"),
+    (r"MemoryError|Cannot allocate memory", "not enough memory", "--converter-arg --use-temp-file"),
+)  # fmt: skip
+
+
+def explain(ended: Ended, folder: Folder, log: str | None) -> GgufToolError:
+    """What the converter's failure means."""
+    text = "\n".join(ended.tail)
+    where = f"; its log: {log}" if log else ""
+    if re.search(r"No space left|Errno 28", text):
+        return NoRoom("the converter ran out of disk", "free some space, or write to another disk")
+    if ended.code == -9:
+        return ToolFailed("the converter was killed, most likely for lack of memory", "--converter-arg --use-temp-file")
+    last = next((line.strip() for line in reversed(ended.tail) if re.match(r"\w*(Error|Exception)\b|ERROR", line)), "")
+    for pattern, meaning, remedy in _KNOWN:
+        found = re.search(pattern, text, re.M)
+        if found:
+            with contextlib.suppress(IndexError):
+                meaning += f" ({found[1]})"
+            return ToolFailed(f"{folder.path}: {meaning}: {last[:200]}{where}", remedy)
+    last = last or (ended.tail[-1].strip() if ended.tail else "it said nothing")
+    return ToolFailed(f"the converter failed ({ended.reason}): {last[:300]}{where}", "--log FILE keeps all it says")
