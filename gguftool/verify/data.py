@@ -1,6 +1,6 @@
 """Tensor data: NaN, infinities and broken scales in every type, tensors of zeros, rows that are constant.
 
-Data is read in pieces of a few MiB by several threads, so memory stays the same at any file size; numpy works on a
+Data is read in pieces of 1 MiB by several threads, so memory stays the same at any file size; numpy works on a
 piece without holding up the other threads. What makes a tensor bad is what ``llama-server --check-tensors`` refuses.
 """
 
@@ -17,12 +17,12 @@ from gguftool.format.header import Header, TensorInfo
 from gguftool.source import Source
 from gguftool.verify.blocks import FLOATS, NOT_FOR_FILES, NUMBERS, any_special, special
 from gguftool.verify.result import Fault
-from gguftool.verify.stream import Progress
+from gguftool.verify.stream import Progress, fill
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PIECE = 4 << 20
+PIECE = 1 << 20
 """Bytes read at a time by each thread."""
 MOST_THREADS = 8
 SHOWN = 6
@@ -85,6 +85,8 @@ def check_data(
     failed: list[BaseException] = []
 
     def work() -> None:
+        # One buffer for all pieces: new memory for each would keep the kernel busier than the processor.
+        buffer = memoryview(bytearray(PIECE))
         while not failed:
             with lock:
                 piece = next(todo, None)
@@ -92,7 +94,8 @@ def check_data(
                 return
             try:
                 check, start, n, block = piece
-                _look(check, source.read_at(start, n), block, header.big_endian, lock)
+                got = fill(source, buffer[:n], start)
+                _look(check, buffer[:got], block, header.big_endian, lock)
             except BaseException as error:
                 # Raised again in the caller's thread.
                 failed.append(error)
@@ -132,12 +135,12 @@ def _pieces(source: Source, checks: Iterable[TensorCheck]) -> Iterator[tuple[Ten
             yield check, check.start + at, min(step, end - at), at // t.block_bytes
 
 
-def _look(check: TensorCheck, data: bytes, first: int, big_endian: bool, lock: threading.Lock) -> None:
+def _look(check: TensorCheck, data: memoryview, first: int, big_endian: bool, lock: threading.Lock) -> None:
     """One piece of a tensor, beginning with block number ``first``."""
     import numpy as np
 
     t = check.info.type
-    if t is None or not data:
+    if t is None or not len(data):
         return
     name = check.info.type_name
     raw = np.frombuffer(data, np.uint8)

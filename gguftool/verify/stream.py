@@ -100,7 +100,7 @@ def _run_threads(source: Source, sinks: Sequence[Sink], progress: Progress | Non
             if failed:
                 break
             chunk.offset, chunk.left = offset, len(sinks)
-            chunk.n = _fill(source, chunk.buffer, offset)
+            chunk.n = fill(source, chunk.buffer, offset)
             for todo in queues:
                 todo.put(chunk)
             if progress:
@@ -114,7 +114,8 @@ def _run_threads(source: Source, sinks: Sequence[Sink], progress: Progress | Non
         raise failed[0]
 
 
-def _fill(source: Source, buffer: memoryview, offset: int) -> int:
+def fill(source: Source, buffer: memoryview, offset: int) -> int:
+    """Read into a buffer from ``offset`` on; returns the bytes read, fewer than its length only at the end."""
     if isinstance(source, LocalFile):
         return source.read_into(buffer, offset)
     data = source.read_at(offset, len(buffer))
