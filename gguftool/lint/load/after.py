@@ -125,6 +125,23 @@ def _kv_width(state: Run) -> Iterator[AfterLoad]:
                 return
 
 
+def _query_width(state: Run) -> Iterator[AfterLoad]:
+    """Queries are cut into heads: the product of heads and head size must be their width."""
+    machine = _machine(state)
+    names = machine.names
+    if state.asked is None or state.model.architecture not in load("load_maps.json")["plain"] or names["is_mla()"]():
+        return
+    for layer in range(names["n_layer()"]()):
+        heads, size = names["n_head()"](layer), names["n_embd_head_k()"](layer)
+        kv = names["n_embd_k_gqa()"](layer) + names["n_embd_v_gqa()"](layer)
+        for slot, width in (("wq", heads * size), ("wqkv", heads * size + kv)):
+            info = state.asked.slots.get((slot, layer))
+            if info is not None and not names["is_recr()"](layer) and info.shape[1:2] != (width,):
+                words = "GGML_ASSERT(ggml_nelements(a) == ne0*ne1*ne2) failed"
+                yield AfterLoad(CONTEXT, ABORTS, words, _where(state, "attention.head_count"))
+                return
+
+
 def _gating(state: Run) -> Iterator[AfterLoad]:
     """The function that picks experts (`llama-graph.cpp:build_moe_ffn`)."""
     machine = _machine(state)
@@ -226,9 +243,10 @@ def _types(state: Run, stage: str) -> Iterator[AfterLoad]:
     """Tensor types no kernel takes."""
     if state.asked is None:
         return
+    ignored = load("load_maps.json")["unused"].get(state.model.architecture, ())
     for wanted in state.asked.wanted.values():
         info = state.asked.stored.get(wanted.name)
-        if info is None or not wanted.used or info.type_id == 0:
+        if info is None or not wanted.used or info.type_id == 0 or wanted.slot in ignored:
             continue
         when, words = fault_of_type(wanted, info.type_id)
         if when == stage:
@@ -281,6 +299,10 @@ def _prompt(state: Run) -> Iterator[AfterLoad]:
     vocab = state.vocab
     if vocab is None:
         return
+    if vocab.kind == "none":
+        words = 'GGML_ASSERT(tokenizer && "Tokenizer not initialized. Call llama_vocab::init_tokenizer() first.") failed'
+        yield AfterLoad(DECODE, ABORTS, words, "field:tokenizer.ggml.model")
+        return
     ids = vocab.ids
     words = "GGML_ASSERT(special_{}_id != LLAMA_TOKEN_NULL) failed"
     if vocab.kind in ("SPM", "UGM", "PLaMo2", "BPE"):
@@ -312,9 +334,10 @@ _CONTEXT: tuple[Check, ...] = (
     _context_missing,
     _qkv,
     _heads,
+    _query_width,
     _kv_width,
     _rope_factors,
     _gating,
     _context_types,
 )
-_DECODE: tuple[Check, ...] = (_prompt, _decode_missing, _decode_types, _epsilon, _rope, _start_token)
+_DECODE: tuple[Check, ...] = (_decode_missing, _decode_types, _epsilon, _rope, _start_token, _prompt)

@@ -244,6 +244,8 @@ def _newline(out: Loaded, vocab: Vocabulary, words: _Words, pre: str) -> None:
             out.warnings.append(
                 "load: SPM vocabulary, but newline token not found: unordered_map::at! Using special_pad_id instead."
             )
+    elif out.kind == "TEST" and not out.n_tokens:
+        raise Abort("division by zero (SIGFPE): a test vocabulary without tokens", where(TOKENS))
     elif out.kind == "WPM":
         out.linefeed = out.ids["pad"]
     elif out.kind == "BPE":
