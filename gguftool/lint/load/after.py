@@ -38,18 +38,30 @@ def _where(state: Run, key: str) -> str:
     return f"field:{state.model.architecture}.{key}"
 
 
-def _graph_asserts(state: Run) -> Iterator[AfterLoad]:
-    """Assertions at the head of the architecture's graph."""
-    machine = state.machine
-    rows = load("load_maps.json")["graph"].get(state.model.architecture)
-    if machine is None or rows is None:
+def _attends(state: Run, layer: int) -> bool:
+    """True for a layer with softmax attention; falcon-h1 has it beside the recurrent part of every layer."""
+    return state.model.architecture == "falcon-h1" or not _machine(state).names["is_recr()"](layer)
+
+
+def _asserts(state: Run, part: str, stage: str) -> Iterator[AfterLoad]:
+    """Assertions of the architecture's graph about hyperparameters alone."""
+    rows = load("load_maps.json")[part].get(state.model.architecture)
+    if rows is None:
         return
     try:
-        machine.run(rows)
+        _machine(state).run(rows)
     except Abort as fault:
-        yield AfterLoad(CONTEXT, ABORTS, fault.text, _where(state, _blame(fault.text)))
+        yield AfterLoad(stage, ABORTS, fault.text, _where(state, _blame(fault.text)))
     except Unknown as gap:
-        yield AfterLoad(CONTEXT, UNKNOWN, gap.why)
+        yield AfterLoad(stage, UNKNOWN, gap.why)
+
+
+def _graph_asserts(state: Run) -> Iterator[AfterLoad]:
+    yield from _asserts(state, "graph", CONTEXT)
+
+
+def _decode_asserts(state: Run) -> Iterator[AfterLoad]:
+    yield from _asserts(state, "decode", DECODE)
 
 
 def _blame(words: str) -> str:
@@ -60,6 +72,10 @@ def _blame(words: str) -> str:
         ("n_embd_head_v", "attention.value_length"),
         ("token_shift_count", "token_shift_count"),
         ("n_group", "ssm.group_count"),
+        ("sliding_window", "attention.sliding_window"),
+        ("attn_temp_scale", "attention.sliding_window"),
+        ("a->ne[d]", "ssm.inner_size"),
+        ("ggml_nelements", "wkv.head_size"),
     ):
         if part in words:
             return key
@@ -109,7 +125,9 @@ def _kv_width(state: Run) -> Iterator[AfterLoad]:
     words = "GGML_ASSERT(a->ne[0] == b->ne[0]) failed"
     names, h = machine.names, machine.h
     for layer in range(names["n_layer()"]()):
-        if names["is_mla()"]() and arch.memory == "mla":
+        if not _attends(state, layer):
+            continue
+        if names["is_mla()"]() and ("wkv_a_mqa", layer) in machine.slots:
             width = h.get("n_lora_kv", 0) + names["n_rot()"](layer)
             if names["n_embd_k_gqa()"](layer) != width:
                 yield AfterLoad(CONTEXT, ABORTS, words, _where(state, "attention.head_count_kv"))
@@ -119,7 +137,7 @@ def _kv_width(state: Run) -> Iterator[AfterLoad]:
             info = state.asked.slots.get((slot, layer))
             if info is None or (slot, layer) not in machine.slots or len(info.shape) < 2:
                 continue
-            if not names["is_recr()"](layer) and info.shape[1] != names[method](layer):
+            if info.shape[1] != names[method](layer):
                 suffix = "_swa" if names["is_swa()"](layer) else ""
                 yield AfterLoad(CONTEXT, ABORTS, words, _where(state, f"attention.{key}{suffix}"))
                 return
@@ -136,7 +154,7 @@ def _query_width(state: Run) -> Iterator[AfterLoad]:
         kv = names["n_embd_k_gqa()"](layer) + names["n_embd_v_gqa()"](layer)
         for slot, width in (("wq", heads * size), ("wqkv", heads * size + kv)):
             info = state.asked.slots.get((slot, layer))
-            if info is not None and not names["is_recr()"](layer) and info.shape[1:2] != (width,):
+            if info is not None and _attends(state, layer) and info.shape[1:2] != (width,):
                 words = "GGML_ASSERT(ggml_nelements(a) == ne0*ne1*ne2) failed"
                 yield AfterLoad(CONTEXT, ABORTS, words, _where(state, "attention.head_count"))
                 return
@@ -199,7 +217,7 @@ def _heads(state: Run) -> Iterator[AfterLoad]:
     for layer in range(names["n_layer()"]()):
         attention = {("wq", layer), ("wqkv", layer)} & machine.slots
         where = _where(state, "attention.head_count")
-        if attention and not names["n_head()"](layer) and not names["is_recr()"](layer):
+        if attention and not names["n_head()"](layer) and _attends(state, layer):
             if arch is not None and arch.memory in ("kv", "iswa", "iswa-if-window"):
                 words = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
                 yield AfterLoad(CONTEXT, REFUSED, words, where)
@@ -272,7 +290,7 @@ def _rope(state: Run) -> Iterator[AfterLoad]:
         return
     names = machine.names
     for layer in range(names["n_layer()"]()):
-        if not names["n_head()"](layer) or names["is_recr()"](layer) or not names["has_rope()"](layer):
+        if not names["n_head()"](layer) or not _attends(state, layer) or not names["has_rope()"](layer):
             continue
         rot, head = _int32(names["n_rot()"](layer)), names["n_embd_head_k()"](layer)
         where = _where(state, "rope.dimension_count" + ("_swa" if names["is_swa()"](layer) else ""))
@@ -340,4 +358,4 @@ _CONTEXT: tuple[Check, ...] = (
     _gating,
     _context_types,
 )
-_DECODE: tuple[Check, ...] = (_decode_missing, _decode_types, _epsilon, _rope, _start_token, _prompt)
+_DECODE: tuple[Check, ...] = (_decode_missing, _decode_asserts, _decode_types, _epsilon, _rope, _start_token, _prompt)
