@@ -122,7 +122,8 @@ class Hparams:
             return [default] * n
         if isinstance(v, _int):
             return [v] * n
-        items = [_int(x) for x in v] if isinstance(v, Sequence) else []
+        # Text and fractions in the place of counts are a fault of the file, with a lint rule of its own: 0 here.
+        items = [_int(x) if isinstance(x, _int) else 0 for x in v] if isinstance(v, Sequence) else []
         return items[:n] + [default] * (n - len(items))
 
     @property
