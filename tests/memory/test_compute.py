@@ -36,7 +36,7 @@ def _settings(a: dict) -> Settings:
 
 
 def test_real_shapes_on_one_backend():
-    """19 real models and shapes of real models under 22 settings each, b11549; nine of the shapes were only looked at afterwards."""
+    """19 real models and shapes of real models, 22 settings each, b11549; nine shapes took no part in the fitting."""
     errors = []
     for model in _load("compute.json.gz")["models"]:
         hp = Hparams(model["arch"], model["hparams"].get)

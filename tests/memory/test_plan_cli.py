@@ -1,0 +1,246 @@
+"""`gguftool plan` as somebody types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.build import GGUF
+from tests.memory.giants import whole
+from tests.memory.records import Record, records
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    return whole("llama-3.1-8b", tmp_path)
+
+
+def small(**keys: object) -> bytes:
+    """A model of one layer that only has to be planned."""
+    g = GGUF("llama").kv("llama.context_length", 4096).kv("llama.embedding_length", 256).kv("llama.block_count", 1)
+    g.kv("llama.attention.head_count", 4).kv("llama.attention.head_count_kv", 2)
+    for key, value in keys.items():
+        g.kv(f"llama.{key}", value)
+    return g.tensor("token_embd.weight", (256, 32)).tensor("output.weight", (256, 32)).bytes()
+
+
+def test_json_of_exact_settings(cli, llama: Path):
+    r = cli(
+        "plan", llama, "--ctx", "32768", "--cache-type", "q8_0", "--parallel", "4", "--no-kv-unified",
+        "--ubatch", "256", "--batch", "1024", "--flash-attn", "on", "--vram", "none",
+        "--ram", "64GiB", "--format", "json",
+    )  # fmt: skip
+    assert r.code == 0
+    j = r.json
+    assert j["context"] == {
+        "requested": 32768, "per_slot": 8192, "usable": 8192, "total": 32768, "trained": 131072, "slots": 4,
+        "unified": False, "batch": 1024, "ubatch": 256,
+    }  # fmt: skip
+    # 32 layers x (K + V) x 8 heads x 128 in blocks of 32 elements and 34 bytes
+    assert j["kv"]["bytes"] == 32 * 2 * (1024 // 32 * 34) * 32768
+    assert j["kv"]["caches"] == [
+        {"name": "full", "cells": 8192, "streams": 4, "layers": 32, "bytes": j["kv"]["bytes"],
+         "k_bytes": j["kv"]["bytes"] // 2, "v_bytes": j["kv"]["bytes"] // 2}
+    ]  # fmt: skip
+    assert j["kv"]["bytes_per_token"] == 32 * 2 * 1088
+    assert (j["compute"]["basis"], j["fits"], j["refused"]) == ("estimated", True, [])
+    assert j["total"]["bytes"] == sum(d["total"] for d in j["devices"])
+    for pair in (["-c", "32768"], ["-ctk", "q8_0"], ["-ctv", "q8_0"], ["-fa", "on"], ["-np", "4"], ["-ub", "256"]):
+        at = j["command"].index(pair[0])
+        assert j["command"][at : at + 2] == pair
+    assert j["command"][:3] == ["llama-server", "-m", str(llama)]
+    assert j["command"][-2:] == ["-lv", "4"]
+
+
+def test_every_memory_class_through_the_command_line(cli, tmp_path: Path):
+    """One record of each memory class, written as a file and planned by its exact settings."""
+    chosen: dict[str, Record] = {}
+    for r in records():
+        if r.settings.parallel > 1 and r.raw["build"] == "b11739":
+            chosen.setdefault(r.hp.facts.memory, r)
+    assert len(chosen) >= 12
+    for memory_class, r in chosen.items():
+        g = GGUF(r.hp.arch)
+        for key, value in r.meta.items():
+            plain = isinstance(value, (bool, int, float, str)) or (isinstance(value, list) and value)
+            if key.startswith(r.hp.arch + ".") and plain and not (isinstance(value, str) and value.startswith("<")):
+                g.kv(key, value)
+        path = tmp_path / f"{memory_class}.gguf"
+        path.write_bytes(g.tensor("token_embd.weight", (32, 32)).bytes())
+        s = r.settings
+        found = cli(
+            "plan", path, "--ctx", s.ctx, "--cache-type", f"{s.type_k}/{s.type_v}", "--parallel", s.parallel,
+            "--kv-unified" if s.kv_unified else "--no-kv-unified", "--ubatch", s.ubatch, "--flash-attn", s.flash_attn,
+            *(["--swa-full"] if s.swa_full else []), "--format", "json",
+        ).json  # fmt: skip
+        assert found["kv"]["bytes"] + found["state"]["bytes"] == r.raw["context"], r.label
+
+
+def test_the_screen(cli, llama: Path):
+    r = cli("plan", llama, "--ctx", "131072", "--vram", "16GiB", "--ram", "32GiB")
+    assert r.code == 0
+    for text in ("cache q8_0", "CUDA0", "exact", "estimated", "131,072", "how it came about", "llama-server -m"):
+        assert text in r.out
+    assert len(r.out.splitlines()) <= 40
+    assert max(map(len, r.out.splitlines()[:-1])) <= 120
+
+
+def test_no_fit_is_exit_code_5_and_names_smaller_weights(cli, llama: Path):
+    r = cli("plan", llama, "--vram", "none", "--ram", "4GiB", "--format", "json")
+    assert r.code == 5
+    assert r.json["ok"] is False
+    assert r.json["fits"] is False
+    smaller = r.json["smaller_weights"]
+    assert [x["fits"] for x in smaller][:-1] == [False] * (len(smaller) - 1)
+    assert smaller == sorted(smaller, key=lambda x: -x["weights"])
+    assert all(x["weights"] < r.json["weights"]["tensors"] for x in smaller)
+
+
+def test_a_refusal_is_exit_code_1_in_llama_cpps_words(cli, tmp_path: Path):
+    r = cli("plan", whole("deepseek-v3", tmp_path), "--cache-type", "q8_0/f16", "--format", "json")
+    assert r.code == 1
+    assert r.json["refused"] == ["model does not support different K (q8_0) and V (f16) cache types"]
+    # 61 layers of K only, 576 wide
+    assert r.json["kv"]["bytes"] == 61 * 576 // 32 * 34 * 8192
+
+
+def test_headline_context_is_the_files_but_no_more_than_8192(cli, llama: Path, tmp_path: Path):
+    assert cli("plan", llama, "--format", "json").json["context"]["requested"] == 8192
+    path = tmp_path / "small.gguf"
+    path.write_bytes(small())
+    assert cli("plan", path, "--format", "json").json["context"]["requested"] == 4096
+    assert cli("plan", llama, "--ctx", "0", "--format", "json").json["context"]["requested"] == 131072
+
+
+def test_the_files_own_record_is_the_default(cli, tmp_path: Path):
+    path = tmp_path / "recorded.gguf"
+    path.write_bytes(small(kv_cache_type="q8_0"))
+    kv = cli("plan", path, "--format", "json").json["kv"]
+    assert (kv["type_k"], kv["type_v"]) == ("q8_0", "q8_0")
+    assert cli("plan", path, "--cache-type", "f16", "--format", "json").json["kv"]["type_k"] == "f16"
+
+
+def test_parallel_auto_is_llama_servers_default(cli, gemma3: Path):
+    """Its log at 32768: 96.00 and 37.50 MiB of cache, 235.16 MiB of weights, 4.00 MiB of output."""
+    j = cli("plan", gemma3, "--ctx", "32768", "--parallel", "auto", "--format", "json").json
+    assert {x["name"]: x["bytes"] / MIB for x in j["kv"]["caches"]} == {"full": 96.0, "window": 37.5}
+    assert round(j["weights"]["tensors"] / MIB, 2) == 235.16
+    assert j["output"]["bytes"] == 4 * MIB
+    assert "-np" in j["command"]
+    assert "-kvu" in j["command"]
+
+
+def test_placement_options(cli, llama: Path):
+    j = cli(
+        "plan", llama, "--vram", "8GiB,8GiB", "--ram", "64GiB", "--gpu-layers", "20", "--tensor-split", "3,1",
+        "--override-tensor", "ffn_up=CPU", "--no-kv-offload", "--format", "json",
+    ).json  # fmt: skip
+    assert j["placement"]["gpu_layers"] == 20
+    assert j["placement"]["layer_devices"].count("CPU") == 13
+    assert j["placement"]["layer_devices"].count("CUDA0") == 15
+    assert [d["kv"] for d in j["devices"]] == [0, 0, j["kv"]["bytes"]]
+    command = " ".join(j["command"])
+    assert "-ngl 20 -ts 3,1" in command
+    assert "-ot ffn_up=CPU" in command
+    assert "-nkvo" in command
+    assert "-fit off" in command
+
+
+def test_rpc_hosts_come_first(cli, llama: Path):
+    j = cli("plan", llama, "--rpc", "10.0.0.2:50052=6GiB", "--vram", "6GiB", "--ram", "64GiB", "--format", "json").json
+    assert [d["name"] for d in j["devices"]] == ["RPC0", "CUDA0", "CPU"]
+    at = j["command"].index("--rpc")
+    assert j["command"][at + 1] == "10.0.0.2:50052"
+
+
+def test_max_context(cli, llama: Path):
+    j = cli(
+        "plan", llama, "--max-context", "--cache-type", "f16", "--vram", "12GiB", "--ram", "64GiB", "--format", "json"
+    )
+    assert j.json["fits"] is True
+    assert 32768 < j.json["context"]["requested"] < 131072
+    assert j.json["context"]["requested"] % 256 == 0
+
+
+def test_projector_goes_to_the_first_device(cli, llama: Path, tmp_path: Path):
+    other = tmp_path / "mmproj.gguf"
+    other.write_bytes(GGUF("clip").tensor("v.patch_embd.weight", (1024, 1024), "f16").bytes())
+    j = cli("plan", llama, "--mmproj", other, "--vram", "24GiB", "--ram", "64GiB", "--format", "json").json
+    assert [d["mmproj"] for d in j["devices"]] == [2 * MIB, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--cache-type", "q6_K"], "not a cache type"),
+        (["--vram", "lots"], "not a size"),
+        (["--rpc", "host"], "HOST:PORT"),
+        (["--gpu-layers", "some"], "expected a number"),
+        (["--override-tensor", "x"], "REGEX=DEVICE"),
+        (["--parallel", "none"], "expected a number or auto"),
+        (["--parallel", "1000"], "out of range"),
+        (["--tensor-split", "a,b"], "expected numbers"),
+        (["--plot", "x.txt"], "a picture ends in"),
+    ],
+)
+def test_wrong_options_say_what_is_right(cli, llama: Path, arguments: list[str], message: str):
+    r = cli("plan", llama, *arguments)
+    assert r.code == 2
+    assert message in r.err
+
+
+def test_measured(cli, llama: Path):
+    pytest.importorskip("xllamacpp")
+    j = cli("plan", llama, "--measure", "--vram", "none", "--ram", "64GiB", "--format", "json").json
+    assert j["compute"]["basis"] == "measured"
+    # what b11549 reserves for 8192 cells, 512 tokens
+    assert j["compute"]["bytes"] == pytest.approx(138_430_496, rel=0.001)
+
+
+def test_measuring_from_a_header_alone(cli, tmp_path: Path):
+    pytest.importorskip("xllamacpp")
+    path = whole("llama-3.1-8b", tmp_path)
+    alone = tmp_path / "header.gguf"
+    with path.open("rb") as file:
+        alone.write_bytes(file.read(17920))
+    j = cli("plan", alone, "--measure", "--vram", "none", "--ram", "64GiB", "--format", "json").json
+    assert j["compute"]["basis"] == "measured"
+
+
+def test_measuring_for_a_device_needs_its_program(cli, llama: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gguftool.llamacpp.tool.everywhere", lambda name: iter(()))
+    r = cli("plan", llama, "--measure", "--vram", "16GiB", "--ram", "64GiB", "--format", "json")
+    assert r.code == 6
+    assert "llama-fit-params" in json.loads(r.stdout)["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_plot(cli, llama: Path, tmp_path: Path, suffix: str, magic: bytes):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / f"memory.{suffix}"
+    assert cli("plan", llama, "--vram", "16GiB", "--ram", "64GiB", "--plot", picture).code == 0
+    assert picture.read_bytes().startswith(magic)
+    if suffix == "svg":
+        assert b"CUDA0" in picture.read_bytes() or picture.stat().st_size > 20_000
+
+
+def test_a_hostile_name_cannot_act_on_the_terminal(cli, tmp_path: Path):
+    path = tmp_path / "evil\x1b[2J.gguf"
+    path.write_bytes(small())
+    r = cli("plan", path)
+    assert "\x1b" not in r.out
+
+
+def test_the_library_call(llama: Path):
+    import gguftool
+
+    with gguftool.open(llama) as m:
+        plan = gguftool.memory(m, context=32768, cache_type=("q8_0", "q8_0"))
+        again = gguftool.memory(m, context=32768, cache_type=("q8_0", "q8_0"))
+    assert plan.kv == again.kv == 32 * 2 * 1088 * 32768
+    assert plan.fits is None
