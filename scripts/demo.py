@@ -82,7 +82,7 @@ def main() -> None:
     run("launch", "--print", model)
     if source.name != "tiny-llama.gguf" and find_spec("xllamacpp"):
         say("And for real: start llama.cpp embedded, prove from its log what was planned, ask for a few words, stop.")
-        run("launch", "--engine", "library", "--smoke", "--check-only", "--ctx", "4096", model)
+        run("launch", "--engine", "library", "--port", "0", "--smoke", "--check-only", "--ctx", "4096", model)
     say(f"Done. The repaired model is {FOLDER.name}/{model}; `gguftool undo` gives back the original, byte for byte.")
 
 
