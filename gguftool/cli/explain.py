@@ -1,4 +1,4 @@
-"""``gguftool explain``: what a metadata key means."""
+"""``gguftool explain``: what a metadata key means, or an option of llama.cpp."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from gguftool.cli.options import Session, command, format_option, pass_session
     gguftool explain context_length            the architecture prefix may be left out
     gguftool explain qwen2.rope.freq_base
     gguftool explain kv_cache_type             who reads it, and who does not
+    gguftool explain --flag=-fa                an option of llama-server
+    gguftool explain --flag=--kv-cache-block-size
+                                               one from an article: what was it meant to be?
     """
 )
-@click.argument("key", metavar="KEY")
+@click.argument("key", metavar="KEY", required=False)
+@click.option("--flag", metavar="OPTION", help="Explain an option of llama.cpp instead, right or wrong.")
 @format_option("text", "json")
 @pass_session
-def explain(session: Session, key: str) -> int:
+def explain(session: Session, /, key: str | None, flag: str | None) -> int:
     """Say what a metadata key means, its type, and who reads it: llama.cpp, gguftool, or nobody."""
+    if flag is not None:
+        return _flag(session, flag)
+    if key is None:
+        raise click.UsageError("Missing argument 'KEY'.")
     from gguftool.lint.explain import explain as look_up
     from gguftool.report import rules as report
 
@@ -28,4 +36,22 @@ def explain(session: Session, key: str) -> int:
         session.write_json(ok=True, body=report.explanation_json(found))
     else:
         session.out("\n".join(report.explanation_lines(found, session.style)))
+    return 0
+
+
+def _flag(session: Session, flag: str) -> int:
+    from gguftool.errors import ToolFailed
+    from gguftool.llamacpp.flags import explain_flag
+    from gguftool.llamacpp.tool import SERVER, capabilities, find
+    from gguftool.report import translate as report
+
+    tool = find(SERVER)
+    try:
+        answer = explain_flag(flag, capabilities(tool) if tool else None)
+    except ToolFailed:
+        answer = explain_flag(flag)
+    if session.format == "json":
+        session.write_json(ok=True, body=report.flag_json(answer))
+    else:
+        session.out("\n".join(report.flag_lines(answer, session.style)))
     return 0

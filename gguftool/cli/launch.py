@@ -91,7 +91,7 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     plan = _plan(model, _wishes(options, extra), engine)
     action = options["action"] or ("print" if plan.engine.build.assumed else "run")
     if options["emit"]:
-        return act.emit(session, plan, model, options["emit"], force=options["force"])
+        return act.emit(session, plan, options["emit"], force=options["force"])
     if action == "print":
         return act.show(session, plan, force=options["force"])
     if action == "exec":

@@ -31,13 +31,13 @@ def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     return code
 
 
-def emit(session: Session, plan: LaunchPlan, model: str, kind: str, *, force: bool) -> int:
+def emit(session: Session, plan: LaunchPlan, kind: str, *, force: bool) -> int:
     """A file for a service manager on stdout."""
     from gguftool.llamacpp.emit import emit as make
 
     code = _code(plan, force=force, severity="error")
     _explain(session, plan, force=force)
-    session.out(make(kind, plan, model))
+    session.out(make(kind, plan, force=force))
     return code
 
 
@@ -96,7 +96,7 @@ def translate(session: Session, command: str, engine: Engine) -> int:
     from gguftool.llamacpp.translate import translate as make
     from gguftool.report import translate as report
 
-    made = make(command, engine.build)
+    made = make(command, engine.build, _installed)
     if session.format == "json":
         session.write_json(ok=True, body=report.translation_json(made))
         return 0
@@ -104,6 +104,13 @@ def translate(session: Session, command: str, engine: Engine) -> int:
         session.note(line)
     session.out(report.shell_line(made))
     return 0
+
+
+def _installed(name: str) -> str | None:
+    from gguftool.llamacpp.tool import find
+
+    tool = find(name)
+    return tool.path if tool else None
 
 
 def _silent(plan: LaunchPlan) -> list[Any]:

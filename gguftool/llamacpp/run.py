@@ -18,6 +18,7 @@ from gguftool.llamacpp.server import (
     Running,
     ask,
     check_port,
+    check_reachable,
     ended_how,
     first_key,
     free_port,
@@ -79,13 +80,15 @@ def serving(plan: LaunchPlan, log_path: str) -> Iterator[Running]:
 
     Raises:
         Refused: the port is taken.
-        ToolFailed: it cannot be started.
+        ToolFailed: it cannot be started, or an RPC server of the plan cannot be reached.
     """
     options = plan.options
     if options.port:
         check_port(options.host, options.port)
     else:
         plan = with_port(plan, free_port(options.host))
+    for endpoint in options.rpc:
+        check_reachable(endpoint)
     key = first_key(options.api_key_file)
     with ending_signals():
         running = start(plan.argv, log_path, options.host, plan.options.port, key)

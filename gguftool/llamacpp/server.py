@@ -17,7 +17,7 @@ from typing import Any
 from gguftool.errors import Refused, ToolFailed
 from gguftool.llamacpp.embedded import die_with_parent
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 9.0
 """Time a server gets to end by itself after SIGTERM."""
 ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1", "*": "127.0.0.1"}
 """Addresses to listen on that one cannot connect to."""
@@ -82,6 +82,22 @@ def check_port(host: str, port: int) -> None:
         raise ToolFailed(f"cannot listen on {host}: {error.strerror or error}", "see --host") from None
 
 
+def check_reachable(endpoint: str, seconds: float = 5.0) -> None:
+    """Make sure somebody listens at ``host:port``: llama.cpp goes on without an RPC server it cannot reach.
+
+    Raises:
+        ToolFailed: nobody does.
+    """
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+    except OSError as error:
+        raise ToolFailed(
+            f"RPC server {endpoint} cannot be reached: {error.strerror or error}",
+            f"start it there: ggml-rpc-server -H {host} -p {port}; llama.cpp would silently do without it",
+        ) from None
+
+
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -114,14 +130,22 @@ def start(argv: Sequence[str], log_path: str, host: str, port: int, api_key: str
 
 
 def stop(running: Running, grace: float = GRACE_SECONDS) -> int:
-    """End it: politely, then by force. Returns its exit code (negative: the signal)."""
+    """End it: politely, politely once more, then by force. Returns its exit code (negative: the signal).
+
+    llama-server loses a SIGTERM that comes between its announcement and its main loop; a second one ends it at once
+    (`server.cpp:signal_handler`, b11434).
+    """
     process = running.process
-    if process.poll() is None:
+    for attempt in (1, 2):
+        if process.poll() is not None:
+            break
         process.terminate()
         try:
-            process.wait(grace)
+            process.wait(grace * attempt / 3)
         except subprocess.TimeoutExpired:
-            process.kill()
+            continue
+    if process.poll() is None:
+        process.kill()
     return process.wait()
 
 

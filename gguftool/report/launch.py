@@ -65,7 +65,7 @@ def outcome_lines(outcome: Outcome, url: str, style: Style) -> Iterator[str]:
     if outcome.judged.error is not None:
         yield from diagnosis_lines(outcome.judged.error, style)
     for notice in outcome.judged.notices:
-        yield from diagnosis_lines(notice, style)
+        yield from diagnosis_lines(notice, style, notice=True)
     if outcome.checks:
         yield ""
         yield check_table(outcome.checks, style)

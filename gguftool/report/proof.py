@@ -32,9 +32,9 @@ def _cell(value: object) -> str:
     return text if len(text) <= CELL else "…" + text[1 - CELL :]
 
 
-def diagnosis_lines(d: Diagnosis, style: Style) -> Iterator[str]:
-    """Cause and remedy of one line."""
-    label = style.red("error:") if d.fatal else style.yellow("notice:")
+def diagnosis_lines(d: Diagnosis, style: Style, *, notice: bool = False) -> Iterator[str]:
+    """Cause and remedy of one line; ``notice``: it was said, and the server runs all the same."""
+    label = style.yellow("notice:") if notice else style.red("error:")
     yield f"{label} {shorten(d.line, 300)}" + (style.dim(f"  (line {d.number}, {d.kind})"))
     yield f"  {safe(d.cause)}"
     yield f"  {style.cyan('try:')} {safe(d.remedy)}"
@@ -49,7 +49,7 @@ def judgement_lines(j: Judgement, checks: Sequence[Check], style: Style) -> Iter
     if j.error is not None:
         yield from diagnosis_lines(j.error, style)
     for notice in j.notices:
-        yield from diagnosis_lines(notice, style)
+        yield from diagnosis_lines(notice, style, notice=True)
     if checks:
         yield ""
         yield check_table(checks, style)

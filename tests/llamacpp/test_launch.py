@@ -1,0 +1,302 @@
+"""Launches of real models on real servers: the llama-server of a wheel, and the one inside xllamacpp.
+
+Every server listens on 127.0.0.1, on a free port, and is ended by the code under test; the tests make sure of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gguftool.llamacpp.tool import find
+from tests.build import GGUF
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="session")
+def server() -> str:
+    tool = find("llama-server")
+    if tool is None:
+        pytest.skip("no llama-server on this machine")
+    return tool.path
+
+
+def children() -> list[int]:
+    """Processes whose parent we are."""
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text() if sys.platform.startswith("linux") else ""
+    return [int(pid) for pid in text.split() if alive(int(pid))]
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def checks(found: dict[str, Any]) -> dict[str, bool | None]:
+    return {c["what"]: c["ok"] for c in found["checks"]}
+
+
+def test_the_launch_of_the_issue(cli, gemma3: Path, server: str) -> None:
+    """Quantised cache at the full context, proven line by line, with a real answer."""
+    result = cli(
+        "launch", gemma3, "--ctx", 32768, "--cache-type", "q8_0", "--check-only", "--smoke", "--port", 0, "--force",
+        "--format", "json",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    found = result.json
+    assert found["program"]["path"] == server
+    seen = checks(found)
+    assert all(seen.values()), seen
+    for what in (
+        "KV cache",
+        "K cache type",
+        "V cache type",
+        "flash attention",
+        "context",
+        "/props: slots",
+        "smoke test",
+    ):
+        assert seen[what] is True
+    # What llama.cpp says itself, in numbers worked out by hand: 3 layers of 32768 cells and 15 of 1024, one KV head
+    # of 256 elements for K and V, 34 bytes for 32 elements.
+    exact = (3 * 32768 + 15 * 1024) * 2 * 256 // 32 * 34
+    assert found["kv"]["bytes"] == exact
+    logged = sum(c["k_mib"] + c["v_mib"] for c in found["observed"]["caches"])
+    assert abs(logged - exact / 2**20) < 0.03
+    assert found["smoke"]["ok"] is True
+    assert found["smoke"]["text"].strip()
+    assert found["error"] is None
+    assert not children()
+
+
+def test_the_embedded_server_passes_the_same_checks(cli, smollm2: Path) -> None:
+    result = cli(
+        "launch", smollm2, "--engine", "library", "--ctx", 2048, "--cache-type", "q8_0", "--parallel", 2,
+        "--check-only", "--smoke", "--port", 0, "--force", "--format", "json",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    found = result.json
+    assert found["program"]["engine"] == "library"
+    assert found["context"]["per_slot"] == 1024
+    seen = checks(found)
+    assert all(seen.values()), seen
+    assert seen["KV cache"] is True
+    assert not children()
+
+
+def test_a_difference_is_found(cli, smollm2: Path, server: str, tmp_path: Path) -> None:
+    """A program that does not do what it is told: a wrapper that drops the cache types."""
+    wrapper = tmp_path / "llama-server"
+    wrapper.write_text(
+        f"#!{sys.executable}\nimport os, sys\n"
+        "args = sys.argv[1:]\n"
+        "for name in ('-ctk', '-ctv'):\n"
+        "    if name in args:\n"
+        "        at = args.index(name); del args[at:at + 2]\n"
+        f"os.execv({server!r}, [{server!r}, *args])\n"
+    )
+    wrapper.chmod(0o755)
+    result = cli(
+        "launch", smollm2, "--server", wrapper, "--ctx", 1024, "--cache-type", "q8_0", "--strict", "--port", 0,
+        "--force",
+    )  # fmt: skip
+    assert result.code == 1
+    assert "differs" in result.out
+    assert "K cache type" in result.out
+    assert not children()
+
+
+def test_a_model_that_does_not_load(cli, tmp_path: Path, server: str) -> None:
+    model = tmp_path / "m.gguf"
+    model.write_bytes(
+        GGUF().kv("general.architecture", "llama").kv("llama.context_length", 256).tensor("w", (32,), "f32").bytes()
+    )
+    stopped = cli("launch", model, "--port", 0)
+    assert stopped.code == 1
+    assert "stand in the way" in stopped.err
+    assert not children()
+    result = cli("launch", model, "--port", 0, "--force", "--format", "json")
+    assert result.code == 1
+    assert result.json["error"]["kind"] in ("key-missing", "vocabulary", "tensor-missing")
+    assert result.json["ended"] == "exit code 1"
+    assert not children()
+
+
+def test_a_taken_port_is_noticed_before_anything_is_started(cli, smollm2: Path, server: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = cli("launch", smollm2, "--ctx", 512, "--port", port, "--force")
+    assert result.code == 4
+    assert "--port 0" in result.err
+    assert not children()
+
+
+class Started:
+    """A gguftool process that keeps a server."""
+
+    def __init__(self, *args: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "gguftool", "launch", *map(str, args), "--port", "0", "--force"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.err = ""
+        assert self.process.stderr is not None
+        while "serving; Ctrl-C" not in self.err:
+            line = self.process.stderr.readline()
+            if not line:
+                raise AssertionError(f"ended early: {self.err}")
+            self.err += line
+        word = "(process "
+        at = self.err.index(word) + len(word)
+        self.server = int(self.err[at:].split(")")[0])
+
+    def wait(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, self.err + err
+
+    def gone(self) -> bool:
+        for _ in range(100):
+            if not alive(self.server):
+                return True
+            time.sleep(0.05)
+        return False
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_leave_nothing_behind(smollm2: Path, server: str, number: signal.Signals, code: int) -> None:
+    started = Started(smollm2, "--ctx", 512)
+    assert alive(started.server)
+    started.process.send_signal(number)
+    found, out, _ = started.wait()
+    assert found == code
+    assert "proven" in out
+    assert started.gone()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's help is Linux only")
+def test_even_a_killed_gguftool_leaves_nothing_behind(smollm2: Path, server: str) -> None:
+    started = Started(smollm2, "--ctx", 512)
+    started.process.kill()
+    started.wait()
+    assert started.gone()
+
+
+def test_the_death_of_the_server_is_told(smollm2: Path, server: str) -> None:
+    started = Started(smollm2, "--ctx", 512, "--watch")
+    os.kill(started.server, signal.SIGKILL)
+    code, _, err = started.wait()
+    assert code == 6
+    assert "SIGKILL" in err
+
+
+def test_exec_becomes_the_server(smollm2: Path, server: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gguftool", "launch", smollm2, "--ctx", "512", "--port", "0", "--exec", "--force"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "all slots are idle" in line:
+                break
+        assert os.readlink(f"/proc/{process.pid}/exe") == os.path.realpath(server)
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_two_machines_over_rpc(cli, smollm2: Path, server: str) -> None:
+    """Two RPC servers on loopback, the model split in two between them."""
+    donor = find("ggml-rpc-server")
+    if donor is None:
+        pytest.skip("no ggml-rpc-server on this machine")
+    ports = []
+    donors = []
+    try:
+        for _ in range(2):
+            with socket.socket() as sock:
+                sock.bind(("127.0.0.1", 0))
+                ports.append(sock.getsockname()[1])
+            donors.append(
+                subprocess.Popen(
+                    [donor.path, "-H", "127.0.0.1", "-p", str(ports[-1])],
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                )
+            )  # fmt: skip
+        for port in ports:
+            _listening(port)
+        result = cli(
+            "launch", smollm2, "--ctx", 1024, "--cache-type", "q8_0", "--check-only", "--smoke", "--port", 0, "--force",
+            "--rpc", ",".join(f"127.0.0.1:{p}=1GiB" for p in ports), "--format", "json",
+        )  # fmt: skip
+        assert result.code == 0, result.err
+        found = result.json
+        assert found["command"][found["command"].index("-ts") + 1] == "1024,1024"
+        seen = checks(found)
+        for port in ports:
+            assert seen[f"weights on RPC 127.0.0.1:{port}"] is True
+        on = [b for b in found["observed"]["buffers"] if b["kind"] == "KV" and b["mib"] > 0]
+        assert {p for p in ports for b in on if str(p) in b["device"]} == set(ports), "the cache is split too"
+        assert found["smoke"]["ok"] is True
+    finally:
+        for process in donors:
+            process.terminate()
+        for process in donors:
+            process.wait(timeout=10)
+    assert not children()
+
+
+def _listening(port: int) -> None:
+    for _ in range(100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the RPC server does not listen")
+
+
+def test_an_rpc_server_that_is_not_there(cli, smollm2: Path, server: str) -> None:
+    result = cli(
+        "launch", smollm2, "--ctx", 512, "--check-only", "--port", 0, "--force", "--rpc", "127.0.0.1:9=1GiB",
+        "--format", "json",
+    )  # fmt: skip
+    assert result.code == 6
+    assert "127.0.0.1:9" in json.loads(result.stdout)["errors"][0]["message"]
+    assert not children()
+
+
+def test_llama_cpp_would_go_on_without_it_and_the_proof_sees_that(smollm2: Path, server: str, tmp_path: Path) -> None:
+    from gguftool.llamacpp.capabilities import known
+    from gguftool.llamacpp.launch import Engine, plan_launch
+    from gguftool.llamacpp.run import prove
+    from gguftool.llamacpp.server import free_port, start, stop
+    from gguftool.llamacpp.wishes import RpcServer, Wishes
+    from gguftool.model import open_model
+
+    with open_model(smollm2) as model:
+        wishes = Wishes(ctx=512, rpc=(RpcServer("127.0.0.1:9"),), port=free_port("127.0.0.1"))
+        plan = plan_launch(model, wishes, Engine("llama-server", (server,), None, known()))
+    running = start(plan.argv, str(tmp_path / "log"), "127.0.0.1", wishes.port)
+    try:
+        outcome = prove(running, plan, seconds=60)
+    finally:
+        stop(running)
+    assert not outcome.ok
+    assert [c.what for c in outcome.checks if c.ok is False] == ["weights on RPC 127.0.0.1:9"]
+    assert [n.kind for n in outcome.judged.notices] == ["rpc-connection"]
