@@ -136,7 +136,7 @@ def _used(m: Model) -> int:
     """The largest number of experts used in a layer."""
     value = m.arch.raw("expert_used_count")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return max((int(v) for v in value), default=0)
+        return max((v for v in value if isinstance(v, int)), default=0)
     return m.arch.int("expert_used_count")
 
 

@@ -1,0 +1,128 @@
+"""`gguftool explain`: the truth about who reads a key."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gguftool.data import load
+from gguftool.errors import UsageError
+from gguftool.lint.explain import explain
+from gguftool.lint.known import readers
+
+
+def test_honest_about_the_two_records() -> None:
+    for key in (
+        "kv_cache_type",
+        "qwen2.kv_cache_type",
+        "rope.freq_scale",
+        "llama.rope.freq_scale",
+        "{arch}.kv_cache_type",
+    ):
+        e = explain(key)
+        assert e.llama_cpp == ""
+        assert e.others == ("gguftool",)
+        assert "does NOT read this key" in e.meaning
+        assert e.required == ""
+
+
+def test_prefix_may_be_left_out() -> None:
+    plain, whole, other = explain("context_length"), explain("qwen2.context_length"), explain("{arch}.context_length")
+    assert plain.key == other.key == "{arch}.context_length"
+    assert whole.key == "qwen2.context_length"
+    assert plain.meaning == whole.meaning
+    assert plain.llama_cpp == "llama.cpp, for every architecture"
+    assert plain.required == whole.required == "every architecture"
+
+
+def test_by_architecture() -> None:
+    dead = explain("llama.rope.scaling.yarn_beta_fast")
+    assert dead.llama_cpp == ""
+    assert dead.architectures == ("grok", "mistral3")
+    assert explain("grok.rope.scaling.yarn_beta_fast").llama_cpp == "llama.cpp, for grok"
+    # required by some: as the facts of b11434 have it
+    assert explain("qwen2.attention.layer_norm_rms_epsilon").required == "qwen2"
+    assert explain("gpt2.attention.layer_norm_rms_epsilon").required == ""
+    # an architecture that was not probed: no false claim
+    assert "was not measured" in explain("bitnet.attention.indexer.top_k").llama_cpp
+
+
+def test_whole_keys() -> None:
+    assert explain("general.alignment").type == "u32"
+    assert explain("split.tensors.count").type == "i32"
+    assert explain("general.base_model.3.repo_url").meaning == "Repository of a base model."
+    assert explain("tokenizer.chat_template.tool_use").type == "str"
+    assert explain("tokenizer.ggml.cls_token_id").llama_cpp == ""
+    assert explain("tokenizer.ggml.eos_token_id").llama_cpp == "the loader of llama.cpp"
+
+
+def test_unknown_key(cli) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UsageError, match="contxt_length"):
+        explain("contxt_length")
+    result = cli("explain", "rope.freq_bas")
+    assert result.code == 2
+    assert "{arch}.rope.freq_base" in result.err
+    assert cli("explain", "qwen2.contextlength").code == 2
+
+
+def test_command(cli) -> None:  # type: ignore[no-untyped-def]
+    text = cli("explain", "kv_cache_type").out
+    assert "no part of llama.cpp" in text
+    found = cli("explain", "rope.freq_base", "--format", "json").json
+    assert found["llama_cpp"] is True
+    assert found["type"] == "f32"
+    assert found["readers"] == ["llama.cpp, for every architecture", "gguftool"]
+
+
+def test_every_key_of_gguf_py_is_known() -> None:
+    """The list of keys is that of the gguf package; projector details may be left out."""
+    constants = pytest.importorskip("gguf.constants")
+    keys: list[str] = []
+
+    def walk(cls: type) -> None:
+        for name, value in vars(cls).items():
+            if isinstance(value, str) and not name.startswith("_"):
+                keys.append(value)
+            elif isinstance(value, type) and not name.startswith("_"):
+                walk(value)
+
+    walk(constants.Keys)
+    assert len(keys) > 200
+    table = load("keys.json")["keys"]
+    unknown = [k for k in keys if k not in table and not k.startswith("clip.") and "{dense}" not in k]
+    assert unknown == []
+
+
+def test_table_is_sound() -> None:
+    table = load("keys.json")["keys"]
+    types = {"u8", "u16", "u32", "i32", "f32", "bool", "str"}
+    types |= {f"[{t}]" for t in types}
+    for key, entry in table.items():
+        assert set(entry["type"].split(" or ")) <= types, key
+        assert re.fullmatch("[LSMQGHN]*", entry["readers"]), key
+        assert entry["meaning"].endswith("."), key
+        assert len(entry["meaning"]) < 260, key
+
+
+def test_types_agree_with_what_llama_cpp_demands() -> None:
+    """A key that llama.cpp reads has here the type it was measured to demand."""
+    tables = load("keytypes.json")
+    demanded: dict[str, set[str]] = {}
+    for keys in ({"": tables["every_arch"]} | tables["arch"]).values():
+        for key, kind in keys.items():
+            demanded.setdefault(key.replace("%s", "{arch}"), set()).add(kind)
+    for key, entry in load("keys.json")["keys"].items():
+        kinds = demanded.get(key)
+        if not kinds:
+            continue
+        own = entry["type"].split(" or ")
+        for kind in kinds:
+            words = kind.split(" or ")
+            scalars = [w for w in words if w != "arr"]
+            assert not scalars or set(scalars) & {t.strip("[]") for t in own}, (key, kind)
+
+
+def test_readers_come_from_measurement() -> None:
+    assert readers("context_length") == ("*",)
+    assert readers("rope.freq_scale") == readers("kv_cache_type") == ()
