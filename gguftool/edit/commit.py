@@ -73,16 +73,13 @@ def _in_place(job: Job, layer: OsLayer) -> str | None:
     journal = take_journal(layer, path)
     model = -1
     try:
-        model = _open_alone(job, layer)
-        record = make_record(job, layer, model)
-        _write_journal(layer, journal, record, path)
-    except BaseException as error:
-        _abandon(layer, path)
-        for fd in (model, journal):
-            if fd >= 0:
-                layer.close(fd)
-        raise _plain(error, path) from error
-    try:
+        try:
+            model = _open_alone(job, layer)
+            record = make_record(job, layer, model)
+            _write_journal(layer, journal, record, path)
+        except BaseException as error:
+            abandon(layer, path)
+            raise plain(error, path) from error
         with interrupts.deferred():
             with _backing_out(job, layer, journal, model, record):
                 poison(layer, model, path)
@@ -96,8 +93,9 @@ def _in_place(job: Job, layer: OsLayer) -> str | None:
                 unpoison(layer, model, path)
             return _done(job, layer, record)
     finally:
-        layer.close(model)
-        layer.close(journal)
+        for fd in (model, journal):
+            if fd >= 0:
+                layer.close(fd)
 
 
 def _rewrite(job: Job, layer: OsLayer, progress: Progress | None) -> str | None:
@@ -122,9 +120,9 @@ def _rewrite(job: Job, layer: OsLayer, progress: Progress | None) -> str | None:
             return _done(job, layer, record)
     except BaseException as error:
         if switched:
-            raise _half_done(error, path) from error
-        _abandon(layer, path, target if copy >= 0 else None)
-        raise _plain(error, path) from error
+            raise half_done(error, path) from error
+        abandon(layer, path, target if copy >= 0 else None)
+        raise plain(error, path) from error
     finally:
         for fd in (model, copy, journal):
             if fd >= 0:
@@ -159,7 +157,7 @@ def _done(job: Job, layer: OsLayer, record: Record) -> str | None:
         if job.preserve_mtime:
             layer.set_mtime(job.path, record.mtime)
     except OSError as error:
-        raise _half_done(error, job.path) from error
+        raise half_done(error, job.path) from error
     return undo
 
 
@@ -174,10 +172,10 @@ def _backing_out(job: Job, layer: OsLayer, journal: int, model: int, record: Rec
             found = read(layer, journal)
             settle(layer, job.path, model, journal, record, found[1] if found else STARTED)
         except (OSError, GgufToolError) as second:
-            raise _half_done(error, job.path) from second
+            raise half_done(error, job.path) from second
         if job.fit.shift and untouched and error.errno in _NOT_HERE:
             raise InsertImpossible from error
-        raise _plain(error, job.path) from error
+        raise plain(error, job.path) from error
 
 
 _NOT_HERE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTTY)
@@ -185,7 +183,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ETXTBSY)
 
 
-def _plain(error: BaseException, path: str) -> BaseException:
+def plain(error: BaseException, path: str) -> BaseException:
     """An error of the operating system as one of ours; the file is as it was."""
     if not isinstance(error, OSError):
         return error
@@ -199,14 +197,15 @@ def _plain(error: BaseException, path: str) -> BaseException:
     return Unreadable(f"{path}: {what}; the file is as it was")
 
 
-def _half_done(error: BaseException, path: str) -> BaseException:
+def half_done(error: BaseException, path: str) -> BaseException:
+    """An error of the operating system that left the file for `recover`."""
     if not isinstance(error, OSError):
         return error
     what = (error.strerror or str(error)).lower()
     return InterruptedEdit(f"{path}: {what}; the edit is not finished", f"gguftool recover {path}")
 
 
-def _abandon(layer: OsLayer, path: str, target: str | None = None) -> None:
+def abandon(layer: OsLayer, path: str, target: str | None = None) -> None:
     """Nothing was changed: remove what was made."""
     with contextlib.suppress(OSError):
         if target is not None:

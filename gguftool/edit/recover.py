@@ -168,7 +168,6 @@ def settle(layer: OsLayer, path: str, model: int, journal: int, record: Record, 
 
 def _finish(layer: OsLayer, path: str, model: int, record: Record) -> Outcome:
     barrier(layer, model, path)
-    layer.syncdir(os.path.dirname(path))
     if record.undo_of and record.strategy == "insert":
         # An undo that had not begun: its "new" file is the one that was to be undone.
         drop_journal(layer, path)

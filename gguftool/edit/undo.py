@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, replace
 
 from gguftool.edit import interrupts
-from gguftool.edit.commit import commit, identity
+from gguftool.edit.commit import abandon, commit, half_done, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
 from gguftool.edit.job import Job
 from gguftool.edit.journal import INSERTED, Record, pack, read, undo_numbers, undo_path
@@ -95,19 +95,12 @@ def undo(
     if pending(target.real, layer):
         raise InterruptedEdit(f"{path}: an edit of this file is not finished", f"gguftool recover {path}")
     number, record = newest(path, layer)
-    job = _reverse(target.real, layer, number, record, target.stat, in_use, preserve_mtime)
+    if record.strategy != "patch" and not layer.can_clone(os.path.dirname(target.real)):
+        _check_room(layer, target.real, record, needed=record.strategy == "rewrite" or in_use == "rewrite")
     breaks = hard_links == "break" and target.links > 1
-    strategy = (
-        "rewrite" if in_use == "rewrite" or breaks else {"insert": "collapse"}.get(record.strategy, record.strategy)
-    )
-    if strategy == "collapse" and not _collapse(layer, target.real, job, number, record):
-        strategy = "rewrite"
-    if strategy == "rewrite":
-        folder = os.path.dirname(target.real)
-        if not layer.can_clone(folder) and layer.free_bytes(folder) < record.old_size:
-            raise NoRoom(f"{folder}: {record.old_size:,} bytes are needed for a copy", "free some space on that disk")
-    if strategy != "collapse":
-        commit(replace(job, strategy=strategy), layer, progress)
+    job = reverse(layer, target.real, number, record, target.stat)
+    job = replace(job, in_use=in_use, preserve_mtime=preserve_mtime)
+    strategy = take_back(layer, job, record, copy=in_use == "rewrite" or breaks, progress=progress)
     return Undone(target.real, number, record, strategy, len(undo_numbers(layer, target.real)))
 
 
@@ -120,9 +113,33 @@ def _record(layer: OsLayer, path: str, number: int) -> Record | None:
     return found[0] if found is not None else None
 
 
-def _reverse(
-    path: str, layer: OsLayer, number: int, record: Record, now: os.stat_result, in_use: str, preserve: bool
-) -> Job:
+def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, progress: Progress | None = None) -> str:
+    """Do the reverse edit and remove its undo record.
+
+    Args:
+        layer: the operating system.
+        job: see `reverse`.
+        record: the edit to take back.
+        copy: write a new file also where it could be done in place.
+        progress: for a copy.
+
+    Returns:
+        ``patch``, ``collapse`` or ``rewrite``.
+    """
+    if record.strategy == "insert" and not copy and _collapse(layer, job, record):
+        return "collapse"
+    strategy = "patch" if record.strategy == "patch" and not copy else "rewrite"
+    commit(replace(job, strategy=strategy), layer, progress)
+    return strategy
+
+
+def _check_room(layer: OsLayer, path: str, record: Record, *, needed: bool) -> None:
+    folder = os.path.dirname(path)
+    if (needed or not layer.insert_unit(folder)) and layer.free_bytes(folder) < record.old_size:
+        raise NoRoom(f"{folder}: {record.old_size:,} bytes are needed for a copy", "free some space on that disk")
+
+
+def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat_result) -> Job:
     """The edit that leads from the new file back to the old one."""
     fd = layer.open(path, write=False)
     try:
@@ -150,42 +167,49 @@ def _reverse(
         fit=fit,
         old_front=current,
         identity=identity(now),
-        keep_undo=True,
-        in_use=in_use,
-        preserve_mtime=preserve,
         undo_of=number,
         operations=tuple(f"undo: {line}" for line in record.operations),
     )
 
 
-def _collapse(layer: OsLayer, path: str, job: Job, number: int, record: Record) -> bool:
+def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
     """Take the inserted room out in place, through the table of `gguftool.edit.recover`; False where that cannot be."""
+    path = job.path
     if not layer.insert_unit(os.path.dirname(path)):
         return False
     journal = take_journal(layer, path)
-    model = layer.open(path, write=True)
+    model = -1
     try:
-        layer.fsync(model)
-        alone = layer.lease(model)
-        same = identity(layer.fstat(model)) == job.identity
-        if not alone or not same or layer.hole(model, 0) < record.new_size:
-            drop_journal(layer, path)
+        again = replace(record, undo_of=job.undo_of)
+        try:
+            model = layer.open(path, write=True)
+            layer.fsync(model)
+            alone = layer.lease(model)
             if alone is False:
                 raise in_use_error(path)
-            return False
-        again = replace(record, undo_of=number)
-        layer.pwrite(journal, 0, pack(again, INSERTED))
-        layer.fsync(journal)
-        layer.syncdir(os.path.dirname(path))
+            same = identity(layer.fstat(model)) == job.identity
+            if alone is None or not same or layer.hole(model, 0) < record.new_size:
+                drop_journal(layer, path)
+                return False
+            layer.pwrite(journal, 0, pack(again, INSERTED))
+            layer.fsync(journal)
+            layer.syncdir(os.path.dirname(path))
+        except BaseException as error:
+            abandon(layer, path)
+            raise plain(error, path) from error
         with interrupts.deferred():
-            poison(layer, model, path)
-            settle(layer, path, model, journal, again, INSERTED)
-            if job.preserve_mtime:
-                layer.set_mtime(path, job.identity[3])
+            try:
+                poison(layer, model, path)
+                settle(layer, path, model, journal, again, INSERTED)
+                if job.preserve_mtime:
+                    layer.set_mtime(path, job.identity[3])
+            except OSError as error:
+                raise half_done(error, path) from error
         return True
     finally:
-        layer.close(model)
-        layer.close(journal)
+        for fd in (model, journal):
+            if fd >= 0:
+                layer.close(fd)
 
 
 def published_sha256(path: str | os.PathLike[str], layer: OsLayer | None = None) -> str:

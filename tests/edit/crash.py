@@ -1,0 +1,80 @@
+"""One run of a scenario with failures, the promise checked at every step: loadable means exactly old or exactly new."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from gguftool.edit.recover import recover
+from tests.edit.oslayers import Crashed, PowerOs
+from tests.edit.scenarios import NAME, Prepared
+
+PATH = f"/disk/{NAME}"
+
+
+class Broken(AssertionError):
+    """The promise does not hold."""
+
+
+def power_run(prepared: Prepared, seed: int, *, garble: bool = False, skip: frozenset[str] = frozenset()) -> PowerOs:
+    """Run a scenario on the model of a disk, with one to four failures on the way, and check the promise.
+
+    Raises:
+        Broken: the file was loadable and neither old nor new, or the end is neither, or a reported edit was lost.
+    """
+    layer = PowerOs(seed, garble=garble, skip=skip)
+    rng = random.Random(seed ^ 0x5EED)
+    for name, data in prepared.files.items():
+        layer.load(f"/disk/{name}", data)
+    valid = (prepared.old, prepared.new)
+
+    def check(where: str) -> None:
+        data = layer.content(PATH)
+        if data is None:
+            raise Broken(f"{where}: the file is gone")
+        if data[:4] == b"GGUF" and data not in valid:
+            raise Broken(f"{where}: loadable, but neither old nor new")
+
+    layer.watch = lambda: check("while running")
+    layer.left = rng.randint(0, 30)
+    reported = False
+    try:
+        prepared.run(PATH, layer)
+        reported = True
+    except Crashed:
+        pass
+    _fail(layer, rng, check)
+    if reported and layer.content(PATH) != prepared.new:
+        raise Broken("an edit that was reported done is lost")
+    for _ in range(rng.randint(0, 3)):
+        layer.left = rng.randint(0, 14)
+        try:
+            recover(PATH, layer)  # type: ignore[arg-type]
+        except Crashed:
+            pass
+        _fail(layer, rng, check)
+    layer.left = None
+    recover(PATH, layer)  # type: ignore[arg-type]
+    end = layer.content(PATH)
+    if end not in valid:
+        raise Broken("after recovery: neither old nor new")
+    if reported and end != prepared.new:
+        raise Broken("recovery took back an edit that was reported done")
+    # What recovery reported must survive one more power failure.
+    layer.reboot()
+    recover(PATH, layer)  # type: ignore[arg-type]
+    if layer.content(PATH) != end:
+        raise Broken("what recovery reported did not last")
+    left = {name for name in layer.names if name.endswith(("-journal", "-new"))}
+    if left:
+        raise Broken(f"left behind: {left}")
+    return layer
+
+
+def _fail(layer: PowerOs, rng: random.Random, check: Any) -> None:
+    """The process dies; often the power fails as well, at once or a little later."""
+    layer.die()
+    check("after the process died")
+    if rng.random() < 0.75:
+        layer.reboot()
+        check("after the power came back")

@@ -1,0 +1,91 @@
+"""Power failures on a model of a disk: whatever was lost, torn or garbled, the file is exactly old or exactly new."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.edit.crash import Broken, power_run
+from tests.edit.mutants import SURVIVORS
+from tests.edit.scenarios import SCENARIOS, prepare
+
+SHORT = 150
+LONG = int(os.environ.get("GGUFTOOL_CRASH_SEEDS", "5000"))
+
+
+@pytest.mark.parametrize("garble", [False, True], ids=["lost", "garbled"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_power_failures(scenario, garble: bool):
+    prepared = prepare(scenario)
+    for seed in range(SHORT):
+        power_run(prepared, seed, garble=garble)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("garble", [False, True], ids=["lost", "garbled"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_many_power_failures(scenario, garble: bool):
+    prepared = prepare(scenario)
+    for seed in range(SHORT, SHORT + LONG):
+        power_run(prepared, seed, garble=garble)
+
+
+def all_steps() -> set[str]:
+    """Every step that some run of some scenario comes through."""
+    found: set[str] = set()
+    for scenario in SCENARIOS:
+        for seed in range(60):
+            found |= power_run(prepare(scenario), seed).sites
+    return found
+
+
+def caught(step: str, seeds: int) -> str | None:
+    """The first run that notices that the step is missing: scenario, seed and what it says."""
+    for garble in (False, True):
+        for scenario in SCENARIOS:
+            prepared = prepare(scenario)
+            for seed in range(seeds):
+                try:
+                    power_run(prepared, seed, garble=garble, skip=frozenset([step]))
+                except Broken as e:
+                    return f"{scenario.name} {seed}: {e}"
+                except Exception as e:
+                    # Recovery gives up, which it may only do when somebody else wrote the file.
+                    return f"{scenario.name} {seed}: {type(e).__name__}: {e}"
+    return None
+
+
+def test_the_steps_are_those_of_the_protocol():
+    steps = all_steps()
+    assert len(steps) >= 35
+    assert set(SURVIVORS) <= steps
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_every_missing_step_is_noticed_or_explained():
+    rows = {step: caught(step, 2000 if step not in SURVIVORS else 300) for step in sorted(all_steps())}
+    for step, how in rows.items():
+        print("caught  " if how else "survives", step, "|", how or SURVIVORS.get(step, "?"))
+    assert {step for step, how in rows.items() if how is None} == set(SURVIVORS)
+
+
+# The quick part of the above: steps that the first seeds already notice.
+QUICK = (
+    "write commit._in_place: poison(layer, model, path)",
+    "write commit._in_place: mark(layer, journal, record, INSERTED, path)",
+    "sync commit._in_place: unpoison(layer, model, path)",
+    "sync commit._write_journal: layer.fsync(journal)",
+    "sync commit._write_journal: layer.syncdir(os.path.dirname(path))",
+    "sync commit._rewrite: layer.fsync(copy)",
+    "sync recover._write_back: unpoison(layer, model, path)",
+    "sync undo._collapse: layer.fsync(journal)",
+    "sync undo._collapse: layer.syncdir(os.path.dirname(path))",
+)
+
+
+@pytest.mark.parametrize("step", QUICK)
+def test_a_missing_step_is_noticed(step: str):
+    assert caught(step, 120), f"no run notices that this is missing: {step}"
