@@ -100,6 +100,7 @@ class Environment(ImmutableSandboxedEnvironment):
             finalize=_finalize,
         )
         self.meter = Meter()
+        self.used: set[str] = set()
         self.filters = {k: _metered(k, f) for k, f in self.filters.items() if k in FILTERS} | {
             "tojson": _metered("tojson", _tojson)
         }
@@ -175,6 +176,7 @@ def _metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @jinja2.pass_context
     def paid(context: Any, *args: Any, **kwargs: Any) -> Any:
         env = context.environment
+        env.used.add(name)
         env.meter.filter(name, args, kwargs)
         first = {"context": context, "eval_context": context.eval_ctx, "environment": env}.get(
             wants.name if wants is not None else ""
@@ -269,11 +271,13 @@ class Rendered:
         text: the prompt; "" when it failed.
         error: what went wrong, "" when nothing did.
         kind: "", ``raised`` (the template refuses on purpose), ``undefined``, ``limit`` or ``error``.
+        filters: names of the filters that were applied.
     """
 
     text: str
     error: str = ""
     kind: str = ""
+    filters: frozenset[str] = frozenset()
 
 
 class Template:
@@ -307,12 +311,13 @@ class Template:
     def render(self, variables: Mapping[str, Any]) -> Rendered:
         """Render with these variables; whatever the template does comes back as a `Rendered`."""
         self._env.meter = Meter()
+        self._env.used = set()
         try:
             if self._code is None:
                 tree = _Instrument().visit(self._env.parse(self.source))
                 self._code = self._env.compile(tree)
             template = self._env.template_class.from_code(self._env, self._code, self._env.globals)
-            return Rendered("".join(template.generate(**variables)))
+            return Rendered("".join(template.generate(**variables)), filters=frozenset(self._env.used))
         except TemplateRaised as e:
             return Rendered("", str(e), "raised")
         except LimitReached as e:

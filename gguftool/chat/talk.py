@@ -88,6 +88,8 @@ TALKS = {
     ),
 }
 """By name, the plainest first."""
+PLAIN = ("user", "turns", "system")
+"""Conversations that llama-server tries when it starts."""
 
 
 class Chat:
@@ -171,9 +173,28 @@ class Chat:
         return self.template is not None and not self.why_not
 
     @property
-    def plain_works(self) -> bool:
-        """True when it renders plain conversations."""
-        return self.may_render and not self.render("user").kind and not self.render("turns").kind
+    def unjudged(self) -> str:
+        """Why nothing can be said about its prompts, "" when it can or when there is no template."""
+        if self.source is None:
+            return ""
+        if not self.may_render:
+            return self.why_not
+        result = self.render("user")
+        return f"the chat template fails on {self.title('user')}: {result.error}" if result.kind else ""
+
+    def taken_for_empty(self, result: Rendered) -> bool:
+        """True when llama.cpp goes on where jinja2 stops: it takes what is undefined for empty, unless it is called."""
+        if result.kind != "undefined" or _PLAIN_TYPE.match(result.error):
+            return False
+        name = _NAME.match(result.error)
+        return name is None or name[1] not in {h.what for h in self.hits("dialect") if h.kind == "function"}
+
+    @cached_property
+    def plain_filters(self) -> frozenset[str]:
+        """Filters that plain conversations need: those that llama-server applies when it starts."""
+        if not self.may_render:
+            return frozenset()
+        return frozenset().union(*(self.render(name).filters for name in PLAIN))
 
     @staticmethod
     def title(name: str) -> str:
@@ -200,6 +221,8 @@ class Chat:
                 "messages": [dict(m) for m in talk.messages],
                 "bos_token": self.token("bos"),
                 "eos_token": self.token("eos"),
+                # llama-server's default.
+                "enable_thinking": True,
                 **talk.more,
             }
             # llama.cpp leaves the variable out rather than passing false.
@@ -227,6 +250,8 @@ class Chat:
         return [(t, i) for t, i in found if i is not None]
 
 
+_PLAIN_TYPE = re.compile(r"'(?:str|int|float|bool|list|tuple) object' has no attribute")
+_NAME = re.compile(r"'(\w+)' is undefined")
 MARKER = re.compile(r"<[|｜/]?[^<>\s]{1,60}>|\[/?[A-Z_]{2,30}\]")
 """What looks like a control token in a prompt."""
 

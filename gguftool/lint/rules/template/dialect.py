@@ -85,12 +85,12 @@ def chat_template_tag(m: Model, ctx: Context) -> Drafts:
 _LOADING = frozenset({"import", "from", "include", "extends"})
 
 
-@rule(Severity.WARNING, role="any")
+@rule(Severity.ERROR, role="any")
 def chat_template_unknown_name(m: Model, ctx: Context) -> Drafts:
     """Filters, tests and functions of the template should exist.
 
-    Why. llama-server exits when its own probe conversations reach one that is unknown; others fail when a request
-    does. A name that only llama.cpp lacks is an info, unless one of the plain conversations needs it.
+    Why. llama-server exits when the plain conversations it tries at start need one it does not know; otherwise a
+    request fails that does. A name no plain conversation needs is an info.
     Evidence. "Unknown (built-in) filter 'nosuchfilter' for type String"; started with unknown filters and
     functions.
     Example. the chat template uses the filter 'from_json' (line 90), which neither llama.cpp nor jinja2 has
@@ -105,14 +105,18 @@ def chat_template_unknown_name(m: Model, ctx: Context) -> Drafts:
         here, there = talk.engines(hit)
         if here and there:
             continue
-        if not here and not there:
-            lacking = "which neither llama.cpp nor jinja2 has"
+        if here:
+            needed, lacking = hit.what in talk.plain_filters, "which llama.cpp does not have"
+        elif there:
+            needed, lacking = False, "which jinja2 does not have, llama.cpp does"
         else:
-            lacking = "which llama.cpp does not have" if here else "which jinja2 does not have, llama.cpp does"
+            # jinja2 stops at what it does not know: a plain conversation that fails needed it.
+            needed, lacking = bool(talk.unjudged), "which neither llama.cpp nor jinja2 has"
         yield found(
-            f"the chat template uses the {hit.kind} {hit.what!r} (line {hit.line}), {lacking}",
+            f"the chat template uses the {hit.kind} {hit.what!r} (line {hit.line}), {lacking}"
+            + ("; plain conversations need it, llama-server exits" if needed else ""),
             where=WHERE,
-            severity=Severity.INFO if here or there or talk.plain_works else None,
+            severity=None if needed else Severity.INFO,
             kind=hit.kind,
             name=hit.what,
             line=hit.line,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gguftool.chat.talk import MARKER, MORE, SYSTEM, USER, chat
+from gguftool.chat.talk import MARKER, MORE, PLAIN, SYSTEM, USER, chat
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.template.code import unrendered
 from gguftool.lint.rules.template.present import SET_FILE, WHERE
@@ -16,10 +16,11 @@ _REPLACE = Fix("replace the template", command=SET_FILE)
 def chat_template_fails(m: Model, ctx: Context) -> Drafts:
     """The template must render plain conversations.
 
-    Why. llama-server renders one user message when it starts and exits if that fails; a template that fails on
-    three plain turns ends every longer chat with an error.
-    Evidence. "Unable to generate parser for this template"; started with templates that raise: exit code 1.
-    Example. the chat template fails on one user message: UndefinedError: 'functions' is undefined
+    Why. llama-server tries one user message, three turns and a system message when it starts, and exits if one
+    fails otherwise than by the template's own refusal. What is undefined llama.cpp takes for empty where jinja2
+    stops: then only transformers, llama-cpp-python and the like fail, an info.
+    Evidence. "Unable to generate parser for this template"; started with templates that fail: exit code 1.
+    Example. the chat template fails on three turns: ZeroDivisionError: division by zero; llama-server exits
     Fix. `gguftool fix --chat-template FILE`.
     """
     talk = chat(m)
@@ -28,17 +29,21 @@ def chat_template_fails(m: Model, ctx: Context) -> Drafts:
     if why := unrendered(talk):
         yield not_evaluated(why)
         return
-    for name in ("user", "turns"):
+    for name in PLAIN:
         result = talk.render(name)
-        if result.kind not in ("", "limit"):
-            yield found(
-                f"the chat template fails on {talk.title(name)}: {result.error}",
-                where=WHERE,
-                fix=_REPLACE,
-                conversation=name,
-                error=result.error,
-            )
-            return
+        if result.kind in ("", "limit") or (name == "system" and result.kind == "raised"):
+            continue
+        mild = talk.taken_for_empty(result)
+        outcome = " in jinja2 (transformers, llama-cpp-python); llama.cpp takes it for empty" if mild else ""
+        yield found(
+            f"the chat template fails on {talk.title(name)}: {result.error}{outcome or '; llama-server exits'}",
+            where=WHERE,
+            severity=Severity.INFO if mild else None,
+            fix=None if mild else _REPLACE,
+            conversation=name,
+            error=result.error,
+        )
+        return
 
 
 @rule(Severity.INFO, role="any")
@@ -46,7 +51,8 @@ def chat_template_refuses(m: Model, ctx: Context) -> Drafts:
     """Know which conversations the template does not take.
 
     Why. Some raise on purpose for a system message or for two user turns in a row; clients that send these get an error
-    or, in some programs, another format. A failure that is no refusal is a warning.
+    or, in some programs, another format. Shapes of tool calls differ between programs, so a failure there may be the
+    program's.
     Evidence. llama.cpp issue 11402; Gemma 2 and Mistral templates refuse such conversations.
     Example. the chat template refuses a system message: System role not supported
     Fix. None needed when clients keep to it.
@@ -54,22 +60,17 @@ def chat_template_refuses(m: Model, ctx: Context) -> Drafts:
     talk = chat(m)
     if talk.source is None:
         return
-    if why := unrendered(talk):
-        yield not_evaluated(why)
-        return
-    if talk.render("user").kind:
+    if talk.unjudged:
+        yield not_evaluated(talk.unjudged)
         return
     for name in ("system", "empty", "two-users", "tools"):
         result = talk.render(name)
-        if result.kind in ("", "limit"):
-            continue
         refuses = result.kind == "raised"
-        # Shapes of tool calls differ between programs, and engines differ in what they allow there.
-        mild = refuses or name == "tools"
+        if result.kind in ("", "limit") or (name == "system" and not refuses):
+            continue
         yield found(
             f"the chat template {'refuses' if refuses else 'fails on'} {talk.title(name)}: {result.error}",
             where=WHERE,
-            severity=None if mild else Severity.WARNING,
             conversation=name,
             error=result.error,
         )
@@ -86,10 +87,13 @@ def chat_template_ignores_messages(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --chat-template FILE`.
     """
     talk = chat(m)
-    if talk.source is None or not talk.may_render:
+    if talk.unjudged:
+        yield not_evaluated(talk.unjudged)
+        return
+    if talk.source is None:
         return
     one = talk.render("user")
-    if not one.kind and USER not in one.text:
+    if USER not in one.text:
         yield found(
             "the prompt does not hold what the user says: the chat template ignores the messages",
             where=WHERE,
@@ -115,7 +119,10 @@ def chat_template_drops_system(m: Model, ctx: Context) -> Drafts:
     Fix. Put instructions into the first user message, or use another template.
     """
     talk = chat(m)
-    if talk.source is None or not talk.may_render or talk.render("user").kind:
+    if talk.unjudged:
+        yield not_evaluated(talk.unjudged)
+        return
+    if talk.source is None:
         return
     result = talk.render("system")
     if not result.kind and SYSTEM not in result.text and USER in result.text:
@@ -133,7 +140,10 @@ def chat_template_no_generation_prompt(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --chat-template FILE`.
     """
     talk = chat(m)
-    if talk.source is None or not talk.may_render:
+    if talk.unjudged:
+        yield not_evaluated(talk.unjudged)
+        return
+    if talk.source is None:
         return
     opened, closed = talk.render("user"), talk.render("closed")
     if opened.kind or closed.kind or opened.text != closed.text or USER not in opened.text:
@@ -160,8 +170,8 @@ def chat_template_unknown_markers(m: Model, ctx: Context) -> Drafts:
     talk = chat(m)
     if talk.source is None or not talk.vocab.count:
         return
-    if why := unrendered(talk):
-        yield not_evaluated(why)
+    if talk.unjudged:
+        yield not_evaluated(talk.unjudged)
         return
     plain = talk.render("turns").text + talk.render("system").text
     absent = [

@@ -26,8 +26,8 @@ def end_of_turn_not_eog(m: Model, ctx: Context) -> Drafts:
     talk = chat(m)
     if talk.source is None:
         return
-    if not talk.may_render:
-        yield not_evaluated(talk.why_not)
+    if talk.unjudged:
+        yield not_evaluated(talk.unjudged)
         return
     i, vocab = talk.end_of_turn, vocabulary(m)
     if i is None or i in vocab.eog:
@@ -55,7 +55,10 @@ def end_of_turn_by_name_only(m: Model, ctx: Context) -> Drafts:
     Fix. Names it as eot; llama.cpp does the same.
     """
     talk = chat(m)
-    if not talk.may_render:
+    if talk.unjudged:
+        yield not_evaluated(talk.unjudged)
+        return
+    if talk.source is None:
         return
     i, vocab = talk.end_of_turn, vocabulary(m)
     if i is None or i not in vocab.eog or i in (vocab.special("eos"), vocab.special("eot")):
@@ -133,7 +136,10 @@ def double_bos(m: Model, ctx: Context) -> Drafts:
     Fix. None without a choice: `gguftool fix --set tokenizer.ggml.add_bos_token=false`, or a template without it.
     """
     talk = chat(m)
-    if not talk.may_render:
+    if talk.unjudged:
+        yield not_evaluated(talk.unjudged)
+        return
+    if talk.source is None:
         return
     vocab, bos = talk.vocab, talk.token("bos")
     text = talk.render("user").text
