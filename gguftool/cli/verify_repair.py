@@ -9,15 +9,18 @@ from gguftool.errors import UsageError
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from gguftool.cli.options import Session
+    from gguftool.cli.verify_steps import Asked
     from gguftool.verify import Verification
+    from gguftool.verify.expect import Expectation
     from gguftool.verify.names import Renaming
+    from gguftool.verify.repair import Repaired
 
 
-def names(
-    session: Session, results: list[Verification], prefix: str | None, folder: str | None, yes: bool
-) -> tuple[list[Verification], list[Renaming]]:
-    """How the shards are to be named, done with ``yes``; and the reports as they are then."""
+def names(session: Session, results: list[Verification], asked: Asked) -> tuple[list[Verification], list[Renaming]]:
+    """How the shards are to be named, done with ``--yes``; and the reports as they are then."""
     from gguftool.format.parse import parse
     from gguftool.source import LocalFile
     from gguftool.verify import check, names
@@ -35,17 +38,40 @@ def names(
             source = LocalFile(found.paths[0])
             first = parse(source, strict=False)
             source.close()
-        renaming = names.plan(found, first, prefix=prefix, folder=folder)
+        renaming = names.plan(found, first, prefix=asked.prefix, folder=asked.link_to)
         renamings.append(renaming)
         if not renaming.pairs:
             session.note("the names are right")
-        elif yes:
+        elif asked.yes:
             names.apply(renaming)
             result = check(renaming.pairs[0][1])
         else:
             session.note("nothing was done yet; --yes does it")
         done.append(result)
     return done, renamings
+
+
+def repair(
+    session: Session, results: list[Verification], expected: Mapping[str, Sequence[Expectation]], spec: str
+) -> list[Repaired]:
+    """Mend the files of ``results`` with bytes of another copy, and say what was done."""
+    from gguftool import hub
+    from gguftool.report.progress import Progress
+    from gguftool.verify.repair import repair_report
+
+    done: list[Repaired] = []
+    with hub.open_any(spec, strict=False) as donor:
+        total = sum(2 * report.size for result in results for report in result.files if not report.ok)
+        shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
+        with Progress(total, shown, "repairing") as progress:
+            for result in results:
+                for report in result.files:
+                    mended = repair_report(report, expected.get(report.path, ()), donor, progress)
+                    if mended is not None:
+                        done.append(mended)
+    if not done:
+        session.note("there was nothing to repair")
+    return done
 
 
 def join(session: Session, models: tuple[str, ...], output: str) -> str:

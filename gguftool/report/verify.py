@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gguftool.report.text import Style, count, safe, size
 from gguftool.verify.names import Renaming
+from gguftool.verify.repair import Repaired
 from gguftool.verify.result import Fault, FileReport, SetReport, Verification
 
 
@@ -71,6 +72,34 @@ def renames_text(renamings: Iterable[Renaming], done: bool, style: Style) -> str
         verb = ("linked" if done else "would link") if renaming.link else ("renamed" if done else "would rename")
         lines += [f"{style.cyan(verb)}  {safe(old)}  ->  {safe(new)}\n" for old, new in renaming.pairs]
     return "".join(lines)
+
+
+def repairs_text(done: Iterable[Repaired], style: Style) -> str:
+    """A line for every repaired file."""
+    lines = []
+    for r in done:
+        names = ", ".join(d.name or f"bytes {d.start:,} to {d.end:,}" for d in r.ranges[:4])
+        more = f" and {len(r.ranges) - 4} more" if len(r.ranges) > 4 else ""
+        proof = "proven by its hash" if r.proven else "no hash was there to prove it"
+        what = f"{count(r.fetched)} bytes fetched ({names}{more})" if r.ranges else "cut to its length"
+        lines.append(f"{style.green('repaired')}  {safe(r.path)}: {safe(what)}; {proof}\n")
+    return "".join(lines)
+
+
+def repairs_body(done: Iterable[Repaired]) -> dict[str, object]:
+    """JSON fields of ``--repair-from``."""
+    return {
+        "repaired": [
+            {
+                "path": r.path,
+                "ranges": [{"start": d.start, "end": d.end, "name": d.name} for d in r.ranges],
+                "fetched": r.fetched,
+                "sha256": r.sha256,
+                "proven": r.proven,
+            }
+            for r in done
+        ]
+    }
 
 
 def renames_body(renamings: Iterable[Renaming], done: bool) -> dict[str, object]:

@@ -60,7 +60,10 @@ class HashList:
     entries: tuple[Entry, ...]
 
     def find(self, path: str) -> Entry | None:
-        """The entry for a file: the longest name that its path ends with; a single nameless entry fits any."""
+        """The entry for a file: the longest name that its path ends with, else the only one with its last part.
+
+        A single nameless entry fits any file.
+        """
         parts = os.path.abspath(path).replace(os.sep, "/").split("/")
         best: Entry | None = None
         for entry in self.entries:
@@ -68,7 +71,8 @@ class HashList:
             fits = parts[-len(names) :] == names if names else len(self.entries) == 1
             if fits and (best is None or len(entry.name) > len(best.name)):
                 best = entry
-        return best
+        same = [entry for entry in self.entries if entry.name.replace("\\", "/").rpartition("/")[2] == parts[-1]]
+        return best or (same[0] if len(same) == 1 else None)
 
 
 _GNU = re.compile(r"^(\\?)([0-9a-fA-F]{64})(?: [ *]|\t)(.+)$")
