@@ -61,16 +61,19 @@ def commit(job: Job, layer: OsLayer, progress: Progress | None = None) -> str | 
         InterruptedEdit: the disk failed in the middle; `gguftool recover` settles it.
         InsertImpossible: the file is as it was; use another strategy.
     """
+    try:
+        journal = take_journal(layer, job.path)
+    except OSError as error:
+        raise plain(error, job.path) from error
     if job.strategy == "rewrite":
         with interrupts.cancelling():
-            return _rewrite(job, layer, progress)
-    return _in_place(job, layer)
+            return _rewrite(job, layer, journal, progress)
+    return _in_place(job, layer, journal)
 
 
-def _in_place(job: Job, layer: OsLayer) -> str | None:
+def _in_place(job: Job, layer: OsLayer, journal: int) -> str | None:
     """`patch` and `insert`: they differ in the insertion and in what is saved."""
     path, front, shift = job.path, memoryview(job.fit.front), job.fit.shift
-    journal = take_journal(layer, path)
     model = -1
     try:
         try:
@@ -98,9 +101,8 @@ def _in_place(job: Job, layer: OsLayer) -> str | None:
                 layer.close(fd)
 
 
-def _rewrite(job: Job, layer: OsLayer, progress: Progress | None) -> str | None:
+def _rewrite(job: Job, layer: OsLayer, journal: int, progress: Progress | None) -> str | None:
     path, target = job.path, new_path(job.path)
-    journal = take_journal(layer, path)
     model = copy = -1
     switched = False
     try:

@@ -104,7 +104,8 @@ class EditPlan:
                 raise Refused(
                     f"{self.path}: this file system cannot insert here; the file is as it was", "--strategy rewrite"
                 ) from None
-        job = replace(self.job, strategy="rewrite")
+        # Poisoning and going back have touched the file; its front is compared again all the same.
+        job = replace(self.job, strategy="rewrite", identity=identity(os.stat(self.job.path)))
         written_bytes, needed = _costs(job, False)
         _check_room(self.layer, job.path, needed)
         return Result(job.path, "rewrite", written_bytes, commit(job, self.layer, progress))

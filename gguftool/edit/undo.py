@@ -177,7 +177,10 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
     path = job.path
     if not layer.insert_unit(os.path.dirname(path)):
         return False
-    journal = take_journal(layer, path)
+    try:
+        journal = take_journal(layer, path)
+    except OSError as error:
+        raise plain(error, path) from error
     model = -1
     try:
         again = replace(record, undo_of=job.undo_of)
