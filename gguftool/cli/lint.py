@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,20 +47,22 @@ if TYPE_CHECKING:
 @click.option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")
 @click.option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
 @click.option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")
+@click.option("--layout", type=click.Choice(["lmstudio"]), help="Check where the files of a whole models folder lie.")
 @click.option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")
 @click.option("--no-config", is_flag=True, help="Look for no gguftool.toml or pyproject.toml.")
 @click.option("--no-load", is_flag=True, help="Do not predict what llama.cpp does with the file.")
 @pass_session
-def lint(session: Session, /, models: tuple[str, ...], **options: object) -> int:
+def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """Find what breaks deployments, with a fix for each fault that can be fixed.
 
     Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
     """
-    from gguftool.cli.lint_setup import settings
+    from gguftool.cli.lint_setup import settings, targets
     from gguftool.lint.baseline import without_known
     from gguftool.lint.check import check
 
-    s = settings(options)
+    s = settings({**options, "models": models})
+    models = targets(models, options["layout"])
     checks: list[FileCheck] = []
     if s.fix is not None:
         from gguftool.cli.lint_fix import fix_models

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -83,6 +84,7 @@ def _context(options: Mapping[str, Any], config: Config) -> Context:
         against=against,
         policy=policy or None,
         data=options["data"],
+        models_folder=options["models"][0] if options["layout"] else None,
     )
 
 
@@ -96,6 +98,27 @@ def _cache_type(options: Mapping[str, Any], config: Config) -> tuple[str, str] |
 
 def _names(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.strip() for item in given for name in item.split(",") if name.strip())
+
+
+def targets(models: tuple[str, ...], layout: str | None) -> tuple[str, ...]:
+    """The models to check: as named, or with a layout all ``.gguf`` files below one folder.
+
+    Raises:
+        UsageError: with a layout: not one folder, or no file in it.
+    """
+    if layout is None:
+        return models
+    if len(models) != 1 or not os.path.isdir(models[0]):
+        raise UsageError(f"--layout {layout} takes one folder: that of all models")
+    found = sorted(
+        os.path.join(where, name)
+        for where, _, names in os.walk(models[0])
+        for name in names
+        if name.lower().endswith(".gguf")
+    )
+    if not found:
+        raise UsageError(f"{models[0]}: no .gguf file in this folder or below it")
+    return tuple(found)
 
 
 def opener(spec: str) -> Model:

@@ -176,6 +176,7 @@ class Context:
         against: the Hugging Face folder to compare with.
         policy: what the user's policy file demands.
         data: tensor bytes may be read.
+        models_folder: root of an LM Studio models folder that the file lies in.
         memo: values computed once a run; use `once` and `value`.
     """
 
@@ -183,6 +184,7 @@ class Context:
     against: HfFolder | None = None
     policy: Policy | None = None
     data: bool = False
+    models_folder: str | None = None
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:

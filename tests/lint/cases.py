@@ -8,7 +8,7 @@ from __future__ import annotations
 CASES: dict[int, tuple[str, tuple[str, ...]]] = {
     1: ("context_length too small (Falcon2 writes a constant)", ("context-length-suspect", "source-context-length")),
     3: ("rope.freq_base missing", ("rope-freq-base-missing",)),
-    4: ("rope_theta not picked up by the converter", ("source-rope-theta",)),
+    4: ("rope_theta not picked up by the converter", ("source-rope-base",)),
     6: ("YaRN enabled with some of its four keys", ("yarn-incomplete", "yarn-context-mismatch")),
     7: ("Llama 3.1 RoPE factors: missing, or an extra tensor", ("rope-freqs-missing",)),
     8: ("wrong end token, Llama 3", ("end-of-turn-not-eog", "eos-is-start-marker")),

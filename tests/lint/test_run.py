@@ -379,3 +379,22 @@ def test_retyped_values_never_trip_a_rule() -> None:
     for key in (*keys, *extra):
         for type_name, value in values.items():
             report_of(ready().replace(key, value, type_name))
+
+
+# -- LM Studio's folders
+
+
+def test_layout_of_a_models_folder(cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    root = tmp_path / "models"
+    (root / "me" / "repo").mkdir(parents=True)
+    ready().write(root / "lost.gguf")
+    ready().write(root / "me" / "repo" / "found.gguf")
+    (root / "me" / "repo" / "broken.gguf").symlink_to(tmp_path / "gone.gguf")
+    result = cli("lint", "--layout", "lmstudio", root, "--format", "json")
+    files = {Path(file["path"]).name: file for file in result.json["files"]}
+    assert [f["rule"] for f in files["lost.gguf"]["findings"]] == ["lmstudio-place"]
+    assert files["found.gguf"]["findings"] == []
+    # a broken link is not readable
+    assert [e["code"] for e in result.json["errors"]] == ["missing-file"]
+    assert cli("lint", "--layout", "lmstudio", root / "lost.gguf").code == 2
+    assert cli("lint", "--layout", "lmstudio", root, root).code == 2

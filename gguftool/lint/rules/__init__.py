@@ -12,6 +12,7 @@ from gguftool.lint.rule import Rule
 FAMILIES = (
     "layout",
     "shards",
+    "place",
     "safety",
     "metadata",
     "deploy",
