@@ -60,22 +60,19 @@ class Terms:
         """On the host when all layers are elsewhere."""
         return self.masks + HOST_ROWS * self.row + self.tables
 
-    def device(
-        self, *, borrowed: int = 0, cache: int = 0, twice: bool = True, copies: int = 1, output_only: bool = False
-    ) -> int:
+    def device(self, *, borrowed: int = 0, cache: int = 0, copies: int = 1, output_only: bool = False) -> int:
         """On a device.
 
         Args:
             borrowed: bytes of a host matrix that is copied over for large batches.
             cache: bytes of one layer's cache on the host, copied over likewise.
-            twice: two such matrices are there at once while it attends.
             copies: how often the inputs exist.
             output_only: it has the output layer and no other.
         """
         if output_only:
             return self.logits + self.row
         feed = self.layer + DEVICE_ROWS * self.row + borrowed
-        attend = cache + ROWS * self.row + borrowed * (2 if twice else 1) if cache else 0
+        attend = max(cache * 3 // 2, cache + borrowed) + ROWS * self.row if cache else 0
         inputs = (self.masks + self.row + self.tables) * copies
         return inputs + max(feed, attend, self.logits) - self.row
 

@@ -12,7 +12,7 @@ from gguftool.memory.fit import gib
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
 
-COMPUTE_ERROR = "within 1 % for nine of ten settings on one backend; up to a third over when a device helps the host"
+COMPUTE_ERROR = "within 1 % for nine of ten settings on one backend; up to half too high when device and host share"
 
 
 @dataclass(frozen=True, slots=True)

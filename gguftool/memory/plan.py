@@ -287,7 +287,6 @@ class Planner:
                 out[d.name] = t.device(
                     borrowed=placed.largest_on_host if borrows else 0,
                     cache=host_cache if borrows else 0,
-                    twice=not placed.experts_on_host,
                     copies=copies,
                 )
             elif d.name == placed.layer_device[-1]:

@@ -155,7 +155,7 @@ def _notes(a: Advice, style: Style) -> str:
     if a.plan.compute_basis == "estimated":
         lines.append(
             style.dim(
-                "compute is estimated: mostly within 1 %, up to a third high when split; --measure asks the library"
+                "compute is estimated: mostly within 1 %, up to half too high when split; --measure asks the library"
             )
         )
     return "\n".join(lines)
