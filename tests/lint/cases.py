@@ -44,7 +44,7 @@ CASES: dict[int, tuple[str, tuple[str, ...]]] = {
     67: ("a set that lost tensors", ("shard-tensor-total",)),
     73: ("truncated download", ("data-truncated",)),
     74: ("oversize download", ("trailing-bytes",)),
-    78: ("NaN and infinite weights (--data)", ()),
+    78: ("NaN and infinite weights (--data)", ("data-not-finite", "data-bad-scale", "data-all-zero")),
     126: ("token of a megabyte", ("token-too-long",)),
     127: ("tensor claims more than the file", ("data-truncated",)),
     123: ("counts and lengths beyond the file", ("count-impossible", "header-breaks-off")),
