@@ -65,15 +65,24 @@ def quantize(
     """
     if plan.refusals:
         raise Refused(plan.refusals[0])
-    lacking = sorted({s.choice.type for s in plan.steps if s.changes} - kernels.writes)
-    if lacking:
-        raise ToolFailed(f"{kernels.name} cannot make {', '.join(lacking)}", HOW_TO_GET)
+    check_kernels(plan, kernels)
     if any(part.header.big_endian for part in {s.tensor.part for s in plan.steps}):
         raise Refused("the source is big-endian; the built-in quantiser reads little-endian only")
     count = (threads or os.cpu_count() or 1) if kernels.parallel else 1
     with whole_file(output, plan.file_size, overwrite=overwrite) as fd:
         _write_at(fd, plan.header, 0)
         _run(plan, kernels, fd, count, imatrix or {}, progress)
+
+
+def check_kernels(plan: QuantizePlan, kernels: Kernels) -> None:
+    """Make sure the kernels can make every type of the plan.
+
+    Raises:
+        ToolFailed: they cannot; the hint says what to install.
+    """
+    lacking = sorted({s.choice.type for s in plan.steps if s.changes} - kernels.writes)
+    if lacking:
+        raise ToolFailed(f"{kernels.name} cannot make {', '.join(lacking)}", HOW_TO_GET)
 
 
 def _run(

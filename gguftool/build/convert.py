@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gguftool.build import converter as converters
+from gguftool.build import provenance
 from gguftool.build.folder import Folder, look
 from gguftool.build.output import MARK, check_free, check_room, give_name, sync_folder
 from gguftool.build.process import Ended, run
@@ -34,6 +36,7 @@ class Options:
         overwrite: replace an existing output.
         log: file for what the converter says.
         force: convert in spite of what the preflight found.
+        provenance: write the `gguftool.*` keys.
     """
 
     outtype: str = "auto"
@@ -43,6 +46,7 @@ class Options:
     overwrite: bool = False
     log: str | None = None
     force: bool = False
+    provenance: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,14 @@ def convert(
             arguments(tool, source, os.path.join(place, "model.gguf"), chosen),
             log=chosen.log,
             on_line=_reader(progress),
-            env={"PYTHONUNBUFFERED": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
+            env={
+                "PYTHONUNBUFFERED": "1",
+                "TOKENIZERS_PARALLELISM": "false",
+                "HF_HUB_DISABLE_TELEMETRY": "1",
+                "GGUFTOOL_FIELDS": json.dumps(provenance.converted(tool.label, source, chosen.pre))
+                if chosen.provenance
+                else "{}",
+            },
         )
         if ended.code:
             raise explain(ended, folder, chosen.log)
@@ -219,17 +230,35 @@ _KNOWN: tuple[tuple[str, str, str | None], ...] = (
     ),
     (r"Can not map tensor", "the converter does not know one of the tensors", "a newer llama.cpp may know it"),
     (r"Duplicated tensor name", "a tensor is there twice", "two sets of weights lie in the folder; move one away"),
-    (r"Model (\S+) is not supported|Architecture '\S+' not supported", "the converter does not know this architecture", None),
+    (
+        r"Model (\S+) is not supported|Architecture '\S+' not supported",
+        "the converter does not know this architecture",
+        "a newer llama.cpp may know it",
+    ),
     (r"Missing tensors:|Missing or incomplete model files", "weights are missing", "download the folder again"),
-    (r"Quant method is not yet supported", "the weights are quantised in a way the converter cannot read", None),
-    (r"AttributeError: [A-Z0-9_]+$", "the converter and the gguf package beside it are of different versions",
-     "name a whole llama.cpp source tree with --llama-cpp DIR"),
+    (
+        r"Quant method is not yet supported",
+        "the weights are quantised in a way the converter cannot read",
+        "take the unquantised model",
+    ),
+    (
+        r"AttributeError: [A-Z0-9_]+$",
+        "the converter and the gguf package beside it are of different versions",
+        "name a whole llama.cpp source tree with --llama-cpp DIR",
+    ),
     (r"No module named '(\S+)'", "the converter's environment lacks a package", "gguftool convert --setup"),
-    (r"trust_remote_code|execute the (?:configuration|modeling) file", "the model brings its own code, which is not run",
-     "read the code; then convert with llama.cpp directly"),
-    (r"SafetensorError|Error while deserializing|HeaderTooLarge", "a safetensors file is broken", "download it again"),
+    (
+        r"trust_remote_code|execute the (?:configuration|modeling) file",
+        "the model brings code of its own, which is not run",
+        "read that code; then convert with llama.cpp directly",
+    ),
+    (
+        r"SafetensorError|Error while deserializing|HeaderTooLarge",
+        "a safetensors file is broken",
+        "download it again",
+    ),
     (r"MemoryError|Cannot allocate memory", "not enough memory", "--converter-arg --use-temp-file"),
-)  # fmt: skip
+)
 
 
 def explain(ended: Ended, folder: Folder, log: str | None) -> GgufToolError:

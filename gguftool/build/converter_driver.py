@@ -8,6 +8,7 @@ With a name, a BPE tokenizer the converter does not recognise is taken for that 
 recognises keeps its own name.
 """
 
+import json
 import os
 import runpy
 import sys
@@ -23,6 +24,7 @@ def main() -> None:
         sys.path[:0] = [os.path.join(root, "gguf-py"), root]
     if pre != "-":
         answer_pre_tokenizer(pre)
+    add_fields(json.loads(os.environ.pop("GGUFTOOL_FIELDS", "{}")))
     sys.argv = [script if script != "-" else "convert_hf_to_gguf.py", *rest]
     if script != "-":
         runpy.run_path(script, run_name="__main__")
@@ -45,6 +47,23 @@ def answer_pre_tokenizer(name: str) -> None:
             return name
 
     TextModel.get_vocab_base_pre = get_vocab_base_pre
+
+
+def add_fields(rows: "dict[str, str]") -> None:
+    """Let the converter write these text fields too, so that the file need not be edited afterwards."""
+    if not rows:
+        return
+    import gguf
+
+    original = gguf.GGUFWriter.write_header_to_file
+
+    def write_header_to_file(self: "gguf.GGUFWriter", *args: object, **kwargs: object) -> None:
+        for key, text in rows.items():
+            if not any(key in part for part in self.kv_data):
+                self.add_string(key, text)
+        original(self, *args, **kwargs)
+
+    gguf.GGUFWriter.write_header_to_file = write_header_to_file
 
 
 if __name__ == "__main__":

@@ -42,6 +42,27 @@ def quantized(model: Model, engine: str, target: str) -> dict[str, str | int]:
     return rows
 
 
+def converted(converter: str, source: str, pre: str | None) -> dict[str, str]:
+    """Keys for a file that ``converter`` made from the folder ``source``; of the folder only its name is kept."""
+    rows = {
+        "gguftool.version": __version__,
+        "gguftool.convert.converter": short(converter),
+        "gguftool.convert.source": short(_name(source)),
+    }
+    return rows | ({"gguftool.convert.pre": pre} if pre else {})
+
+
+def _name(source: str) -> str:
+    """``owner/repo@commit`` for a snapshot in the Hugging Face cache, else the folder's name."""
+    import os
+
+    path = os.path.abspath(source)
+    parts = path.split(os.sep)
+    if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
+        return f"{parts[-3].removeprefix('models--').replace('--', '/')}@{parts[-1]}"
+    return os.path.basename(path)
+
+
 def with_imatrix(imatrix: Imatrix | None) -> dict[str, str | int]:
     """The keys llama-quantize writes when an importance matrix was used (`quantize.cpp`, b11434)."""
     if imatrix is None:

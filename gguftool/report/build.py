@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from gguftool.build.convert import Converted
+from gguftool.build.folder import Folder
 from gguftool.build.plan import QuantizePlan, Size
 from gguftool.build.quantize import Quantized
+from gguftool.lint.rule import Severity
+from gguftool.lint.run import Report as LintReport
 from gguftool.report.progress import clock
 from gguftool.report.text import Style, safe, size, table
-
-_SHOWN = 12
 
 
 def plan_text(plan: QuantizePlan, path: str, engine: str, style: Style) -> str:
@@ -116,3 +118,76 @@ def quantized_json(done: Quantized) -> dict[str, object]:
         "seconds": round(done.seconds, 3),
         "notes": list(done.notes),
     }
+
+
+def folder_text(found: Folder, style: Style) -> str:
+    """What a Hugging Face folder holds and what speaks against converting it."""
+    lines = [
+        f"{style.bold(found.path)}: {safe(found.architecture or 'no architecture')}, {len(found.files)} weight files, "
+        f"{size(found.weight_bytes)}" + (f", {found.parameters:,} parameters in {found.dtype}" if found.dtype else "")
+    ]
+    for p in found.problems:
+        word = style.red("error  ") if p.fatal else style.yellow("warning")
+        lines.append(f"  {word}  {safe(p.message)}")
+        if p.hint:
+            lines.append(f"           {safe(p.hint)}")
+    if not found.problems:
+        lines.append(f"  {style.green('nothing speaks against converting it')}")
+    return "\n".join(lines)
+
+
+def folder_json(found: Folder) -> dict[str, object]:
+    """The same as data."""
+    return {
+        "path": found.path,
+        "architecture": found.architecture,
+        "files": list(found.files),
+        "tensors": len(found.tensors),
+        "weight_bytes": found.weight_bytes,
+        "parameters": found.parameters,
+        "dtype": found.dtype,
+        "problems": [{"kind": p.kind, "message": p.message, "hint": p.hint, "fatal": p.fatal} for p in found.problems],
+    }
+
+
+def converted_text(done: Converted, repaired: Sequence[str], found: LintReport, style: Style) -> str:
+    """Lines about a file that was converted."""
+    names = ", ".join(safe(p) for p in done.paths[:3]) + (" …" if len(done.paths) > 3 else "")
+    lines = [
+        f"{style.green('wrote')} {names}: {size(done.size)}, by {safe(done.converter)} in {done.seconds:.1f} s",
+        *(f"  repaired: {safe(text)}" for text in repaired),
+    ]
+    counts = _counts(found)
+    if any(counts.values()):
+        lines.append(f"  lint: {_said(counts)}; gguftool lint {safe(done.path)} says more")
+    else:
+        lines.append("  lint: clean")
+    return "\n".join(lines)
+
+
+def converted_json(done: Converted, repaired: Sequence[str], found: LintReport) -> dict[str, object]:
+    """The same as data."""
+    return {
+        "output": done.path,
+        "files": list(done.paths),
+        "size": done.size,
+        "converter": done.converter,
+        "seconds": round(done.seconds, 3),
+        "notes": list(done.notes),
+        "repaired": list(repaired),
+        "lint": {"counts": _counts(found), "findings": _findings(found)},
+    }
+
+
+def _counts(found: LintReport) -> dict[str, int]:
+    return {str(s): found.count(s) for s in Severity}
+
+
+def _said(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {word}{'s' if n != 1 and word != 'info' else ''}" for word, n in counts.items() if n)
+
+
+def _findings(found: LintReport) -> list[dict[str, object]]:
+    return [
+        {"rule": f.rule, "severity": str(f.severity), "message": f.message, "where": f.where} for f in found.findings
+    ]

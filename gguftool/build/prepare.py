@@ -1,0 +1,262 @@
+"""The steps of `gguftool prepare` that make and change files; the command adds the ones that judge them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gguftool.build import convert as converting
+from gguftool.build import quantize as quantising
+from gguftool.build.builtin import check_kernels
+from gguftool.build.converter import require
+from gguftool.build.folder import is_model_folder, look
+from gguftool.build.output import MARK, check_free, check_room, give_name, whole_file
+from gguftool.build.pipeline import Outcome, Step, work_folder
+from gguftool.edit.deploy import Wanted, deploy
+from gguftool.edit.ops import Operation
+from gguftool.edit.plan import plan_edit
+from gguftool.edit.recover import pending, recover
+from gguftool.errors import UsageError
+from gguftool.model import Model, open_model
+
+Progress = Callable[[str, int, int], None]
+"""(what is going on, done, total)."""
+Operations = Callable[[Model], Sequence[Operation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to prepare.
+
+    Attributes:
+        source: Hugging Face folder, or a GGUF model.
+        output: final file.
+        quantize: target such as Q4_K_M; None keeps the types.
+        wanted: deploy fields to write.
+        convert: how to convert.
+        quantising: how to quantise.
+        overwrite: replace an existing output.
+        keep: keep the converted file.
+    """
+
+    source: str
+    output: str
+    quantize: str | None
+    wanted: Wanted
+    convert: converting.Options
+    quantising: quantising.Options
+    overwrite: bool = False
+    keep: bool = False
+
+    @property
+    def folder(self) -> str:
+        """The work folder beside the output."""
+        return work_folder(self.output)
+
+    @property
+    def converts(self) -> bool:
+        """Whether the source has to be converted first."""
+        return os.path.isdir(self.source) and is_model_folder(self.source)
+
+    @property
+    def converted(self) -> str:
+        """The file between converting and quantising."""
+        return os.path.join(self.folder, "converted.gguf")
+
+    @property
+    def draft(self) -> str:
+        """The file that becomes the output."""
+        return os.path.join(self.folder, "model.gguf")
+
+
+def inputs(request: Request) -> list[str]:
+    """Every file the result depends on."""
+    if request.converts:
+        names = sorted(os.listdir(request.source))
+        found = [os.path.join(request.source, n) for n in names if not n.startswith(".")]
+        files = [p for p in found if os.path.isfile(p)]
+    else:
+        with open_model(request.source) as model:
+            files = [part.name for part in model.parts]
+    if request.quantising.imatrix:
+        files.append(request.quantising.imatrix)
+    return files
+
+
+def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
+    """Find out before an hour is spent what would fail later.
+
+    Args:
+        request: what to prepare.
+        published: the output was made by an earlier run of the same request.
+
+    Returns:
+        What the user should know.
+
+    Raises:
+        UsageError, Refused, ToolFailed, NoRoom: why it cannot be done, and what helps.
+    """
+    if not published:
+        check_free(request.output, overwrite=request.overwrite)
+    if request.converts:
+        tool = require(request.convert.llama_cpp)
+        folder = look(request.source, tool.architectures, tool.methods)
+        converting.refuse(folder, force=request.convert.force)
+        first = folder.output_size(request.convert.outtype)
+        second = folder.output_size("q8_0") if request.quantize else 0
+        if not published:
+            check_room(request.output, first + second, "the converted and the quantised model")
+        return tuple(p.message for p in folder.problems)
+    with open_model(request.source) as model:
+        advice = deploy(model, request.wanted)
+        if request.quantize is None:
+            if not published:
+                check_room(request.output, model.file_size)
+            return advice.notes
+        plan, engine, _ = quantising.prepare(model, request.quantize, request.quantising)
+        quantising.refuse(plan, request.quantising)
+        if engine.kernels is not None:
+            check_kernels(plan, engine.kernels)
+        if not published:
+            check_room(request.output, plan.file_size)
+        return (*plan.warnings, *advice.notes)
+
+
+def convert_step(request: Request, progress: Progress | None = None) -> Step:
+    """Convert the folder to the file in between."""
+    options = request.convert
+
+    def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
+        _clear(request.converted)
+        told = (lambda percent: progress("converting", percent, 100)) if progress else None
+        made = converting.convert(request.source, request.converted, replace(options, log=log, overwrite=True), told)
+        data = {"path": made.path, "size": made.size, "converter": made.converter, "notes": list(made.notes)}
+        return Outcome(f"{made.size:,} bytes by {made.converter}", made.paths, data, made.notes)
+
+    settings = {"outtype": options.outtype, "pre": options.pre, "more": list(options.more)}
+    return Step("convert", settings, act)
+
+
+def quantize_step(request: Request, progress: Progress | None = None) -> Step:
+    """Quantise, or copy when no type is asked for."""
+    options = request.quantising
+
+    def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
+        source = str(before.get("convert", {}).get("path", request.source))
+        _clear(request.draft)
+        what = f"quantising to {request.quantize}"
+        told = (lambda done, total: progress(what, done, total)) if progress else None
+        if request.quantize is None:
+            return _copy(source, request.draft)
+        made = quantising.quantize(source, request.draft, request.quantize, replace(options, log=log), told)
+        data = {
+            "path": made.path,
+            "size": made.size,
+            "engine": made.engine,
+            "type": made.plan.target.name,
+            "bits_per_weight": made.plan.bits_per_weight,
+            "fallbacks": len(made.plan.fallbacks),
+            "warnings": [*made.plan.warnings, *made.notes],
+        }
+        summary = (
+            f"{made.plan.target.name}, {made.size:,} bytes, {made.plan.bits_per_weight:.2f} bits per weight, "
+            f"by {made.engine}"
+        )
+        return Outcome(summary, (made.path,), data, (*made.plan.warnings, *made.notes))
+
+    o = options.overrides
+    settings: dict[str, object] = {
+        "type": request.quantize,
+        "engine": options.engine,
+        "tensor_types": [list(pair) for pair in o.tensor_types],
+        "output": o.output_type,
+        "embedding": o.embedding_type,
+        "flags": [o.pure, o.leave_output, options.allow_requantize, options.provenance],
+    }
+    return Step("quantize", settings, act)
+
+
+def _copy(source: str, draft: str) -> Outcome:
+    """The model as it is, in one file."""
+    with open_model(source) as model:
+        if len(model.parts) > 1:
+            raise UsageError(f"{source}: is a set of shards", f"gguftool merge {source} -o whole.gguf, or --quantize")
+        size = model.file_size
+        with (
+            whole_file(draft, size, overwrite=True) as fd,
+            open(fd, "wb", closefd=False) as out,
+            open(model.name, "rb") as f,
+        ):
+            shutil.copyfileobj(f, out, 1 << 22)
+    return Outcome(f"copied as it is, {size:,} bytes", (draft,), {"path": draft, "size": size})
+
+
+def fix_step(request: Request, more: Operations, settings: Mapping[str, object]) -> Step:
+    """Write the deploy fields, and what else is to be mended.
+
+    Args:
+        request: what to prepare.
+        more: further operations for the model as it is, for example lint's safe fixes.
+        settings: what ``more`` depends on.
+    """
+
+    def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
+        if pending(request.draft):
+            recover(request.draft)
+        with open_model(request.draft, strict=False) as model:
+            advice = deploy(model, request.wanted)
+        lines = [*advice.notes, *_edit(request.draft, advice.operations)]
+        with open_model(request.draft, strict=False) as model:
+            operations = tuple(more(model))
+        lines += _edit(request.draft, operations)
+        changes = [op.describe() for op in (*advice.operations, *operations)]
+        data = {"changes": changes, "notes": list(advice.notes)}
+        count = len(changes)
+        return Outcome(f"{count} change{'s' if count != 1 else ''}", (request.draft,), data, tuple(lines))
+
+    w = request.wanted
+    return Step(
+        "fix",
+        {
+            "context_length": w.context_length,
+            "rope": [w.rope_freq_base, w.rope_freq_scale, w.rope_scaling, w.rope_scale_factor],
+            "kv_cache_type": list(w.kv_cache_type) if w.kv_cache_type else None,
+            **settings,
+        },
+        act,
+    )
+
+
+def _edit(path: str, operations: Sequence[Operation]) -> list[str]:
+    if not operations:
+        return []
+    plan = plan_edit(path, operations, keep_undo=False)
+    plan.commit()
+    return [f"{op.describe()} ({plan.strategy})" for op in operations]
+
+
+def publish_step(request: Request) -> Step:
+    """Give the draft its final name; the file in between goes unless it is to be kept."""
+
+    def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
+        give_name(request.draft, request.output, overwrite=request.overwrite)
+        return Outcome(request.output, (request.output,), {"path": request.output})
+
+    return Step("publish", {}, act)
+
+
+def tidy(request: Request) -> None:
+    """Remove intermediate files once all is done; state and logs stay."""
+    if not request.keep and os.path.isdir(request.folder):
+        for name in os.listdir(request.folder):
+            if name.startswith("converted") or name.endswith(MARK):
+                _clear(os.path.join(request.folder, name))
+
+
+def _clear(path: str) -> None:
+    if os.path.isfile(path):
+        os.unlink(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)

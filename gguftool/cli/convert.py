@@ -1,0 +1,177 @@
+"""``gguftool convert``: from a Hugging Face folder to GGUF."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gguftool.cli.options import Session, command, format_option, pass_session
+
+if TYPE_CHECKING:
+    from gguftool.build.convert import Options
+    from gguftool.lint.run import Report
+
+
+@command(
+    examples="""
+    gguftool convert --setup                          make the converter's environment, once
+    gguftool convert ./Qwen2-0.5B -o qwen2-f16.gguf --outtype f16
+    gguftool convert hf://owner/repo -o model.gguf
+    gguftool convert ./my-finetune --check            what speaks against it; converts nothing
+    gguftool convert ./my-finetune -o tune.gguf --pre qwen2
+    gguftool convert ./model -o model.gguf --llama-cpp ~/llama.cpp
+    """
+)
+@click.argument("source", metavar="[SOURCE]", required=False)
+@click.option("-o", "--output", type=click.Path(), metavar="OUT", help="File to write; default: FOLDER-TYPE.gguf here.")
+@click.option(
+    "--outtype",
+    type=click.Choice(["auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0"]),
+    default="auto",
+    show_default=True,
+    help="Type of the matrices; auto keeps the 16-bit type of the source.",
+)
+@click.option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
+@click.option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp with convert_hf_to_gguf.py to look in first.")
+@click.option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
+@click.option("--setup", is_flag=True, help="Make an environment with the converter in the user's cache (1.2 GB).")
+@click.option("--setup-arg", multiple=True, metavar="ARG", help="Hand ARG on to pip, for example torch==2.13.0.")
+@click.option("--check", is_flag=True, help="Look at the folder, convert nothing.")
+@click.option("--force", is_flag=True, help="Convert in spite of what the look at the folder found.")
+@click.option("--no-fix", is_flag=True, help="Do not repair what the converter lost.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
+@click.option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
+@click.option("--log", type=click.Path(), metavar="FILE", help="What the converter says; default: OUT.convert.log.")
+@format_option("text", "json")
+@pass_session
+def convert(session: Session, /, source: str | None, **options: Any) -> int:
+    """Convert a Hugging Face folder (or hf://owner/repo) with llama.cpp's own converter.
+
+    First the folder is looked at: architecture, tokenizer, weights, disk. Then the converter runs, found by
+    --llama-cpp, LLAMA_CPP_DIR, PATH, or the environment of --setup. The result is compared with the folder, and what
+    the converter lost is repaired.
+    """
+    from gguftool.build.convert import Options
+
+    if options["setup"]:
+        return _setup(session, options)
+    if source is None:
+        raise click.UsageError("Name the folder to convert, or say --setup.")
+    folder = _folder(session, source)
+    if options["check"]:
+        return _check(session, folder, options["llama_cpp"])
+    output = options["output"] or _name(folder, options["outtype"])
+    chosen = Options(
+        outtype=options["outtype"],
+        llama_cpp=options["llama_cpp"],
+        pre=options["pre"],
+        more=options["more"],
+        overwrite=options["overwrite"],
+        log=options["log"] or f"{output}.convert.log",
+        force=options["force"],
+        provenance=not options["no_provenance"],
+    )
+    return _convert(session, folder, output, chosen, repair=not options["no_fix"])
+
+
+def _folder(session: Session, source: str) -> str:
+    if not source.startswith("hf://"):
+        return source
+    from gguftool.hub.download import model_folder
+
+    session.note(f"fetching {source} into the Hugging Face cache ...")
+    return model_folder(source)
+
+
+def _name(folder: str, outtype: str) -> str:
+    base = re.sub(r"[^\w.-]+", "-", os.path.basename(os.path.abspath(folder)))
+    return f"{base}.gguf" if outtype == "auto" else f"{base}-{outtype}.gguf"
+
+
+def _setup(session: Session, options: dict[str, Any]) -> int:
+    from gguftool.build import converter
+
+    session.note(f"making {converter.environment()} with {converter.PACKAGE}, torch and transformers ...")
+    log = options["log"] or None
+    tool = converter.setup(log, session.detail, options["setup_arg"])
+    body = {"environment": converter.environment(), "converter": tool.label, "python": tool.python}
+    body |= {"architectures": len(tool.architectures or ())}
+    if session.format == "json":
+        session.write_json(ok=True, body={"setup": body})
+    else:
+        session.out(f"ready: {tool.label} in {converter.environment()}, {body['architectures']} architectures")
+    return 0
+
+
+def _check(session: Session, folder: str, llama_cpp: str | None) -> int:
+    from gguftool.build import converter
+    from gguftool.build.folder import look
+    from gguftool.report import build as report
+
+    tool = converter.find(llama_cpp)
+    found = look(folder, tool.architectures, tool.methods) if tool else look(folder)
+    if tool is None:
+        session.warn(f"no converter was found, so whether it knows {found.architecture} is open")
+        session.note(f"hint: {converter.HOW_TO_GET}")
+    if session.format == "json":
+        session.write_json(ok=not found.fatal, body={"check": report.folder_json(found)})
+    else:
+        session.out(report.folder_text(found, session.style))
+    return 4 if found.fatal else 0
+
+
+def _convert(session: Session, folder: str, output: str, options: Options, *, repair: bool) -> int:
+    from gguftool.build import convert as build
+    from gguftool.cli.quantize import bar
+    from gguftool.report import build as report
+
+    with bar(session, "converting") as progress:
+        seen = [0]
+
+        def step(percent: int) -> None:
+            seen[0] = max(seen[0], percent)
+            progress(seen[0], 100)
+
+        done = build.convert(folder, output, options, step)
+    for note in done.notes:
+        session.warn(note)
+    repaired, found = judge(done.path, folder, repair=repair)
+    if session.format == "json":
+        session.write_json(ok=not _errors(found), body=report.converted_json(done, repaired, found))
+    else:
+        session.out(report.converted_text(done, repaired, found, session.style))
+    return 1 if _errors(found) else 0
+
+
+def _errors(found: Report) -> int:
+    from gguftool.lint.rule import Severity
+
+    return found.at_least(Severity.ERROR)
+
+
+def judge(path: str, folder: str, *, repair: bool) -> tuple[list[str], Report]:
+    """Compare a converted file with its source, repair what can be repaired safely, and lint it.
+
+    Returns:
+        What was repaired, and what lint says now.
+    """
+    from gguftool.edit.plan import plan_edit
+    from gguftool.lint.against import read_folder
+    from gguftool.lint.fixes import collect
+    from gguftool.lint.rule import Context
+    from gguftool.lint.run import lint
+    from gguftool.model import open_model
+
+    context = Context(against=read_folder(folder))
+    repaired: list[str] = []
+    if repair:
+        with open_model(path, strict=False) as model:
+            fixes = collect(model, context, select=("source",))
+        if fixes.operations:
+            plan_edit(path, fixes.operations, keep_undo=False).commit()
+            repaired = [op.describe() for op in fixes.operations]
+    with open_model(path, strict=False) as model:
+        return repaired, lint(model, Context(against=read_folder(folder)))
