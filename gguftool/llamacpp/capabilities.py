@@ -21,6 +21,7 @@ _BUILDS = (
     re.compile(r"version: (?P<build>\d+) \((?P<commit>[0-9a-f]+|\w+)\)"),
     re.compile(r"\bb(?P<build>\d{3,6})-(?P<commit>[0-9a-f]{6,})"),
 )
+_STARTS = re.compile(r" {0,4}-(?!-{3})")
 SMALLEST_BUILD = 100
 """Lower numbers come from a build outside its repository (0, 1) and say nothing."""
 
@@ -88,17 +89,17 @@ class Capabilities:
 
 
 def parse_help(text: str) -> tuple[Option, ...]:
-    """The options in the output of ``--help``: one starts at the left margin, its text is indented."""
+    """The options in the output of ``--help``: one starts at the left margin (or nearly), its text is indented."""
     out: list[Option] = []
     head, body = "", list[str]()
     for line in [*text.splitlines(), "-"]:
-        if line.startswith("-") and not line.startswith("-----"):
+        if _STARTS.match(line):
             if head:
                 option = _option(head, " ".join(body))
                 if option is not None:
                     out.append(option)
             # The text starts at least two blanks after the names, or on the next line.
-            names, _, rest = _split_head(line)
+            names, _, rest = _split_head(line.strip())
             head, body = names, [rest]
         elif head:
             body.append(line.strip())

@@ -98,7 +98,9 @@ def kind_of(name: str) -> str:
 
 def nvidia() -> list[FoundDevice]:
     """NVIDIA's own word, empty without its driver."""
-    rows = _output("nvidia-smi", "--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader,nounits")
+    rows = command_output(
+        "nvidia-smi", "--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader,nounits"
+    )
     out = []
     for row in rows.splitlines():
         parts = [part.strip() for part in row.split(",")]
@@ -186,7 +188,8 @@ def _number(path: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _output(*argv: str) -> str:
+def command_output(*argv: str) -> str:
+    """What a program of the system prints; "" when it is missing or fails."""
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS,

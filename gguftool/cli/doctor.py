@@ -1,0 +1,75 @@
+"""``gguftool doctor``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gguftool.cli.options import MODEL, Session, command, format_option, pass_session
+
+if TYPE_CHECKING:
+    from gguftool.llamacpp.launch import LaunchPlan
+
+
+@command(
+    examples="""
+    gguftool doctor
+    gguftool doctor model.gguf                 is there room for this model?
+    gguftool doctor --error "No LM Runtime found for model format 'gguf'"
+    llama-server -m x.gguf 2>&1 | gguftool doctor --error -
+    """
+)
+@click.argument("model", type=MODEL, metavar="[MODEL]", required=False)
+@click.option("--error", "message", metavar="TEXT", help="Say what an error message means; - reads it from stdin.")
+@format_option("text", "json")
+@pass_session
+def doctor(session: Session, /, model: str | None, message: str | None) -> int:
+    """Show what is installed and what it can do, memory, model caches, and known traps.
+
+    With --error, exit code 1 when the message is not known.
+    """
+    if message is not None:
+        return _explain(session, sys.stdin.read() if message == "-" else message)
+    from gguftool.hub.cache import hub_cache, ollama_stores
+    from gguftool.llamacpp.doctor import examine
+    from gguftool.llamacpp.stores import stores
+    from gguftool.report import doctor as report
+
+    found = examine(stores(hub_cache(), ollama_stores()))
+    plan = _plan(model) if model else None
+    bad = plan is not None and plan.memory.fits is False
+    if session.format == "json":
+        session.write_json(ok=not bad, body=report.json_body(found, plan))
+    else:
+        session.out("\n".join(report.lines(found, session.style, verbose=session.verbose)))
+        if plan is not None:
+            session.out("\n" + "\n".join(report.model_lines(plan, session.style)))
+    return 1 if bad else 0
+
+
+def _plan(model: str) -> LaunchPlan:
+    from gguftool.hub import open_any
+    from gguftool.llamacpp.devices import devices, host_memory
+    from gguftool.llamacpp.launch import plan_launch
+    from gguftool.llamacpp.tool import SERVER, find
+    from gguftool.llamacpp.wishes import Wishes
+
+    with open_any(model, strict=False) as m:
+        return plan_launch(m, Wishes(), None, devices(find(SERVER)), host_memory())
+
+
+def _explain(session: Session, text: str) -> int:
+    from gguftool.llamacpp.diagnose import explain_text
+    from gguftool.report import doctor as report
+    from gguftool.report.proof import diagnosis_lines
+
+    found = explain_text(text)
+    if session.format == "json":
+        session.write_json(ok=found is not None, body=report.diagnosis_json(found))
+    elif found is None:
+        session.out("this message is not in our table; `gguftool check-log LOG` looks at a whole log")
+    else:
+        session.out("\n".join(diagnosis_lines(found, session.style, notice=not found.fatal)))
+    return 0 if found else 1

@@ -1,0 +1,152 @@
+"""An examination of the machine as text and JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from gguftool.llamacpp.diagnose import Diagnosis
+from gguftool.llamacpp.doctor import Examination, Program
+from gguftool.llamacpp.launch import LaunchPlan
+from gguftool.llamacpp.stores import Store
+from gguftool.llamacpp.traps import Trap
+from gguftool.report.text import Style, safe, size, table
+
+SHOWN = 8
+"""Models of a store that are named without --verbose."""
+
+
+def lines(e: Examination, style: Style, *, verbose: bool = False) -> Iterator[str]:
+    """Everything, by section; traps last, where they are seen."""
+    yield style.bold("machine")
+    rows = [
+        ("system", e.system.system),
+        ("python", e.system.python),
+        ("processor", f"{e.system.processor}, {e.system.cores} cores, {' '.join(e.system.instructions)}"),
+    ]
+    if e.memory:
+        limit = " (limit of the container)" if e.memory.limited else ""
+        rows.append(("memory", f"{size(e.memory.free)} free of {size(e.memory.total)}{limit}"))
+    for d in e.devices:
+        rows.append((d.name, f"{d.about}, {size(d.free)} free of {size(d.total)} ({d.source})"))
+    if not e.devices:
+        rows.append(("devices", "none: everything runs on the processor"))
+    yield table(rows, align="ll", indent="  ")
+    yield ""
+    yield style.bold("llama.cpp")
+    yield table([_program(p) for p in e.programs], align="ll", indent="  ") if e.programs else "  no program found"
+    if e.missing:
+        yield f"  not found: {', '.join(e.missing)}"
+    yield ""
+    yield style.bold("packages and programs")
+    both = [(name, version) for name, version in e.packages] + [(name, path) for name, path in e.others]
+    yield table(both, align="ll", indent="  ") if both else "  none"
+    yield ""
+    yield style.bold("models on this machine")
+    for store in e.stores:
+        yield from _store(store, verbose)
+    if not e.stores:
+        yield "  no cache of Hugging Face, Ollama, LM Studio or llama.cpp"
+    yield ""
+    yield style.bold("traps")
+    for t in e.traps:
+        yield from trap_lines(t, style)
+    if not e.traps:
+        yield "  none found"
+
+
+def _program(p: Program) -> tuple[str, str]:
+    if p.build is None:
+        return p.tool.name, f"{p.tool.path}: does not run: {p.error}"
+    build = f"b{p.build.build}" if p.build.build else f"commit {p.build.commit}" if p.build.commit else "unknown build"
+    return p.tool.name, f"{p.tool.path} ({build}, {len(p.build.options)} options, {p.tool.source})"
+
+
+def _store(s: Store, verbose: bool) -> Iterator[str]:
+    whole = [m for m in s.models if m.whole]
+    total = sum(m.size for m in whole)
+    more = " or more" if s.cut else ""
+    yield f"  {s.kind}: {safe(s.path)}: {len(whole)} files{more}, {size(total)}; {size(s.free)} free"
+    for m in whole if verbose else whole[:SHOWN]:
+        yield f"    {size(m.size):>10}  {safe(os.path.relpath(m.path, s.path))}"
+    if len(whole) > SHOWN and not verbose:
+        yield f"    … and {len(whole) - SHOWN} more (--verbose)"
+
+
+def trap_lines(t: Trap, style: Style) -> Iterator[str]:
+    """One trap."""
+    paint = {"error": style.red, "warning": style.yellow}.get(t.severity, style.dim)
+    yield f"  {paint(t.severity)}: {safe(t.message)}"
+    yield f"    {style.cyan('try:')} {safe(t.remedy)}"
+
+
+def model_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:
+    """Whether a model fits on this machine."""
+    m = plan.memory
+    yield style.bold("model")
+    for d in m.devices:
+        free = f"{size(d.memory)} free" if d.memory is not None else "free memory unknown"
+        yield f"  {safe(d.name)}: {size(d.total)} needed, {free}"
+    verdict = {True: style.green("fits"), False: style.red("does not fit"), None: style.yellow("unknown")}[m.fits]
+    yield f"  in all {size(m.total)} at {m.cache.context.total} tokens: {verdict}"
+
+
+def diagnosis_json(d: Diagnosis | None) -> dict[str, object]:
+    """The fields of ``doctor --error``."""
+    if d is None:
+        return {"known": False, "error": None}
+    return {
+        "known": True,
+        "error": {
+            "kind": d.kind, "line": d.line, "number": d.number, "cause": d.cause, "remedy": d.remedy,
+            "details": dict(d.details),
+        },
+    }  # fmt: skip
+
+
+def json_body(e: Examination, plan: LaunchPlan | None = None) -> dict[str, object]:
+    """The fields of an examination."""
+    return {
+        "system": {
+            "system": e.system.system, "python": e.system.python, "processor": e.system.processor,
+            "cores": e.system.cores, "instructions": list(e.system.instructions),
+        },
+        "memory": {"total": e.memory.total, "free": e.memory.free, "limited": e.memory.limited} if e.memory else None,
+        "devices": [
+            {"name": d.name, "kind": d.kind, "about": d.about, "total": d.total, "free": d.free, "source": d.source}
+            for d in e.devices
+        ],
+        "programs": [
+            {
+                "name": p.tool.name, "path": p.tool.path, "source": p.tool.source,
+                "build": p.build.build if p.build else None, "commit": (p.build.commit or None) if p.build else None,
+                "error": p.error or None,
+            }
+            for p in e.programs
+        ],
+        "missing": list(e.missing),
+        "packages": dict(e.packages),
+        "others": dict(e.others),
+        "stores": [
+            {
+                "kind": s.kind, "path": s.path, "free": s.free,
+                "models": [{"path": m.path, "size": m.size, "whole": m.whole} for m in s.models],
+            }
+            for s in e.stores
+        ],
+        "settings": [{"source": s.source, "name": s.name, "value": s.value} for s in e.settings],
+        "traps": [
+            {"kind": t.kind, "severity": t.severity, "message": t.message, "remedy": t.remedy} for t in e.traps
+        ],
+        "model": _model(plan) if plan else None,
+    }  # fmt: skip
+
+
+def _model(plan: LaunchPlan) -> dict[str, object]:
+    m = plan.memory
+    return {
+        "context": m.cache.context.total,
+        "total": m.total,
+        "fits": m.fits,
+        "devices": [{"name": d.name, "needed": d.total, "free": d.memory} for d in m.devices],
+    }
