@@ -11,6 +11,7 @@ evaluator (`program.py`). What the header cannot tell is said to be not evaluate
 from __future__ import annotations
 
 from gguftool.lint.load.predict import predict, predict_source
+from gguftool.lint.load.survey import Survey, survey
 from gguftool.lint.load.verdict import BUILD, AfterLoad, LoadPrediction
 
-__all__ = ["BUILD", "AfterLoad", "LoadPrediction", "predict", "predict_source"]
+__all__ = ["BUILD", "AfterLoad", "LoadPrediction", "Survey", "predict", "predict_source", "survey"]

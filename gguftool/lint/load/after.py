@@ -167,7 +167,9 @@ def _gating(state: Run) -> Iterator[AfterLoad]:
         return
     moe = any(slot == "ffn_gate_inp" for slot, _ in machine.slots)
     if moe and machine.h.get("expert_gating_func", 0) not in _GATING_FUNCS:
-        yield AfterLoad(CONTEXT, ABORTS, "fatal error (unknown expert_gating_func)", _where(state, "expert_gating_func"))
+        yield AfterLoad(
+            CONTEXT, ABORTS, "fatal error (unknown expert_gating_func)", _where(state, "expert_gating_func")
+        )
 
 
 def _missing(state: Run, stage: str) -> Iterator[AfterLoad]:
@@ -219,7 +221,9 @@ def _heads(state: Run) -> Iterator[AfterLoad]:
         where = _where(state, "attention.head_count")
         if attention and not names["n_head()"](layer) and _attends(state, layer):
             if arch is not None and arch.memory in ("kv", "iswa", "iswa-if-window"):
-                words = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
+                words = (
+                    "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
+                )
                 yield AfterLoad(CONTEXT, REFUSED, words, where)
             else:
                 yield AfterLoad(CONTEXT, ABORTS, "a shape with 0 heads", where)
@@ -252,6 +256,7 @@ def _start_token(state: Run) -> Iterator[AfterLoad]:
     if isinstance(start, int) and state.vocab is not None and _int32(start) >= state.vocab.n_tokens:
         words = f"init: invalid token[0] = {_int32(start)}"
         yield AfterLoad(DECODE, "fails", words, _where(state, "decoder_start_token_id"))
+
 
 def _decode_types(state: Run) -> Iterator[AfterLoad]:
     yield from _types(state, DECODE)
@@ -318,7 +323,9 @@ def _prompt(state: Run) -> Iterator[AfterLoad]:
     if vocab is None:
         return
     if vocab.kind == "none":
-        words = 'GGML_ASSERT(tokenizer && "Tokenizer not initialized. Call llama_vocab::init_tokenizer() first.") failed'
+        words = (
+            'GGML_ASSERT(tokenizer && "Tokenizer not initialized. Call llama_vocab::init_tokenizer() first.") failed'
+        )
         yield AfterLoad(DECODE, ABORTS, words, "field:tokenizer.ggml.model")
         return
     ids = vocab.ids

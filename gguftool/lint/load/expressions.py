@@ -1,4 +1,4 @@
-"""The little expression language of `load_maps.json`: names, numbers, C arithmetic, comparisons, calls of known functions.
+"""The little expression language of `load_maps.json`: names, numbers, C arithmetic, comparisons, known functions.
 
 An expression is parsed once by Python's `ast` and turned into nested closures; anything outside the grammar is an
 error when the data is read. Values of model files never reach the parser.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gguftool.format.header import Field, Header, TensorInfo, align
+from gguftool.format.header import Field, TensorInfo, align
 from gguftool.format.types import (
     ARR,
     MAX_DIMS,

@@ -196,8 +196,12 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         return lambda layer=0: h.get(window if swa(layer) else full, 0)
 
     head_k, head_v = pick("n_embd_head_k_full", "n_embd_head_k_swa"), pick("n_embd_head_v_full", "n_embd_head_v_swa")
-    n_layer = lambda: h["n_layer_all"] - h["n_layer_nextn"]  # noqa: E731
-    is_mla = lambda: bool(h.get("n_embd_head_k_mla_impl") and h.get("n_embd_head_v_mla_impl"))  # noqa: E731
+
+    def n_layer() -> int:
+        return int(h["n_layer_all"] - h["n_layer_nextn"])
+
+    def is_mla() -> bool:
+        return bool(h.get("n_embd_head_k_mla_impl") and h.get("n_embd_head_v_mla_impl"))
 
     def pattern(name: str) -> Callable[[int, bool], None]:
         def fill(period: int, dense_first: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""How llama.cpp reads one metadata key: exact types, arrays, one value for all layers (`llama-model-loader.cpp`, b11434)."""
+"""How llama.cpp reads one key: exact types, arrays, one value for all layers (`llama-model-loader.cpp`, b11434)."""
 
 from __future__ import annotations
 

@@ -118,21 +118,50 @@ def predict_source(source: Source) -> LoadPrediction:
 
 
 def run_stages(state: Run) -> None:
-    """All stages up to the mapping of the data."""
+    """All stages up to the mapping of the data.
+
+    Raises:
+        LoadEnds, Refusal, Abort, Unknown: how it ends; ``state.stage`` says where.
+    """
     m = state.model
     check_file(m.parts[0])
     state.stage = "architecture"
-    reader = Reader(m.fields, "(unknown)")
-    name = reader.scalar("=general.architecture", "str") or ""
-    known = facts(name) is not None
-    reader = Reader(m.fields, name if known else "(unknown)")
+    reader = _reader(m)
     state.stage = "data"
     check_bounds(m.parts[0])
     state.stage = "splits"
     check_splits(m, reader)
     state.stage = "architecture"
     reader.scalar("=general.file_type", "u32")
-    if not known:
+    machine, program = hyperparameters(state)
+    state.stage = "vocabulary"
+    vocab = state.vocab = load_vocab(machine.reader, vocabulary(m))
+    state.warnings += vocab.warnings
+    state.not_evaluated += vocab.not_evaluated
+    state.stage = "tensors"
+    _tensors(state, machine, vocab, program)
+    state.stage = "data"
+    _mapped(state)
+
+
+def _reader(m: Model) -> Reader:
+    """Keys under the file's architecture; llama.cpp calls one it does not know "(unknown)"."""
+    name = Reader(m.fields, "").scalar("=general.architecture", "str") or ""
+    return Reader(m.fields, name if facts(name) is not None else "(unknown)")
+
+
+def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
+    """The hyperparameter stage.
+
+    Returns:
+        the evaluator with the hyperparameters, and the rows that ask for the tensors.
+
+    Raises:
+        Refusal, Abort, Unknown: how it ends.
+    """
+    reader = _reader(state.model)
+    name = state.model.architecture.partition("\0")[0]
+    if reader.arch == "(unknown)":
         raise Refusal(f"unknown model architecture: '{name}'", "field:general.architecture")
     family = load("load_maps.json")["arch"].get(name)
     if family is None:
@@ -148,14 +177,7 @@ def run_stages(state: Run) -> None:
     hparams_family, tensors_family = family if isinstance(family, list) else (family, family)
     machine.run(rows(hparams_family, "hparams"))
     state.warnings += machine.warnings
-    state.stage = "vocabulary"
-    vocab = state.vocab = load_vocab(reader, vocabulary(m))
-    state.warnings += vocab.warnings
-    state.not_evaluated += vocab.not_evaluated
-    state.stage = "tensors"
-    _tensors(state, machine, vocab, rows(tensors_family, "tensors"))
-    state.stage = "data"
-    _mapped(state)
+    return machine, rows(tensors_family, "tensors")
 
 
 def rows(family: str, part: str) -> list[Row]:

@@ -6,9 +6,11 @@ A row is a list whose first word says what it is::
     ["tensor", name, index, shape, flags, slot]    ask for a tensor; slot remembers that it is there
     ["let"/"set", name, expression]                a local name (to the end of the block) / a new value
     ["item", array, index, expression]             one element
-    ["if", condition, rows, rows]   ["for", name, from, to, rows]   ["foreach", name, array, rows]
-    ["proc", name, parameters, rows]   ["call", name, arguments]   ["do", expression]   ["slot", name, layer, expression]
-    ["alias", layer, source layer]       ["warn", text]   ["fail", text]   ["assert", condition, words]   ["unknown", why]   ["continue"]   ["return"]
+    ["if", condition, rows, rows]
+    ["for", name, from, to, rows]   ["foreach", name, array, rows]   ["continue"]   ["return"]
+    ["proc", name, parameters, rows]   ["call", name, arguments]   ["do", expression]
+    ["slot", name, layer, expression]   ["alias", layer, source layer]
+    ["warn", text]   ["fail", text]   ["assert", condition, words]   ["unknown", why]
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ MAX_LAYERS = 512
 OPTIONAL, DUPLICATED, SKIP, RESHAPE = 1, 2, 4, 8
 """How a tensor is asked for (`llama-model-loader.h`): may be absent, seen before, not used, any shape of that size."""
 _FLAGS = {"": 0, "optional": OPTIONAL, "duplicated": DUPLICATED}
-Ask = Callable[[str, Sequence[int], list[int], int, str, int, Row], bool]
+Ask = Callable[[str, list[int], list[int], int, str, int, Row], bool]
 
 
 class _Continue(Exception):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
@@ -347,19 +347,29 @@ def _attr(token_type: int) -> int:
 
 def _pieces(out: Loaded, vocab: Vocabulary, words: _Words) -> None:
     """`token_to_piece` of every token: byte tokens must look like ``<0x0A>``."""
-    types: Any = vocab.types
-    if not len(types) or BYTE not in types:
+    if out.kind not in ("SPM", "UGM", "BPE", "WPM"):
         return
-    for i in range(out.n_tokens):
-        if types[i] != BYTE or out.kind not in ("SPM", "UGM", "BPE", "WPM"):
-            continue
+    for i in _tokens_of_type(vocab, BYTE, out.n_tokens):
         if out.kind == "WPM":
-            raise Abort("fatal error: a byte token in a WordPiece vocabulary", where(TYPES))
+            raise Abort("fatal error", where(TYPES), token=i)
         text = vocab.text(i) or f"[EMPTY_{i}]"
         size = len(text.encode("utf-8", "surrogateescape"))
         if size < 3:
             text = f"basic_string::substr: __pos (which is 3) > this->size() (which is {size})"
             raise Refusal(text, where(TYPES), token=i)
+
+
+def _tokens_of_type(vocab: Vocabulary, wanted: int, n: int) -> Iterator[int]:
+    """Ids of one token type, without a Python step per token."""
+    types, i = vocab.types, -1
+    while True:
+        try:
+            i = types.index(wanted, i + 1)
+        except ValueError:
+            return
+        if i >= n:
+            return
+        yield i
 
 
 def _attributes(reader: Reader, out: Loaded, words: _Words) -> None:

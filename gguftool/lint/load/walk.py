@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from gguftool.format.header import Layout, TensorInfo
+from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, MAX_DIMS, MAX_NAME, STR, U32, VALUE_TYPES, value_type_name
 from gguftool.lint.load.file import (
     INIT,
