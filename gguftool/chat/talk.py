@@ -214,6 +214,8 @@ class Chat:
     def render(self, name: str) -> Rendered:
         """What a conversation of `TALKS` becomes. Call it only when it `may_render`."""
         if name not in self._done:
+            from gguftool.chat import sandbox
+
             talk, template = TALKS[name], self.template
             if template is None or self.hits("code"):
                 raise ValueError("there is no template to render")
@@ -221,8 +223,10 @@ class Chat:
                 "messages": [dict(m) for m in talk.messages],
                 "bos_token": self.token("bos"),
                 "eos_token": self.token("eos"),
-                # llama-server's default.
+                # What llama-server passes along (`common/chat.cpp`, b11434).
                 "enable_thinking": True,
+                "date_string": sandbox.TODAY.strftime("%d %b %Y"),
+                "datetime": sandbox.TODAY.strftime("%b %d %Y"),
                 **talk.more,
             }
             # llama.cpp leaves the variable out rather than passing false.

@@ -69,7 +69,8 @@ def chat_template_refuses(m: Model, ctx: Context) -> Drafts:
         if result.kind in ("", "limit") or (name == "system" and not refuses):
             continue
         yield found(
-            f"the chat template {'refuses' if refuses else 'fails on'} {talk.title(name)}: {result.error}",
+            f"the chat template {'refuses' if refuses else 'fails on'} {talk.title(name)}: {result.error}"
+            + (" (llama-server puts it into the first user message)" if name == "system" else ""),
             where=WHERE,
             conversation=name,
             error=result.error,

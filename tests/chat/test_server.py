@@ -1,0 +1,110 @@
+"""Our prompts are those of the real llama-server, and what we say it does at start it does."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from gguftool.chat import sandbox
+from gguftool.chat.talk import TALKS, Chat
+from gguftool.model import from_source
+from gguftool.source import Memory
+from gguftool.vocab import Vocabulary
+from tests.chat.real_server import answers
+from tests.lint.samples import report_of
+from tests.lint.samples_tokenizer import CHATML, bpe
+from tests.llama_cpp_source import ensure
+from tests.real_models import CannotFetch
+
+FEW = ("Qwen-Qwen3-0.6B", "meta-llama-Llama-3.2-3B-Instruct", "google-gemma-2-2b-it", "openai-gpt-oss-120b")
+DIFFERENT = {
+    # Deliberation follows enable_thinking, which the server takes away where it cannot parse the thoughts.
+    "Apertus-8B-Instruct": set(TALKS),
+    # jinja2's immutable sandbox, as in transformers, does not let a template append to a list.
+    "Kimi-K2-Instruct": {"tools"},
+    "Kimi-K2-Thinking": {"tools"},
+    # The template needs a variable of its own; the server takes what is undefined for empty.
+    "fireworks-ai-llama-3-firefunction-v2": set(TALKS),
+    # The template refuses system messages; the server puts them into the first user message.
+    "google-gemma-2-2b-it": {"system"},
+    # The server translates tool results into the shape of Gemma 4.
+    "google-gemma-4-31B-it-interleaved": {"tools"},
+    # A generator handed to tojson; arguments as an object where the template wants text; HTML escapes behind |safe.
+    "llama-cpp-deepseek-r1": {"tools"},
+    "meetkai-functionary-medium-v3.2": {"tools"},
+    "meetkai-functionary-medium-v3.1": {"tools"},
+}
+
+
+def corpus() -> Path:
+    try:
+        return ensure()
+    except CannotFetch as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"the templates of llama.cpp are not in the cache and cannot be fetched: {error}")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bpe(template=None).write(tmp_path_factory.mktemp("server") / "m.gguf")
+
+
+def compare(name: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "TODAY", datetime.now())
+    path = corpus() / f"{name}.jinja"
+    theirs = answers(model, path)
+    assert theirs is not None, "llama-server exited"
+    chat = Chat(path.read_text(encoding="utf-8"), Vocabulary(from_source(Memory(model.read_bytes(), "m.gguf"))))
+    ours = {talk: (r.text if not (r := chat.render(talk)).kind else None) for talk in TALKS}
+    assert {t for t in TALKS if ours[t] != theirs[t]} == DIFFERENT.get(name, set())
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_prompts_are_those_of_the_server(name: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(name, model, monkeypatch)
+
+
+@pytest.mark.slow
+def test_prompts_of_all_templates_are_those_of_the_server(model: Path) -> None:
+    names = [p.stem for p in sorted(corpus().glob("*.jinja"))]
+    assert len(names) == 71
+    wrong = {}
+    for name in names:
+        with pytest.MonkeyPatch.context() as patch:
+            try:
+                compare(name, model, patch)
+            except AssertionError as e:
+                wrong[name] = str(e)
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("head", "exits"),
+    [
+        ("{% with a = 1 %}{{ a }}{% endwith %}", True),
+        ("{% include 'x' %}", True),
+        ("{{ nosuch(1) }}", True),
+        ("{{ 1.5|round }}", True),
+        ("{{ functions|tojson }}", True),
+        ("{% if messages|length == 3 %}{{ 1 // 0 }}{% endif %}", True),
+        ("{% if messages[0].role == 'system' %}{{ 1 // 0 }}{% endif %}", True),
+        ("{{ messages[0].content.nosuch() }}", True),
+        ("{{ x", True),
+        ("{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}", False),
+        ("{{ functions.x }}", False),
+        ("{% if tools %}{{ tools|from_json }}{% endif %}", False),
+        ("{% generation %}{% endgeneration %}", False),
+        ("{{ ''.__class__ }}", False),
+    ],
+)
+def test_errors_are_what_makes_the_server_exit(head: str, exits: bool, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.jinja"
+    path.write_text(head + CHATML)
+    assert (answers(model, path, ["user"]) is None) == exits
+    report = report_of(bpe(template=head + CHATML), select=("template",))
+    said = [f for f in report.findings if f.severity == "error" and f.rule != "chat-template-code"]
+    assert bool(said) == exits, [(f.severity.value, f.message) for f in report.findings]
