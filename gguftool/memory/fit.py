@@ -15,6 +15,7 @@ from gguftool.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
 from gguftool.layers import is_mla, layers
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import CELL_PAD, Settings
+from gguftool.memory.split import balanced
 from gguftool.memory.weights import Placement
 
 PAIRS = (("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"))
@@ -133,10 +134,12 @@ class _Search:
         self.planner = planner
         self.free = free
         self.steps: list[Step] = []
+        self.split: tuple[float, ...] = ()
         self.kinds = {d.kind for d in planner.machine.devices}
 
     def run(self, s: Settings, p: Placement) -> Fit:
-        plan = self.planner.plan(s, p)
+        self.split = p.split
+        plan = self._plan(s, p)
         if plan.fits is not False:
             if plan.fits:
                 self.steps.append(Step("as asked", f"fits with {_spare(plan)} to spare", True))
@@ -148,6 +151,10 @@ class _Search:
                 plan = self._give_back(plan, s)
                 break
         return Fit(plan, tuple(self.steps))
+
+    def _plan(self, s: Settings, p: Placement) -> MemoryPlan:
+        """A plan whose devices are filled alike, unless their shares were named."""
+        return self.planner.plan(s, balanced(self.planner, s, replace(p, split=self.split)))
 
     def _try(self, plan: MemoryPlan, what: str, changed: str = "") -> MemoryPlan:
         result = f"fits with {_spare(plan)} to spare" if plan.fits else _over(plan)
@@ -165,7 +172,7 @@ class _Search:
             if why:
                 self.steps.append(Step(f"cache type {shown(*pair)}", f"out: {why}", False, kept=False))
                 continue
-            smaller = self.planner.plan(s, plan.placement)
+            smaller = self._plan(s, plan.placement)
             plan = self._try(smaller, f"cache type {shown(*pair)}", f"KV {gib(plan.kv)} → {gib(smaller.kv)}")
             if plan.fits:
                 break
@@ -178,7 +185,7 @@ class _Search:
         for ubatch in UBATCHES:
             if ubatch >= plan.cache.context.ubatch:
                 continue
-            smaller = self.planner.plan(replace(plan.settings, ubatch=ubatch), plan.placement)
+            smaller = self._plan(replace(plan.settings, ubatch=ubatch), plan.placement)
             changed = f"compute {gib(plan.compute)} → {gib(smaller.compute)}"
             if smaller.fits:
                 return self._try(smaller, f"-ub {ubatch}", changed)
@@ -192,7 +199,7 @@ class _Search:
             return plan
 
         def with_experts(n: int) -> MemoryPlan:
-            return self.planner.plan(plan.settings, replace(plan.placement, cpu_moe=n))
+            return self._plan(plan.settings, replace(plan.placement, cpu_moe=n))
 
         # The more experts on the host, the less on the devices; the smallest number that suffices.
         n = _smallest(1, count, lambda n: _devices_fit(with_experts(n)))
@@ -206,7 +213,7 @@ class _Search:
             return plan  # when only the host is over, layers on the host do not help
 
         def with_layers(n: int) -> MemoryPlan:
-            return self.planner.plan(plan.settings, replace(plan.placement, gpu_layers=n))
+            return self._plan(plan.settings, replace(plan.placement, gpu_layers=n))
 
         fewer = _smallest(1, count, lambda gone: _devices_fit(with_layers(count - gone)))
         n = count - (fewer or count)
@@ -215,7 +222,7 @@ class _Search:
     def _give_back(self, plan: MemoryPlan, asked: Settings) -> MemoryPlan:
         """Undo what a later, larger step made unnecessary: first the batch, then the cache types, best first."""
         for better in self._better(plan.settings, asked):
-            again = self.planner.plan(better, plan.placement)
+            again = self._plan(better, plan.placement)
             if again.fits:
                 kept = {f"cache type {shown(better.type_k, better.type_v)}", f"-ub {better.ubatch}"}
                 self.steps = [

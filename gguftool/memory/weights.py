@@ -233,6 +233,17 @@ class Weights:
             copies += self.frequencies.data
         return Placed(buffers, at, experts, largest, copies)
 
+    def layer_bytes(self, p: Placement) -> list[int]:
+        """Bytes that go with each layer to its device, the output layer's last; what stays on the host is left out."""
+        out = [0] * (self.layer_count + 1)
+        for group in self.groups.values():
+            stays = group.target is not None or (group.experts and group.layer < p.cpu_moe)
+            if group.layer != INPUT and not stays:
+                out[min(group.layer, self.layer_count)] += max(group.aligned.values(), default=group.plain)
+        if self.tied:
+            out[self.layer_count] += max(self.tied_copy.aligned.values(), default=self.tied_copy.plain)
+        return out
+
     def _copies(self, buffers: dict[str, int], output: Device | None, repack: bool) -> int:
         """A tied output matrix exists twice when it does not lie where the embedding does."""
         if not self.tied:

@@ -185,3 +185,28 @@ def test_all_devices_together_are_the_total(ctx: int):
     assert plan.total == plan.weights + plan.kv + plan.state + plan.compute + plan.output
     assert plan.kv == plan.cache.kv_bytes
     assert plan.state == plan.cache.state_bytes
+
+
+def _two(name: str, first: float, second: float, ram: float = 512) -> Planner:
+    m = giant(name)
+    devices = (Device("CUDA0", "cuda", int(first * GIB)), Device("CUDA1", "cuda", int(second * GIB)))
+    return Planner(m.arch, weights_of(m), Machine(devices, int(ram * GIB)))
+
+
+def test_two_devices_are_filled_alike():
+    # by memory alone, the light layers whose experts are on the host would all lie on the first device
+    fit = search(_two("qwen3-30b-a3b", 8, 6), Settings(8192), Placement())
+    assert fit.fits
+    assert fit.plan.placement.cpu_moe > 0
+    first, second, _ = fit.plan.devices
+    assert abs(first.total / (first.memory - GIB) - second.total / (second.memory - GIB)) < 0.1
+    # shares in layers: as many layers as they say lie on each device
+    at = fit.plan.placed.layer_device
+    assert tuple(fit.plan.placement.split) == (at.count("CUDA0"), at.count("CUDA1"))
+    by_memory = _two("qwen3-30b-a3b", 8, 6).plan(fit.plan.settings, replace(fit.plan.placement, split=()))
+    assert by_memory.fits is False
+
+
+def test_named_shares_stay():
+    fit = search(_two("llama-3.1-8b", 8, 8), Settings(8192), Placement(split=(3, 1)))
+    assert fit.plan.placement.split == (3, 1)
