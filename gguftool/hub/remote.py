@@ -145,7 +145,7 @@ def _choose(address: HubAddress) -> str:
     if not models:
         raise MissingFile(f"{address}: there is no .gguf file in this repository")
     shown = ", ".join((found or models)[:8]) + (" …" if len(found or models) > 8 else "")
-    what = "several files fit" if found else "no file fits" if address.quant else "several models"
+    what = "several models" if not address.quant else "several files fit" if found else "no file fits"
     raise UsageError(f"{address}: {what}: {shown}", f"name one: hf://{address.repo}/{(found or models)[0]}")
 
 
@@ -240,8 +240,11 @@ def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsR
 
 
 def _first_line(error: Exception) -> str:
+    """What the Hub itself says, else the line of the message that says most."""
+    if said := getattr(error, "server_message", None):
+        return str(said)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    useful = [line for line in lines if "Request ID" not in line]
+    useful = [line for line in lines if "Request ID" not in line and " Error for url" not in line]
     return (useful or lines or [type(error).__name__])[0]
 
 

@@ -1,0 +1,173 @@
+"""A web server on 127.0.0.1 that answers as the Hugging Face Hub does: range requests, redirects to a storage host,
+and the API answers recorded below.
+
+The forms are those of the Hub (huggingface_hub 1.x and 2.x read them); names, sizes and hashes are those of the test's
+own files. It writes down every request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+
+
+@dataclass
+class Request:
+    """One request as it came in."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
+@dataclass
+class Site:
+    """What the server serves and how it behaves.
+
+    Attributes:
+        files: bytes by path (``/x.gguf``).
+        repos: files of repositories: ``owner/name`` -> path -> bytes.
+        redirect: where files of repositories really are: an origin; None serves them directly.
+        ranges: whether range requests are answered with ranges.
+        fail: statuses to answer the next requests with, used up one by one.
+        cut: bytes after which the connection breaks, once.
+        token: what repositories ask for, None for public ones.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    redirect: str | None = None
+    ranges: bool = True
+    fail: list[int] = field(default_factory=list)
+    cut: int | None = None
+    token: str | None = None
+    log: list[Request] = field(default_factory=list)
+    url: str = ""
+
+    @property
+    def sent_ranges(self) -> list[str]:
+        """The Range headers in order."""
+        return [r.headers["range"] for r in self.log if "range" in r.headers]
+
+
+@contextmanager
+def serve(site: Site) -> Iterator[Site]:
+    """Run the server for the length of a with block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *args: object) -> None:
+            """Quiet."""
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        do_HEAD = do_POST = do_GET
+
+        def _answer(self) -> None:
+            headers = {k.lower(): v for k, v in self.headers.items()}
+            body = self.rfile.read(int(headers.get("content-length", 0)))
+            site.log.append(Request(self.command, self.path, headers))
+            path = unquote(urlsplit(self.path).path)
+            if site.fail:
+                self._send(site.fail.pop(0), b"try later", {"Retry-After": "0"})
+            elif m := re.match(r"^/api/models/([^/]+/[^/]+)/(tree|paths-info)/([^/]+)", path):
+                self._api(m[1], m[2], m[3], body, headers)
+            elif m := re.match(r"^/([^/]+/[^/]+)/resolve/([^/]+)/(.+)$", path):
+                self._resolve(m[1], m[3], headers)
+            elif path in site.files:
+                self._file(site.files[path], headers)
+            else:
+                self._send(404, b"Entry not found", {})
+
+        def _allowed(self, headers: dict[str, str]) -> bool:
+            return site.token is None or headers.get("authorization") == f"Bearer {site.token}"
+
+        def _api(self, repo: str, what: str, revision: str, body: bytes, headers: dict[str, str]) -> None:
+            if repo not in site.repos:
+                self._send(401, b'{"error":"Invalid username or password."}', {"X-Error-Code": "RepoNotFound"})
+                return
+            if not self._allowed(headers):
+                message = {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to model {repo} is restricted"}
+                self._send(403, b'{"error":"restricted"}', message)
+                return
+            if revision != "main":
+                self._send(404, b'{"error":"Invalid rev id"}', {"X-Error-Code": "RevisionNotFound"})
+                return
+            wanted = parse_qs(body.decode()).get("paths") if body else None
+            if body and wanted is None:
+                wanted = json.loads(body).get("paths")
+            rows = [
+                {
+                    "type": "file",
+                    "oid": hashlib.sha1(data).hexdigest(),
+                    "size": len(data),
+                    "path": path,
+                    "lfs": {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 135},
+                    "xetHash": hashlib.sha256(b"xet" + data).hexdigest(),
+                }
+                for path, data in site.repos[repo].items()
+                if wanted is None or path in wanted
+            ]
+            self._send(200, json.dumps(rows).encode(), {"Content-Type": "application/json"})
+
+        def _resolve(self, repo: str, path: str, headers: dict[str, str]) -> None:
+            data = site.repos.get(repo, {}).get(path)
+            if data is None:
+                self._send(404, b"Entry not found", {"X-Error-Code": "EntryNotFound"})
+            elif not self._allowed(headers):
+                message = {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to model {repo} is restricted"}
+                self._send(403, b"restricted", message)
+            elif site.redirect:
+                self._send(302, b"", {"Location": f"{site.redirect}/blob/{path}?X-Signature=s"})
+            else:
+                self._file(data, headers)
+
+        def _file(self, data: bytes, headers: dict[str, str]) -> None:
+            etag = {"ETag": f'"{hashlib.sha256(data).hexdigest()}"', "Accept-Ranges": "bytes"}
+            m = re.match(r"bytes=(\d+)-(\d+)$", headers.get("range", "")) if site.ranges else None
+            if m is None:
+                self._send(200, data, etag if site.ranges else {})
+            elif int(m[1]) >= len(data):
+                self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
+            else:
+                part = data[int(m[1]) : int(m[2]) + 1]
+                where = f"bytes {m[1]}-{int(m[1]) + len(part) - 1}/{len(data)}"
+                self._send(206, part, etag | {"Content-Range": where})
+
+        def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                try:
+                    if site.cut is not None and len(body) > site.cut:
+                        self.wfile.write(body[: site.cut])
+                        site.cut = None
+                        self.close_connection = True
+                    else:
+                        self.wfile.write(body)
+                except (BrokenPipeError, ConnectionResetError):
+                    self.close_connection = True
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    site.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
