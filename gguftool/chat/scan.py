@@ -253,12 +253,19 @@ _SYNTAX = re.compile(r"[<>\[\]{}|/\\#`=:*]")
 def content_conditions(tree: nodes.Node) -> list[Hit]:
     """Branches that say something of their own depending on words in what was said."""
     out = []
+    # `'blocks' in message.content` asks for the shape of the content when the template also reads `content.blocks`.
+    keys = {n.attr for n in tree.find_all(nodes.Getattr)} | {fold(n.arg) for n in tree.find_all(nodes.Getitem)}
     for branch in walk(tree):
         if not isinstance(branch, (nodes.If, nodes.CondExpr)):
             continue
         says: list[nodes.Node] = branch.body if isinstance(branch, nodes.If) else [branch.expr1]
         for text, line in _compared_with_content(branch.test):
-            if _WORDS.search(text) and not _SYNTAX.search(text) and any(_sentence(s) for s in says):
+            if (
+                text not in keys
+                and _WORDS.search(text)
+                and not _SYNTAX.search(text)
+                and any(_sentence(s) for s in says)
+            ):
                 out.append(Hit("content", line, repr(text)))
     return out
 

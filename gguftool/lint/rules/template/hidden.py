@@ -94,8 +94,8 @@ def chat_template_content_condition(m: Model, ctx: Context) -> Drafts:
 
     Why. A template that looks for natural words in a message and then writes a sentence is a trigger: harmless in every
     test, and something else on the right topic.
-    Evidence. Conditions on message content with a word, whose branch emits five words or more. One of 71 real templates
-    has such a branch, to tell two shapes of content apart.
+    Evidence. Conditions on message content with a word, whose branch emits five words or more; none of 71 real
+    templates has one.
     Example. the chat template speaks up when a message holds certain words: 'invoice' (line 7)
     Fix. `gguftool fix --chat-template FILE`.
     """
