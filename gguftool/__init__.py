@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from gguftool.edit.recover import recover
     from gguftool.edit.session import edit
     from gguftool.edit.undo import undo
+    from gguftool.hub import open_any as open
     from gguftool.lint.call import lint
     from gguftool.lint.explain import explain
     from gguftool.lint.rules import catalogue as rules
     from gguftool.memory.plan import memory
-    from gguftool.model import open_model as open
+    from gguftool.verify.call import merge, split, verify
+    from gguftool.verify.hashes import hash_file
 
 # Public name -> "module:attribute"; resolved on first use, so that `import gguftool` costs nothing.
 _PUBLIC = {
@@ -30,7 +32,11 @@ _PUBLIC = {
     "rules": "gguftool.lint.rules:catalogue",
     "explain": "gguftool.lint.explain:explain",
     "undo": "gguftool.edit.undo:undo",
-    "open": "gguftool.model:open_model",
+    "open": "gguftool.hub:open_any",
+    "verify": "gguftool.verify.call:verify",
+    "hash_file": "gguftool.verify.hashes:hash_file",
+    "split": "gguftool.verify.call:split",
+    "merge": "gguftool.verify.call:merge",
 }
 
 __all__ = ["__version__", *_PUBLIC]
