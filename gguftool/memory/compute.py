@@ -24,8 +24,12 @@ ROWS = 5
 HOST_ROWS = 2
 """Of them on the host when all layers are on a device: the embedding as looked up, and the input for embeddings."""
 DEVICE_ROWS = 4
-INPUT_BYTES = 64
-"""Token, position, output and cell numbers of one token."""
+INPUT_BYTES = 16
+"""Token, position and output number of one token."""
+START = 32
+"""Nothing starts at the first byte of a buffer."""
+CELL_BYTES = 20
+"""Numbers of its cells in one cache."""
 TWO_MASKS = frozenset({"modern-bert", "gemma-embedding"})
 """Encoders with one mask for full and one for windowed layers."""
 MAX_COPIES = 4
@@ -53,7 +57,7 @@ class Terms:
     @property
     def whole(self) -> int:
         """All on one backend."""
-        return self.masks + ROWS * self.row + max(self.layer, self.logits) + self.tables
+        return self.masks + ROWS * self.row + max(self.layer, self.logits) + self.tables + START
 
     @property
     def host_inputs(self) -> int:
@@ -91,7 +95,7 @@ def terms(hp: Hparams, s: Settings, plan: CachePlan, vocabulary: int) -> Terms:
     cells = sum(x.cells for x in plan.caches)
     if hp.facts is not None and hp.facts.memory == "none":
         cells = c.ubatch * (2 if hp.arch in TWO_MASKS else 1)
-    per_token = cells * (2 if flash else F32) + INPUT_BYTES
+    per_token = cells * (2 if flash else F32) + INPUT_BYTES + CELL_BYTES * len(plan.caches)
     outputs = min(c.ubatch, s.outputs if s.outputs is not None else c.slots)
     return Terms(
         masks=per_token * c.ubatch,
