@@ -13,7 +13,7 @@ from gguftool.build.builtin import check_kernels
 from gguftool.build.converter import require
 from gguftool.build.folder import is_model_folder, look
 from gguftool.build.output import MARK, check_free, check_room, give_name, whole_file
-from gguftool.build.pipeline import Outcome, Step, work_folder
+from gguftool.build.pipeline import STATE, Outcome, Step, work_folder
 from gguftool.edit.deploy import Wanted, deploy
 from gguftool.edit.ops import Operation
 from gguftool.edit.plan import plan_edit
@@ -39,6 +39,7 @@ class Request:
         quantising: how to quantise.
         overwrite: replace an existing output.
         keep: keep the converted file.
+        yes: go on where a question about the deploy fields would be asked.
     """
 
     source: str
@@ -49,6 +50,7 @@ class Request:
     quantising: quantising.Options
     overwrite: bool = False
     keep: bool = False
+    yes: bool = False
 
     @property
     def folder(self) -> str:
@@ -110,7 +112,7 @@ def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
             check_room(request.output, first + second, "the converted and the quantised model")
         return tuple(p.message for p in folder.problems)
     with open_model(request.source) as model:
-        advice = deploy(model, request.wanted)
+        advice = deploy(model, request.wanted, yes=request.yes)
         if request.quantize is None:
             if not published:
                 check_room(request.output, model.file_size)
@@ -206,7 +208,7 @@ def fix_step(request: Request, more: Operations, settings: Mapping[str, object])
         if pending(request.draft):
             recover(request.draft)
         with open_model(request.draft, strict=False) as model:
-            advice = deploy(model, request.wanted)
+            advice = deploy(model, request.wanted, yes=request.yes)
         lines = [*advice.notes, *_edit(request.draft, advice.operations)]
         with open_model(request.draft, strict=False) as model:
             operations = tuple(more(model))
@@ -241,17 +243,39 @@ def publish_step(request: Request) -> Step:
     """Give the draft its final name; the file in between goes unless it is to be kept."""
 
     def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
-        give_name(request.draft, request.output, overwrite=request.overwrite)
+        if not is_published(request):
+            # A second name first, so that a crash before this step is recorded loses nothing; `tidy` takes the first.
+            second = request.draft + MARK
+            _clear(second)
+            try:
+                os.link(request.draft, second)
+            except OSError:
+                second = request.draft
+            give_name(second, request.output, overwrite=request.overwrite)
         return Outcome(request.output, (request.output,), {"path": request.output})
 
     return Step("publish", {}, act)
 
 
+def is_published(request: Request) -> bool:
+    """Whether the output is the draft itself under its final name."""
+    try:
+        return os.path.samefile(request.draft, request.output)
+    except OSError:
+        return False
+
+
+def forget(request: Request) -> None:
+    """Forget what an earlier run has done: its state and its files in between."""
+    for name in (STATE, "converted.gguf", "model.gguf"):
+        _clear(os.path.join(request.folder, name))
+
+
 def tidy(request: Request) -> None:
-    """Remove intermediate files once all is done; state and logs stay."""
-    if not request.keep and os.path.isdir(request.folder):
+    """Remove intermediate files once all is done; state and logs stay, and with ``keep`` the converted file."""
+    if os.path.isdir(request.folder):
         for name in os.listdir(request.folder):
-            if name.startswith("converted") or name.endswith(MARK):
+            if name.startswith("model") or name.endswith(MARK) or (name.startswith("converted") and not request.keep):
                 _clear(os.path.join(request.folder, name))
 
 

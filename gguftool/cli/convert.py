@@ -97,7 +97,11 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
     session.note(f"making {converter.environment()} with {converter.PACKAGE}, torch and transformers ...")
     log = options["log"] or None
     tool = converter.setup(log, session.detail, options["setup_arg"])
-    body = {"environment": converter.environment(), "converter": tool.label, "python": tool.python}
+    body: dict[str, object] = {
+        "environment": converter.environment(),
+        "converter": tool.label,
+        "python": tool.python,
+    }
     body |= {"architectures": len(tool.architectures or ())}
     if session.format == "json":
         session.write_json(ok=True, body={"setup": body})

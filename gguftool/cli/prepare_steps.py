@@ -1,0 +1,194 @@
+"""The steps of prepare that judge the file: lint, verify, manifest, plan; and how its progress is shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gguftool.build.pipeline import Event, Outcome, Step
+from gguftool.cli.options import Session
+
+if TYPE_CHECKING:
+    from gguftool.build.prepare import Operations, Progress, Request
+    from gguftool.edit.deploy import Wanted
+    from gguftool.edit.ops import Operation
+    from gguftool.lint.rule import Context
+    from gguftool.model import Model
+
+Before = Mapping[str, Mapping[str, object]]
+
+
+def nothing(model: Model) -> Sequence[Operation]:
+    """No operations."""
+    return ()
+
+
+def context(wanted: Wanted, against: str | None) -> Context:
+    """What lint judges for: the deployment asked for, and the folder the model came from."""
+    from gguftool.cachetypes import parse
+    from gguftool.lint.against import read_folder
+    from gguftool.lint.rule import Context, Wish
+
+    pair = parse("/".join(wanted.kv_cache_type)) if wanted.kv_cache_type else None
+    folder = read_folder(against) if against else None
+    return Context(wish=Wish(wanted.context_length, pair), against=folder)
+
+
+def safe_fixes(wanted: Wanted, against: str | None) -> Operations:
+    """All safe fixes of lint, for the deployment asked for."""
+
+    def operations(model: Model) -> Sequence[Operation]:
+        from gguftool.lint.fixes import collect
+
+        return collect(model, context(wanted, against)).operations
+
+    return operations
+
+
+def lint_step(request: Request, against: str | None, fail_on: str) -> Step:
+    """Lint the draft; findings at ``fail_on`` and above stop the pipeline."""
+
+    def act(log: str, before: Before) -> Outcome:
+        from gguftool.lint.rule import Severity
+        from gguftool.lint.run import lint
+        from gguftool.model import open_model
+
+        with open_model(request.draft, strict=False) as model:
+            found = lint(model, context(request.wanted, against))
+        counts = {str(s): found.count(s) for s in Severity}
+        rows = [{"rule": f.rule, "severity": str(f.severity), "message": f.message} for f in found.findings]
+        verdict = str(found.load.verdict) if found.load is not None else None
+        said = ", ".join(f"{n} {word}{'s' if n > 1 and word != 'info' else ''}" for word, n in counts.items() if n)
+        summary = (said or "clean") + (f"; llama.cpp: {verdict}" if verdict else "")
+        ok = verdict not in ("refused", "aborts") and (fail_on == "never" or not found.at_least(Severity(fail_on)))
+        lines = tuple(f"{f.severity}: {f.rule}: {f.message}" for f in found.findings)
+        data = {"counts": counts, "findings": rows, "load": verdict}
+        return Outcome(summary, (request.draft,), data, lines, ok)
+
+    return Step("lint", {"fail_on": fail_on}, act)
+
+
+def verify_step(request: Request) -> Step:
+    """The quick checks of verify, and the tensor data."""
+
+    def act(log: str, before: Before) -> Outcome:
+        from gguftool.verify import deep
+        from gguftool.verify.check import check
+
+        (result,) = deep.with_data([check(request.draft)])
+        faults = [f for report in result.files for f in report.faults]
+        rows = [{"kind": f.kind, "message": f.message, "where": f.where} for f in faults]
+        size = sum(report.size for report in result.files)
+        summary = f"{len(faults)} faults: {faults[0].message}" if faults else f"whole and sound, {size:,} bytes"
+        lines = tuple(f"{f.where}: {f.kind}: {f.message}" for f in faults)
+        return Outcome(summary, (request.draft,), {"faults": rows, "size": size}, lines, result.ok and not faults)
+
+    return Step("verify", {}, act)
+
+
+def manifest_step(request: Request, told: Progress) -> Step:
+    """Hash the file and write its manifest beside it."""
+
+    def act(log: str, before: Before) -> Outcome:
+        import os
+        import threading
+
+        from gguftool.verify import deep
+        from gguftool.verify.check import check
+        from gguftool.verify.manifest import write
+
+        total, seen, lock = os.path.getsize(request.output), [0], threading.Lock()
+
+        def read(n: int) -> None:
+            with lock:
+                seen[0] += n
+                told("hashing", seen[0], total)
+
+        _, hashes = deep.with_hashes([check(request.output)], {}, want=deep.MANIFEST, progress=read)
+        path = request.output + ".manifest"
+        write(path, hashes.values())
+        digest = next((h.file for h in hashes.values()), None)
+        return Outcome(f"{path}, sha256 {digest}", (request.output, path), {"path": path, "sha256": digest})
+
+    return Step("manifest", {}, act)
+
+
+def plan_step(session: Session, request: Request, vram: str | None, ram: int | None) -> Step:
+    """Plan memory for the deployment asked for, and say how to launch it."""
+
+    def act(log: str, before: Before) -> Outcome:
+        import shlex
+
+        from gguftool.cli import plan as planning
+        from gguftool.cli.plan_command import server_command_of
+        from gguftool.model import open_model
+        from gguftool.report.text import size
+
+        arguments = [request.output]
+        if request.wanted.context_length:
+            arguments += ["--ctx", str(request.wanted.context_length)]
+        if request.wanted.kv_cache_type:
+            arguments += ["--cache-type", "/".join(request.wanted.kv_cache_type)]
+        arguments += ["--vram", vram] if vram else []
+        arguments += ["--ram", str(ram)] if ram else []
+        options: dict[str, Any] = planning.plan.make_context("plan", arguments, obj=session).params
+        options.pop("model")
+        with open_model(request.output) as model:
+            advice = planning._advise(session, model, options)
+        argv = server_command_of(request.output, advice, options)
+        plan = advice.plan
+        kv = plan.kv
+        fits = {True: "fits", False: "does not fit", None: "memory unknown"}[plan.fits]
+        summary = (
+            f"{plan.cache.context.requested:,} tokens: weights {size(plan.weights)}, KV cache {size(kv)}, "
+            f"in all {size(plan.total)}; {fits}"
+        )
+        data = {
+            "context": plan.cache.context.requested,
+            "kv_bytes": kv,
+            "total_bytes": plan.total,
+            "fits": plan.fits,
+            "refused": list(plan.refused),
+            "command": argv,
+        }
+        return Outcome(summary, (request.output,), data, (shlex.join(argv), *plan.refused), not plan.refused)
+
+    return Step("plan", {"vram": vram, "ram": ram}, act)
+
+
+def events(session: Session, already: int) -> Event:
+    """Name each step on stderr as it begins."""
+    if already:
+        session.note(f"going on after {already} step{'s' if already > 1 else ''} of an earlier run")
+
+    def event(name: str, what: str) -> None:
+        if what == "start":
+            session.note(f"{name} ...")
+
+    return event
+
+
+@contextmanager
+def shown(session: Session) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress line on stderr that changes with what is going on."""
+    from gguftool.report.progress import Progress as Line
+
+    stream = sys.stderr if sys.stderr.isatty() and not session.quiet else None
+    lines: dict[str, Line] = {}
+    seen: dict[str, int] = {}
+
+    def step(what: str, done: int, total: int) -> None:
+        if what not in lines:
+            for other in lines.values():
+                other.close()
+            lines[what] = Line(total, stream, what)
+        lines[what](max(0, done - seen.get(what, 0)))
+        seen[what] = max(done, seen.get(what, 0))
+
+    try:
+        yield step
+    finally:
+        for line in lines.values():
+            line.close()

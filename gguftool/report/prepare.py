@@ -1,0 +1,63 @@
+"""The final report of prepare: steps, sizes, times, findings, the launch command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from gguftool.build.pipeline import Done
+from gguftool.build.prepare import Request
+from gguftool.report.text import Style, safe, table
+
+
+def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style) -> str:
+    """One line a step, then what to do next."""
+    rows = []
+    for d in done:
+        mark = style.red("stopped") if not d.ok else style.dim("earlier") if d.skipped else style.green("done")
+        rows.append([d.name, mark, f"{d.seconds:.1f} s", safe(d.summary)])
+    lines = [table(rows, ["step", "", "time", "result"], align="llrl", style=style)]
+    lint = next((d for d in done if d.name == "lint"), None)
+    findings = lint.data.get("findings") if lint else None
+    if isinstance(findings, list):
+        for f in findings[:10]:
+            word = style.red if f["severity"] == "error" else style.yellow
+            lines.append(f"  {word(str(f['severity']))}  {safe(str(f['rule']))}: {safe(str(f['message']))}")
+    command = _command(done)
+    if not ok:
+        last = done[-1]
+        lines += ["", f"{style.red('stopped')} at {last.name}; its log: {safe(last.log)}"]
+        lines.append(f"the draft is kept: {safe(request.draft)}")
+    elif command:
+        lines += ["", f"{style.bold(request.output)} is ready. Start it:", f"  {safe(shlex.join(command))}"]
+        lines.append(f"or let it be checked on the way: gguftool launch {safe(shlex.quote(request.output))}")
+    return "\n".join(lines)
+
+
+def prepared_json(request: Request, done: Sequence[Done]) -> dict[str, object]:
+    """The same as data."""
+    return {
+        "source": request.source,
+        "output": request.output,
+        "work_folder": request.folder,
+        "seconds": round(sum(d.seconds for d in done if not d.skipped), 3),
+        "steps": [
+            {
+                "name": d.name,
+                "ok": d.ok,
+                "skipped": d.skipped,
+                "seconds": round(d.seconds, 3),
+                "summary": d.summary,
+                "log": d.log,
+                "data": dict(d.data),
+            }
+            for d in done
+        ],
+        "command": _command(done),
+    }
+
+
+def _command(done: Sequence[Done]) -> list[str] | None:
+    plan = next((d for d in done if d.name == "plan"), None)
+    command = plan.data.get("command") if plan else None
+    return [str(word) for word in command] if isinstance(command, list) else None
