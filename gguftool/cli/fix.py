@@ -74,16 +74,14 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
     get the type that readers expect. Without any change asked for, it shows what --auto would do.
     """
     from gguftool.edit.plan import plan_edit
-    from gguftool.edit.recover import pending, recover
+    from gguftool.edit.which import settled
     from gguftool.model import open_model
-    from gguftool.report.edit import done_text, plan_body, plan_text
+    from gguftool.report.edit import done_text, plan_body, plan_text, recovered_text
     from gguftool.report.text import safe
 
-    path = _local(model)
-    if not given["dry_run"] and given["output"] is None and pending(path):
-        from gguftool.report.edit import recovered_text
-
-        session.note(recovered_text(recover(path), session.style))
+    path, outcomes = settled(_local(model), write=not given["dry_run"] and given["output"] is None)
+    for outcome in outcomes:
+        session.note(recovered_text(outcome, session.style))
     preview = False
     with open_model(path, strict=False) as opened:
         path = opened.name

@@ -28,13 +28,14 @@ from gguftool.cli.options import Session, command, format_option, model_argument
 def undo(session: Session, model: str, everything: bool, listing: bool, in_use: str, hard_links: str) -> int:
     """Take the last edit back: the file has the same bytes as before, so a published sha256 matches again."""
     from gguftool.edit.journal import undo_records
-    from gguftool.edit.plan import metadata_file
-    from gguftool.edit.recover import pending, recover
     from gguftool.edit.undo import undo as undo_edit
+    from gguftool.edit.which import settled
     from gguftool.report.edit import history_rows, recovered_text, undone_body, undone_text
     from gguftool.report.text import table
 
-    path = metadata_file(model)
+    path, outcomes = settled(model, write=not listing)
+    for outcome in outcomes:
+        session.note(recovered_text(outcome, session.style))
     if listing:
         records = list(undo_records(path))
         rows = history_rows(path, records)
@@ -44,8 +45,6 @@ def undo(session: Session, model: str, everything: bool, listing: bool, in_use: 
         else:
             session.out(table(rows, ("number", "when", "what")) if rows else f"{path}: no recorded edits")
         return 0
-    if pending(path):
-        session.note(recovered_text(recover(path), session.style))
     done = [undo_edit(path, in_use=in_use, hard_links=hard_links)]
     while everything and done[-1].left:
         done.append(undo_edit(path, in_use=in_use, hard_links=hard_links))

@@ -196,6 +196,6 @@ def _joined(segments: list[Segment]) -> tuple[Segment, ...]:
     return tuple(out)
 
 
-def looks_whole(front: bytes, shift: int) -> bool:
-    """Whether the bytes at ``shift`` would pass for a magic when the room in front of them is taken out again."""
-    return front[shift : shift + 4] == MAGIC
+def looks_whole(laid_out: Fit) -> bool:
+    """Whether the file would start with the magic when recovery takes the inserted room out of the new header again."""
+    return laid_out.front[laid_out.shift : laid_out.shift + 4] == MAGIC

@@ -8,27 +8,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gguftool.edit.changes import Change, changes_of
+from gguftool.edit.choose import check_room, choose, costs
 from gguftool.edit.commit import InsertImpossible, build, commit, identity
-from gguftool.edit.commit import in_use as in_use_error
-from gguftool.edit.job import Job, journal_size, written
+from gguftool.edit.job import Job
 from gguftool.edit.journal import new_path
-from gguftool.edit.layout import Fit, fit, looks_whole
+from gguftool.edit.layout import Fit, fit
 from gguftool.edit.ops import Operation, Realign, Rename, Repack, apply
 from gguftool.edit.oslayer import OsLayer, Progress
 from gguftool.edit.recover import pending
 from gguftool.edit.target import Target, check, look
-from gguftool.errors import FormatError, InterruptedEdit, MissingFile, NoRoom, Refused, UsageError
+from gguftool.edit.which import metadata_file
+from gguftool.errors import FormatError, InterruptedEdit, Refused, UsageError
 from gguftool.format.header import Header
 from gguftool.format.parse import parse
 from gguftool.format.types import DEFAULT_ALIGNMENT
-from gguftool.shards import find, split_keys
+from gguftool.shards import split_keys
 from gguftool.source import LocalFile
 
 STRATEGIES = ("patch", "insert", "rewrite")
 IN_USE = ("refuse", "rewrite", "patch")
 HARD_LINKS = ("refuse", "follow", "break")
-SPARE = 64 << 20
-"""Bytes that must stay free on the disk beside what a rewrite needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,8 @@ class EditPlan:
                 ) from None
         # Poisoning and going back have touched the file; its front is compared again all the same.
         job = replace(self.job, strategy="rewrite", identity=identity(os.stat(self.job.path)))
-        written_bytes, needed = _costs(job, False)
-        _check_room(self.layer, job.path, needed)
+        written_bytes, needed = costs(job, False)
+        check_room(self.layer, job.path, needed)
         return Result(job.path, "rewrite", written_bytes, commit(job, self.layer, progress))
 
 
@@ -184,13 +183,13 @@ def plan_edit(
     if output is None and _nothing_changes(laid_out, front, target.stat.st_size):
         job = replace(job, strategy="none")
     elif output is None:
-        chosen, clones = _choose(target, laid_out, layer, strategy, in_use, hard_links, notes)
+        chosen, clones = choose(target, laid_out, layer, strategy, in_use, hard_links, notes)
         job = replace(job, strategy=chosen)
     else:
         clones = layer.can_clone(folder) and os.stat(folder or ".").st_dev == target.stat.st_dev
-    bytes_written, needed = (0, 0) if job.strategy == "none" else _costs(job, clones, output is not None)
+    bytes_written, needed = (0, 0) if job.strategy == "none" else costs(job, clones, output is not None)
     if job.strategy != "none":
-        _check_room(layer, os.path.join(folder, ""), needed)
+        check_room(layer, os.path.join(folder, ""), needed)
     if laid_out.filler and laid_out.shift > 0:
         notes.append(f"keeps {laid_out.filler:,} bytes of room in the header, so the next edits need not move any data")
     return EditPlan(
@@ -209,30 +208,6 @@ def plan_edit(
         job=job,
         layer=layer,
     )
-
-
-def metadata_file(path: str) -> str:
-    """The file that carries the metadata: of a shard set the first shard."""
-    if os.path.isdir(path):
-        from gguftool.model import in_folder
-
-        path = in_folder(path)
-    source = LocalFile(path)
-    try:
-        header = parse(source, strict=False)
-    finally:
-        source.close()
-    keys = split_keys(header)
-    if keys is None or keys.no == 0:
-        return path
-    found = find(path, header)
-    first = found.paths[0] if found is not None else None
-    if first is None:
-        raise MissingFile(
-            f"{path}: is shard {keys.no + 1} of {keys.count}; the metadata is in shard 1, which is missing",
-            f"gguftool verify {path}",
-        )
-    return first
 
 
 def _read(target: Target) -> tuple[Header, bytes]:
@@ -284,99 +259,6 @@ def _stated_alignment(header: Header) -> object:
 def _nothing_changes(laid_out: Fit, front: bytes, size: int) -> bool:
     same = laid_out.new_size == size and laid_out.front == front
     return same and all(s.old == s.new for s in laid_out.segments)
-
-
-def _choose(
-    target: Target,
-    laid_out: Fit,
-    layer: OsLayer,
-    forced: str | None,
-    use: str,
-    hard_links: str,
-    notes: list[str],
-) -> tuple[str, bool]:
-    """Strategy, and whether a rewrite shares extents instead of copying."""
-    folder = os.path.dirname(target.real)
-    patchable = laid_out.plain and laid_out.shift == 0
-    movable = laid_out.plain and laid_out.shift > 0
-    alone = _alone(target.real, layer)
-    if alone is False:
-        if use == "refuse":
-            raise in_use_error(target.real)
-        if use == "patch" and not patchable:
-            raise Refused(
-                f"{target.named}: is in use, and this edit moves the tensor data", "--in-use rewrite writes a new file"
-            )
-        forced = use
-        notes.append(
-            "the file is in use: " + ("the running program keeps the old one" if use == "rewrite" else _CACHED)
-        )
-    if forced == "patch" and not patchable:
-        raise Refused(
-            f"{target.named}: the new header needs {laid_out.shift:,} bytes more than there is room for, "
-            "so it cannot be patched",
-            "leave --strategy out",
-        )
-    if forced == "insert" and not movable:
-        raise Refused(f"{target.named}: nothing to insert: the data need not move up by whole blocks", "leave it out")
-    if hard_links == "break" and target.links > 1:
-        forced = "rewrite"
-    follows = hard_links == "follow" and target.links > 1
-    clones = forced in (None, "rewrite") and not patchable and not follows and layer.can_clone(folder)
-    if forced is not None:
-        return forced, clones
-    if patchable:
-        return "patch", False
-    if movable and not clones and alone and not target.sparse and not looks_whole(laid_out.front, laid_out.shift):
-        unit = layer.insert_unit(folder)
-        if unit and laid_out.shift % unit == 0:
-            return "insert", False
-    if follows:
-        raise Refused(
-            f"{target.named}: only a new file can hold this edit, which would break the hard links",
-            "--hard-links break",
-        )
-    return "rewrite", clones
-
-
-_CACHED = "a program that has loaded it already does not read the header again"
-
-
-def _alone(path: str, layer: OsLayer) -> bool | None:
-    """True: nobody else has the file open. False: somebody has. None: it cannot be known here."""
-    try:
-        fd = layer.open(path, write=True)
-    except OSError:
-        return None
-    try:
-        alone = layer.lease(fd)
-        if alone:
-            layer.unlease(fd)
-        return alone
-    finally:
-        layer.close(fd)
-
-
-def _costs(job: Job, clones: bool, output: bool = False) -> tuple[int, int]:
-    """Bytes written, and free bytes needed meanwhile."""
-    journal = 0 if output else journal_size(job)
-    if job.strategy == "rewrite":
-        body = len(job.fit.front) if clones else job.fit.new_size
-        return journal + body, journal + body + (0 if clones else SPARE)
-    ranges = sum(stop - start for start, stop in written(job))
-    return journal + ranges + 8, journal + job.fit.shift
-
-
-def _check_room(layer: OsLayer, path: str, needed: int) -> None:
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise MissingFile(f"{folder}: no such folder")
-    free = layer.free_bytes(folder)
-    if free < needed:
-        raise NoRoom(
-            f"{folder}: {needed:,} bytes are needed and {free:,} are free; nothing was touched",
-            "free some space, or write to another disk: --output",
-        )
 
 
 def _write_output(plan: EditPlan, progress: Progress | None) -> None:

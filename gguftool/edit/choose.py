@@ -1,0 +1,122 @@
+"""Which of the three strategies an edit takes, and what it costs."""
+
+from __future__ import annotations
+
+import os
+
+from gguftool.edit.commit import in_use
+from gguftool.edit.job import Job, journal_size, written
+from gguftool.edit.layout import Fit, looks_whole
+from gguftool.edit.oslayer import OsLayer
+from gguftool.edit.target import Target
+from gguftool.errors import MissingFile, NoRoom, Refused
+
+SPARE = 64 << 20
+"""Bytes that must stay free on the disk beside what a rewrite needs."""
+
+
+def choose(
+    target: Target,
+    laid_out: Fit,
+    layer: OsLayer,
+    forced: str | None,
+    use: str,
+    hard_links: str,
+    notes: list[str],
+) -> tuple[str, bool]:
+    """Strategy, and whether a rewrite shares extents instead of copying.
+
+    Args:
+        target: the file.
+        laid_out: the new file.
+        layer: the operating system.
+        forced: the strategy asked for, or None.
+        use: what to do when the file is in use.
+        hard_links: what to do when it has other names.
+        notes: what the user should know is added here.
+
+    Raises:
+        Refused: the file is in use, or the strategy asked for is not possible.
+    """
+    folder = os.path.dirname(target.real)
+    patchable = laid_out.plain and laid_out.shift == 0
+    movable = laid_out.plain and laid_out.shift > 0
+    alone = _alone(target.real, layer)
+    if alone is False:
+        if use == "refuse":
+            raise in_use(target.real)
+        if use == "patch" and not patchable:
+            raise Refused(
+                f"{target.named}: is in use, and this edit moves the tensor data", "--in-use rewrite writes a new file"
+            )
+        forced = use
+        notes.append(
+            "the file is in use: " + ("the running program keeps the old one" if use == "rewrite" else _CACHED)
+        )
+    if forced == "patch" and not patchable:
+        raise Refused(
+            f"{target.named}: the new header needs {laid_out.shift:,} bytes more than there is room for, "
+            "so it cannot be patched",
+            "leave --strategy out",
+        )
+    if forced == "insert" and not movable:
+        raise Refused(f"{target.named}: nothing to insert: the data need not move up by whole blocks", "leave it out")
+    if hard_links == "break" and target.links > 1:
+        forced = "rewrite"
+    follows = hard_links == "follow" and target.links > 1
+    clones = forced in (None, "rewrite") and not patchable and not follows and layer.can_clone(folder)
+    if forced is not None and not (follows and forced == "rewrite"):
+        return forced, clones
+    if patchable and forced is None:
+        return "patch", False
+    if movable and forced is None and not clones and alone and not target.sparse and not looks_whole(laid_out):
+        unit = layer.insert_unit(folder)
+        if unit and laid_out.shift % unit == 0:
+            return "insert", False
+    if follows:
+        raise Refused(
+            f"{target.named}: only a new file can hold this edit, which would break the hard links",
+            "--hard-links break",
+        )
+    return "rewrite", clones
+
+
+_CACHED = "a program that has loaded it already does not read the header again"
+
+
+def _alone(path: str, layer: OsLayer) -> bool | None:
+    """True: nobody else has the file open. False: somebody has. None: it cannot be known here."""
+    try:
+        fd = layer.open(path, write=True)
+    except OSError:
+        return None
+    try:
+        alone = layer.lease(fd)
+        if alone:
+            layer.unlease(fd)
+        return alone
+    finally:
+        layer.close(fd)
+
+
+def costs(job: Job, clones: bool, output: bool = False) -> tuple[int, int]:
+    """Bytes written, and free bytes needed meanwhile."""
+    journal = 0 if output else journal_size(job)
+    if job.strategy == "rewrite":
+        body = len(job.fit.front) if clones else job.fit.new_size
+        return journal + body, journal + body + (0 if clones else SPARE)
+    ranges = sum(stop - start for start, stop in written(job))
+    return journal + ranges + 8, journal + job.fit.shift
+
+
+def check_room(layer: OsLayer, path: str, needed: int) -> None:
+    """Refuse before anything is written, when the disk has not that many bytes free."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise MissingFile(f"{folder}: no such folder")
+    free = layer.free_bytes(folder)
+    if free < needed:
+        raise NoRoom(
+            f"{folder}: {needed:,} bytes are needed and {free:,} are free; nothing was touched",
+            "free some space, or write to another disk: --output",
+        )

@@ -1,0 +1,56 @@
+"""Which file an edit is about: the one that carries the metadata, with no interrupted edit in the way."""
+
+from __future__ import annotations
+
+import os
+
+from gguftool.edit.recover import Outcome, pending, recover
+from gguftool.errors import MissingFile
+from gguftool.format.parse import parse
+from gguftool.shards import find, split_keys
+from gguftool.source import LocalFile
+
+
+def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
+    """The file to edit for a model as the user names it, after an interrupted edit of it was settled.
+
+    Args:
+        path: a file, any shard of a set, or a folder that holds one model.
+        write: False to leave an interrupted edit alone (a dry run).
+
+    Returns:
+        The path, and what recovery did on the way.
+    """
+    if os.path.isdir(path):
+        from gguftool.model import in_folder
+
+        path = in_folder(path)
+    outcomes = [recover(path)] if write and pending(path) else []
+    first = metadata_file(path)
+    if write and first != path and pending(first):
+        outcomes.append(recover(first))
+    return first, outcomes
+
+
+def metadata_file(path: str) -> str:
+    """The file that carries the metadata: of a shard set the first shard."""
+    if os.path.isdir(path):
+        from gguftool.model import in_folder
+
+        path = in_folder(path)
+    source = LocalFile(path)
+    try:
+        header = parse(source, strict=False)
+    finally:
+        source.close()
+    keys = split_keys(header)
+    if keys is None or keys.no == 0:
+        return path
+    found = find(path, header)
+    first = found.paths[0] if found is not None else None
+    if first is None:
+        raise MissingFile(
+            f"{path}: is shard {keys.no + 1} of {keys.count}; the metadata is in shard 1, which is missing",
+            f"gguftool verify {path}",
+        )
+    return first
