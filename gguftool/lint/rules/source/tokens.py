@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
 from gguftool.chat.talk import KEY
 from gguftool.edit.ops import Set
@@ -10,6 +11,15 @@ from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not
 from gguftool.lint.rules.source.numbers import source
 from gguftool.model import Model
 from gguftool.vocab import TOKENS, id_key, vocabulary
+
+if TYPE_CHECKING:
+    from gguftool.lint.against import HfFolder
+
+
+def _unread(folder: HfFolder) -> str:
+    """Why tokenizer_config.json is there and could not be read, or ""."""
+    why = folder.unread.get("tokenizer_config.json")
+    return f"tokenizer_config.json {why}" if why else ""
 
 
 @rule(Severity.WARNING, scope=Scope.SOURCE)
@@ -60,8 +70,8 @@ def source_special_tokens(m: Model, ctx: Context) -> Drafts:
     folder, vocab = source(ctx), vocabulary(m)
     if not vocab.count or vocab.kind is None or vocab.kind.name == "none":
         return
-    if "tokenizer_config.json" in folder.unread:
-        yield not_evaluated(f"tokenizer_config.json {folder.unread['tokenizer_config.json']}")
+    if why := _unread(folder):
+        yield not_evaluated(why)
         return
     for role in ("bos", "eos", "unk", "pad"):
         text = folder.special_text(role)
@@ -94,6 +104,9 @@ def source_add_bos(m: Model, ctx: Context) -> Drafts:
     """
     folder, vocab = source(ctx), vocabulary(m)
     if vocab.kind is None or vocab.kind.name == "none":
+        return
+    if why := _unread(folder):
+        yield not_evaluated(why)
         return
     for name, here in (("add_bos_token", vocab.add_bos), ("add_eos_token", vocab.add_eos)):
         there, key = folder.tokenizer.get(name), f"tokenizer.ggml.{name}"
@@ -136,6 +149,9 @@ def source_chat_template(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --chat-template FILE`.
     """
     folder = source(ctx)
+    if why := _unread(folder):
+        yield not_evaluated(why)
+        return
     here, there = m.get(KEY), folder.chat_template
     if there is None or not there.strip() or here == there:
         return
