@@ -296,7 +296,7 @@ class Planner:
 
 def weights_of(model: Model) -> list[Weight]:
     """The tensors of a model as far as memory goes; those of a type we do not know count as nothing."""
-    return [Weight(t.name, t.type_name, t.shape, t.nbytes or 0) for t in model.tensors.values()]
+    return [Weight(t.name, t.type_name, t.shape, t.nbytes or 0, t.offset, t.part.no) for t in model.tensors.values()]
 
 
 def memory(

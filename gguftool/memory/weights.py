@@ -43,12 +43,14 @@ REPACKED: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """One tensor as far as memory goes."""
+    """One tensor as far as memory goes; ``offset``: of its data in file number ``part``."""
 
     name: str
     type_name: str
     shape: tuple[int, ...]
     nbytes: int
+    offset: int = 0
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ class Group:
     """Tensors that go the same way: of one layer, all experts or none, under the same override.
 
     Sizes by where they may end: ``plain`` on the host, ``kept`` of them when others are repacked into ``repacked``,
-    ``aligned`` by (alignment, pads rows) on a device. ``largest`` is the largest matrix.
+    ``aligned`` by (alignment, pads rows) on a device. ``largest`` is the largest matrix. ``spans`` and ``kept_spans``:
+    by file, from the first to the last byte of all tensors and of those not repacked.
     """
 
     layer: int
@@ -91,6 +94,8 @@ class Group:
     repacked: int = 0
     largest: int = 0
     aligned: dict[tuple[int, bool], int] = field(default_factory=dict)
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    kept_spans: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ class Placed:
         experts_on_host: bytes of expert tensors on the host.
         largest_on_host: bytes of the largest matrix on the host, which a device may borrow for large batches.
         copies: bytes that exist twice: a tied output matrix in another place, frequency tables.
+        mapped: with mmap, bytes of the file that are mapped for the host: from its first to its last tensor.
     """
 
     buffers: dict[str, int]
@@ -110,6 +116,7 @@ class Placed:
     experts_on_host: int
     largest_on_host: int
     copies: int
+    mapped: int
 
     @property
     def host(self) -> int:
@@ -197,10 +204,12 @@ class Weights:
         rows = self._repacked.get(w.type_name)
         dims = sum(1 for n in w.shape if n > 1)
         fits = matrix and rows and len(w.shape) > 1 and w.shape[1] % rows == 0
+        _stretch(group.spans, w)
         if fits and dims == (3 if group.experts else 2):
             group.repacked += size
         else:
             group.kept += size
+            _stretch(group.kept_spans, w)
         if matrix and dims > 1:
             group.largest = max(group.largest, w.nbytes)
         t = TENSOR_TYPE_BY_NAME.get(w.type_name)
@@ -215,6 +224,7 @@ class Weights:
         by_name = {d.name: d for d in self.devices}
         repack = p.repack != "none" and not any(d.rules.pinned_host for d in self.devices)
         buffers: dict[str, int] = {}
+        spans: dict[int, tuple[int, int]] = {}
         experts = largest = 0
         for group in self.groups.values():
             name = HOST if group.layer == INPUT else at[min(group.layer, self.layer_count)]
@@ -224,6 +234,8 @@ class Weights:
                 name = HOST
             _book(buffers, group, by_name.get(name), repack and group.layer != INPUT)
             if name == HOST:
+                for part, span in (group.kept_spans if repack and group.layer != INPUT else group.spans).items():
+                    spans[part] = _joined(spans.get(part), span)
                 experts += group.data if group.experts else 0
                 # The output matrix is not lent: it is used for a few rows only.
                 largest = max(largest, group.largest if group.layer < self.layer_count else 0)
@@ -231,7 +243,8 @@ class Weights:
         for name in sorted(set(at[: self.layer_count]) - {at[0]}) if self.frequencies.data else ():
             _book(buffers, self.frequencies, by_name.get(name), False)
             copies += self.frequencies.data
-        return Placed(buffers, at, experts, largest, copies)
+        mapped = sum(last - first for first, last in spans.values()) if p.mmap else 0
+        return Placed(buffers, at, experts, largest, copies, mapped)
 
     def layer_bytes(self, p: Placement) -> list[int]:
         """Bytes that go with each layer to its device, the output layer's last; what stays on the host is left out."""
@@ -253,6 +266,14 @@ class Weights:
             return 0
         _book(buffers, self.tied_copy, output, repack)
         return self.tied_copy.data
+
+
+def _stretch(spans: dict[int, tuple[int, int]], w: Weight) -> None:
+    spans[w.part] = _joined(spans.get(w.part), (w.offset, w.offset + w.nbytes))
+
+
+def _joined(a: tuple[int, int] | None, b: tuple[int, int]) -> tuple[int, int]:
+    return b if a is None else (min(a[0], b[0]), max(a[1], b[1]))
 
 
 def _book(buffers: dict[str, int], group: Group, device: Device | None, repack: bool) -> None:

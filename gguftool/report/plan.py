@@ -202,6 +202,7 @@ def plan_json(a: Advice, command: Sequence[str]) -> dict[str, object]:
             "basis": "exact",
             "tensors": plan.tensor_bytes,
             "copies": plan.placed.copies,
+            "mapped": plan.placed.mapped,
             "skipped": plan.skipped_bytes,
             "buffers": dict(plan.placed.buffers),
             "output_tied": w.tied,

@@ -127,7 +127,7 @@ def test_gemma3_as_the_server_logged(gemma3: Path, settings: Settings, kv: list[
     assert plan.output / MIB == output
     assert plan.compute / MIB == pytest.approx(compute, abs=0.01)
     # CPU_Mapped 235.16 MiB are the whole tensors, CPU_REPACK 12.66 MiB those the CPU rearranged
-    assert round(plan.tensor_bytes / MIB, 2) == 235.16
+    assert round(plan.tensor_bytes / MIB, 2) == round(plan.placed.mapped / MIB, 2) == 235.16
     assert round(plan.placed.buffers["CPU_REPACK"] / MIB, 2) == 12.66
 
 
@@ -137,3 +137,18 @@ def test_smollm2_as_the_server_logged(smollm2: Path):
         plan = memory(m, settings=Settings(4096, parallel=None))
     assert (plan.kv / MIB, plan.output / MIB) == (90.00, 0.75)
     assert plan.compute / MIB == pytest.approx(18.64, abs=0.01)
+
+
+@pytest.mark.real
+def test_smollm2_on_a_device_as_the_server_logged(smollm2: Path):
+    """A run of the planned command (b10434, Vulkan on llvmpipe): -c 8192 -ctk q8_0 -ctv q8_0 -np 2 -ngl 20."""
+    with open_model(smollm2) as m:
+        planner = Planner(m.arch, weights_of(m), Machine((Device("Vulkan0", "vulkan"),)))
+        plan = planner.plan(Settings(8192, "q8_0", "q8_0", parallel=2), Placement(20))
+    device, host = plan.devices
+    assert round(device.weights / MIB, 2) == 68.85
+    assert round(plan.placed.mapped / MIB, 2) == 92.10
+    assert (round(device.kv / MIB, 2), round(host.kv / MIB, 2)) == (60.56, 35.06)
+    assert round(host.output / MIB, 2) == 0.38
+    assert host.compute / MIB == pytest.approx(6.29, abs=0.01)
+    assert device.compute / MIB == pytest.approx(19.78, rel=0.1)
