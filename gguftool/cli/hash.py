@@ -56,12 +56,12 @@ def hash(
     as_gguf_hash = session.format == "gguf-hash"
     want = Want(
         tensors=tensors or as_gguf_hash,
-        data=data_section or session.format == "json",
+        data=data_section,
         model=as_gguf_hash,
         algorithms=names,
         without=_WITHOUT if as_gguf_hash else (),
     )
-    sources = _sources(models, want.inside and session.format != "json")
+    sources = _sources(models, want.inside)
     shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
     with Progress(sum(source.size for source in sources), shown) as progress:
         outcome = hash_files(sources, want, progress)

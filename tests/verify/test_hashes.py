@@ -147,7 +147,7 @@ class TestCommand:
     def test_json(self, cli, tmp_path: Path):
         model = llama()
         path = model.write(tmp_path / "m.gguf")
-        file = cli("hash", "--tensors", path, "--format", "json").json["files"][0]
+        file = cli("hash", "--tensors", "--data-section", path, "--format", "json").json["files"][0]
         data = path.read_bytes()
         assert file["sha256"] == sha(data)
         assert file["data"]["sha256"] == sha(data[len(model.header()) :])
@@ -158,6 +158,7 @@ class TestCommand:
         path = tmp_path / "x.bin"
         path.write_bytes(b"hello")
         assert cli("hash", path).out.startswith(sha(b"hello"))
+        assert cli("hash", path, "--format", "json").json["files"][0]["sha256"] == sha(b"hello")
         assert cli("hash", "--tensors", path).code == 3
 
     def test_data_section_survives_an_edit_of_metadata(self, cli, tmp_path: Path):
