@@ -6,11 +6,11 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from gguftool.arch import facts
 from gguftool.errors import UsageError
+from gguftool.lint.load import predict
 from gguftool.lint.role import ROLES, role
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
 from gguftool.lint.rules import FAMILIES, by_id, catalogue
@@ -79,6 +79,9 @@ def lint(
     findings: list[Finding] = []
     skipped: list[NotEvaluated] = []
     for one in rules:
+        # The net below the other rules: it speaks when none of them explains why the file cannot be used.
+        if one.family == "load" and (not load or any(f.severity is Severity.ERROR for f in findings)):
+            continue
         why = _why_not(one, model, ctx)
         if why == "":
             continue
@@ -97,7 +100,8 @@ def lint(
             # A rule that trips over a strange file must not hide what the others found.
             skipped.append(NotEvaluated(f"the rule itself failed: {type(e).__name__}: {e}", one.id))
     findings.sort(key=lambda f: (f.severity.rank, FAMILIES.index(f.family)))
-    return Report(model.name, tuple(findings), tuple(skipped), _predict(model) if load else None)
+    predicted = ctx.once("load", lambda: predict(model)) if load else None
+    return Report(model.name, tuple(findings), tuple(skipped), predicted)
 
 
 def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Rule, ...]:
@@ -173,11 +177,3 @@ def _place(where: str, m: Model) -> tuple[str, tuple[int, int] | None]:
             if str(part.no + 1) == name:
                 return part.name, None
     return m.name, None
-
-
-def _predict(m: Model) -> LoadPrediction | None:
-    if find_spec("gguftool.lint.load") is None:
-        return None
-    from gguftool.lint.load import predict
-
-    return predict(m)

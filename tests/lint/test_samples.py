@@ -24,7 +24,7 @@ def _ids(samples: list[Sample]) -> list[str]:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=_ids(SAMPLES))
 def test_fires(sample: Sample, tmp_path: Path) -> None:
-    report = report_of(sample.fires, tmp_path, sample.context)
+    report = report_of(sample.fires, tmp_path, sample.context, load=sample.rule.startswith("load-"))
     hits = [f for f in report if f.rule == sample.rule]
     skipped = [n.why for n in report.not_evaluated if n.rule == sample.rule]
     assert hits, f"{sample.rule} is silent; found {[f.rule for f in report]}, skipped {skipped}"
@@ -49,7 +49,7 @@ def test_fires(sample: Sample, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=_ids(SAMPLES))
 def test_silent(sample: Sample, tmp_path: Path) -> None:
-    report = report_of(sample.silent, tmp_path, sample.context)
+    report = report_of(sample.silent, tmp_path, sample.context, load=sample.rule.startswith("load-"))
     assert [f for f in report if f.rule == sample.rule] == []
     # Silent because it looked and found nothing, not because it could not look.
     assert [n for n in report.not_evaluated if n.rule == sample.rule] == []

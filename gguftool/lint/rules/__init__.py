@@ -23,6 +23,7 @@ FAMILIES = (
     "template",
     "source",
     "data",
+    "load",
 )
 
 

@@ -13,6 +13,8 @@ from gguftool.model import Model
 
 OURS = ("rope.freq_scale", "kv_cache_type")
 """Keys that gguftool itself reads, without the architecture."""
+NO_TOKENIZER = ("none", "no_vocab")
+"""Values of `tokenizer.ggml.model` with which llama.cpp reads no other tokenizer key."""
 _ARRAYS = ("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.merges")
 _SCALAR_IGNORED = ("attention.rope_pattern", "classifier.output_labels")
 """Arrays for which llama.cpp ignores a scalar instead of refusing it (measured), without the architecture."""
@@ -36,6 +38,8 @@ def key_type_wrong(m: Model, ctx: Context) -> Drafts:
         if f is None or key in _ARRAYS or key.startswith("split.") or fits(f, kind):
             continue
         if f.type != ARR and key.partition(".")[2] in _SCALAR_IGNORED:
+            continue
+        if key.startswith("tokenizer.") and m.get("tokenizer.ggml.model") in NO_TOKENIZER:
             continue
         wanted = kind.split(" or ")[0]
         yield found(

@@ -184,13 +184,15 @@ def byte_token_malformed(m: Model, ctx: Context) -> Drafts:
     Fix. Types it as normal.
     """
     vocab = vocabulary(m)
-    if vocab.kind is None or not vocab.count:
+    # RWKV vocabularies are not read byte by byte.
+    if vocab.kind is None or not vocab.count or vocab.kind.name not in ("SPM", "UGM", "BPE", "WPM"):
         return
     ids = [i for i in vocab.ids_of_type(BYTE) if i < vocab.count]
     bad = ids if vocab.kind.name == "WPM" else [i for i in ids if not _BYTE.fullmatch(vocab.text(i))]
     if not bad:
         return
-    short = [i for i in bad if len(vocab.text(i).encode("utf-8", "surrogateescape")) < 3]
+    # An empty text is replaced by [EMPTY_n], which is long enough.
+    short = [i for i in bad if 0 < len(vocab.text(i).encode("utf-8", "surrogateescape")) < 3]
     outcome = "llama.cpp aborts" if vocab.kind.name == "WPM" else "llama.cpp refuses the file" if short else ""
     yield found(
         f"token {vocab.show((short or bad)[0])} is typed as a byte, but is not written <0xHH>"

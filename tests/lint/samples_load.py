@@ -1,0 +1,24 @@
+"""Load: what only the prediction of the load finds.
+
+Each is a change that the real llama.cpp b11434 was seen to refuse, abort or die on (with a model of that architecture).
+"""
+
+from __future__ import annotations
+
+from tests.build import llama
+from tests.lint.samples import Sample, ready
+
+SAMPLES = [
+    Sample("load-refused", ready().kv("llama.classifier.output_labels", [1], "[u32]"),
+           "field:llama.classifier.output_labels",
+           "llama.classifier.output_labels has wrong array element type u32", severity="error"),
+    Sample("load-aborts", llama(arch="smallthinker").kv("smallthinker.attention.sliding_window", 64),
+           message="n_expert must be > 0 for SMALLTHINKER", severity="error"),
+    Sample("load-then-fails", llama(arch="paddleocr"), "field:paddleocr.rope.dimension_sections",
+           "aborts at the first tokens: GGML_ASSERT(sections[0] > 0", severity="error"),
+    Sample("load-then-fails", llama(arch="gemma").replace("gemma.rope.dimension_count", 15),
+           "field:gemma.rope.dimension_count", "n_dims % 2 == 0", silent=llama(arch="gemma")),
+    Sample("load-then-fails", llama(arch="qwen2").replace("qwen2.rope.dimension_count", 14),
+           "field:qwen2.rope.dimension_count", "aborts at the context: GGML_ASSERT(n_embd_head == n_rot) failed",
+           silent=llama(arch="qwen2")),
+]  # fmt: skip
