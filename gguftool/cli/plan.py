@@ -54,7 +54,7 @@ HEADLINE_CONTEXT = 8192
 @click.option("--mmproj", metavar="FILE", help="Multimodal projector to load beside the model.")
 @click.option("--measure", is_flag=True, help="Ask the real library (it allocates nothing) in place of estimating.")
 @click.option("--server", metavar="PATH", help="The llama.cpp program to ask for devices.")
-@click.option("--plot", metavar="FILE.svg|png", type=click.Path(), help="Draw memory against context.")
+@click.option("--plot", metavar="FILE.svg|png|html", type=click.Path(), help="Draw memory against context.")
 @format_option("text", "json")
 @pass_session
 def plan(session: Session, /, model: str, **options: Any) -> int:
@@ -69,7 +69,7 @@ def plan(session: Session, /, model: str, **options: Any) -> int:
 
     with open_any(model) as m:
         advice = _advise(session, m, options)
-        argv = server_command_of(model, advice, options)
+        argv = server_command_of(model, m.name, advice, options)
         if options["plot"]:
             from gguftool.report.plot import draw
 

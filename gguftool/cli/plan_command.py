@@ -12,11 +12,17 @@ from gguftool.memory.advice import Advice
 MIB = 1 << 20
 
 
-def server_command_of(model: str, a: Advice, options: Mapping[str, Any]) -> list[str]:
+def server_command_of(model: str, first: str, a: Advice, options: Mapping[str, Any]) -> list[str]:
     """Program and arguments, in the spelling of b11434.
 
     Everything the plan rests on is said, also where it is the default; llama.cpp's own fit is switched off when layers
     are placed, because it gives up as soon as one of its choices is taken.
+
+    Args:
+        model: the model as the user named it.
+        first: path of its first file.
+        a: the advice.
+        options: of the command line.
     """
     plan, m = a.plan, a.planner.machine
     s, c = plan.settings, plan.cache.context
@@ -24,7 +30,7 @@ def server_command_of(model: str, a: Advice, options: Mapping[str, Any]) -> list
     layers = a.planner.weights.layer_count + 1
     moe = min(plan.placement.cpu_moe, a.planner.weights.layer_count)
     o = ServerOptions(
-        model,
+        first,
         c.requested,
         s.type_k,
         s.type_v,
@@ -43,7 +49,19 @@ def server_command_of(model: str, a: Advice, options: Mapping[str, Any]) -> list
         mmproj=options["mmproj"],
         extra=tuple(_extra(options)),
     )
-    return ["llama-server", *server_command(o, known()).args]
+    arguments = list(server_command(o, known()).args)
+    return ["llama-server", *_source(model, first), *arguments[2:]]
+
+
+def _source(model: str, first: str) -> list[str]:
+    """How llama-server gets the model: a path, or by itself from where it was read."""
+    if model.startswith(("http://", "https://")):
+        return ["-mu", model]
+    if model.startswith("hf://"):
+        owner, _, rest = model.removeprefix("hf://").partition("/")
+        repository, _, file = rest.partition("/")
+        return ["-hf", f"{owner}/{repository}", *(["-hff", file] if file else [])]
+    return ["-m", first]
 
 
 def _flash_attn(a: Advice) -> str:

@@ -191,7 +191,7 @@ class Planner:
         cache = kv_cache(self.hp, s)
         placed = self.weights.place(placement)
         t = terms(self.hp, s, cache, self.vocabulary)
-        refused = tuple(refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
+        refused = (*_unknown(self.hp), *refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
         # `llama-context.cpp:output_reserve`: a row of logits a slot, on the host.
         output = self.vocabulary * 4 * cache.context.slots
         uses = self._uses(placement, cache, placed, t, output)
@@ -292,6 +292,17 @@ class Planner:
             elif d.name == placed.layer_device[-1]:
                 out[d.name] = t.device(output_only=True)
         return out
+
+
+def _unknown(hp: Hparams) -> list[str]:
+    """Why no build would load this architecture (`llama-model.cpp:load_arch`)."""
+    if hp.facts is None:
+        return [f"unknown model architecture: '{hp.arch}'"]
+    if not hp.facts.unsupported:
+        return []
+    if hp.arch == "clip":
+        return ["CLIP cannot be used as main model, use it with --mmproj instead"]
+    return [f"unsupported model architecture: '{hp.arch}'"]
 
 
 def weights_of(model: Model) -> list[Weight]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import io
 import os
 from dataclasses import replace
+from typing import Any
 
 from gguftool.cachetypes import refusals, shown
 from gguftool.errors import ToolFailed, UsageError
@@ -16,7 +19,7 @@ GIB = 1 << 30
 POINTS = 24
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")
 """Distinguishable also with impaired colour vision (Okabe and Ito)."""
-FORMATS = (".svg", ".png", ".pdf")
+FORMATS = (".svg", ".png", ".pdf", ".html")
 
 
 def draw(a: Advice, name: str, path: str) -> None:
@@ -76,8 +79,24 @@ def draw(a: Advice, name: str, path: str) -> None:
     axes.grid(alpha=0.25)
     axes.legend(loc="best", frameon=True, fontsize=9)
     figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    try:
+        _save(figure, name, path)
+    except OSError as e:
+        raise UsageError(f"{path}: {(e.strerror or str(e)).lower()}") from None
+    finally:
+        pyplot.close(figure)
+
+
+def _save(figure: Any, name: str, path: str) -> None:
+    if path.lower().endswith(".html"):
+        picture = io.StringIO()
+        figure.savefig(picture, format="svg")
+        title = html.escape(os.path.basename(name))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"<!doctype html>\n<meta charset=utf-8>\n<title>{title}</title>\n")
+            file.write(picture.getvalue()[picture.getvalue().index("<svg") :])
+    else:
+        figure.savefig(path, dpi=150)
 
 
 def _watched(a: Advice) -> tuple[str, int | None]:

@@ -219,7 +219,7 @@ def test_measuring_for_a_device_needs_its_program(cli, llama: Path, monkeypatch:
     assert "llama-fit-params" in json.loads(r.stdout)["errors"][0]["message"]
 
 
-@pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+@pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("html", b"<!doctype html>")])
 def test_plot(cli, llama: Path, tmp_path: Path, suffix: str, magic: bytes):
     pytest.importorskip("matplotlib")
     picture = tmp_path / f"memory.{suffix}"
@@ -227,6 +227,35 @@ def test_plot(cli, llama: Path, tmp_path: Path, suffix: str, magic: bytes):
     assert picture.read_bytes().startswith(magic)
     if suffix == "svg":
         assert b"CUDA0" in picture.read_bytes() or picture.stat().st_size > 20_000
+
+
+def test_an_architecture_nobody_knows(cli, tmp_path: Path):
+    path = tmp_path / "new.gguf"
+    path.write_bytes(GGUF("llama9").kv("llama9.context_length", 64).tensor("token_embd.weight", (32, 32)).bytes())
+    r = cli("plan", path, "--format", "json")
+    assert r.code == 1
+    assert r.json["refused"] == ["unknown model architecture: 'llama9'"]
+
+
+def test_the_command_names_the_first_shard(cli, tmp_path: Path):
+    for no in (0, 1):
+        g = GGUF("llama") if no == 0 else GGUF()
+        if no == 0:
+            g.kv("llama.context_length", 512).kv("llama.embedding_length", 32).kv("llama.block_count", 1)
+        g.shard(no, 2, tensors=2).tensor(f"blk.0.w{no}.weight", (32, 32))
+        (tmp_path / f"m-{no + 1:05}-of-00002.gguf").write_bytes(g.bytes())
+    j = cli("plan", tmp_path / "m-00002-of-00002.gguf", "--format", "json").json
+    assert j["command"][2] == str(tmp_path / "m-00001-of-00002.gguf")
+    assert j["weights"]["tensors"] == 2 * 32 * 32 * 4
+
+
+def test_a_remote_model_is_fetched_by_the_server_itself():
+    from gguftool.cli.plan_command import _source
+
+    assert _source("hf://owner/repo:Q4_K_M", "x") == ["-hf", "owner/repo:Q4_K_M"]
+    assert _source("hf://owner/repo/sub/m.gguf", "x") == ["-hf", "owner/repo", "-hff", "sub/m.gguf"]
+    assert _source("https://host/m.gguf", "x") == ["-mu", "https://host/m.gguf"]
+    assert _source("m.gguf", "m.gguf") == ["-m", "m.gguf"]
 
 
 def test_a_hostile_name_cannot_act_on_the_terminal(cli, tmp_path: Path):
