@@ -13,6 +13,7 @@ from gguftool.lint.load import Survey, survey
 from gguftool.lint.load.tensors import Wanted
 from gguftool.lint.load.types import MATRIX_OPS, NOT_WEIGHTS, fault_of_type, needs_f32
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, NotEvaluated, Severity, found, not_evaluated, rule
+from gguftool.lint.rules.metadata.blocks import LOOPED, MAX_LAYERS, block_of, layers_of_tensors
 from gguftool.model import Model
 
 MOST = 8
@@ -108,11 +109,13 @@ def tensor_missing(m: Model, ctx: Context) -> Drafts:
     if s.machine is None:
         yield _blocked(s)
         return
-    yield from _limited(_missing(s))
+    yield from _limited(_missing(m, s))
 
 
-def _missing(s: Survey) -> Iterator[Draft]:
-    for names in _groups(s.missing).values():
+def _missing(m: Model, s: Survey) -> Iterator[Draft]:
+    # Layers that are missing altogether are one finding: block-count-tensors.
+    have = layers_of_tensors(m) or MAX_LAYERS
+    for names in _groups(n for n in s.missing if block_of(n) < have).values():
         wanted = s.wanted[names[0]]
         near = difflib.get_close_matches(names[0], s.extra, 1, 0.8)
         hint = f"; the file has {near[0]}" if near else ""
@@ -143,12 +146,11 @@ def tensor_unexpected(m: Model, ctx: Context) -> Drafts:
 
 def _extra(m: Model, s: Survey) -> Iterator[Draft]:
     absent = [n for n in s.wanted if n not in s.stored]
-    for names in _groups(s.extra).values():
+    # Layers beyond block_count are one finding too: block-count-tensors.
+    count = MAX_LAYERS if m.architecture in LOOPED else m.arch.block_count
+    for names in _groups(n for n in s.extra if block_of(n) < count).values():
         near = difflib.get_close_matches(names[0], absent, 1, 0.85)
         hint = f"; the nearest one is {near[0]}" if near else ""
-        layer = re.match(r"blk\.(\d+)\.", names[0])
-        if layer and int(layer[1]) >= m.arch.block_count:
-            hint = f": block_count is {m.arch.block_count}"
         text = f"{names[0]} is no tensor of {m.architecture}{_several(names)}{hint}"
         yield found(text, where=f"tensor:{names[0]}", tensors=names)
 

@@ -13,7 +13,6 @@ from gguftool.model import Model
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024
-_BLOCK = re.compile(r"blk\.(\d+)\.")
 PER_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length", "expert_used_count")
 """Keys whose arrays llama.cpp checks against block_count on every architecture."""
 LOOPED = frozenset({"nanbeige", "hrm_text", "graniteswitch"})
@@ -22,9 +21,18 @@ NO_HEADS = frozenset({"mamba", "mamba2", "rwkv6", "rwkv7", "rwkv6qwen2", "arwkv7
 """Architectures that load without attention.head_count (measured)."""
 
 
-def _layers_of_tensors(m: Model) -> int:
+def layers_of_tensors(m: Model) -> int:
     """One more than the highest block number of a tensor; 0 without blocks."""
-    return max((int(hit[1]) for name in m.tensors if (hit := _BLOCK.match(name))), default=-1) + 1
+    return max((block_of(name) for name in m.tensors), default=-1) + 1
+
+
+def block_of(tensor: str) -> int:
+    """Number of the block a tensor belongs to; -1 for one outside the blocks."""
+    hit = _BLOCK.match(tensor)
+    return int(hit[1]) if hit else -1
+
+
+_BLOCK = re.compile(r"blk\.(\d+)\.")
 
 
 @rule(Severity.ERROR)
@@ -43,7 +51,7 @@ def block_count_range(m: Model, ctx: Context) -> Drafts:
     n = m.get(key)
     if isinstance(n, bool) or not isinstance(n, int) or 0 < n <= MAX_LAYERS:
         return
-    have = _layers_of_tensors(m)
+    have = layers_of_tensors(m)
     fix = Fix(f"set it to {have}, as the tensors say", (Set(key, have, "u32"),)) if 0 < have <= MAX_LAYERS else None
     yield found(
         f"{key} is {n:,}; llama.cpp aborts unless it is 1 to {MAX_LAYERS}", where=f"field:{key}", fix=fix, aborts=True
@@ -61,7 +69,7 @@ def block_count_tensors(m: Model, ctx: Context) -> Drafts:
     Example. llama.block_count is 7, the tensors have blocks 0 to 0
     Fix. `gguftool fix --set block_count=N`: a repair when the key was edited, useless when tensors are missing.
     """
-    n, have = m.get(f"{m.architecture}.block_count"), _layers_of_tensors(m)
+    n, have = m.get(f"{m.architecture}.block_count"), layers_of_tensors(m)
     if isinstance(n, bool) or not isinstance(n, int) or not have or m.architecture in LOOPED or m.missing_shards:
         return
     # 0 and more than 512 have their own rule.
