@@ -92,8 +92,15 @@ def find(wanted: str = "auto", llama_cpp: str | None = None) -> Engine:
     return Engine("builtin", f"gguftool built-in, {found.name}", kernels=found)
 
 
-def quantize(engine: Engine, job: Job, progress: Progress | None = None) -> None:
-    """Do the job; the output has its name only when it is whole.
+Check = Callable[[str], tuple[str, ...]]
+"""Looks at a finished file before it gets its name; raises when it is broken, else returns notes for the user."""
+
+
+def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None = None) -> tuple[str, ...]:
+    """Do the job; the output has its name only when it is whole and checked.
+
+    Returns:
+        What ``check`` noted.
 
     Raises:
         Refused: the plan has refusals, or the output exists.
@@ -112,7 +119,7 @@ def quantize(engine: Engine, job: Job, progress: Progress | None = None) -> None
             progress=progress,
             overwrite=job.overwrite,
         )
-        return
+        return check(job.output)
     check_free(job.output, overwrite=job.overwrite)
     check_room(job.output, job.plan.file_size)
     folder, name = os.path.split(job.output)
@@ -125,7 +132,9 @@ def quantize(engine: Engine, job: Job, progress: Progress | None = None) -> None
             ended = _run_library(engine, job, draft, counter)
         if ended.code:
             raise _failure(engine, ended)
+        notes = check(draft)
         _finish(job, draft)
+        return notes
     finally:
         if os.path.lexists(draft):
             os.unlink(draft)

@@ -175,9 +175,8 @@ def quantize(
         plan, engine, job = prepare(model, type_name, chosen)
         refuse(plan, chosen)
         started = time.monotonic()
-        engines.quantize(engine, replace(job, output=output), progress)
+        notes = engines.quantize(engine, replace(job, output=output), lambda path: check(path, plan), progress)
         seconds = time.monotonic() - started
-    notes = check(output, plan)
     return Quantized(output, os.path.getsize(output), engine.label, seconds, plan, notes)
 
 

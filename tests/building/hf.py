@@ -1,6 +1,7 @@
 """Tiny Hugging Face folders with random weights and a small real tokenizer, written without torch.
 
-The tokenizers (tests/data/building/tokenizers) were trained on licence texts: a SentencePiece model and a byte-level BPE.
+The tokenizers (tests/data/building/tokenizers), a SentencePiece model and a byte-level BPE, were trained on
+licence texts.
 """
 
 from __future__ import annotations
@@ -43,13 +44,16 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "architectures": ["Qwen2ForCausalLM"],
         "model_type": "qwen2",
         "hidden_act": "silu",
-        **{**_COMMON, "rope_theta": 1000000.0, "max_position_embeddings": 4096},
+        **_COMMON,
+        "rope_theta": 1000000.0,
+        "max_position_embeddings": 4096,
     },
     "qwen3": {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
         "hidden_act": "silu",
-        **{**_COMMON, "rope_theta": 1000000.0},
+        **_COMMON,
+        "rope_theta": 1000000.0,
     },
     "gemma3": {
         "architectures": ["Gemma3ForCausalLM"],
@@ -59,7 +63,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "sliding_window": 512,
         "sliding_window_pattern": 2,
         "rope_local_base_freq": 10000.0,
-        **{**_COMMON, "rope_theta": 1000000.0},
+        **_COMMON,
+        "rope_theta": 1000000.0,
     },
 }
 SPM = ("llama", "gemma3")
@@ -127,7 +132,9 @@ def folder(path: Path, arch: str, *, parts: int = 1, **config: Any) -> Path:
         shutil.copy(TOKENIZERS / "bpe.json", path / "tokenizer.json")
         names = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
         names |= {"add_bos_token": False}
-    (path / "tokenizer_config.json").write_text(json.dumps({**names, "chat_template": PLAIN if arch in SPM else CHATML}))
+    (path / "tokenizer_config.json").write_text(
+        json.dumps({**names, "chat_template": PLAIN if arch in SPM else CHATML})
+    )
     weights = {n: ("BF16", s, bf16(s, i)) for i, (n, s) in enumerate(shapes(arch).items())}
     if parts == 1:
         safetensors(path / "model.safetensors", weights)

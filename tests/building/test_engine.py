@@ -1,0 +1,140 @@
+"""Finding llama.cpp's tools, and driving llama-quantize."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gguftool.build import engine, kernels, tools
+from gguftool.errors import MissingFile, ToolFailed, UsageError
+from gguftool.model import open_model
+from tests.building.models import DENSE, model
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
+@pytest.fixture
+def program(tmp_path: Path, llama_cpp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A llama.cpp build folder whose bin/llama-quantize works (see llama_quantize.py)."""
+    folder = tmp_path / "llama.cpp" / "build" / "bin"
+    folder.mkdir(parents=True)
+    script = folder / "llama-quantize"
+    stand_in = Path(__file__).parent / "llama_quantize.py"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "{stand_in}" "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("LIBLLAMA", str(llama_cpp))
+    return tmp_path / "llama.cpp"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return model(DENSE, "f16").write(tmp_path / "in.gguf")
+
+
+def test_without_llama_cpp_the_built_in_engine_is_taken():
+    found = engine.find()
+    assert found.name == "builtin"
+    assert found.label.startswith("gguftool built-in, libggml 0.")
+    assert kernels.library_path()
+
+
+@pytest.mark.parametrize("name", ["llama-quantize", "library"])
+def test_a_missing_engine_says_how_to_get_it(name: str):
+    with pytest.raises(ToolFailed) as caught:
+        engine.find(name)
+    assert caught.value.exit_code == 6
+    assert "--llama-cpp DIR" in str(caught.value.hint)
+
+
+def test_names_that_are_none():
+    with pytest.raises(UsageError):
+        engine.find("gpu")
+    with pytest.raises(MissingFile):
+        engine.find("auto", "/no/such/folder")
+
+
+@pytest.mark.oracle
+def test_order_of_the_engines(program: Path, llama_cpp: Path, monkeypatch: pytest.MonkeyPatch):
+    assert engine.find("auto", str(llama_cpp)).name == "library"
+    monkeypatch.setenv("LLAMA_CPP_DIR", str(program))
+    assert engine.find().name == "llama-quantize"
+    assert engine.find("library", str(llama_cpp)).label == "libllama v0.5.0"
+    monkeypatch.delenv("LLAMA_CPP_DIR")
+    monkeypatch.setenv("PATH", f"{program}/build/bin:/usr/bin:/bin")
+    found = engine.find()
+    assert found.name == "llama-quantize"
+    assert found.tool is not None
+    assert {"tensor-type", "override-kv", "imatrix"} <= found.tool.flags
+
+
+@pytest.mark.oracle
+def test_llama_quantize_gives_what_was_planned(cli, program: Path, source: Path, tmp_path: Path):
+    files = []
+    for name, more in (("llama-quantize", ["--llama-cpp", program]), ("builtin", [])):
+        out = tmp_path / f"{name}.gguf"
+        args = ("quantize", source, out, "Q4_K_M", "--engine", name, *more, "--tensor-type", "attn_v=q8_0")
+        result = cli(*args, "--log", tmp_path / "log", "--format", "json")
+        assert result.code == 0, result.err
+        assert result.json["notes"] == []
+        assert result.json["size"] == result.json["file_size"] == out.stat().st_size
+        files.append(out)
+    with open_model(files[0]) as theirs, open_model(files[1]) as ours:
+        assert theirs["gguftool.quantize.engine"] == "llama-quantize"
+        assert all(theirs.read(t) == ours.read(t) for t in ours.tensors)
+        assert list(theirs.fields) == list(ours.fields)
+    assert (tmp_path / "log").exists()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        ("main: failed to quantize model from 'x': basic_ios::clear: iostream error", 5, "disk is full"),
+        ("llama_model_quantize: failed to quantize: unknown model architecture: 'new'", 6, "does not know the arch"),
+        ("llama_model_quantize: failed to quantize: something else", 6, "something else"),
+    ],
+)
+def test_failures_in_plain_words(cli, program: Path, source: Path, tmp_path: Path, monkeypatch, said, code, words):
+    monkeypatch.setenv("QUANTIZE_FAILS", said)
+    result = cli("quantize", source, tmp_path / "out.gguf", "Q8_0", "--llama-cpp", program)
+    assert (result.code, words in result.err) == (code, True), result.err
+    assert sorted(os.listdir(tmp_path)) == ["in.gguf", "llama.cpp"]
+
+
+@pytest.mark.oracle
+def test_an_engine_that_claims_success_and_wrote_half_a_file(cli, tmp_path: Path, source: Path):
+    """The header comes last in llama.cpp: a killed run leaves zeros in front (llama.cpp #13258)."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "llama-quantize"
+    script.write_text(
+        '#!/bin/sh\n[ "$1" = --help ] && exit 1\nfor last; do :; done\n'
+        'for a; do case $a in *part) head -c 4096 /dev/zero > "$a";; esac; done\n'
+    )
+    script.chmod(0o755)
+    result = cli("quantize", source, tmp_path / "out.gguf", "Q8_0", "--no-provenance", "--llama-cpp", tmp_path)
+    assert result.code == 6
+    assert "broken" in result.err
+    assert not (tmp_path / "out.gguf").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("main: build = 4567 (abc1234)\nmain: built with cc", "b4567"),
+        ("version: 0.6.0-dev (build 0, commit unknown)\nbuilt with GNU 12.2.0", "v0.6.0-dev"),
+        ("version: 10434 (abcdef0)\nbuilt with", "b10434"),
+        ("usage: llama-quantize", None),
+    ],
+)
+def test_versions_as_llama_cpp_prints_them(text: str, version: str | None):
+    assert tools.version_in(text) == version
