@@ -1,0 +1,58 @@
+"""``gguftool scan``: many models at once, one row each."""
+
+from __future__ import annotations
+
+import click
+
+from gguftool.cli.options import Session, command, format_option, pass_session
+
+
+@command(
+    examples="""
+    gguftool scan ~/models
+    gguftool scan --fail-on error --format markdown /srv/models > models.md
+    gguftool scan --resume scan.jsonl /mnt/archive
+    gguftool scan hf://owner/repo
+    """
+)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--jobs", type=click.IntRange(1), help="Models at a time; the number of processors when left out.")
+@click.option("--no-lint", is_flag=True, help="Facts and integrity only.")
+@click.option(
+    "--resume",
+    metavar="FILE",
+    help="Keep rows in this file; models that did not change are taken from it.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "broken", "never"]),
+    default="broken",
+    show_default=True,
+    help="What makes the exit code 1: lint findings of that severity, or only models that are not whole.",
+)
+@format_option("text", "json", "jsonl", "markdown")
+@pass_session
+def scan(
+    session: Session, paths: tuple[str, ...], jobs: int | None, no_lint: bool, resume: str | None, fail_on: str
+) -> int:
+    """Facts, integrity and lint of all models in files and folders (their subfolders too), or in a repository.
+
+    A set of shards is one row. Headers are read, tensor data is not. A model that cannot be read is a row that says so.
+    """
+    from gguftool.cli import scan_rows
+    from gguftool.report import scan as report
+
+    rows = []
+    for row in scan_rows.rows(paths, jobs=jobs, lint=not no_lint, resume=resume):
+        if session.format == "jsonl":
+            session.out(report.line(row))
+        rows.append(row)
+    rows.sort(key=lambda row: str(row["path"]))
+    failed = [row for row in rows if scan_rows.fails(row, fail_on)]
+    if session.format == "json":
+        session.write_json(ok=not failed, body=report.body(rows))
+    elif session.format == "markdown":
+        session.out(report.markdown(rows))
+    elif session.format == "text":
+        session.out(report.text(rows, session.style))
+    return 1 if failed else 0

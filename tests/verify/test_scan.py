@@ -1,0 +1,90 @@
+"""Many models: one row each, whatever is wrong with one of them; parallel and resumable."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.build import llama
+from tests.verify.sets import three
+
+
+@pytest.fixture
+def zoo(tmp_path: Path) -> Path:
+    root = tmp_path / "zoo"
+    (root / "sub" / "deep").mkdir(parents=True)
+    llama().write(root / "a.gguf")
+    llama(layers=2).truncate(-500).write(root / "sub" / "cut.gguf")
+    three(root / "sub" / "deep")
+    (root / "page.gguf").write_bytes(b"<!DOCTYPE html><title>Sign in</title>")
+    (root / "README.md").write_text("x")
+    return root
+
+
+def by_name(result) -> dict[str, dict]:
+    return {os.path.basename(row["path"]): row for row in result.json["models"]}
+
+
+def test_one_row_for_each_model(cli, zoo: Path):
+    result = cli("scan", zoo, "--format", "json")
+    assert result.code == 1
+    rows = by_name(result)
+    assert set(rows) == {"a.gguf", "cut.gguf", "m-00001-of-00003.gguf", "page.gguf"}
+    assert {name for name, row in rows.items() if row["ok"]} == {"a.gguf", "m-00001-of-00003.gguf"}
+    assert rows["m-00001-of-00003.gguf"]["set"] == {"count": 3, "present": 3, "ok": True}
+    assert rows["a.gguf"]["facts"]["architecture"] == "llama"
+    assert rows["a.gguf"]["facts"]["context_length"] == 2048
+    assert [p["kind"] for p in rows["cut.gguf"]["problems"]] == ["truncated"]
+    assert rows["page.gguf"]["error"]["code"] == "not-gguf"
+    assert result.json["counts"] == {"models": 4, "whole": 2, "broken": 2}
+
+
+def test_other_formats(cli, zoo: Path):
+    text = cli("scan", zoo)
+    assert text.code == 1
+    assert "4 models, 2 whole, 2 not" in text.out
+    assert "HTML page" in text.out
+    lines = cli("scan", zoo, "--format", "jsonl").out.splitlines()
+    assert {json.loads(line)["format"] for line in lines} == {"gguftool.scan/1"}
+    assert len(lines) == 4
+    table = cli("scan", zoo, "--format", "markdown").out
+    assert table.startswith("| model ")
+    assert table.count("\n") == 6
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "whole", "broken"), [("never", 0, 0), ("broken", 0, 1), ("error", 0, 1), ("warning", 1, 1)]
+)
+def test_fail_on(cli, zoo: Path, fail_on: str, whole: int, broken: int):
+    assert cli("scan", "--fail-on", fail_on, zoo / "a.gguf").code == whole
+    assert cli("scan", "--fail-on", fail_on, zoo / "sub" / "cut.gguf").code == broken
+
+
+def test_parallel_gives_the_same(cli, zoo: Path):
+    for i in range(4):
+        llama(layers=1 + i).write(zoo / f"more{i}.gguf")
+    one, two = (cli("scan", "--jobs", n, zoo, "--format", "json").json["models"] for n in (1, 2))
+    assert one == two
+    assert len(one) == 8
+
+
+def test_resume_takes_what_did_not_change(cli, zoo: Path, tmp_path: Path):
+    kept = tmp_path / "rows.jsonl"
+    cli("scan", zoo, "--resume", kept, "--format", "json")
+    rows = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert len(rows) == 4
+    # A row that only the file can have brought shows that the model was not read again.
+    marked = [row | {"load": "from the file"} if row["path"].endswith("a.gguf") else row for row in rows]
+    kept.write_text("".join(json.dumps(row) + "\n" for row in marked) + '{"path": "cut off')
+    again = by_name(cli("scan", zoo, "--resume", kept, "--format", "json"))
+    assert again["a.gguf"]["load"] == "from the file"
+    llama(layers=3).write(zoo / "a.gguf")
+    assert by_name(cli("scan", zoo, "--resume", kept, "--format", "json"))["a.gguf"]["load"] != "from the file"
+
+
+def test_nothing_there(cli, tmp_path: Path):
+    assert cli("scan", tmp_path).out == "no models found\n"
+    assert cli("scan", tmp_path / "none").code == 2
