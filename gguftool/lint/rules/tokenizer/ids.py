@@ -166,7 +166,8 @@ def eos_is_start_marker(m: Model, ctx: Context) -> Drafts:
     Fix. The token with the usual name, when there is just one; otherwise `gguftool fix --special eos=TEXT`.
     """
     vocab = vocabulary(m)
-    if not _in_use(vocab):
+    # The RWKV World vocabulary ends texts with its token 0, which it writes <s>.
+    if not _in_use(vocab) or (vocab.kind is not None and vocab.kind.name == "RWKV"):
         return
     for role in ("eos", "eot", "eom"):
         i = vocab.stored(role)
