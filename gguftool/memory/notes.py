@@ -29,7 +29,7 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
     """What the numbers of a plan rest on, most important first."""
     c, s, p, m = plan.cache.context, plan.settings, plan.placement, planner.machine
     out = [
-        Assumption("kv", "exact", "exact", "equals what llama.cpp b11434 allocates; checked with 2184 allocations"),
+        Assumption("kv", "exact", "exact", "equals what llama.cpp b11434 allocates; checked with 3448 allocations"),
         Assumption(
             "slots",
             f"{c.slots}, {'one shared context' if c.unified else 'each its own context'}",

@@ -71,6 +71,19 @@ def test_every_record_to_the_byte():
     }
 
 
+def test_every_record_of_132_architectures_to_the_byte():
+    wrong, architectures = [], set()
+    for count, r in enumerate(records(more=True), 1):  # noqa: B007
+        architectures.add(r.hp.arch)
+        got = kv_cache(r.hp, r.settings).bytes
+        if got != r.raw["context"]:
+            wrong.append(f"{r.label}: {got}, llama.cpp {r.raw['context']}")
+        if refusals(r.hp, r.settings.type_k, r.settings.type_v, r.settings.flash_attn):
+            wrong.append(f"{r.label}: refused by us alone")
+    assert wrong == []
+    assert (count, len(architectures)) == (1264, 132)
+
+
 def test_every_record_cache_by_cache():
     for r in records():
         ours = sorted((c.cells, len(c.layers), c.streams) for c in kv_cache(r.hp, r.settings).caches)
@@ -91,8 +104,8 @@ def test_every_record_context():
 
 
 def test_every_refusal_in_llama_cpps_words():
-    found = list(records(refused=True))
-    assert len(found) == 51
+    found = [*records(refused=True), *records(refused=True, more=True)]
+    assert len(found) == 71
     for r in found:
         reasons = refusals(r.hp, r.settings.type_k, r.settings.type_v, r.settings.flash_attn)
         assert [f"llama_init_from_model: {reason}" for reason in reasons] == r.raw["log"], r.label
