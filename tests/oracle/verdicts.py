@@ -27,8 +27,11 @@ LIMIT = 20
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """``verdict``: loads, refused, aborts, hangs; ``context``, ``use``: ok, refused, aborts, hangs, fails, or "" when not
-    reached; lines of level error and warning of the load; ``stderr``: what the dying process said."""
+    """What the library did with one file.
+
+    ``verdict``: loads, refused, aborts, hangs; ``context``, ``use``: ok, refused, aborts, hangs, fails, or "" when not
+    reached; lines of level error and warning of the load; ``stderr``: what the dying process said.
+    """
 
     verdict: str
     context: str

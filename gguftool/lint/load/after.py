@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gguftool.arch import Hparams, facts
 from gguftool.data import load
 from gguftool.lint.load.file import type_name
+from gguftool.lint.load.tensors import NVFP4
 from gguftool.lint.load.types import fault_of_type
 from gguftool.lint.load.verdict import Abort, AfterLoad, Unknown
 
@@ -172,6 +173,22 @@ def _gating(state: Run) -> Iterator[AfterLoad]:
         )
 
 
+def _nvfp4(state: Run) -> Iterator[AfterLoad]:
+    """NVFP4 weights of a feed-forward layer with both a scale and a bias (`llama-graph.cpp:build_ffn`)."""
+    if state.asked is None:
+        return
+    ignored = load("load_maps.json")["unused"].get(state.model.architecture, ())
+    for (slot, layer), info in state.asked.slots.items():
+        part = slot.removeprefix("ffn_")
+        both = {(f"{slot}_s", layer), (f"{slot}_b", layer)}
+        if info.type_id == NVFP4 and part in ("up", "gate", "down") and both <= _machine(state).slots:
+            if f"{slot}_s" in ignored:
+                continue
+            words = f"GGML_ASSERT(!{part}_s || !{part}_b || !{part} || {part}->type != GGML_TYPE_NVFP4) failed"
+            yield AfterLoad(CONTEXT, ABORTS, words, f"tensor:{info.name}")
+            return
+
+
 def _missing(state: Run, stage: str) -> Iterator[AfterLoad]:
     """Tensors the graph uses without a look whether they are there (found by deleting each from real models)."""
     machine = _machine(state)
@@ -252,7 +269,9 @@ def _rope_factors(state: Run) -> Iterator[AfterLoad]:
 
 def _start_token(state: Run) -> Iterator[AfterLoad]:
     """The token a decoder starts with."""
-    start = state.model.get(f"{state.model.architecture}.decoder_start_token_id")
+    if state.model.architecture != "t5":
+        return
+    start = state.model.get("t5.decoder_start_token_id")
     if isinstance(start, int) and state.vocab is not None and _int32(start) >= state.vocab.n_tokens:
         words = f"init: invalid token[0] = {_int32(start)}"
         yield AfterLoad(DECODE, "fails", words, _where(state, "decoder_start_token_id"))
@@ -362,6 +381,7 @@ _CONTEXT: tuple[Check, ...] = (
     _query_width,
     _kv_width,
     _rope_factors,
+    _nvfp4,
     _gating,
     _context_types,
 )

@@ -1,7 +1,8 @@
 """Mutated files as recipes: a base header and a list of operations, rebuilt as header bytes and a file size.
 
 The bases (`tests/data/load/bases.tar.xz`) are headers of models that the real llama.cpp made or describes; behind the
-header a file is a hole of zeros, which loads the same. A recipe is ``{"base": "tiny/qwen2", "ops": [...]}``; see `_OPS`.
+header a file is a hole of zeros, which loads the same. A recipe is ``{"base": "tiny/qwen2", "ops": [...]}``; the
+operations are in `_OPS`.
 """
 
 from __future__ import annotations
