@@ -9,6 +9,7 @@ from gguftool.edit.layout import room
 from gguftool.edit.ops import FILLER_KEY, Operation, Realign, Repack, Reserve, SetElement, Strip
 from gguftool.edit.schema import type_text
 from gguftool.format.header import Field, Header
+from gguftool.format.types import ARR, VALUE_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ def changes_of(old: Header, new: Header, ops: Sequence[Operation], filler: int) 
             out.append(Change(f"{key}[{i}]", was.head(1, i)[0], now.head(1, i)[0], type_text(now)))
             continue
         other = type_text(was) if was is not None and type_text(was) != type_text(now) else None
-        out.append(Change(key, was.value if was is not None else None, now.value, type_text(now), other))
+        out.append(Change(key, _value(was) if was is not None else None, _value(now), type_text(now), other))
     for key, was in before.items():
         if key not in after:
-            out.append(Change(key, was.value, None, type_text(was)))
+            out.append(Change(key, _value(was), None, type_text(was)))
     removed = len(list(old.duplicates())) - len(list(new.duplicates()))
     if removed > 0:
         kept = {f.key for f in old.duplicates()}
@@ -61,6 +62,12 @@ def changes_of(old: Header, new: Header, ops: Sequence[Operation], filler: int) 
         moved = sum(a.offset != b.offset for a, b in zip(old.tensors, new.tensors, strict=False))
         out.append(Change("tensor offsets", "as stored", f"{moved:,} changed", "u64"))
     return tuple(out)
+
+
+def _value(field: Field) -> object:
+    """The decoded value; of a type that we do not know, how long it is."""
+    kind = field.element_type if field.type == ARR else field.type
+    return field.value if kind in VALUE_TYPES else f"{len(field.value_bytes):,} bytes"
 
 
 def _bytes(n: int) -> str | None:

@@ -21,6 +21,7 @@ from gguftool.edit.which import metadata_file
 from gguftool.errors import FormatError, InterruptedEdit, Refused, UsageError
 from gguftool.format.header import Header
 from gguftool.format.parse import parse
+from gguftool.format.resync import walk_past
 from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.shards import split_keys
 from gguftool.source import LocalFile
@@ -216,6 +217,10 @@ def _read(target: Target) -> tuple[Header, bytes]:
     try:
         header = parse(source, strict=False)
         fatal = [p for p in header.problems if p.fatal]
+        if fatal and fatal[0].kind == "unknown-value-type":
+            whole = walk_past(source, header)
+            if whole is not None:
+                header, fatal = whole, []
         if fatal:
             p = fatal[0]
             raise FormatError(

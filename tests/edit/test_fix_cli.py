@@ -299,7 +299,9 @@ def test_a_file_that_breaks_off_is_refused(tmp_path: Path, cli):
 def test_an_unknown_value_type_is_refused_with_its_name(tmp_path: Path, cli):
     g = GGUF("llama").kv("general.name", "x").kv("llama.context_length", 5)
     record = g.string("from.the.future") + struct.pack("<I", 77) + b"\1\2\3\4"
-    path = g.raw_kv(record).kv("last.key", 1, "u8").tensor("t", (4,)).write(tmp_path / "m.gguf")
+    # A gap between the tensors takes away the evidence by which the length could be found.
+    g.raw_kv(record).kv("last.key", 1, "u8").tensor("t", (4,)).tensor("u", (4,)).gap("u", 32)
+    path = g.trailing(bytes(64)).write(tmp_path / "m.gguf")
     before = path.read_bytes()
     result = cli("fix", path, "--context-length", "4")
     assert result.code == 3
