@@ -15,7 +15,6 @@ Never from the model's folder: a downloaded model must not bring its own rules. 
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +116,8 @@ def _checked(path: str, name: str, kind: str, value: object) -> object:
 
 
 def _toml(path: str) -> dict[str, Any]:
+    import tomllib
+
     try:
         with open(path, "rb") as f:
             return tomllib.load(f)

@@ -215,7 +215,6 @@ class Rule:
         role: ``model``: only for files that hold a model; ``any``: also for mmproj, adapters, imatrix files ….
         known_arch: needs an architecture that llama.cpp knows.
         whole: needs a header that could be read to its end.
-        text: the docstring, dedented.
         check: the function.
     """
 
@@ -227,8 +226,12 @@ class Rule:
     role: str
     known_arch: bool
     whole: bool
-    text: str
     check: Check
+
+    @property
+    def text(self) -> str:
+        """The documentation: the docstring, dedented."""
+        return inspect.cleandoc(self.check.__doc__ or "")
 
     @property
     def title(self) -> str:
@@ -271,7 +274,6 @@ def rule(
 
     def make(check: Check) -> Rule:
         family = check.__module__.partition("lint.rules.")[2].partition(".")[0]
-        text = inspect.cleandoc(check.__doc__ or "")
         return Rule(
             check.__name__.rstrip("_").replace("_", "-"),
             family,
@@ -281,7 +283,6 @@ def rule(
             role,
             known_arch,
             whole,
-            text,
             check,
         )
 

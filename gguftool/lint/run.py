@@ -13,7 +13,7 @@ from gguftool.errors import UsageError
 from gguftool.lint.load import predict
 from gguftool.lint.role import ROLES, role
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
-from gguftool.lint.rules import FAMILIES, by_id, catalogue
+from gguftool.lint.rules import FAMILIES, by_id, family
 
 if TYPE_CHECKING:
     from gguftool.lint.load import LoadPrediction
@@ -74,13 +74,13 @@ def lint(
     Raises:
         UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
     """
-    rules = selected(select, ignore)
     ctx = replace(context or Context(), memo={})
+    rules = selected(select, ignore, _families(ctx, load))
     findings: list[Finding] = []
     skipped: list[NotEvaluated] = []
     for one in rules:
         # The net below the other rules: it speaks when none of them explains why the file cannot be used.
-        if one.family == "load" and (not load or any(f.severity is Severity.ERROR for f in findings)):
+        if one.family == "load" and any(f.severity is Severity.ERROR for f in findings):
             continue
         why = _why_not(one, model, ctx)
         if why == "":
@@ -104,8 +104,21 @@ def lint(
     return Report(model.name, tuple(findings), tuple(skipped), predicted)
 
 
-def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Rule, ...]:
-    """The rules that ``select`` and ``ignore`` leave, in order of the catalogue.
+def _families(ctx: Context, load: bool) -> list[str]:
+    """Families that may have something to say: the others are not even imported."""
+    idle = {
+        "source": ctx.against is None,
+        "data": not ctx.data,
+        "place": ctx.models_folder is None,
+        "load": not load,
+    }
+    return [name for name in FAMILIES if not idle.get(name, False)]
+
+
+def selected(
+    select: Iterable[str] = (), ignore: Iterable[str] = (), families: Iterable[str] = FAMILIES
+) -> tuple[Rule, ...]:
+    """The rules of ``families`` that ``select`` and ``ignore`` leave, in order of the catalogue.
 
     Raises:
         UsageError: a name is neither a rule nor a family.
@@ -115,7 +128,8 @@ def selected(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> tuple[Ru
         check_name(name)
     return tuple(
         r
-        for r in catalogue()
+        for name in families
+        for r in family(name)
         if (not wanted or r.id in wanted or r.family in wanted)
         # A rule named itself outweighs its family being ignored.
         and not (r.id in unwanted or (r.family in unwanted and r.id not in wanted))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
 from gguftool.lint.rule import Rule
@@ -29,10 +28,10 @@ FAMILIES = (
 
 @cache
 def family(name: str) -> tuple[Rule, ...]:
-    """The rules of one family in the order they are written; none when the module does not exist."""
-    module_name = f"{__name__}.{name}"
-    if name not in FAMILIES or find_spec(module_name) is None:
+    """The rules of one family in the order they are written."""
+    if name not in FAMILIES:
         return ()
+    module_name = f"{__name__}.{name}"
     module = import_module(module_name)
     # A large family is a package whose __init__ imports its modules in order.
     modules = [

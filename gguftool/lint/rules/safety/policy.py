@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from gguftool.format.types import file_type_name
 from gguftool.lint.role import role
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
@@ -139,6 +137,8 @@ def policy_template(m: Model, ctx: Context) -> Drafts:
     if not isinstance(text, str):
         yield found("policy: there is no chat template, the policy pins one", where="field:tokenizer.chat_template")
         return
+    import hashlib
+
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
     if digest not in ctx.policy.chat_template_sha256:
         yield found(
