@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,8 +11,10 @@ from gguftool.cli.options import CACHE_TYPES, SIZE, Session, command, format_opt
 
 if TYPE_CHECKING:
     from gguftool.memory.advice import Advice
-    from gguftool.memory.fit import Free
+    from gguftool.memory.fit import Fit, Free
+    from gguftool.memory.plan import Planner
     from gguftool.memory.settings import Settings
+    from gguftool.memory.weights import Placement
     from gguftool.model import Model
 
 HEADLINE_CONTEXT = 8192
@@ -76,21 +79,22 @@ def plan(session: Session, /, model: str, **options: Any) -> int:
             draw(advice, model, options["plot"])
             session.note(f"wrote {options['plot']}")
         if session.format == "json":
-            session.write_json(ok=advice.ok, body=report.plan_json(advice, argv))
+            session.write_json(ok=_code(advice, options) == 0, body=report.plan_json(advice, argv))
         else:
             session.out(report.plan_text(advice, m.name, argv, session.style))
-    return _code(advice)
+    return _code(advice, options)
 
 
-def _code(advice: Advice) -> int:
-    """1: llama.cpp would refuse; 5: it does not fit."""
-    return 1 if advice.plan.refused else 5 if advice.plan.fits is False else 0
+def _code(advice: Advice, options: Mapping[str, Any]) -> int:
+    """1: llama.cpp would refuse; 5: it does not fit into the memory that was named."""
+    if advice.plan.refused:
+        return 1
+    return 5 if advice.plan.fits is False and _named(options) else 0
 
 
 def _advise(session: Session, m: Model, options: dict[str, Any]) -> Advice:
     from gguftool.cli import plan_machine
     from gguftool.memory.advice import advise
-    from gguftool.memory.fit import search
     from gguftool.memory.plan import Planner, weights_of
 
     place = plan_machine.placement(options)
@@ -104,7 +108,7 @@ def _advise(session: Session, m: Model, options: dict[str, Any]) -> Advice:
     settings, free = _settings(m, options)
     if options["max_context"]:
         settings = _largest(planner, settings, place)
-    fit = search(planner, settings, place, free)
+    fit = _outcome(planner, settings, place, free, named=_named(options))
     measured = ""
     if options["measure"]:
         from gguftool.cli.plan_measure import measured_fit
@@ -116,6 +120,25 @@ def _advise(session: Session, m: Model, options: dict[str, Any]) -> Advice:
 
         return with_smaller(m, advice)
     return advice
+
+
+def _named(options: Mapping[str, Any]) -> bool:
+    """Whether the user said how much memory there is: then the answer to "does it fit" is what was asked for."""
+    return options["vram"] is not None or options["ram"] is not None or options["max_context"]
+
+
+def _outcome(planner: Planner, s: Settings, p: Placement, free: Free, *, named: bool) -> Fit:
+    """The search; on a bare host whose memory nobody named, what was asked for stays and the search is a proposal."""
+    from dataclasses import replace
+
+    from gguftool.memory.fit import Fit, Step, search
+
+    found = search(planner, s, p, free)
+    if named or planner.machine.devices or found.plan.settings == s:
+        return found
+    steps = tuple(replace(x, kept=i == 0) for i, x in enumerate(found.steps))
+    offer = Step("to get this", "name the memory there is with --ram", True, kept=False)
+    return Fit(planner.plan(s, p), (*steps, offer))
 
 
 def _settings(m: Model, options: dict[str, Any]) -> tuple[Settings, Free]:

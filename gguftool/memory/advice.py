@@ -56,11 +56,6 @@ class Advice:
         """The recommended plan."""
         return self.fit.plan
 
-    @property
-    def ok(self) -> bool:
-        """llama.cpp would start it, and nothing says it does not fit."""
-        return not self.plan.refused and self.plan.fits is not False
-
 
 def advise(planner: Planner, fit: Fit, *, measured: str = "") -> Advice:
     """Gather everything about the outcome of a search."""

@@ -139,7 +139,7 @@ class _Search:
 
     def run(self, s: Settings, p: Placement) -> Fit:
         self.split = p.split
-        plan = self._plan(s, p)
+        plan = asked = self._plan(s, p)
         if plan.fits is not False:
             if plan.fits:
                 self.steps.append(Step("as asked", f"fits with {_spare(plan)} to spare", True))
@@ -148,9 +148,9 @@ class _Search:
         for stage in (self._cache_types, self._ubatch, self._experts, self._layers):
             plan = stage(plan)
             if plan.fits:
-                plan = self._give_back(plan, s)
-                break
-        return Fit(plan, tuple(self.steps))
+                return Fit(self._give_back(plan, s), tuple(self.steps))
+        # Nothing was enough, so nothing is given up.
+        return Fit(asked, tuple(replace(x, kept=i == 0) for i, x in enumerate(self.steps)))
 
     def _plan(self, s: Settings, p: Placement) -> MemoryPlan:
         """A plan whose devices are filled alike, unless their shares were named."""

@@ -64,7 +64,9 @@ def _verdict(plan: MemoryPlan, style: Style) -> Styled | str:
     if plan.fits:
         return style.green(f"fits: {size(plan.total)} in all")
     over = ", ".join(f"{d.name} by {size(d.missing)}" for d in plan.devices if d.missing)
-    return style.red(f"does not fit: over on {over}")
+    there = sum(d.memory or 0 for d in plan.devices)
+    short = f"; it takes {size(plan.total)} and there are {size(there)} in all" if plan.total > there else ""
+    return style.red(f"does not fit: over on {over}{short}")
 
 
 def _devices(a: Advice, style: Style) -> str:

@@ -81,8 +81,11 @@ def test_what_the_user_named_is_not_touched():
 def test_too_little_everywhere_says_so():
     fit = run("deepseek-v3", 8192, 24, ram=64)
     assert fit.fits is False
-    assert fit.plan.missing > 0
-    assert [d.name for d in fit.plan.devices if d.missing] == ["CPU"]
+    # nothing is given up for nothing: the plan is the one asked for, the steps say what was tried
+    assert fit.plan.settings == Settings(8192)
+    assert fit.plan.placement.gpu_layers is None
+    assert [x.kept for x in fit.steps] == [True] + [False] * (len(fit.steps) - 1)
+    assert "over by CPU" in fit.steps[-1].result
 
 
 def test_without_knowing_the_memory_nothing_is_claimed():

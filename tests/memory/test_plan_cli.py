@@ -101,6 +101,20 @@ def test_no_fit_is_exit_code_5_and_names_smaller_weights(cli, llama: Path):
     assert all(x["weights"] < r.json["weights"]["tensors"] for x in smaller)
 
 
+def test_on_a_bare_host_what_was_asked_for_stays(cli, llama: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nobody named a memory size: the numbers are those of the settings asked for, the search is a proposal."""
+    from gguftool.llamacpp.devices import HostMemory
+
+    monkeypatch.setattr("gguftool.llamacpp.devices.host_memory", lambda: HostMemory(16 * GIB, 14 * GIB))
+    monkeypatch.setattr("gguftool.llamacpp.devices.devices", lambda tool: [])
+    r = cli("plan", llama, "--ctx", "131072", "--format", "json")
+    assert r.code == 0
+    assert (r.json["kv"]["type_k"], r.json["kv"]["bytes"], r.json["fits"]) == ("f16", 16 * GIB, False)
+    assert [x["what"] for x in r.json["steps"]][-2:] == ["cache type q8_0", "to get this"]
+    named = cli("plan", llama, "--ctx", "131072", "--ram", "14GiB", "--format", "json")
+    assert (named.code, named.json["kv"]["type_k"], named.json["fits"]) == (0, "q8_0", True)
+
+
 def test_a_refusal_is_exit_code_1_in_llama_cpps_words(cli, tmp_path: Path):
     r = cli("plan", whole("deepseek-v3", tmp_path), "--cache-type", "q8_0/f16", "--format", "json")
     assert r.code == 1
