@@ -9,9 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from typing import Protocol
 
-from gguftool.errors import ChangedMeanwhile, MissingFile, Unreadable
+from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
+
+PATIENCE = 2.0
+"""Seconds that a reader waits for an edit of the file to end."""
 
 
 class Source(Protocol):
@@ -54,6 +58,7 @@ class LocalFile:
     Raises:
         MissingFile: no such path.
         Unreadable: a folder, FIFO, device, or no permission.
+        EditInProgress: another process edits the file and does not come to an end.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -63,7 +68,7 @@ class LocalFile:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         self._fd = -1
         try:
-            self._fd = os.open(self.path, flags)
+            self._fd = _open(self.path, flags)
         except FileNotFoundError:
             raise MissingFile(f"{self.path}: no such file", _missing_hint(self.path)) from None
         except OSError as e:
@@ -150,6 +155,22 @@ class LocalFile:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
+
+
+def _open(path: str, flags: int) -> int:
+    """Open; wait up to `PATIENCE` seconds for an edit that keeps others out with a lease.
+
+    Raises:
+        EditInProgress: it is still being edited then.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return os.open(path, flags)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise EditInProgress(f"{path}: is being edited by another process", "try again in a moment") from None
+        time.sleep(0.02)
 
 
 def _missing_hint(path: str) -> str | None:
