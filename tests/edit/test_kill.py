@@ -248,6 +248,22 @@ def test_the_lease_keeps_others_out_while_we_write(tmp_path: Path):
     assert lines(child) == ["done"]
 
 
+def test_our_own_readers_wait_for_an_edit(tmp_path: Path, cli, monkeypatch: pytest.MonkeyPatch):
+    path = model().write(tmp_path / NAME)
+    child = slow_edit(path, "insert")
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"hot\n"
+    monkeypatch.setattr("gguftool.source.PATIENCE", 0.1)
+    if OsLayer().lease(os.open(str(tmp_path / "probe"), os.O_RDWR | os.O_CREAT)) is None:
+        pytest.skip("no leases here")
+    busy = cli("dump", path)
+    assert busy.code == 7
+    assert "being edited" in busy.err
+    monkeypatch.setattr("gguftool.source.PATIENCE", 20.0)
+    assert cli("dump", path).code == 0
+    assert lines(child) == ["done"]
+
+
 def test_mapping_after_the_edit_sees_the_new_file(tmp_path: Path):
     path = model().write(tmp_path / NAME)
     data = data_of(path)
