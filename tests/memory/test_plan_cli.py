@@ -287,3 +287,17 @@ def test_the_library_call(llama: Path):
         again = gguftool.memory(m, context=32768, cache_type=("q8_0", "q8_0"))
     assert plan.kv == again.kv == 32 * 2 * 1088 * 32768
     assert plan.fits is None
+
+
+@pytest.mark.real
+def test_speed(program, gemma3: Path):
+    """A quarter of a second of processor time for the whole process on a file with 262,144 tokens; half for slow ones."""
+    import resource
+
+    def spent() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert program("plan", gemma3).code == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(spent() for _ in range(4)) < 0.5
