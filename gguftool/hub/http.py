@@ -7,6 +7,7 @@ Headers are read front to back, so the cache holds the front of the file as one 
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
@@ -53,6 +54,7 @@ class HttpRange:
         self._etag: str | None = None
         self._front = b""
         self._window: tuple[int, bytes] = (0, b"")
+        self._lock = threading.RLock()
         self.requests = 0
 
     @property
@@ -74,7 +76,10 @@ class HttpRange:
             ChangedMeanwhile: the file on the server is no longer the same.
             ToolFailed: the network or the server failed.
         """
-        n = max(0, min(n, self.size - offset))
+        with self._lock:
+            return self._read(offset, max(0, min(n, self.size - offset)))
+
+    def _read(self, offset: int, n: int) -> bytes:
         if not n:
             return b""
         end, have = offset + n, len(self._front)

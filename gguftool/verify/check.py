@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gguftool.errors import GgufToolError, Unreadable
-from gguftool.format.parse import parse
 from gguftool.model import Model
-from gguftool.source import LocalFile
 from gguftool.verify import bytesplit, shards
 from gguftool.verify.foreign import duplicates, foreign
-from gguftool.verify.quick import quick
+from gguftool.verify.quick import examine, quick
 from gguftool.verify.result import Fault, FileReport, SetReport, Verification
 
 
@@ -29,18 +27,11 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
     if isinstance(target, Model):
         return _of_model(target)
     path = os.fspath(target)
-    report = quick(path)
+    report, header = examine(path)
     if not report.ok and (pieces := bytesplit.find(path)) is not None:
         return _of_pieces(report, pieces)
-    if report.error is not None and not report.tensors and not report.version:
+    if header is None:
         return Verification((report,))
-    source = LocalFile(path)
-    try:
-        header = parse(source, strict=False)
-    except GgufToolError:
-        return Verification((report,))
-    finally:
-        source.close()
     found = shards.check(path, header, extra)
     if found is None:
         return Verification((report.plus(notes=tuple(shards.leftover(header))),))

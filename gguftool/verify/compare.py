@@ -54,7 +54,7 @@ def compare(
         wrong = _file_fault(found, expectation)
         parts, hurt = _part_faults(found, expectation)
         if wrong is None and not parts:
-            notes.append(Fault("hash-ok", f"as {expectation.source} says", "file"))
+            notes.append(_agreed(expectation))
             continue
         local = found.identity is not None
         if wrong is not None and local and entry.sha256 and (steps := original(report.path, entry.sha256, progress)):
@@ -71,6 +71,13 @@ def compare(
     if mismatch and found.identity is not None and (odd := _read_again(report.path, found, progress)):
         faults.insert(0, odd)
     return replace(report.plus(tuple(faults), tuple(notes), checked="hash"), damage=damage)
+
+
+def _agreed(expectation: Expectation) -> Fault:
+    entry = expectation.entry
+    if entry.sha256 or entry.tensors or entry.model:
+        return Fault("hash-ok", f"as {expectation.source} says", "file")
+    return Fault("size-only", f"as long as {expectation.source} says, which has no hash of it", "file")
 
 
 def _file_fault(found: FileHashes, expectation: Expectation) -> Fault | None:

@@ -108,8 +108,13 @@ def check_data(
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException as error:
+        # Ctrl-C: the threads stop at their next piece.
+        failed.append(error)
+        raise
     if failed:
         raise failed[0]
     return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from gguftool.errors import GgufToolError, UsageError
@@ -14,7 +12,7 @@ from gguftool.verify.compare import compare, wanted
 from gguftool.verify.expect import Expectation, around, of_hex, of_list
 from gguftool.verify.hashes import ALL, FileHashes, Want, hash_file
 from gguftool.verify.result import Fault, FileReport, Verification
-from gguftool.verify.stream import Progress
+from gguftool.verify.stream import Progress, each
 
 Given = Callable[[FileReport], Sequence[Expectation]]
 
@@ -77,24 +75,23 @@ def with_hashes(
     """
     reports = [report for result in results for report in result.files]
 
-    def one(report: FileReport) -> tuple[FileReport, FileHashes | None]:
+    def one(report: FileReport, tick: Progress) -> tuple[FileReport, FileHashes | None]:
         said = list(expected.get(report.path, ()))
         needed = wanted(said, report)
         if want is not None and report.error is None:
             algorithms = tuple(dict.fromkeys((*want.algorithms, *needed.algorithms)))
             needed = replace(needed, tensors=want.tensors, data=want.data, algorithms=algorithms)
         try:
-            found = hash_file((sources or {}).get(report.path, report.path), needed, progress)
+            found = hash_file((sources or {}).get(report.path, report.path), needed, tick)
         except GgufToolError as error:
             return replace(report, error=report.error or error), None
-        done = compare(report, found, said, progress)
+        done = compare(report, found, said, tick)
         if strict and not said:
             message = "it is not in the list that was given"
             return done.plus((Fault("not-listed", message),)), found
         return done, found
 
-    with ThreadPoolExecutor(max(1, min(len(reports), jobs or os.cpu_count() or 1))) as pool:
-        done = dict(zip((r.path for r in reports), pool.map(one, reports), strict=True))
+    done = dict(zip((r.path for r in reports), each(one, reports, jobs, progress), strict=True))
     new = [replace(result, files=tuple(done[r.path][0] for r in result.files)) for result in results]
     return new, {path: hashes for path, (_, hashes) in done.items() if hashes is not None}
 

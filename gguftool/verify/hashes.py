@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError
@@ -12,7 +11,7 @@ from gguftool.format.header import Header, TensorInfo
 from gguftool.format.parse import parse
 from gguftool.source import LocalFile, Source
 from gguftool.verify.digests import Digest, maker
-from gguftool.verify.stream import Progress, Sink, run
+from gguftool.verify.stream import Progress, Sink, each, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,11 +277,10 @@ def hash_files(
         jobs: how many at a time; the number of processors when None.
     """
 
-    def one(target: str | Source) -> FileHashes | GgufToolError:
+    def one(target: str | Source, tick: Progress) -> FileHashes | GgufToolError:
         try:
-            return hash_file(target, want, progress)
+            return hash_file(target, want, tick)
         except GgufToolError as error:
             return error
 
-    with ThreadPoolExecutor(max(1, min(len(targets), jobs or os.cpu_count() or 1))) as pool:
-        return list(pool.map(one, targets))
+    return each(one, targets, jobs, progress)

@@ -181,7 +181,7 @@ def render(found: Iterable[FileHashes], base: str) -> str:
     """
     lines = [TITLE]
     for h in found:
-        name = os.path.relpath(h.path, base)
+        name = h.path.rpartition("/")[2] if "://" in h.path else os.path.relpath(h.path, base)
         lines.append(sum_line(h.file, name))
         row: dict[str, object] = {"file": name, "size": h.size}
         if h.header is not None:

@@ -38,7 +38,11 @@ def quick(target: str | os.PathLike[str] | Model | Part) -> FileReport:
     if isinstance(target, Model):
         reports = [quick(part) for part in target.parts]
         return reports[0] if len(reports) == 1 else _together(target.name, reports)
-    path = os.fspath(target)
+    return examine(os.fspath(target))[0]
+
+
+def examine(path: str) -> tuple[FileReport, Header | None]:
+    """As `quick`, and the header that was read; None when the file is no GGUF."""
     try:
         source = LocalFile(path)
     except MissingFile as error:
@@ -53,9 +57,9 @@ def quick(target: str | os.PathLike[str] | Model | Part) -> FileReport:
         faults, notes = siblings.signs(path)
         message = str(error).removeprefix(f"{path}: ")
         mine = Fault(kind, message, "file", error.hint)
-        return FileReport(path, source.size, faults=(mine, *faults), notes=notes, error=error)
+        return FileReport(path, source.size, faults=(mine, *faults), notes=notes, error=error), None
     else:
-        return _of_header(source, header)
+        return _of_header(source, header), header
     finally:
         source.close()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
 from gguftool.format.parse import parse
-from gguftool.shards import NAME, SplitKeys, neighbours, shard_name, split_keys
+from gguftool.shards import FEW_FIELDS, NAME, SplitKeys, neighbours, shard_name, split_keys
 from gguftool.source import LocalFile
 from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.result import Fault, SetReport
@@ -33,13 +33,18 @@ class Shard:
         return (m["prefix"], int(m["no"]), int(m["count"])) if m else None
 
 
-def read_shard(path: str) -> Shard | None:
-    """The file as a shard; None when it is unreadable or a whole model."""
+def read_shard(path: str, *, first: bool = True) -> Shard | None:
+    """The file as a shard; None when it is unreadable or a whole model.
+
+    ``first``: also when it has many fields, as only a first shard would; reading these takes longer.
+    """
     try:
         source = LocalFile(path)
     except GgufToolError:
         return None
     try:
+        if not first and FEW_FIELDS < int.from_bytes(source.read_at(16, 8), "little") < 1 << 32:
+            return None
         header = parse(source, strict=False)
     except GgufToolError:
         return None
@@ -79,13 +84,14 @@ def check(path: str, header: Header, extra: Iterable[str] = ()) -> SetReport | N
     seen = {os.path.realpath(path)}
     for other in (*neighbours(path), *extra):
         real = os.path.realpath(other)
-        shard = None if real in seen else read_shard(other)
-        if shard is None:
+        if real in seen or not _may_belong(prefix, other):
             continue
         seen.add(real)
+        shard = read_shard(other, first=keys.no != 0)
+        if shard is None:
+            continue
         if (shard.keys.count, shard.keys.tensors) == (keys.count, keys.tensors):
-            if _same_name(prefix, shard):
-                members.setdefault(shard.keys.no, []).append(shard)
+            members.setdefault(shard.keys.no, []).append(shard)
         elif prefix is not None and shard.named and shard.named[0] == prefix and shard.named[2] == keys.count:
             strangers.append(shard)
     if len(members) == 1 and keys.no == 0 and keys.tensors == len(header.tensors) > 0:
@@ -99,9 +105,10 @@ def check(path: str, header: Header, extra: Iterable[str] = ()) -> SetReport | N
     return _judge(own, members, strangers)
 
 
-def _same_name(prefix: str | None, shard: Shard) -> bool:
+def _may_belong(prefix: str | None, path: str) -> bool:
     """Two sets of the same size may lie in one folder: then the names tell them apart."""
-    return prefix is None or shard.named is None or shard.named[0] == prefix
+    m = NAME.match(os.path.basename(path))
+    return prefix is None or m is None or m["prefix"] == prefix
 
 
 def _judge(own: Shard, members: dict[int, list[Shard]], strangers: list[Shard]) -> SetReport:

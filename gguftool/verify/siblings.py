@@ -58,10 +58,10 @@ def signs(path: str) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
             faults.append(Fault("partial-download", message, hint="let the download finish, then verify again"))
         else:
             notes.append(Fault("partial-download", message, hint="let the download finish, or remove it"))
-    journal = path + "-journal"
+    journal = os.path.realpath(path) + "-journal"
     if os.path.lexists(journal):
-        hint = f"gguftool recover {path}"
-        faults.append(Fault("interrupted-edit", f"{os.path.basename(journal)}: an edit is unfinished", hint=hint))
+        message = f"{os.path.basename(journal)} lies beside it: an edit is unfinished, or under way now"
+        faults.append(Fault("interrupted-edit", message, hint=f"gguftool recover {path}"))
     return tuple(faults), tuple(notes)
 
 

@@ -6,10 +6,12 @@ and the slowest of them sets the speed.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
 
 from gguftool.source import LocalFile, Source
 
@@ -20,6 +22,8 @@ AHEAD = 8
 INLINE = 4 * CHUNK
 """Below this a single thread is faster."""
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 Progress = Callable[[int], None]
 """Called with the number of bytes done since the last call."""
 
@@ -46,6 +50,40 @@ def run(source: Source, sinks: Sequence[Sink], progress: Progress | None = None)
                 progress(len(data))
         return
     _run_threads(source, sinks, progress)
+
+
+class Stopped(Exception):
+    """Raised in the threads of `each` when the caller wants no more."""
+
+
+def each(
+    work: Callable[[_T, Progress], _R], items: Sequence[_T], jobs: int | None = None, progress: Progress | None = None
+) -> list[_R]:
+    """``work(item, tick)`` for every item, several at a time, results in their order.
+
+    Args:
+        work: calls ``tick`` with the bytes done, often.
+        items: what to work on.
+        jobs: how many at a time; the number of processors when None.
+        progress: gets what ``tick`` gets, from several threads.
+
+    An exception, Ctrl-C among them, stops all of it within one piece of work.
+    """
+    stop = threading.Event()
+
+    def tick(n: int) -> None:
+        if stop.is_set():
+            raise Stopped
+        if progress:
+            progress(n)
+
+    with ThreadPoolExecutor(max(1, min(len(items), jobs or os.cpu_count() or 1))) as pool:
+        try:
+            return list(pool.map(lambda item: work(item, tick), items))
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _chunks(source: Source) -> Iterable[tuple[int, memoryview]]:

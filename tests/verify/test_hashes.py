@@ -215,3 +215,31 @@ def test_speed_is_that_of_hashlib(large, tmp_path: Path):
             hashlib.file_digest(f, "sha256")
 
     assert best(lambda: hash_file(path)) < 2 * best(plain) + 0.05
+
+
+@pytest.mark.parametrize("how", ["--hash", "--data", "hash"])
+def test_ctrl_c_stops_at_once(tmp_path: Path, how: str):
+    """A file that takes minutes; nothing of it may be waited for."""
+    import signal
+    import time
+
+    path = tmp_path / "m.gguf"
+    model = GGUF("llama").tensor("w", (1 << 20, 1 << 16), "f32", data=b"")
+    path.write_bytes(model.header())
+    os.truncate(path, len(model.header()) + (1 << 38))
+    command = [
+        sys.executable,
+        "-m",
+        "gguftool",
+        *(["hash", "--tensors"] if how == "hash" else ["verify", how]),
+        str(path),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        time.sleep(1.5)
+        assert process.poll() is None
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == b"error: interrupted\n"
+    assert time.monotonic() - start < 10
