@@ -1,0 +1,105 @@
+"""``gguftool kv-test``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+
+if TYPE_CHECKING:
+    from gguftool.arch import Hparams
+
+
+@command(
+    examples="""
+    gguftool kv-test model.gguf
+    gguftool kv-test model.gguf --types q8_0,q8_0/q4_0,q4_0
+    gguftool kv-test model.gguf --chunk 8192 --tokens 32768 --text book.txt
+    gguftool kv-test model.gguf --plot types.svg
+    """
+)
+@model_argument
+@click.option("--types", metavar="K[/V],...", help="Cache types to try (default: all that llama.cpp has).")
+@click.option("--text", type=click.Path(dir_okay=False), help="Text to read (default: pages of a well-known book).")
+@click.option("--tokens", type=click.IntRange(min=16), default=512, show_default=True, help="Tokens to read.")
+@click.option(
+    "--chunk",
+    type=click.IntRange(min=16),
+    default=512,
+    show_default=True,
+    help="Tokens of context: long ones tell more.",
+)
+@click.option("--ctx", type=click.IntRange(min=1), metavar="N", help="Context the memory is given for (or the file's).")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds it may take.")
+@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw memory against divergence.")
+@format_option("text", "json")
+@pass_session
+def kv_test(session: Session, /, model: str, **options: object) -> int:
+    """Measure what each KV cache type costs for MODEL: memory, quality against f16, speed; and say which to take."""
+    from gguftool.errors import UsageError
+    from gguftool.hub import local_path
+    from gguftool.llamacpp.kvtest import TYPES
+    from gguftool.llamacpp.kvtest import kv_test as measure
+    from gguftool.model import open_model
+    from gguftool.report import kvtest as report
+
+    path = local_path(model)
+    if path is None:
+        raise UsageError(f"{model}: is not on this machine", "download it first: the data is needed")
+    plot = options["plot"]
+    if plot is not None and not str(plot).lower().endswith(".svg"):
+        raise UsageError(f"{plot}: the picture is an SVG", "name it FILE.svg")
+    with open_model(path) as m:
+        first, hp = m.name, m.arch
+    wanted = _types(str(options["types"])) if options["types"] else TYPES
+    tested = measure(
+        first, wanted, text=_text(options["text"]), tokens=_int(options["tokens"]), chunk=_int(options["chunk"]),
+        threads=_int(options["threads"]) or None, timeout=float(str(options["timeout"])), tell=_tell(session),
+    )  # fmt: skip
+    context = _int(options["ctx"]) or hp.context_length or tested.chunk
+    planned = {r.name: _bytes(hp, context, r.type_k, r.type_v) for r in tested.results}
+    if plot is not None:
+        with open(str(plot), "w", encoding="utf-8") as file:
+            file.write(report.svg(tested, planned, context, model.rsplit("/", 1)[-1]))
+        session.note(f"wrote {plot}")
+    if session.format == "json":
+        session.write_json(ok=True, body=report.json_body(tested, planned, context))
+    else:
+        session.out("\n".join(report.lines(tested, planned, context, session.style)))
+    return 0
+
+
+def _types(text: str) -> tuple[tuple[str, str], ...]:
+    from gguftool.cachetypes import parse
+
+    return tuple(parse(part) for part in text.split(","))
+
+
+def _bytes(hp: Hparams, context: int, type_k: str, type_v: str) -> int:
+    """Bytes of cache and state with one slot."""
+    from gguftool.memory.kv import kv_cache
+    from gguftool.memory.settings import Settings
+
+    return kv_cache(hp, Settings(context, type_k, type_v)).bytes
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _tell(session: Session) -> Callable[[str], None]:
+    def note(text: str) -> None:
+        if sys.stderr.isatty() and not session.quiet:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+    return note

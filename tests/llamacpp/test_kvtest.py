@@ -1,0 +1,117 @@
+"""``gguftool kv-test`` on real models with the real library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from gguftool.llamacpp.kvtest import GRADES, WORST, TypeResult, verdict
+from gguftool.llamacpp.measure import available
+
+needs_library = pytest.mark.skipif(not available(), reason="xllamacpp is not installed in the version we know")
+
+
+def result(types: str, divergence: float, ratio: float = 1.0, refused: str = "") -> TypeResult:
+    k, _, v = types.partition("/")
+    return TypeResult(k, v or k, refused, divergence=divergence, perplexity_ratio=ratio)
+
+
+@pytest.mark.real
+@needs_library
+def test_a_real_measurement(cli, smollm2: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "types.svg"
+    done = cli(
+        "kv-test", smollm2, "--tokens", 64, "--chunk", 32, "--types", "q8_0,q8_0/q4_0,q4_0", "--ctx", 4096, "--plot",
+        picture, "--format", "json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    found = done.json
+    rows = {f"{r['type_k']}/{r['type_v']}": r for r in found["results"]}
+    assert list(rows) == ["f16/f16", "q8_0/q8_0", "q8_0/q4_0", "q4_0/q4_0"]
+    assert (found["tokens"], found["compared"]) == (64, 30), "two chunks, the second half of each but its last token"
+    base, q8, mixed, q4 = rows.values()
+    assert base["kl_divergence"] == 0.0
+    assert base["same_first"] == 1.0
+    assert base["perplexity_ratio"] == 1.0
+    # Coarser types are worse, and q8_0 is close to f16.
+    assert 0 < q8["kl_divergence"] < mixed["kl_divergence"] < q4["kl_divergence"] < 2
+    assert q8["kl_divergence"] < 0.05
+    assert abs(q8["perplexity_ratio"] - 1) < 0.05
+    # What llama.cpp allocated: 30 layers, 3 KV heads of 64, 256 cells (the least), 2, 34/32 or 18/32 bytes.
+    elements = 30 * 3 * 64 * 256
+    assert base["test_bytes"] == 2 * elements * 2
+    assert q8["test_bytes"] == 2 * elements * 34 // 32
+    assert mixed["test_bytes"] == elements * 34 // 32 + elements * 18 // 32
+    assert q4["test_bytes"] == 2 * elements * 18 // 32
+    assert base["kv_bytes"] == 16 * base["test_bytes"], "4096 cells in place of 256"
+    assert all(r["prompt_tokens_per_second"] > 0 and r["write_tokens_per_second"] > 0 for r in rows.values())
+    drawn = ElementTree.parse(picture).getroot()
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}circle")) == 4
+
+
+@pytest.mark.real
+@needs_library
+def test_window_layers_and_a_large_vocabulary(cli, gemma3: Path) -> None:
+    done = cli("kv-test", gemma3, "--tokens", 32, "--chunk", 32, "--types", "q8_0")
+    assert done.code == 0, done.err
+    assert "verdict: --cache-type" in done.out
+    assert "111.0 MiB" in done.out, "16 bits at the file's 32768 tokens, with the windows"
+    assert "59.0 MiB" in done.out
+
+
+@pytest.mark.real
+@needs_library
+def test_a_text_of_ones_own(cli, smollm2: Path, tmp_path: Path) -> None:
+    text = tmp_path / "t.txt"
+    text.write_text("one two three four five six seven eight nine ten " * 5)
+    done = cli("kv-test", smollm2, "--text", text, "--tokens", 32, "--chunk", 32, "--types", "q8_0", "--format", "json")
+    assert done.code == 0
+    assert done.json["text"] == str(text)
+    text.write_text("too short")
+    short = cli("kv-test", smollm2, "--text", text, "--tokens", 32, "--chunk", 32)
+    assert short.code == 2
+    assert "--text" in short.err
+
+
+@needs_library
+def test_a_model_that_does_not_load(cli, tmp_path: Path) -> None:
+    from tests.build import GGUF
+
+    model = tmp_path / "m.gguf"
+    model.write_bytes(GGUF().kv("general.architecture", "llama").kv("llama.context_length", 256).bytes())
+    done = cli("kv-test", model, "--tokens", 32, "--chunk", 32)
+    assert done.code == 6
+    assert "key not found" in done.err
+
+
+def test_sizes_that_make_no_sense(cli, smollm2: Path) -> None:
+    assert cli("kv-test", smollm2, "--tokens", 32, "--chunk", 64).code in (2, 6)
+    assert cli("kv-test", smollm2, "--types", "q9_9").code == 2
+    assert cli("kv-test", smollm2, "--plot", "x.png").code == 2
+
+
+@pytest.mark.parametrize(
+    ("divergence", "ratio", "grade"),
+    [
+        (0.001, 1.0, GRADES[0][2]),
+        (0.02, 1.0, GRADES[1][2]),
+        (0.001, 1.01, GRADES[1][2]),
+        (0.05, 1.0, GRADES[2][2]),
+        (0.5, 1.0, WORST),
+        (0.001, 1.5, WORST),
+    ],
+)
+def test_grades(divergence: float, ratio: float, grade: str) -> None:
+    assert result("q8_0", divergence, ratio).grade == grade
+
+
+def test_verdicts() -> None:
+    f16 = result("f16", 0.0)
+    said = verdict([f16, result("q8_0", 0.004), result("q4_0", 0.06)])
+    assert said == "--cache-type q8_0: next to no loss at 53% of the memory; anything smaller costs a noticeable loss"
+    assert verdict([f16, result("q8_0", 0.004), result("q4_0", 0.006)]).startswith("--cache-type q4_0: next to no loss")
+    assert verdict([f16, result("q8_0", 0.5)]).startswith("--cache-type f16")
+    assert verdict([f16, result("q8_0", 0.0, refused="no")]).startswith("nothing smaller")
+    assert verdict([f16, result("bf16", 0.0)]).startswith("nothing smaller")
