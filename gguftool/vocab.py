@@ -101,6 +101,10 @@ def id_key(role: str) -> str:
     return f"tokenizer.ggml.{ID_KEYS[role]}"
 
 
+_WALK = 1 << 20
+"""Tokens walked past in searches, after which a map is made."""
+
+
 class Vocabulary:
     """The vocabulary of a model; everything is computed when first asked for.
 
@@ -116,6 +120,7 @@ class Vocabulary:
         self.model = _string(m.get("tokenizer.ggml.model"))
         self.kind = KINDS.get(self.model) if self.model is not None else None
         self.pre = _string(m.get("tokenizer.ggml.pre"))
+        self._walked = 0
 
     @cached_property
     def count(self) -> int | None:
@@ -140,12 +145,6 @@ class Vocabulary:
         return set(self.records)
 
     @cached_property
-    def _marked(self) -> dict[bytes, int]:
-        """Ids of the tokens that look like markers, which are those asked for by name."""
-        head = self._prefix.size
-        return {r: i for i, r in enumerate(self.records) if r[head : head + 1] in (b"<", b"[")}
-
-    @cached_property
     def _prefix(self) -> struct.Struct:
         layout = self._fields[TOKENS].layout
         return struct.Struct(layout.order + layout.length_code)
@@ -158,7 +157,12 @@ class Vocabulary:
         record = self._prefix.pack(len(data)) + data
         if record not in self._texts:
             return None
-        return self._marked[record] if data[:1] in (b"<", b"[") else self._by_record[record]
+        # A few tokens are found faster by walking than by making the map; of equal ones the map knows the last.
+        if "_by_record" in self.__dict__ or self._walked > _WALK or self.distinct < len(self.records):
+            return self._by_record[record]
+        found = self.records.index(record)
+        self._walked += found
+        return found
 
     def text(self, token: int) -> str:
         """Text of a token; "" outside the vocabulary."""
