@@ -39,12 +39,20 @@ HEADLINE_CONTEXT = 8192
 @click.option("--kv-unified/--no-kv-unified", default=None, help="All slots share one context.")
 @click.option("--ubatch", type=click.IntRange(min=1), help="Tokens of one graph (llama.cpp: 512).")
 @click.option("--batch", type=click.IntRange(min=1), default=2048, show_default=True, help="Logical batch.")
-@click.option("--flash-attn", type=click.Choice(["on", "off", "auto"]), default="auto", show_default=True)
+@click.option(
+    "--flash-attn", type=click.Choice(["on", "off", "auto"]), default="auto", show_default=True, help="FlashAttention."
+)
 @click.option("--no-flash-attn", is_flag=True, help="The same as --flash-attn off.")
 @click.option("--swa-full", is_flag=True, help="Sliding windows as large as the context.")
 @click.option("--vram", metavar="SIZE[,SIZE…]|auto|none", help="Memory of each device; default: what is found.")
 @click.option("--ram", type=SIZE, help="Memory of the host; default: what is free.")
-@click.option("--backend", type=click.Choice(["cuda", "rocm", "vulkan", "metal", "sycl"]), default="cuda")
+@click.option(
+    "--backend",
+    type=click.Choice(["cuda", "rocm", "vulkan", "metal", "sycl"]),
+    default="cuda",
+    show_default=True,
+    help="What the devices named with --vram are.",
+)
 @click.option("--rpc", metavar="HOST:PORT=SIZE,…", help="RPC servers that stand in as devices.")
 @click.option("--reserve", type=SIZE, default="1GiB", show_default=True, help="Left free on each device.")
 @click.option("--gpu-layers", "-ngl", metavar="N|all", help="Layers on the devices; the output counts as one.")

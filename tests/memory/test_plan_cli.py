@@ -291,7 +291,7 @@ def test_the_library_call(llama: Path):
 
 @pytest.mark.real
 def test_speed(program, gemma3: Path):
-    """A quarter of a second of processor time for the whole process on a file with 262,144 tokens; half for slow ones."""
+    """Meant: a quarter of a second for the whole process on a file with 262,144 tokens. Held: half, of CPU time."""
     import resource
 
     def spent() -> float:
