@@ -27,10 +27,14 @@ def binary() -> str:
     return str(path)
 
 
-def answers(model: Path, template: Path, names: Iterable[str] = TALKS) -> dict[str, str | None] | None:
-    """The prompts the server makes of the conversations, None for an error; None at all when it exits at start."""
+def answers(model: Path, template: Path | None, names: Iterable[str] = TALKS) -> dict[str, str | None] | None:
+    """The prompts the server makes of the conversations, None for an error; None at all when it exits at start.
+
+    Without a template file it takes the template of the model.
+    """
     server, port = binary(), _free_port()
-    command = [server, "-m", str(model), "--jinja", "--chat-template-file", str(template), "--no-warmup"]
+    command = [server, "-m", str(model), "--jinja", "--no-warmup"]
+    command += ["--chat-template-file", str(template)] if template is not None else []
     command += ["--host", "127.0.0.1", "--port", str(port), "-c", "256", "-np", "1"]
     env = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(server), "GGML_NO_BACKTRACE": "1"}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)

@@ -15,7 +15,7 @@ from gguftool.source import Memory
 from gguftool.vocab import Vocabulary
 from tests.chat.real_server import answers
 from tests.lint.samples import report_of
-from tests.lint.samples_tokenizer import CHATML, bpe
+from tests.lint.samples_tokenizer import CHATML, TEMPLATE, bpe
 from tests.llama_cpp_source import ensure
 from tests.real_models import CannotFetch
 
@@ -108,3 +108,30 @@ def test_errors_are_what_makes_the_server_exit(head: str, exits: bool, model: Pa
     report = report_of(bpe(template=head + CHATML), select=("template",))
     said = [f for f in report.findings if f.severity == "error" and f.rule != "chat-template-code"]
     assert bool(said) == exits, [(f.severity.value, f.message) for f in report.findings]
+
+
+CHATML_PROMPT = "<|im_start|>user\nHello, said xuserx.<|im_end|>\n<|im_start|>assistant\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "prompt", "rule"),
+    [
+        ({TEMPLATE: 7}, "7", "chat-template-not-text"),
+        ({TEMPLATE: True}, "true", "chat-template-not-text"),
+        ({TEMPLATE: ["a"]}, CHATML_PROMPT, "chat-template-not-text"),
+        ({TEMPLATE: ""}, CHATML_PROMPT, "chat-template-empty"),
+        ({TEMPLATE: "chatml"}, CHATML_PROMPT, None),
+        ({TEMPLATE: "plain text"}, "plain text", "chat-template-ignores-messages"),
+        ({TEMPLATE: CHATML, f"{TEMPLATE}.tool_use": "{{ x"}, CHATML_PROMPT, "chat-template-variants"),
+        ({f"{TEMPLATE}.tool_use": "{{ x"}, None, "chat-template-variants"),
+    ],
+)
+def test_what_the_server_makes_of_odd_values(
+    fields: dict[str, object], prompt: str | None, rule: str | None, tmp_path: Path
+) -> None:
+    g = bpe(template=None)
+    for key, value in fields.items():
+        g.kv(key, value)
+    theirs = answers(g.write(tmp_path / "m.gguf"), None, ["user"])
+    assert (None if theirs is None else theirs["user"]) == prompt
+    assert {f.rule for f in report_of(g, select=("template",)).findings if f.severity != "info"} == ({rule} - {None})

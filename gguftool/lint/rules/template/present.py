@@ -67,22 +67,29 @@ def chat_template_missing(m: Model, ctx: Context) -> Drafts:
     )
 
 
-@rule(Severity.WARNING, role="any")
+@rule(Severity.ERROR, role="any")
 def chat_template_not_text(m: Model, ctx: Context) -> Drafts:
     """The chat template must be a string.
 
-    Why. llama.cpp ignores a value of another type without a word and takes ChatML.
-    Evidence. Started with u32 and array values: llama-server becomes ready and uses ChatML.
-    Example. tokenizer.chat_template is arr[str], must be str: llama-server ignores it
+    Why. llama-server takes a number or a boolean for the text of the template: every prompt is then that number.
+    An array it ignores without a word and takes ChatML, a warning.
+    Evidence. Started with u32, bool and array values: the prompts are "7", "true", and ChatML's.
+    Example. tokenizer.chat_template is u32, must be str: every prompt of llama-server is '7'
     Fix. `gguftool fix --chat-template FILE`.
     """
     f = m.fields.get(KEY)
-    if f is not None and f.type_name != "str":
-        yield found(
-            f"{KEY} is {f.type_name}, must be str: llama-server ignores it and takes ChatML",
-            where=WHERE,
-            fix=Fix("write the template as text", command=SET_FILE),
-        )
+    if f is None or f.type_name == "str":
+        return
+    array = f.type_name.startswith("arr")
+    value = m.get(KEY)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    outcome = "llama-server ignores it and takes ChatML" if array else f"every prompt of llama-server is {text!r}"
+    yield found(
+        f"{KEY} is {f.type_name}, must be str: {outcome}",
+        where=WHERE,
+        severity=Severity.WARNING if array else None,
+        fix=Fix("write the template as text", command=SET_FILE),
+    )
 
 
 @rule(Severity.WARNING, role="any")
@@ -110,7 +117,8 @@ def chat_template_variants(m: Model, ctx: Context) -> Drafts:
     """Named templates must parse, and the list must name those that are there.
 
     Why. `tokenizer.chat_template.tool_use` replaces the main template for requests with tools. llama.cpp logs a
-    broken one and ignores it; then tools go through the main template.
+    broken one and ignores it; then tools go through the main template. Without a main template tool_use takes its
+    place, and llama-server exits when it is broken.
     Evidence. "failed to parse tool use chat template (ignoring it)".
     Example. tokenizer.chat_template.tool_use does not parse: line 3: unexpected '}'
     Fix. `gguftool fix --set-file tokenizer.chat_template.tool_use=FILE`.
@@ -123,9 +131,11 @@ def chat_template_variants(m: Model, ctx: Context) -> Drafts:
             continue
         why = _syntax_error(value)
         if why:
+            alone = key == prefix + "tool_use" and m.get(KEY) in (None, "", "chatml")
             yield found(
-                f"{key} does not parse: {why}",
+                f"{key} does not parse: {why}" + ("; it is the only template, llama-server exits" if alone else ""),
                 where=f"field:{key}",
+                severity=Severity.ERROR if alone else None,
                 fix=Fix("write another", command=f"gguftool fix {{path}} --set-file {key}=FILE"),
             )
     listed = m.get("tokenizer.chat_templates")
