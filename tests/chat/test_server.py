@@ -135,3 +135,25 @@ def test_what_the_server_makes_of_odd_values(
     theirs = answers(g.write(tmp_path / "m.gguf"), None, ["user"])
     assert (None if theirs is None else theirs["user"]) == prompt
     assert {f.rule for f in report_of(g, select=("template",)).findings if f.severity != "info"} == ({rule} - {None})
+
+
+@pytest.mark.parametrize(
+    ("head", "add_bos", "starts", "severity"),
+    [
+        # The server takes one BOS away when it will add one itself.
+        ("{{ bos_token }}", True, "<|im_start|>", "info"),
+        ("{{ bos_token }}", False, "<|bos|><|im_start|>", None),
+        ("{{ bos_token }}{{ bos_token }}", True, "<|bos|><|im_start|>", "warning"),
+        (" {{ bos_token }}", True, " <|bos|>", "warning"),
+        ("", True, "<|im_start|>", None),
+    ],
+)
+def test_double_bos_is_what_the_server_does(
+    head: str, add_bos: bool, starts: str, severity: str | None, tmp_path: Path
+) -> None:
+    g = bpe(template=head + CHATML, add_bos=add_bos)
+    theirs = answers(g.write(tmp_path / "m.gguf"), None, ["user"])
+    assert theirs is not None
+    assert (theirs["user"] or "").startswith(starts)
+    said = [f.severity.value for f in report_of(g, select=("double-bos",)).findings]
+    assert said == ([severity] if severity else [])
