@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from gguftool.data import load
+from gguftool.llamacpp.flags import explain_flag
 from gguftool.llamacpp.log import Line, LogFacts, lines_of, read_log
 
 
@@ -21,6 +22,7 @@ class KnownError:
         cause, remedy: for people; ``{name}`` stands for a group of the pattern.
         fatal: the program ends with it.
         program: the program that says it, "" for llama.cpp's own.
+        about_flag: the group ``argument`` is an option that can be explained.
     """
 
     kind: str
@@ -29,6 +31,7 @@ class KnownError:
     remedy: str
     fatal: bool
     program: str
+    about_flag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ def table() -> tuple[KnownError, ...]:
             e["remedy"],
             e.get("fatal", True),
             e.get("program", ""),
+            e.get("lookup") == "flag",
         )
         for e in load("errors.json")["errors"]
     )
@@ -163,4 +167,18 @@ def _diagnosis(error: KnownError, match: re.Match[str], text: str, number: int) 
     filled = _Groups(details)
     line = text.strip()
     cause, remedy = error.cause.format_map(filled), error.remedy.format_map(filled)
+    if error.about_flag:
+        cause, remedy = _with_flag(details.get("argument", ""), cause, remedy)
     return Diagnosis(error.kind, line, number, cause, remedy, error.fatal, details)
+
+
+def _with_flag(flag: str, cause: str, remedy: str) -> tuple[str, str]:
+    """What the option was meant to be, where that is known."""
+    answer = explain_flag(flag)
+    if answer.exists:
+        return f"{cause} Other builds have it.", remedy
+    if answer.becomes:
+        return f"{cause} {answer.why}", f"write {answer.becomes}"
+    if answer.near:
+        return cause, f"did you mean {' or '.join(answer.near)}?"
+    return f"{cause} {answer.why}", "leave it out"

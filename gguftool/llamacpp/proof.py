@@ -252,7 +252,10 @@ def _own(whole: Mapping[str, Any]) -> Expected:
 
 def _planned(body: Mapping[str, Any]) -> Expected:
     ctx, kv = body["context"], body.get("kv") or {}
+    tensors = (body.get("weights") or {}).get("tensors")
     return Expected(
+        weights_bytes=tensors if isinstance(tensors, int) else None,
+        flash_attn=_said(body.get("command") or (), "-fa", "--flash-attn"),
         context=ctx.get("total"),
         slot_context=ctx.get("usable", ctx.get("per_slot")),
         slots=ctx.get("slots"),
@@ -262,10 +265,24 @@ def _planned(body: Mapping[str, Any]) -> Expected:
         kv_bytes=None if kv.get("bytes") is None else int(kv["bytes"]),
         state_bytes=(body.get("state") or {}).get("bytes"),
         caches=tuple(
-            ExpectedCache(str(c["name"]), int(c["cells"]), int(c["layers"]), int(c.get("streams", 1)), int(c["bytes"]))
+            ExpectedCache(
+                str(c["name"]),
+                int(c["cells"]),
+                int(c["layers"]),
+                int(c.get("streams", 1)),
+                int(c["bytes"]),
+                c.get("k_bytes"),
+                c.get("v_bytes"),
+            )
             for c in kv.get("caches", ())
         ),
     )
+
+
+def _said(command: Sequence[Any], *names: str) -> str | None:
+    """The value of an option in a command line."""
+    value = next((command[i + 1] for i, word in enumerate(command[:-1]) if word in names), None)
+    return value if value in ("on", "off", "auto") else None
 
 
 def to_json(e: Expected) -> dict[str, object]:

@@ -36,6 +36,18 @@ def test_a_good_log_is_what_was_planned(cli, plan):
     assert result.json["error"] is None
 
 
+def test_the_plan_of_gguftool_plan(cli, gemma3, tmp_path):
+    made = cli("plan", gemma3, "--ctx", 32768, "--cache-type", "q8_0/q4_0", "--parallel", "auto", "--format", "json")
+    assert made.code == 0
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(made.stdout)
+    result = cli("check-log", LOGS / "server.lv4_kv_q8_q4_fa_32k.log.gz", "--expect", plan, "--format", "json")
+    assert result.code == 0
+    found = {c["what"]: c["ok"] for c in result.json["checks"]}
+    assert {"weights", "flash attention", "window cache: V", "KV cache", "slots share the context"} <= set(found)
+    assert all(found.values())
+
+
 def test_another_run_is_not(cli, plan):
     result = cli("check-log", LOGS / "server.lv4_default.log.gz", "--expect", plan, "--format", "json")
     assert result.code == 1
@@ -61,6 +73,12 @@ def test_a_failed_start(cli):
     assert result.json["error"]["kind"] == "cache-type-mixed"
     assert result.json["error"]["remedy"] == "--cache-type q8_0"
     assert result.json["errors"] == []
+
+
+def test_an_unknown_option_is_explained(cli):
+    result = cli("check-log", LOGS / "server.no_mmap.log.gz", "--format", "json")
+    assert result.json["error"]["remedy"] == "write -lm none"
+    assert "--load-mode" in result.json["error"]["cause"]
 
 
 def test_stdin(cli):
