@@ -1,0 +1,16 @@
+#!/bin/sh
+# The step of action.yml: inputs in the environment, annotations on stdout, exit code of lint.
+set -eu
+set -f
+
+# Words of these two are separated by blanks and newlines; nothing in them is expanded.
+# shellcheck disable=SC2086
+set -- $ARGS -- $MODELS
+[ -z "$POLICY" ] || set -- --policy "$POLICY" "$@"
+[ -z "$CACHE_TYPE" ] || set -- --cache-type "$CACHE_TYPE" "$@"
+[ -z "$CONTEXT_LENGTH" ] || set -- --context-length "$CONTEXT_LENGTH" "$@"
+
+if [ -n "$SARIF" ]; then
+    gguftool lint --exit-zero --format sarif "$@" > "$SARIF"
+fi
+exec gguftool lint --fail-on "$FAIL_ON" --format github "$@"
