@@ -76,7 +76,7 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
     from gguftool.edit.plan import plan_edit
     from gguftool.edit.which import settled
     from gguftool.model import open_model
-    from gguftool.report.edit import done_text, plan_body, plan_text, recovered_text
+    from gguftool.report.edit import changes_text, done_text, plan_body, plan_text, recovered_text
     from gguftool.report.text import safe
 
     path, outcomes = settled(_local(model), write=not given["dry_run"] and given["output"] is None)
@@ -115,7 +115,7 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
         session.write_json(ok=True, body=plan_body(plan, result, notes))
         return 0
     if result.strategy != "none":
-        session.out(plan_text(plan, session.style).rpartition("\n")[0].rpartition("\n")[0])
+        session.out(changes_text(plan, session.style))
     for note in (*notes, *plan.notes):
         session.note(f"note: {safe(note)}")
     session.out(done_text(plan, result, session.style))

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from gguftool.edit.journal import Record
-from gguftool.edit.layout import Fit
+from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.errors import Refused
 from gguftool.format.header import align
@@ -59,14 +59,14 @@ def written(job: Job) -> list[tuple[int, int]]:
 
 
 def overwritten(job: Job) -> int:
-    """How much of the old front `insert` changes beyond moving it, in bytes; the filler makes the rest fit as it is."""
+    """How much of the old front changes beyond being moved, in bytes; the filler makes the rest fit as it is."""
     old, new, shift = job.old_front, job.fit.front, job.fit.shift
-    at, step = len(old), 1 << 16
+    at, step, least = len(old), 1 << 16, max(4, 4 - shift)
     while step:
-        while at >= step and old[at - step : at] == new[shift + at - step : shift + at]:
+        while at - step >= least and old[at - step : at] == new[shift + at - step : shift + at]:
             at -= step
         step >>= 1
-    return max(4, at)
+    return at
 
 
 def _changed_blocks(job: Job) -> list[tuple[int, int]]:
@@ -91,9 +91,11 @@ def ranges(job: Job) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]
     if job.strategy == "insert":
         saved = _union([(0, align(overwritten(job), BLOCK))], size)
         return saved, [(start, start + fit.shift, n) for start, n in _rest(saved, size)]
-    moved = _disjoint(fit)
+    tail = overwritten(job) if fit.plain else fit.old_front
+    kept = Segment(tail, tail + fit.shift, fit.old_front - tail)
+    moved = _disjoint((*fit.segments, kept))
     if not job.keep_undo:
-        return _union([(0, fit.old_front)], size), moved
+        return [], moved
     return _rest([(start, n) for start, _, n in moved], size), moved
 
 
@@ -155,10 +157,10 @@ def _rest(covered: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
     return out
 
 
-def _disjoint(fit: Fit) -> list[tuple[int, int, int]]:
+def _disjoint(segments: tuple[Segment, ...]) -> list[tuple[int, int, int]]:
     """The segments by old offset, every old byte once (tensors of a broken file may overlap)."""
     out, at = [], 0
-    for s in sorted(fit.segments, key=lambda s: (s.old, s.new)):
+    for s in sorted(segments, key=lambda s: (s.old, s.new)):
         skip = max(0, at - s.old)
         if skip < s.n:
             out.append((s.old + skip, s.new + skip, s.n - skip))

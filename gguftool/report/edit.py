@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.arch import Hparams
 from gguftool.edit.schema import architecture, brief, read_by
 from gguftool.report.text import Style, Styled, safe, size, table
 
@@ -28,30 +29,54 @@ _HOW = {
 }
 
 
-def plan_text(plan: EditPlan, style: Style) -> str:
-    """The changes as a table, then how they get onto the disk."""
+def changes_text(plan: EditPlan, style: Style) -> str:
+    """The changes as a table, under the name of the file."""
     arch = architecture(plan.new)
-    lines: list[str] = [style.bold(plan.path)]
-    if plan.changes:
-        rows = [
-            (
-                style.cyan(c.key),
-                _type(c),
-                _side(c.old, style, "(absent)"),
-                Styled("→"),
-                _side(c.new, style, "(removed)"),
-                style.dim(f"read by {who}" if (who := read_by(c.key.partition("[")[0], arch)) != "-" else ""),
-            )
-            for c in plan.changes
-        ]
-        lines.append(table(rows, align="llllll", indent="  "))
-    if plan.output is None or plan.strategy == "none":
+    title = style.bold(plan.path)
+    if not plan.changes:
+        return title
+    rows = [
+        (
+            style.cyan(c.key),
+            _type(c),
+            _side(c.old, style, "(absent)"),
+            Styled("→"),
+            _side(c.new, style, "(removed)"),
+            style.dim(f"read by {who}" if (who := read_by(c.key.partition("[")[0], arch)) != "-" else ""),
+        )
+        for c in plan.changes
+    ]
+    return title + "\n" + table(rows, align="llllll", indent="  ")
+
+
+def plan_text(plan: EditPlan, style: Style) -> str:
+    """The changes, what llama.cpp makes of them, and how they get onto the disk."""
+    lines: list[str] = [changes_text(plan, style)]
+    if plan.strategy == "none":
+        return "\n".join([*lines, _HOW["none"]])
+    lines += _seen(plan, architecture(plan.new))
+    if plan.output is None:
         lines.append(_HOW[plan.strategy])
     else:
         lines.append(f"writes {safe(plan.output)} and leaves {safe(plan.path)} as it is")
-    if plan.strategy != "none":
-        lines.append(f"writes {size(plan.bytes_written)}, needs {size(plan.space_needed)} of free disk")
+    lines.append(f"writes {size(plan.bytes_written)}, needs {size(plan.space_needed)} of free disk")
     return "\n".join(lines)
+
+
+def _seen(plan: EditPlan, arch: str) -> list[str]:
+    """What llama.cpp will make of the context and RoPE keys, when one of them changes."""
+    keys = tuple(f"{arch}.{word}" for word in ("context_length", "rope."))
+    if not arch or not any(c.key.startswith(keys) for c in plan.changes):
+        return []
+
+    def get(key: str) -> object:
+        field = plan.new.get(key)
+        return None if field is None else field.value
+
+    hp = Hparams(arch, get)
+    context = f"{hp.context_length:,} tokens" if hp.context_length else "no context length (it refuses the file)"
+    rope = f"RoPE base {hp.rope_freq_base:.7g}, scale {hp.rope_freq_scale:.7g} ({safe(hp.rope_scaling_type)})"
+    return [f"llama.cpp will see: {context}" + (f", {rope}" if hp.ropes else ", no RoPE")]
 
 
 def _type(change: Change) -> str:

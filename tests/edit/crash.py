@@ -6,7 +6,8 @@ import random
 from typing import Any
 
 from gguftool.edit.recover import recover
-from tests.edit.oslayers import Crashed, PowerOs
+from tests.edit.oslayers import Crashed
+from tests.edit.powerdisk import PowerOs
 from tests.edit.scenarios import NAME, Prepared
 
 PATH = f"/disk/{NAME}"

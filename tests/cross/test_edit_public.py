@@ -1,0 +1,62 @@
+"""Editing as a library: the names at the top of the package, and the block that commits on a clean exit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gguftool
+from gguftool.edit.ops import Set
+from tests.build import llama
+
+
+def test_a_block_commits_on_a_clean_exit_and_not_on_an_exception(tmp_path: Path):
+    path = llama().write(tmp_path / "m.gguf")
+    before = path.read_bytes()
+    with gguftool.edit(path) as e:
+        assert e["context_length"] == 2048
+        e["context_length"] = 1024
+        e.set("my.key", [1, 2], "[u8]")
+        del e["general.file_type"]
+        e.rename("general.name", "general.basename")
+        e.set_element("tokenizer.ggml.token_type", 5, 3)
+        assert path.read_bytes() == before
+    assert e.result.undo == f"{path}-undo-1"
+    with gguftool.open(path) as m:
+        assert m.arch.context_length == 1024
+        assert list(m["my.key"]) == [1, 2]
+        assert "general.file_type" not in m
+        assert m["general.basename"] == "tiny llama"
+        assert m["tokenizer.ggml.token_type"][5] == 3
+    after = path.read_bytes()
+    with pytest.raises(ZeroDivisionError), gguftool.edit(path) as e:
+        e["context_length"] = 1
+        raise ZeroDivisionError
+    assert path.read_bytes() == after
+    with gguftool.edit(path) as e:
+        pass
+    assert e.result is None
+    gguftool.undo(path)
+    assert path.read_bytes() == before
+    assert gguftool.recover(path).action == "nothing"
+
+
+def test_a_plan_can_be_looked_at_first(tmp_path: Path):
+    path = llama().write(tmp_path / "m.gguf")
+    plan = gguftool.plan_edit(path, [Set("general.name", "Foo")])
+    assert [(c.key, c.old, c.new) for c in plan.changes] == [("general.name", "tiny llama", "Foo")]
+    assert plan.strategy == "patch"
+    assert plan.commit().strategy == "patch"
+
+
+@pytest.mark.parametrize("first", ["", "import gguftool.edit", "import gguftool.edit.plan", "gguftool.plan_edit"])
+def test_the_room_can_be_called_whatever_was_imported_before(first: str, tmp_path: Path):
+    """`gguftool.edit` is a function and a folder of modules; importing one must not hide the other."""
+    path = llama().write(tmp_path / "m.gguf")
+    code = f"import gguftool\n{first}\nwith gguftool.edit({str(path)!r}) as e: e['context_length'] = 5\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert gguftool.open(path).arch.context_length == 5
