@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 
+from gguftool.errors import FormatError, GgufToolError, MissingFile
 from gguftool.format.types import value_type_name
 from gguftool.lint.load.file import check_bounds, check_file
 from gguftool.lint.load.keys import Reader
 from gguftool.lint.load.verdict import LOAD_ERROR, LoadEnds, Refusal, Unknown
-from gguftool.model import Model, Part
+from gguftool.lint.load.walk import walk
+from gguftool.model import Model, Part, open_model
 from gguftool.shards import NAME
+from gguftool.source import LocalFile
 
 
 def check_splits(m: Model, reader: Reader) -> None:
     """The split keys of the first file, and the files they lead to.
+
+    llama.cpp goes by name alone: the other files are looked up beside the first one.
 
     Raises:
         Refusal, LoadEnds: with llama.cpp's words.
@@ -30,19 +35,9 @@ def check_splits(m: Model, reader: Reader) -> None:
     match = NAME.match(os.path.basename(path))
     if match is None or int(match["no"]) != 1 or int(match["count"]) != count:
         raise Refusal(f"invalid split file name: {path}")
-    if len(m.parts) + len(m.missing_shards) != count:
-        raise Unknown("the other files of the set were not opened")
     seen = {t.name for t in m.parts[0].header.tensors}
-    by_no = {p.no: p for p in m.parts}
     for i in range(1, count):
-        part = by_no.get(i)
-        name = _other(path, match.start("no"), match.end("no"), i + 1)
-        if part is None:
-            lines = (
-                f"gguf_init_from_file: failed to open GGUF file '{name}' (No such file or directory)",
-                f"{LOAD_ERROR}llama_model_loader: failed to load GGUF split from {name}",
-            )
-            raise LoadEnds(lines, where=f"shard:{i + 1}")
+        part = _named(m, _other(path, match.start("no"), match.end("no"), i + 1), i)
         try:
             check_file(part)
         except LoadEnds as end:
@@ -55,6 +50,37 @@ def check_splits(m: Model, reader: Reader) -> None:
             seen.add(t.name)
         check_bounds(part)
     _check_count(reader, len(seen))
+
+
+def _named(m: Model, name: str, i: int) -> Part:
+    """The file of that name: one that is open already, or the one beside the first."""
+    for part in m.parts:
+        if os.path.abspath(part.name) == os.path.abspath(name):
+            return part
+    if not isinstance(m.parts[0].source, LocalFile):
+        raise Unknown("the other files of the set were not opened", f"shard:{i + 1}")
+    try:
+        # Left open: a broken header is read again; the source closes itself when it is let go.
+        return open_model(name, strict=False, whole_set=False).parts[0]
+    except MissingFile:
+        lines: tuple[str, ...] = (
+            f"gguf_init_from_file: failed to open GGUF file '{name}' (No such file or directory)",
+            f"{LOAD_ERROR}llama_model_loader: failed to load GGUF split from {name}",
+        )
+    except FormatError:
+        lines = _unreadable(name)
+    except GgufToolError as error:
+        raise Unknown(str(error), f"shard:{i + 1}") from None
+    raise LoadEnds(lines, where=f"shard:{i + 1}")
+
+
+def _unreadable(name: str) -> tuple[str, ...]:
+    """What llama.cpp says of a file that is no GGUF at all."""
+    try:
+        walk(LocalFile(name), name)
+    except LoadEnds as end:
+        return (*end.messages[:-1], f"{LOAD_ERROR}llama_model_loader: failed to load GGUF split from {name}")
+    raise Unknown(f"{name} is not readable as GGUF here")
 
 
 def _other(path: str, start: int, end: int, no: int) -> str:

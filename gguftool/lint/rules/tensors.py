@@ -178,8 +178,8 @@ def _shapes(m: Model, s: Survey) -> Iterator[Draft]:
     for names in _groups(s.misshaped).values():
         wanted, have = s.wanted[names[0]], s.stored[names[0]].shape
         odd = [f for f, a, b in zip(wanted.formula, wanted.shape, (*have, 1, 1, 1, 1), strict=False) if a != b]
-        if odd == ["n_vocab"]:
-            continue  # `vocabulary-size-mismatch` says it better
+        if odd == ["n_vocab"] and "token_embd.weight" in s.misshaped:
+            continue  # one cause, told by `vocabulary-size-mismatch`
         if own is not None and wanted.slot in ("wq", "wk", "wv", "wo", "attn_q_norm", "attn_k_norm"):
             continue  # one cause, told by `head-size-mismatch`
         if not m.arch.int("attention.head_count") and any("head" in f or "gqa" in f for f in wanted.formula):
