@@ -185,7 +185,8 @@ def _check_one(model: Model, name: str) -> None:
     end = model.header.data_end()
     if end is None or model.file_size < end:
         raise ToolFailed(f"the converter said success, but {name} is cut off at {model.file_size:,} bytes")
-    if not model.architecture:
+    # Of a set only the first file carries the metadata.
+    if not model.architecture and model.parts[0].header.get("split.no") is None:
         raise ToolFailed(f"the converter said success, but {name} names no architecture")
 
 

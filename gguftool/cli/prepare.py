@@ -96,7 +96,7 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
 
         inputs = pipeline.fingerprint(files, read)
     with prepare_steps.shown(session) as told:
-        steps = _steps(session, request, options, told)
+        steps = _steps(request, options, told)
         done_before = pipeline.ready(steps, request.folder, inputs)
         published = done_before > [s.name for s in steps].index("publish") or build.is_published(request)
         for note in build.preflight(request, published):
@@ -165,7 +165,7 @@ def _request(session: Session, source: str, output: str, options: dict[str, Any]
     )
 
 
-def _steps(session: Session, request: Request, options: dict[str, Any], told: Progress) -> list[Step]:
+def _steps(request: Request, options: dict[str, Any], told: Progress) -> list[Step]:
     from gguftool.build import prepare as build
     from gguftool.cli import prepare_steps as judge
 
@@ -179,5 +179,5 @@ def _steps(session: Session, request: Request, options: dict[str, Any], told: Pr
         judge.verify_step(request),
         build.publish_step(request),
         judge.manifest_step(request, told),
-        judge.plan_step(session, request, options["vram"], options["ram"]),
+        judge.plan_step(request, options["vram"], options["ram"]),
     ]

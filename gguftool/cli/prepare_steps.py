@@ -36,13 +36,23 @@ def context(wanted: Wanted, against: str | None) -> Context:
     return Context(wish=Wish(wanted.context_length, pair), against=folder)
 
 
+def answered(wanted: Wanted) -> tuple[str, ...]:
+    """Rules about differences from the source that the user asked for."""
+    asked = {
+        "source-context-length": wanted.context_length,
+        "source-rope-base": wanted.rope_freq_base,
+        "source-rope-scaling": wanted.rope_scaling,
+    }
+    return tuple(name for name, value in asked.items() if value is not None)
+
+
 def safe_fixes(wanted: Wanted, against: str | None) -> Operations:
     """All safe fixes of lint, for the deployment asked for."""
 
     def operations(model: Model) -> Sequence[Operation]:
         from gguftool.lint.fixes import collect
 
-        return collect(model, context(wanted, against)).operations
+        return collect(model, context(wanted, against), ignore=answered(wanted)).operations
 
     return operations
 
@@ -56,7 +66,7 @@ def lint_step(request: Request, against: str | None, fail_on: str) -> Step:
         from gguftool.model import open_model
 
         with open_model(request.draft, strict=False) as model:
-            found = lint(model, context(request.wanted, against))
+            found = lint(model, context(request.wanted, against), ignore=answered(request.wanted))
         counts = {str(s): found.count(s) for s in Severity}
         rows = [{"rule": f.rule, "severity": str(f.severity), "message": f.message} for f in found.findings]
         verdict = str(found.load.verdict) if found.load is not None else None
@@ -115,15 +125,12 @@ def manifest_step(request: Request, told: Progress) -> Step:
     return Step("manifest", {}, act)
 
 
-def plan_step(session: Session, request: Request, vram: str | None, ram: int | None) -> Step:
+def plan_step(request: Request, vram: str | None, ram: int | None) -> Step:
     """Plan memory for the deployment asked for, and say how to launch it."""
 
     def act(log: str, before: Before) -> Outcome:
         import shlex
 
-        from gguftool.cli import plan as planning
-        from gguftool.cli.plan_command import server_command_of
-        from gguftool.model import open_model
         from gguftool.report.text import size
 
         arguments = [request.output]
@@ -133,29 +140,44 @@ def plan_step(session: Session, request: Request, vram: str | None, ram: int | N
             arguments += ["--cache-type", "/".join(request.wanted.kv_cache_type)]
         arguments += ["--vram", vram] if vram else []
         arguments += ["--ram", str(ram)] if ram else []
-        options: dict[str, Any] = planning.plan.make_context("plan", arguments, obj=session).params
-        options.pop("model")
-        with open_model(request.output) as model:
-            advice = planning._advise(session, model, options)
-        argv = server_command_of(request.output, advice, options)
-        plan = advice.plan
-        kv = plan.kv
-        fits = {True: "fits", False: "does not fit", None: "memory unknown"}[plan.fits]
+        plan = _asked("plan", arguments)
+        context, refused = plan["context"]["requested"], plan["refused"]
+        fits = {True: "fits", False: "does not fit", None: "memory unknown"}[plan["fits"]]
         summary = (
-            f"{plan.cache.context.requested:,} tokens: weights {size(plan.weights)}, KV cache {size(kv)}, "
-            f"in all {size(plan.total)}; {fits}"
+            f"{context:,} tokens: weights {size(plan['weights']['bytes'])}, KV cache {size(plan['kv']['bytes'])}, "
+            f"in all {size(plan['total']['bytes'])}; {fits}"
         )
         data = {
-            "context": plan.cache.context.requested,
-            "kv_bytes": kv,
-            "total_bytes": plan.total,
-            "fits": plan.fits,
-            "refused": list(plan.refused),
-            "command": argv,
+            "context": context,
+            "kv_bytes": plan["kv"]["bytes"],
+            "total_bytes": plan["total"]["bytes"],
+            "fits": plan["fits"],
+            "refused": refused,
+            "command": plan["command"],
         }
-        return Outcome(summary, (request.output,), data, (shlex.join(argv), *plan.refused), not plan.refused)
+        return Outcome(summary, (request.output,), data, (shlex.join(plan["command"]), *refused), not refused)
 
     return Step("plan", {"vram": vram, "ram": ram}, act)
+
+
+def _asked(command: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """What another command of gguftool prints as JSON."""
+    import io
+    import json
+    from contextlib import redirect_stdout
+
+    from gguftool.cli.boundary import run
+    from gguftool.errors import ToolFailed
+
+    buffer = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with redirect_stdout(buffer):
+        run([command, *arguments, "--format", "json"])
+    buffer.seek(0)
+    found: dict[str, Any] = json.loads(buffer.read())
+    if found["errors"]:
+        first = found["errors"][0]
+        raise ToolFailed(f"{command}: {first['message']}", first["hint"])
+    return found
 
 
 def events(session: Session, already: int) -> Event:

