@@ -11,7 +11,7 @@ from gguftool.errors import FormatError, GgufToolError, MissingFile, ToolFailed,
 from gguftool.format.parse import parse
 from gguftool.hub.address import HubAddress, hub_address, hub_address_of_url
 from gguftool.hub.cache import cached, hub_cache, ollama_blob, pick
-from gguftool.hub.http import HttpRange
+from gguftool.hub.http import TIMEOUT, HttpRange
 from gguftool.model import Model, Part, open_model
 from gguftool.shards import NAME, shard_name, split_keys
 from gguftool.source import LocalFile, Source
@@ -175,13 +175,14 @@ def listing(address: HubAddress) -> list[LfsRecord]:
         MissingFile: no such repository or revision.
         ToolFailed: the network or the Hub failed, or access is refused.
     """
-    from huggingface_hub.hf_api import HfApi, RepoFile
+    from huggingface_hub.hf_api import HfApi
 
     api = HfApi(endpoint=endpoint(), token=token() or False)
 
     def ask() -> list[LfsRecord]:
-        tree = api.list_repo_tree(address.repo, recursive=True, revision=address.revision)
-        return [_record(entry) for entry in tree if isinstance(entry, RepoFile)]
+        # One request and no retries, unlike the listing of a tree: without a network the answer comes at once.
+        info = api.model_info(address.repo, revision=address.revision, files_metadata=True, timeout=TIMEOUT)
+        return [_record(entry) for entry in info.siblings or ()]
 
     return _asked(address, ask)
 
@@ -211,7 +212,8 @@ def _record(entry: object) -> LfsRecord:
     lfs = getattr(entry, "lfs", None)
     sha256 = lfs["sha256"] if isinstance(lfs, dict) else getattr(lfs, "sha256", None)
     size = getattr(entry, "size", 0)
-    return LfsRecord(str(getattr(entry, "path", "")), int(size), sha256)
+    path = getattr(entry, "path", None) or getattr(entry, "rfilename", "")
+    return LfsRecord(str(path), int(size or 0), sha256)
 
 
 def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsRecord]:

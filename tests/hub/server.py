@@ -79,7 +79,7 @@ def serve(site: Site) -> Iterator[Site]:
             path = unquote(urlsplit(self.path).path)
             if site.fail:
                 self._send(site.fail.pop(0), b"try later", {"Retry-After": "0"})
-            elif m := re.match(r"^/api/models/([^/]+/[^/]+)/(tree|paths-info)/([^/]+)", path):
+            elif m := re.match(r"^/api/models/([^/]+/[^/]+)/(revision|paths-info)/([^/]+)", path):
                 self._api(m[1], m[2], m[3], body, headers)
             elif m := re.match(r"^/([^/]+/[^/]+)/resolve/([^/]+)/(.+)$", path):
                 self._resolve(m[1], m[3], headers)
@@ -101,6 +101,19 @@ def serve(site: Site) -> Iterator[Site]:
                 return
             if revision != "main":
                 self._send(404, b'{"error":"Invalid rev id"}', {"X-Error-Code": "RevisionNotFound"})
+                return
+            if what == "revision":
+                rows = [
+                    {
+                        "rfilename": path,
+                        "size": len(data),
+                        "blobId": hashlib.sha1(data).hexdigest(),
+                        "lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 135},
+                    }
+                    for path, data in site.repos[repo].items()
+                ]
+                info = {"id": repo, "modelId": repo, "sha": "c" * 40, "private": False, "tags": [], "siblings": rows}
+                self._send(200, json.dumps(info).encode(), {"Content-Type": "application/json"})
                 return
             wanted = parse_qs(body.decode()).get("paths") if body else None
             if body and wanted is None:

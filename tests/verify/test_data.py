@@ -209,21 +209,21 @@ def test_real_models_are_clean(cli, smollm2: Path):
 
 
 def test_memory_stays_small_at_any_size(tmp_path: Path):
-    """A sparse file of 2 GiB with 1 GiB tensors; the limit for the whole process is 300 MB."""
+    """A sparse file of 1 GiB with two tensors; the limit for the whole process is 300 MB."""
     model = GGUF("llama")
     for i in range(2):
-        model.tensor(f"blk.{i}.w", (1 << 14, 1 << 15), "f16", data=b"")
+        model.tensor(f"blk.{i}.w", (1 << 14, 1 << 14), "f16", data=b"")
     head = model.header()
     # The builder lays out no data: put the second tensor where the first ends.
     head = head.replace(
-        model.string("blk.1.w") + struct.pack("<IQQIQ", 2, 1 << 14, 1 << 15, 1, 0),
-        model.string("blk.1.w") + struct.pack("<IQQIQ", 2, 1 << 14, 1 << 15, 1, 1 << 30),
+        model.string("blk.1.w") + struct.pack("<IQQIQ", 2, 1 << 14, 1 << 14, 1, 0),
+        model.string("blk.1.w") + struct.pack("<IQQIQ", 2, 1 << 14, 1 << 14, 1, 1 << 29),
     )
     path = tmp_path / "m.gguf"
     with open(path, "wb") as f:
         f.write(head)
-        f.truncate(len(head) + (2 << 30))
-        f.seek(len(head) + (1 << 30) + 77 * 2)
+        f.truncate(len(head) + (1 << 30))
+        f.seek(len(head) + (1 << 29) + 77 * 2)
         f.write(NAN16)
     code = (
         "import sys, resource; from gguftool.cli.main import main; code = main(sys.argv[1:]); "
@@ -237,7 +237,7 @@ def test_memory_stays_small_at_any_size(tmp_path: Path):
         check=False,
     )
     assert done.returncode == 1
-    assert "blk.1.w (F16): 1 NaN of 536,870,912 elements; first at element 77" in done.stdout
+    assert "blk.1.w (F16): 1 NaN of 268,435,456 elements; first at element 77" in done.stdout
     scale = 1024 if sys.platform == "linux" else 1
     assert int(done.stderr.split()[-1]) * scale < 300_000_000
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0

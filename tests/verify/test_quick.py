@@ -214,7 +214,7 @@ def test_missing_file_names_the_download_beside(cli, tmp_path: Path):
 
 
 def test_never_written_bytes_are_told(tmp_path: Path):
-    model = llama(layers=40)
+    model = llama(layers=12)
     data = model.bytes()
     path = tmp_path / "m.gguf"
     with open(path, "wb") as f:
