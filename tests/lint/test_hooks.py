@@ -1,0 +1,255 @@
+"""Hooks and units: each example of docs/hooks.md is run where it can be run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.build import llama
+from tests.lint.samples import ready
+
+ROOT = Path(__file__).resolve().parents[2]
+HOOKS = ROOT / "fixtures" / "hooks"
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Path:
+    """A folder with a model that is ready for 2,048 tokens at f16, and one that is not."""
+    ready().write(tmp_path / "good.gguf")
+    llama().replace("llama.block_count", 2).write(tmp_path / "bad.gguf")
+    return tmp_path
+
+
+def run(*args: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    path = f"{cwd / 'bin'}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        [str(a) for a in args],
+        cwd=cwd,
+        env={**os.environ, "PATH": path, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+def git(folder: Path, *args: str) -> None:
+    """A git command in a repository that no global configuration reaches."""
+    done = run(
+        "git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args, cwd=folder, GIT_CONFIG_GLOBAL="/dev/null"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# -- pre-commit
+
+
+def definitions() -> dict[str, dict[str, object]]:
+    return {h["id"]: h for h in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+
+
+def test_hook_definitions() -> None:
+    from gguftool.cli.group import TABLE
+
+    commands = {entry.name for entry in TABLE}
+    for hook in definitions().values():
+        program, command = str(hook["entry"]).split()
+        assert program == "gguftool"
+        assert command in commands
+        assert re.search(str(hook["files"]), "models/m-00001-of-00002.gguf")
+        assert not re.search(str(hook["files"]), "m.gguf.txt")
+        assert hook["require_serial"] is True
+
+
+def test_pre_commit_runs_the_hook(where: Path) -> None:
+    """A real pre-commit runs the hook as it is defined, with the gguftool that is installed."""
+    git(where, "init", "-q", ".")
+    hook = {**definitions()["gguftool-lint"], "language": "system"}
+    (where / ".pre-commit-config.yaml").write_text(yaml.safe_dump({"repos": [{"repo": "local", "hooks": [hook]}]}))
+    git(where, "add", "good.gguf", ".pre-commit-config.yaml")
+    pre_commit = (sys.executable, "-m", "pre_commit", "run", "--files")
+    home = {"PRE_COMMIT_HOME": str(where / "home"), "GIT_CONFIG_GLOBAL": "/dev/null"}
+    good = run(*pre_commit, "good.gguf", cwd=where, **home)
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "Passed" in good.stdout
+    bad = run(*pre_commit, "good.gguf", "bad.gguf", cwd=where, **home)
+    assert bad.returncode == 1
+    assert "llama.block_count is 2" in bad.stdout
+    other = run(*pre_commit, ".pre-commit-config.yaml", cwd=where, **home)
+    assert other.returncode == 0
+    assert "Skipped" in other.stdout
+
+
+@pytest.mark.slow
+def test_pre_commit_installs_from_the_repository(where: Path) -> None:
+    """`pre-commit try-repo` makes an environment of its own from this repository and runs the hook in it."""
+    git(where, "init", "-q", ".")
+    git(where, "add", "bad.gguf")
+    home = {"PRE_COMMIT_HOME": str(where / "home")}
+    done = run(
+        sys.executable, "-m", "pre_commit", "try-repo", ROOT, "gguftool-lint", "--files", "bad.gguf", cwd=where, **home
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "llama.block_count is 2" in done.stdout
+
+
+# -- git alone
+
+
+def test_pre_push(where: Path) -> None:
+    remote = where / "remote.git"
+    git(where, "init", "-q", "--bare", str(remote))
+    repo = where / "repo"
+    repo.mkdir()
+    git(repo, "init", "-q", "-b", "main", ".")
+    shutil.copy(HOOKS / "pre-push", repo / ".git" / "hooks" / "pre-push")
+    shutil.copy(where / "good.gguf", repo / "a model.gguf")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "good")
+    git(repo, "push", "-q", str(remote), "main")
+    shutil.copy(where / "bad.gguf", repo / "bad.gguf")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "bad")
+    push = run("git", "push", "-q", remote, "main", cwd=repo, GIT_CONFIG_GLOBAL="/dev/null")
+    assert push.returncode != 0
+    assert "llama.block_count is 2" in push.stdout + push.stderr
+
+
+# -- GitHub Actions
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+
+
+def action(where: Path, models: str, **inputs: str) -> subprocess.CompletedProcess[str]:
+    """The lint step of the action, with its inputs in the environment as GitHub passes them."""
+    step = ACTION["runs"]["steps"][-1]
+    defaults = {name: str(i.get("default", "")) for name, i in ACTION["inputs"].items()}
+    values = {**defaults, "models": models, **{k.replace("_", "-"): v for k, v in inputs.items()}}
+    env = {
+        name: re.sub(r"\$\{\{ inputs\.([a-z-]+) \}\}", lambda m: values[m[1]], text)
+        for name, text in step["env"].items()
+    }
+    return run("bash", "-c", step["run"], cwd=where, GITHUB_ACTION_PATH=str(ROOT), **env)
+
+
+def test_action_annotates(where: Path) -> None:
+    done = action(where, "good.gguf\nbad.gguf", sarif="lint.sarif")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("::error file=bad.gguf,title=gguftool%3A block-count-tensors::")
+    assert '"version": "2.1.0"' in (where / "lint.sarif").read_text()
+    assert action(where, "good.gguf").returncode == 0
+    assert action(where, "bad.gguf", fail_on="never").returncode == 0
+    assert action(where, "good.gguf", context_length="4096").returncode == 1
+    assert action(where, "good.gguf", args="--ignore deploy", context_length="4096").returncode == 0
+
+
+def test_action_cannot_be_injected(where: Path) -> None:
+    """Inputs are data: nothing in them is run or expanded, and none of them is part of a script."""
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+    done = action(where, "$(touch hit) `touch hit` ; touch hit *.gguf", policy="$(touch hit)")
+    assert done.returncode == 2
+    assert not (where / "hit").exists()
+    assert action(where, "*.gguf").returncode == 2  # no such file: not expanded
+    assert action(where, "--version").returncode == 2  # a name, not an option
+
+
+# -- systemd
+
+
+def unit_lines(key: str) -> list[str]:
+    text = (HOOKS / "llama-server.service").read_text()
+    return [line.partition("=")[2] for line in text.splitlines() if line.startswith(key + "=")]
+
+
+def test_systemd_checks(where: Path) -> None:
+    """The two checks of the unit, with its variable set; the unit stays failed on their exit codes."""
+    lint, verify = unit_lines("ExecStartPre")
+    good = ready().replace("llama.context_length", 32768).kv("llama.attention.key_length", 64)
+    good.kv("llama.attention.value_length", 64).replace("llama.rope.dimension_count", 64)
+    good.retensor("blk.0.attn_q.weight", shape=(64, 256)).retensor("blk.0.attn_k.weight", shape=(64, 128))
+    good.retensor("blk.0.attn_v.weight", shape=(64, 128)).retensor("blk.0.attn_output.weight", shape=(256, 64))
+    good.replace("llama.kv_cache_type", "q8_0").write(where / "served.gguf")
+    for model, codes in (("served.gguf", (0, 0)), ("bad.gguf", (1, 0)), ("none.gguf", (2, 2))):
+        for line, code in zip((lint, verify), codes, strict=True):
+            argv = shlex.split(line.replace("${MODEL}", model).replace("/usr/local/bin/", ""))
+            done = run(*argv, cwd=where)
+            assert done.returncode == code, (line, done.stdout, done.stderr)
+            if code:
+                assert str(code) in unit_lines("RestartPreventExitStatus")[0].split()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed here")
+def test_systemd_unit_is_valid(where: Path) -> None:
+    text = (HOOKS / "llama-server.service").read_text()
+    unit = where / "llama-server.service"
+    unit.write_text(
+        text.replace("/usr/local/bin/gguftool", "/bin/true").replace("/usr/local/bin/llama-server", "/bin/true")
+    )
+    done = run("systemd-analyze", "verify", "--man=no", unit, cwd=where)
+    assert done.returncode == 0, done.stderr
+
+
+# -- containers
+
+
+@pytest.fixture
+def server(where: Path) -> Path:
+    """A llama-server that only says how it was called."""
+    (where / "bin").mkdir()
+    program = where / "bin" / "llama-server"
+    program.write_text('#!/bin/sh\necho "started: $*"\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_entrypoint(where: Path, server: Path) -> None:
+    env = {"MODEL": "good.gguf", "CONTEXT_LENGTH": "2048", "CACHE_TYPE": "f16"}
+    good = run("sh", HOOKS / "entrypoint.sh", "--port", "8081", cwd=where, **env)
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "started: --model good.gguf --ctx-size 2048 -ctk f16 -ctv f16 --port 8081" in good.stdout
+    bad = run("sh", HOOKS / "entrypoint.sh", cwd=where, **{**env, "MODEL": "bad.gguf"})
+    assert bad.returncode == 1
+    assert "started" not in bad.stdout
+    longer = run("sh", HOOKS / "entrypoint.sh", cwd=where, **{**env, "CONTEXT_LENGTH": "65536"})
+    assert longer.returncode == 1
+    assert "the file allows 2,048" in longer.stdout
+
+
+def test_pod(where: Path) -> None:
+    pod = yaml.safe_load((HOOKS / "pod.yaml").read_text())
+    (check,) = pod["spec"]["initContainers"]
+    (server,) = pod["spec"]["containers"]
+    assert check["volumeMounts"] == server["volumeMounts"]
+    assert all(m["readOnly"] for m in check["volumeMounts"])
+    (script,) = check["args"]
+    # The image installs gguftool first; here it is installed.
+    script = script.replace("pip install --quiet gguftool &&", "")
+    script = script.replace("/dev/termination-log", "message").replace("32768", "2048").replace("q8_0", "f16")
+    for model, code in (("good.gguf", 0), ("bad.gguf", 1)):
+        done = run(*check["command"], script.replace("/models/model.gguf", model), cwd=where)
+        assert done.returncode == code, done.stderr
+    assert "llama.block_count is 2" in (where / "message").read_text()
+
+
+# -- the page
+
+
+def test_page_names_every_file() -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text()
+    for file in HOOKS.iterdir():
+        assert f"fixtures/hooks/{file.name}" in text, file.name
+    for name in definitions():
+        assert name in text
+    for name in re.findall(r"^          ([a-z-]+): ", text, re.M):
+        assert name in ACTION["inputs"]
