@@ -125,13 +125,40 @@ def read(layer: OsLayer, fd: int) -> tuple[Record, int] | None:
     body = layer.read(fd, 0, end)
     if len(body) != end or hashlib.sha256(memoryview(body)[:-32]).digest() != body[-32:]:
         return None
-    fields = json.loads(body[_HEAD.size : _HEAD.size + n_text])
-    for key in ("saved", "moved"):
-        fields[key] = tuple(tuple(row) for row in fields[key])
-    for key in ("operations", "argv"):
-        fields[key] = tuple(fields[key])
-    record = Record(**fields, payload=body[_HEAD.size + n_text : -32])
+    try:
+        fields = json.loads(body[_HEAD.size : _HEAD.size + n_text])
+        for key in ("saved", "moved"):
+            fields[key] = tuple(tuple(row) for row in fields[key])
+        for key in ("operations", "argv"):
+            fields[key] = tuple(str(line) for line in fields[key])
+        record = Record(**fields, payload=body[_HEAD.size + n_text : -32])
+        if not _sane(record):
+            return None
+    except (ValueError, TypeError, KeyError):
+        return None
     return record, _read_phase(layer.read(fd, whole - BLOCK, BLOCK), record)
+
+
+def _sane(record: Record) -> bool:
+    """Whether all numbers are of the files they speak of; a record may come from anywhere."""
+    sizes = (record.old_size, record.new_size, record.old_front, record.new_front, record.undo_of, record.mtime)
+    if not all(type(n) is int and n >= 0 for n in sizes) or type(record.shift) is not int or record.shift < 0:
+        return False
+    if record.strategy != "rewrite" and (record.shift % BLOCK or record.new_size - record.old_size != record.shift):
+        return False
+    if record.strategy not in ("patch", "insert", "rewrite") or (record.shift != 0) != (record.strategy == "insert"):
+        return False
+    for start, n in record.saved:
+        if not (type(start) is int and type(n) is int and 0 <= start <= start + n <= record.old_size):
+            return False
+    for old, new, n in record.moved:
+        if not all(type(x) is int and x >= 0 for x in (old, new, n)):
+            return False
+        if old + n > record.old_size or new + n > record.new_size:
+            return False
+    in_place = record.strategy != "rewrite"
+    first_is_front = bool(record.saved) and record.saved[0][0] == 0
+    return sum(n for _, n in record.saved) == len(record.payload) and (first_is_front or not in_place)
 
 
 def _read_phase(block: bytes, record: Record) -> int:

@@ -135,7 +135,7 @@ def plan_edit(
         output: write a new file there and leave the input alone.
         in_use: what to do when another process has the file open: ``refuse``, ``rewrite`` or ``patch``.
         hard_links: ``refuse``, ``follow`` or ``break``.
-        force: take sparse files, types other than the known ones, and an existing output.
+        force: take sparse files, and types other than the known ones.
         keep_undo: keep an undo record.
         preserve_mtime: leave the time of last change as it was.
         argv: the command line, for the record.
@@ -191,6 +191,8 @@ def plan_edit(
     bytes_written, needed = (0, 0) if job.strategy == "none" else costs(job, clones, output is not None)
     if job.strategy != "none":
         check_room(layer, os.path.join(folder, ""), needed)
+    if output is not None and split_keys(old) is not None:
+        notes.append("only the first shard is written: copy the other shards beside it, under names that match")
     if laid_out.filler and laid_out.shift > 0:
         notes.append(f"keeps {laid_out.filler:,} bytes of room in the header, so the next edits need not move any data")
     return EditPlan(
