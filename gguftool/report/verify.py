@@ -22,13 +22,19 @@ def text(results: Sequence[Verification], style: Style) -> str:
     if files > 1:
         bad = sum(not report.ok for result in results for report in result.files)
         sets = sum(result.set is not None and not result.set.ok for result in results)
-        total = f"{files} files: {files - bad} ok, {bad} with faults" + (f"; {sets} sets with faults" if sets else "")
+        total = f"{files} files: {files - bad} ok, {bad} with faults" + (
+            f"; {sets} set{'s' if sets > 1 else ''} with faults" if sets else ""
+        )
         lines.append(style.green(total) if not bad and not sets else style.red(total))
     return "\n".join(lines) + "\n"
 
 
 def _file(report: FileReport, style: Style) -> list[str]:
-    what = f"GGUF v{report.version}, {count(report.tensors)} tensors" if report.version else ""
+    what = (
+        f"GGUF v{report.version}, {count(report.tensors)} tensor{'s' if report.tensors != 1 else ''}"
+        if report.version
+        else ""
+    )
     mark = style.green("ok") if report.ok else style.red("FAULT")
     facts = ", ".join(part for part in (size(report.size), what, " + ".join(report.checked)) if part)
     lines = [f"{mark}  {style.bold(report.path)}  {style.dim(facts)}"]

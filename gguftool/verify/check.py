@@ -32,6 +32,8 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
         return _of_pieces(report, pieces)
     if header is None:
         return Verification((report,))
+    if any(fault.kind == "joined-files" for fault in report.faults):
+        return Verification((report,))
     found = shards.check(path, header, extra)
     if found is None:
         return Verification((report.plus(notes=tuple(shards.leftover(header))),))

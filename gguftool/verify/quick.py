@@ -186,12 +186,13 @@ def _excess(source: Source, header: Header, stop: tuple[int, int]) -> Fault:
     more = embedded(source, header)
     if more:
         cuts = ", ".join(f"{e.start:,}" for e in more[:8]) + (" …" if len(more) > 8 else "")
-        shards = sum(e.keys is not None for e in more)
         what = f"{len(more)} more GGUF file{'s' if len(more) > 1 else ''} inside, starting at byte {cuts}"
-        if shards:
-            what += ": shards joined with cat, which gives no model; cut there and use gguftool merge"
-        first = more[0]
-        hint = f"tail -c +{first.start + 1} {source.name} | head -c {first.end - first.start} > part-2.gguf"
+        if any(e.keys is not None for e in more):
+            what += ": shards joined with cat, which gives no model"
+            hint = f"gguftool merge {source.name} -o OUT.gguf makes one of them"
+        else:
+            first = more[0]
+            hint = f"tail -c +{first.start + 1} {source.name} | head -c {first.end - first.start} > second.gguf"
         return Fault("joined-files", what, "file", hint, span)
     again = restarted(source, header)
     if again is not None:

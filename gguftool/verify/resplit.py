@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import FormatError, Refused, Unreadable, UsageError
-from gguftool.format.header import Field, Layout, align
+from gguftool.format.header import Field, Header, Layout, align
+from gguftool.format.parse import parse
 from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.format.values import make_field
-from gguftool.model import Model, Tensor
-from gguftool.shards import SPLIT_KEYS, shard_name
+from gguftool.model import Model, Part, Tensor
+from gguftool.shards import SPLIT_KEYS, shard_name, split_keys
+from gguftool.source import LocalFile
+from gguftool.verify import shards
 from gguftool.verify.hashes import Want, hash_file
-from gguftool.verify.inside import Window
+from gguftool.verify.inside import Window, embedded, ends
 from gguftool.verify.quick import quick
 from gguftool.verify.stream import Progress, Sink, run
 from gguftool.verify.writing import Draft, need_room, refuse_existing
@@ -233,8 +236,6 @@ def _fill(draft: Draft, plan: OutFile, progress: Progress | None) -> list[str]:
 
 def _read_back(draft: Draft, plan: OutFile, hashes: Sequence[str], progress: Progress | None) -> Written:
     """Read the draft from the disk and compare every tensor with what the source gave."""
-    from gguftool.source import LocalFile
-
     source = LocalFile(draft.draft)
     try:
         source.forget()
@@ -252,11 +253,39 @@ def _read_back(draft: Draft, plan: OutFile, hashes: Sequence[str], progress: Pro
     return Written(plan.path, found.size, len(plan.tensors), found.file)
 
 
+def _joined(source: LocalFile, header: Header) -> tuple[Part, ...]:
+    """The shards inside a file that was made with cat, in order; none when it is not such a file.
+
+    Raises:
+        FormatError: there are such shards, but not all of one set.
+    """
+    stop, found = ends(header), embedded(source, header)
+    keys = split_keys(header)
+    if stop is None or keys is None or not found:
+        return ()
+    starts = [0, *(e.start for e in found)]
+    limits = [found[0].start, *(e.end for e in found)]
+    parts: dict[int, Part] = {}
+    for start, end in zip(starts, limits, strict=True):
+        name = f"{source.name} (bytes {start:,} to {end:,})"
+        window = Window(source, start, name, end - start)
+        inner = parse(window)
+        mine = split_keys(inner)
+        if mine is None or (mine.count, mine.tensors) != (keys.count, keys.tensors) or mine.no in parts:
+            raise FormatError(f"{name}: is not a shard of the same set", f"gguftool verify {source.name}")
+        parts[mine.no] = Part(name, window, inner, mine.no)
+    missing = [str(no + 1) for no in range(keys.count) if no not in parts]
+    if missing:
+        message = f"{source.name}: shard {', '.join(missing)} of {keys.count} is not among those joined"
+        raise FormatError(message, "fetch the shards one by one", kind="shard-missing")
+    return tuple(parts[no] for no in range(keys.count))
+
+
 def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
     """All shards of a set in order, found by content, ready to merge.
 
     Args:
-        paths: one or more shards; more are looked for in their folders.
+        paths: one or more shards, more are looked for in their folders; or one file of shards joined with cat.
         allow_foreign: take a set whose shards do not fit each other.
 
     Raises:
@@ -264,16 +293,15 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
         FormatError: a shard is missing or damaged.
         Refused: a shard that is not of the same model or quantisation, or two files for one number.
     """
-    from gguftool.format.parse import parse
-    from gguftool.model import Part
-    from gguftool.source import LocalFile
-    from gguftool.verify import shards
-
     first = LocalFile(paths[0])
     try:
         header = parse(first)
-    finally:
+        if len(paths) == 1 and (parts := _joined(first, header)):
+            return Model(parts, (), len(parts))
+    except BaseException:
         first.close()
+        raise
+    first.close()
     found = shards.check(paths[0], header, paths[1:])
     if found is None or found.count == 1:
         raise UsageError(f"{paths[0]}: is a whole model, not a shard")
@@ -288,8 +316,8 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
     strange = {os.path.realpath(p) for p in paths} - {os.path.realpath(p) for p in found.paths if p}
     if strange:
         raise UsageError(f"{sorted(strange)[0]}: is not a shard of the same set", "name the shards of one model")
-    parts = []
+    opened = []
     for no, path in enumerate(found.paths):
         source = LocalFile(path or "")
-        parts.append(Part(path or "", source, parse(source), no))
-    return Model(tuple(parts), (), found.count)
+        opened.append(Part(path or "", source, parse(source), no))
+    return Model(tuple(opened), (), found.count)

@@ -179,6 +179,13 @@ def test_joined_with_cat(cli, tmp_path: Path):
     first, second = len(data[0]), len(data[0]) + len(data[1])
     assert joined["span"] == [first, sum(map(len, data))]
     assert f"{first:,}, {second:,}" in joined["message"]
+    assert result.json["set"] is None
+    assert cli("merge", path, "-o", tmp_path / "whole.gguf").code == 0
+    assert (tmp_path / "whole.gguf").read_bytes() == typed("q4_0").bytes()
+    path.write_bytes(data[0] + data[2])
+    missing = cli("merge", path, "-o", tmp_path / "x.gguf")
+    assert missing.code == 3
+    assert "shard 2 of 3 is not among those joined" in missing.err
 
 
 class TestForeign:
