@@ -93,10 +93,36 @@ SAMPLES = [
         "head-size-mismatch",
         wide_heads(False).replace("llama.rope.dimension_count", 16),
         "field:llama.attention.key_length",
-        "attn_q and attn_k have heads of 80, the keys give 16 (embedding_length / head_count)",
+        "the attention tensors have heads of 80, the keys give 16 (embedding_length / head_count)",
         wide_heads(True),
         fix="--set llama.attention.key_length=80 --set llama.attention.value_length=80",
         safe=True,
+    ),
+    # a head size that only the norms and the queries show: value_length is there
+    Sample(
+        "head-size-mismatch",
+        real("tiny/qwen3", {"op": "del", "key": "qwen3.attention.key_length"}),
+        "field:qwen3.attention.key_length",
+        "the attention tensors have heads of 64, the keys give 32 (embedding_length / head_count)",
+        # another number of heads is another matter
+        real("tiny/qwen3", {"op": "set", "key": "qwen3.attention.head_count", "type": "u32", "value": 2}),
+        fix="--set qwen3.attention.key_length=64",
+        safe=True,
+    ),
+    Sample(
+        "size-key-mismatch",
+        ready().replace("llama.feed_forward_length", 96),
+        "field:llama.feed_forward_length",
+        "llama.feed_forward_length is 96, 3 tensors say 128: blk.0.ffn_gate.weight",
+        changed("blk.0.ffn_up.weight", shape=(64, 160)),
+        fix="--set llama.feed_forward_length=128",
+        safe=True,
+    ),
+    Sample(
+        "size-key-mismatch",
+        ready().replace("llama.embedding_length", 32).replace("llama.rope.dimension_count", 8),
+        "field:llama.embedding_length",
+        "is 32",
     ),
     Sample(
         "head-size-unusual",

@@ -8,10 +8,11 @@ from functools import cache
 import pytest
 
 from gguftool.lint.rules import family
-from gguftool.lint.rules.tensors import MOST
+from gguftool.lint.rules.tensors.groups import MOST
 from gguftool.lint.run import Report, lint
 from gguftool.model import from_source
-from tests.lint.load.recipes import built, recipes
+from tests.lint.load.mutations import model
+from tests.lint.load.recipes import bases, built, recipes
 from tests.lint.samples import ready, report_of
 
 NOT_FOUND = re.compile(r"tensor '(.*)' not found$")
@@ -55,7 +56,7 @@ def test_the_misshaped_tensor_is_named_with_both_shapes() -> None:
         if name == "token_embd.weight":
             continue  # rows against the vocabulary: another rule
         r = report(record)
-        explained = named(r, "tensor-shape") | named(r, "head-size-mismatch")
+        explained = named(r, "tensor-shape") | named(r, "head-size-mismatch") | named(r, "size-key-mismatch")
         assert name in explained, (record, [f.message for f in r.findings])
         for f in r.findings:
             if f.where == f"tensor:{name}" and f.rule == "tensor-shape":
@@ -106,13 +107,14 @@ def test_rules_of_the_family() -> None:
     assert [r.id for r in family("tensors")] == [
         "tensor-missing",
         "tensor-unexpected",
+        "tensor-needed-by-graph",
+        "tensor-ignored",
         "tensor-shape",
+        "size-key-mismatch",
         "head-size-mismatch",
         "head-size-unusual",
         "tensor-type-not-f32",
         "tensor-type-not-for-weights",
-        "tensor-needed-by-graph",
-        "tensor-ignored",
     ]
 
 
@@ -126,4 +128,45 @@ def test_keys_that_fail_are_said_to_stand_in_the_way() -> None:
     r = report_of(g, select=["tensors"])
     assert r.findings == ()
     assert all("llama.block_count has wrong type i32" in n.why for n in r.not_evaluated)
-    assert len(r.not_evaluated) == 9
+    assert len(r.not_evaluated) == 10
+
+
+def _fixed(base: str, op: dict, rule: str) -> object:  # type: ignore[type-arg]
+    """Value that the rule's fix gives the first key it names; None when it is silent."""
+    for f in report({"base": base, "ops": [op]}).findings:
+        if f.rule == rule:
+            assert f.fix is not None
+            assert f.fix.safe
+            return f.fix.operations[0].value  # type: ignore[union-attr]
+    return None
+
+
+def test_the_fix_of_a_size_is_the_value_the_model_was_made_with() -> None:
+    right = silent = 0
+    for base in sorted(b for b in bases() if b.startswith("tiny/")):
+        m = model(base)
+        key = f"{m.architecture}.feed_forward_length"
+        value = m.get(key)
+        if m.fields[key].type_name != "u32" if key in m else True:
+            continue
+        found = _fixed(base, {"op": "set", "key": key, "type": "u32", "value": value + 32}, "size-key-mismatch")
+        right += found == value
+        silent += found is None
+        assert found in (None, value), base
+    # Silent where the size enters the shapes in another way (fused, experts, twice the width).
+    assert right > 60
+    assert silent < 15
+
+
+def test_the_fix_of_a_head_size_is_the_value_the_model_was_made_with() -> None:
+    right = []
+    for base in sorted(b for b in bases() if b.startswith("tiny/")):
+        m = model(base)
+        key = f"{m.architecture}.attention.key_length"
+        heads = m.arch.head_count
+        if key not in m or not heads or not heads[0] or m.get(key) == m.arch.embedding_length // heads[0]:
+            continue
+        found = _fixed(base, {"op": "del", "key": key}, "head-size-mismatch")
+        assert found in (None, m.get(key)), base
+        right += [base] if found is not None else []
+    assert {"tiny/qwen3", "tiny/qwen3moe", "tiny/gemma"} <= set(right)
