@@ -49,6 +49,16 @@ def test_names_are_put_right(cli, tmp_path: Path, given: list[str], prefix: str)
     assert listing(tmp_path) == expected
 
 
+def test_names_are_those_that_lm_studio_takes(cli, tmp_path: Path):
+    """Case 65: NAME-00001-of-00002.gguf, five digits, counted from one."""
+    import re
+
+    paths = write(pieces(typed("q4_0"), [29]), tmp_path)
+    renamed = [p.rename(tmp_path / f"My Model ({i}).gguf") for i, p in enumerate(paths)]
+    assert cli("verify", "--repair-names", "--yes", "--prefix", "My-Model", renamed[0]).code == 0
+    assert all(re.fullmatch(r"My-Model-0000[12]-of-00002\.gguf", name) for name in listing(tmp_path))
+
+
 def test_right_names_stay(cli, tmp_path: Path):
     paths = three(tmp_path)
     result = cli("verify", "--repair-names", "--yes", paths[0], "--format", "json")

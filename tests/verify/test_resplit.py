@@ -208,6 +208,31 @@ class TestRefused:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
         assert "are needed" in self.failed(cli, tmp_path, "split", model, "--max-tensors", 10, code=5)
 
+    def test_disk_full_in_the_middle(self, cli, model: Path, tmp_path: Path):
+        """Case 81: nothing half-written stays. A limit on the size of files stands for the full disk."""
+        limit = ["--max-tensors", "12"]
+        plan = cli("split", model, *limit, "--dry-run", "--format", "json").json["files"]
+        most = max(f["size"] for f in plan[1:])
+        assert plan[0]["size"] > most
+        code = (
+            f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({most - 1}, {most - 1})); "
+            "from gguftool.cli.main import main; sys.exit(main(sys.argv[1:]))"
+        )
+        command = [sys.executable, "-c", code, "split", str(model), *limit]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 5, done.stderr
+        assert "File too large" in done.stderr
+        assert names(tmp_path) == ["m.gguf"]
+
+    def test_shards_of_different_splits(self, cli, tmp_path: Path):
+        """Case 67: the total must be what split.tensors.count says."""
+        paths = write(pieces(typed("q4_0"), [20, 38]), tmp_path)
+        short = pieces(typed("q4_0"), [20, 38])[2]
+        short._tensors.pop()
+        short.write(paths[2])
+        err = self.failed(cli, tmp_path, "merge", paths[0], "-o", tmp_path / "o", code=4)
+        assert "the shards hold 55 tensors, split.tensors.count says 56" in err
+
     def test_source_that_gets_shorter_meanwhile(self, cli, tmp_path: Path, monkeypatch):
         model = typed("q4_0").write(tmp_path / "m.gguf")
         real = resplit._fill
