@@ -59,7 +59,7 @@ class Reading:
     ctx: int = 0
     refused: str = ""
     cache_bytes: int = 0
-    surprise: float = 0.0
+    surprises: list[float] = field(default_factory=list)
     divergences: list[float] = field(default_factory=list)
     same: int = 0
     seconds: float = 0.0
@@ -224,7 +224,7 @@ def _compare(model: Model, live: list[Reading], index: int, following: int) -> N
     choice = int(base.argmax())
     for r in live:
         log = base if r is live[0] else _log_softmax(model.row(r, index))
-        r.surprise -= float(log[following])
+        r.surprises.append(-float(log[following]))
         r.same += int(log.argmax()) == choice
         r.divergences.append(0.0 if r is live[0] else max(0.0, float(np.dot(weights, base - log))))
 
@@ -251,20 +251,26 @@ def _result(r: Reading, base: Reading, tokens: int, compared: int) -> dict[str, 
         return {"type_k": r.type_k, "type_v": r.type_v, "refused": r.refused}
     import numpy as np
 
-    d = np.array(r.divergences)
+    d, own = np.array(r.divergences), np.array(r.surprises)
+    more = own - np.array(base.surprises)
     return {
         "type_k": r.type_k,
         "type_v": r.type_v,
         "cache_bytes": r.cache_bytes,
-        "perplexity": math.exp(min(r.surprise / compared, 700.0)),
-        "perplexity_ratio": math.exp(max(-700.0, min((r.surprise - base.surprise) / compared, 700.0))),
+        "perplexity": math.exp(min(float(own.mean()), 700.0)),
+        "perplexity_ratio": math.exp(max(-700.0, min(float(more.mean()), 700.0))),
+        "ratio_error": _error_of_mean(more),
         "divergence": float(d.mean()),
-        "divergence_error": float(d.std(ddof=1) / math.sqrt(len(d))) if len(d) > 1 else 0.0,
+        "divergence_error": _error_of_mean(d),
         "divergence_high": float(np.quantile(d, 0.99)),
         "same_first": r.same / compared,
         "prompt_speed": tokens / r.seconds if r.seconds else 0.0,
         "write_speed": WRITTEN / r.write_seconds if r.write_seconds else 0.0,
     }
+
+
+def _error_of_mean(x: NDArray[np.float64]) -> float:
+    return float(x.std(ddof=1) / math.sqrt(len(x))) if len(x) > 1 else 0.0
 
 
 def _note(text: str) -> None:

@@ -8,6 +8,7 @@ same. The real library does the work, in a child process (`gguftool.llamacpp.kvc
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gguftool.cachetypes import CACHE_TYPES, DEFAULT, shown
+from gguftool.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.llamacpp.measure import PACKAGE, VERSION, available
 
@@ -47,6 +48,7 @@ class TypeResult:
         same_first: share of positions where the most likely token is the same.
         prompt_speed, write_speed: tokens per second, reading and writing.
         perplexity_ratio: perplexity divided by that of f16.
+        ratio_error: standard error of its logarithm.
     """
 
     type_k: str
@@ -61,6 +63,7 @@ class TypeResult:
     prompt_speed: float = 0.0
     write_speed: float = 0.0
     perplexity_ratio: float = 1.0
+    ratio_error: float = 0.0
 
     @property
     def name(self) -> str:
@@ -74,9 +77,10 @@ class TypeResult:
 
     @property
     def grade(self) -> str:
-        """What the numbers mean."""
+        """What the numbers mean; of the perplexity only what is surely above the noise of a short text."""
+        sure = self.perplexity_ratio / math.exp(2 * self.ratio_error)
         for divergence, ratio, name in GRADES:
-            if self.divergence <= divergence and self.perplexity_ratio <= ratio:
+            if self.divergence <= divergence and sure <= ratio:
                 return name
         return WORST
 
@@ -217,10 +221,21 @@ def verdict(results: Sequence[TypeResult]) -> str:
     for _, _, grade in GRADES[:2]:
         good = [r for r in usable if r.grade == grade]
         if good:
-            best = min(good, key=lambda r: (r.bytes_per_element, r.divergence))
-            share = best.bytes_per_element / base.bytes_per_element
-            rest = [r for r in usable if r.bytes_per_element < best.bytes_per_element]
-            more = f"; anything smaller costs {min(rest, key=lambda r: r.divergence).grade}" if rest else ""
-            return f"--cache-type {best.name}: {grade} at {share:.0%} of the memory{more}"
+            return _take(good, usable, base, grade)
     best = min(usable, key=lambda r: r.divergence)
     return f"--cache-type f16: even {best.name}, the best of the smaller ones, costs {best.grade}"
+
+
+def _take(good: Sequence[TypeResult], usable: Sequence[TypeResult], base: TypeResult, grade: str) -> str:
+    """The smallest of the good ones, one that is fast on a GPU before one that is not."""
+
+    def smallest(rows: Sequence[TypeResult]) -> TypeResult:
+        return min(rows, key=lambda r: (r.bytes_per_element, r.divergence))
+
+    best = smallest([r for r in good if (r.type_k, r.type_v) in FAST_PAIRS] or good)
+    said = f"--cache-type {best.name}: {grade} at {best.bytes_per_element / base.bytes_per_element:.0%} of the memory"
+    tiny = smallest(good)
+    if tiny.bytes_per_element < best.bytes_per_element:
+        said += f"; {tiny.name} is as good and smaller, but slow on a CUDA build as it comes"
+    rest = [r for r in usable if r.bytes_per_element < tiny.bytes_per_element]
+    return said + (f"; anything smaller costs {min(rest, key=lambda r: r.divergence).grade}" if rest else "")

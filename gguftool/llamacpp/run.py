@@ -7,10 +7,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
-from gguftool.llamacpp.diagnose import Judgement, judge
+from gguftool.llamacpp.devices import MIB, command_output
+from gguftool.llamacpp.diagnose import Diagnosis, Judgement, judge
 from gguftool.llamacpp.endpoints import Smoke, endpoint_checks, smoke
 from gguftool.llamacpp.launch import LaunchPlan, with_port
 from gguftool.llamacpp.proof import Check, compare, proven
@@ -64,11 +65,19 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a running server; None: it does not tell."""
+    """One look at a running server; None: it does not tell.
+
+    Attributes:
+        slots, busy: how many there are, and how many of them work.
+        written: tokens written by the tasks that run now.
+        filled: share of the cells that hold a token.
+        rss: resident bytes of the process.
+        gpu: bytes it holds on NVIDIA devices.
+    """
 
     slots: int | None
     busy: int | None
-    tokens: int | None
+    written: int | None
     filled: float | None
     rss: int | None
     gpu: int | None = None
@@ -141,7 +150,7 @@ def prove(
     took = time.monotonic() - began
     code = running.process.poll()
     if not ready:
-        judged = judge(running.log())
+        judged = _with_end(judge(running.log()), code)
         checks = tuple(compare(plan.expected, judged)) if judged.status == "ready" else ()
         return Outcome(judged, checks, None, took, "" if code is None else ended_how(code), code is None)
     tested = smoke(running) if with_smoke else None
@@ -156,30 +165,47 @@ def prove(
     return Outcome(judged, checks, tested, took, "" if code is None else ended_how(code))
 
 
+def _with_end(j: Judgement, code: int | None) -> Judgement:
+    """A judgement that has an error whenever the process ended: some crashes leave no word in the log."""
+    if code is None or j.error is not None:
+        return j
+    how = ended_how(code)
+    cause = "The program ended and left no reason in its log."
+    remedy = "gguftool doctor; run the command of --print by hand"
+    return replace(j, status="failed", error=Diagnosis("ended", how, 0, cause, remedy, True, {}))
+
+
 def sample(running: Running) -> Sample:
-    """Slots in use, tokens in the caches, memory of the process."""
+    """Slots in use, tokens written, cells filled, memory of the process."""
     answer = ask(running, "/slots", seconds=5)
     rows = [s for s in answer.body if isinstance(s, dict)] if isinstance(answer.body, list) else []
     cells = sum(int(s.get("n_ctx") or 0) for s in rows)
-    tokens = [_tokens(s) for s in rows]
-    known = [n for n in tokens if n is not None]
+    # What llama-server calls prompt tokens includes those it has written.
+    held = sum(n for s in rows if isinstance(n := s.get("n_prompt_tokens"), int))
     return Sample(
         slots=len(rows) or None,
         busy=sum(bool(s.get("is_processing")) for s in rows) if rows else None,
-        tokens=sum(known) if known else None,
-        filled=sum(known) / cells if known and cells else None,
+        written=sum(_written(s) for s in rows if s.get("is_processing")) if rows else None,
+        filled=held / cells if cells else None,
         rss=resident(running.process.pid),
+        gpu=on_gpu(running.process.pid),
     )
 
 
-def _tokens(slot: dict[str, object]) -> int | None:
-    """Tokens a slot holds, where the build tells."""
-    decoded = slot.get("next_token")
-    row = decoded[0] if isinstance(decoded, list) and decoded else decoded
-    written = row.get("n_decoded") if isinstance(row, dict) else None
-    prompt = slot.get("n_prompt_tokens", slot.get("n_prompt_tokens_processed"))
-    found = [n for n in (written, prompt) if isinstance(n, int)]
-    return sum(found) if found else None
+def _written(slot: dict[str, object]) -> int:
+    """Tokens the task of a slot has written."""
+    found = slot.get("next_token")
+    row = found[0] if isinstance(found, list) and found else found
+    count = row.get("n_decoded") if isinstance(row, dict) else None
+    return count if isinstance(count, int) else 0
+
+
+def on_gpu(pid: int) -> int | None:
+    """Bytes a process holds on NVIDIA devices; None without their driver."""
+    text = command_output("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
+    rows = [line.split(",") for line in text.splitlines() if line.count(",") == 1]
+    found = [int(mib) for who, mib in rows if who.strip() == str(pid) and mib.strip().isdigit()]
+    return sum(found) * MIB if found else None
 
 
 def resident(pid: int) -> int | None:

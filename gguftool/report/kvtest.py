@@ -33,7 +33,7 @@ def lines(t: KvTest, planned: Mapping[str, int], context: int, style: Style) -> 
         if r.refused:
             rows.append((r.name, "-", "-", "-", "-", "-", "-", f"refused: {r.refused}"))
             continue
-        change = "" if r is t.results[0] else f"{100 * (r.perplexity_ratio - 1):+.2f} %"
+        change = "" if r is t.results[0] else f"{100 * (r.perplexity_ratio - 1):+.1f} ± {100 * r.ratio_error:.1f} %"
         spread = "" if r is t.results[0] else f"{r.divergence:.5f} ± {r.divergence_error:.5f}"
         grade = "the reference" if r is t.results[0] else r.grade
         rows.append(
@@ -75,6 +75,7 @@ def _row(r: TypeResult, planned: Mapping[str, int]) -> dict[str, object]:
         "test_bytes": r.cache_bytes,
         "perplexity": r.perplexity,
         "perplexity_ratio": r.perplexity_ratio,
+        "ratio_error": r.ratio_error,
         "kl_divergence": r.divergence,
         "kl_error": r.divergence_error,
         "kl_99": r.divergence_high,

@@ -97,8 +97,8 @@ def sample_line(now: Sample, last: Sample | None, seconds: float) -> str:
     parts = []
     if now.slots is not None:
         parts.append(f"{now.busy}/{now.slots} slots busy")
-    if last is not None and now.tokens is not None and last.tokens is not None:
-        parts.append(f"{max(0, now.tokens - last.tokens) / seconds:.1f} tokens/s")
+    if last is not None and now.written is not None and last.written is not None:
+        parts.append(f"{max(0, now.written - last.written) / seconds:.1f} tokens/s")
     if now.filled is not None:
         parts.append(f"cache {100 * now.filled:.0f} % full")
     if now.rss is not None:

@@ -107,11 +107,22 @@ def test_grades(divergence: float, ratio: float, grade: str) -> None:
     assert result("q8_0", divergence, ratio).grade == grade
 
 
+def test_noise_of_a_short_text_is_no_loss() -> None:
+    from dataclasses import replace
+
+    sure = result("q8_0", 0.001, 1.03)
+    assert sure.grade == GRADES[2][2]
+    assert replace(sure, ratio_error=0.02).grade == GRADES[0][2]
+
+
 def test_verdicts() -> None:
     f16 = result("f16", 0.0)
     said = verdict([f16, result("q8_0", 0.004), result("q4_0", 0.06)])
     assert said == "--cache-type q8_0: next to no loss at 53% of the memory; anything smaller costs a noticeable loss"
     assert verdict([f16, result("q8_0", 0.004), result("q4_0", 0.006)]).startswith("--cache-type q4_0: next to no loss")
+    said = verdict([f16, result("q8_0", 0.02), result("q8_0/q4_0", 0.02), result("q4_0", 0.3)])
+    assert said.startswith("--cache-type q8_0: a slight loss at 53% of the memory; q8_0/q4_0 is as good")
+    assert said.endswith("anything smaller costs a severe loss")
     assert verdict([f16, result("q8_0", 0.5)]).startswith("--cache-type f16")
     assert verdict([f16, result("q8_0", 0.0, refused="no")]).startswith("nothing smaller")
     assert verdict([f16, result("bf16", 0.0)]).startswith("nothing smaller")

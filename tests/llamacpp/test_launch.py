@@ -128,9 +128,10 @@ def test_a_model_that_does_not_load(cli, tmp_path: Path, server: str) -> None:
     assert stopped.code == 1
     assert "stand in the way" in stopped.err
     assert not children()
-    result = cli("launch", model, "--port", 0, "--force", "--format", "json")
+    log = tmp_path / "log"
+    result = cli("launch", model, "--port", 0, "--force", "--log", log, "--format", "json")
     assert result.code == 1
-    assert result.json["error"]["kind"] in ("key-missing", "vocabulary", "tensor-missing")
+    assert result.json["error"]["kind"] == "key-missing", log.read_text()
     assert result.json["ended"] == "exit code 1"
     assert not children()
 
@@ -175,6 +176,19 @@ class Started:
                 return True
             time.sleep(0.05)
         return False
+
+
+def test_a_program_that_ends_without_a_word(cli, smollm2: Path, server: str, tmp_path: Path) -> None:
+    helper = tmp_path / "llama-server"
+    helper.write_text(
+        f"#!/bin/sh\ncase $1 in --help|--version|--list-devices) exec {server} $1;; esac\nkill -SEGV $$\n"
+    )
+    helper.chmod(0o755)
+    result = cli("launch", smollm2, "--ctx", 512, "--server", helper, "--port", 0, "--force", "--format", "json")
+    assert result.code == 1
+    assert result.json["ended"] == "SIGSEGV"
+    assert result.json["error"]["kind"] == "ended"
+    assert not children()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -300,3 +314,39 @@ def test_llama_cpp_would_go_on_without_it_and_the_proof_sees_that(smollm2: Path,
     assert not outcome.ok
     assert [c.what for c in outcome.checks if c.ok is False] == ["weights on RPC 127.0.0.1:9"]
     assert [n.kind for n in outcome.judged.notices] == ["rpc-connection"]
+
+
+def test_the_status_line(smollm2: Path, server: str, tmp_path: Path) -> None:
+    """While one slot of two works: it is counted, its tokens are, and the cache fills."""
+    import threading
+
+    from gguftool.llamacpp.run import sample
+    from gguftool.llamacpp.server import ask, free_port, start, stop, wait_until_ready
+    from gguftool.report.launch import sample_line
+
+    port = free_port("127.0.0.1")
+    argv = [server, "-m", str(smollm2), "-c", "1024", "-np", "2", "--host", "127.0.0.1", "--port", str(port)]
+    running = start(argv, str(tmp_path / "log"), "127.0.0.1", port)
+    try:
+        assert wait_until_ready(running, 60)
+        idle = sample(running)
+        assert (idle.slots, idle.busy, idle.written, idle.filled) == (2, 0, 0, 0.0)
+        request = {"prompt": "Once upon a time", "n_predict": 400, "temperature": 0, "ignore_eos": True}
+        thread = threading.Thread(target=ask, args=(running, "/completion", request, 120))
+        thread.start()
+        first = second = idle
+        for _ in range(200):
+            second = sample(running)
+            if first.busy and second.written and second.written > (first.written or 0) > 0:
+                break
+            first = second
+            time.sleep(0.05)
+        assert second.busy == 1
+        assert second.written > first.written > 0
+        assert second.filled == pytest.approx((second.written + 4) / 1024, abs=0.01)
+        assert second.rss is not None
+        assert second.rss > 90 << 20
+        assert "1/2 slots busy" in sample_line(second, first, 1.0)
+    finally:
+        stop(running)
+        thread.join(30)
