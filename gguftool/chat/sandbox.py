@@ -301,6 +301,8 @@ class Template:
             self.tree = self._env.parse(source)
         except RecursionError:
             raise LimitReached("nested too deep to be parsed") from None
+        except ValueError as e:  # a number of more digits than Python reads
+            raise jinja2.TemplateSyntaxError(str(e).partition(";")[0], 1) from None
         many, deep = extent(self.tree)
         if many > MAX_NODES:
             raise LimitReached(f"{many:,} nodes of syntax, more than {MAX_NODES:,}")

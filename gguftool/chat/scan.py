@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import jinja2
 from jinja2 import nodes
+
+from gguftool.chat.fold import Constants
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +97,21 @@ def walk(tree: nodes.Node) -> Iterator[nodes.Node]:
 def code(tree: nodes.Node) -> list[Hit]:
     """Ways out of the sandbox, and files it would load."""
     out = []
-    assigned = assigned_names(tree)
+    assigned, constants = assigned_names(tree), Constants(tree)
     for node in walk(tree):
         if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
             out.append(Hit("loads", node.lineno, type(node).__name__.lower().replace("fromimport", "from … import")))
-        elif what := _gadget(node, assigned):
+        elif what := _gadget(node, assigned, constants):
             out.append(Hit("code", node.lineno, what))
     return list(dict.fromkeys(out))
 
 
-def _gadget(node: nodes.Node, assigned: set[str]) -> str:
+def _gadget(node: nodes.Node, assigned: set[str], constants: Constants) -> str:
     """What a node reaches for that no chat template needs, or ""."""
     if isinstance(node, nodes.Getattr):
         return f".{node.attr}" if _forbidden(node.attr) or node.attr.startswith("_") else ""
     if isinstance(node, nodes.Getitem):
-        name = fold(node.arg)
+        name = constants.text(node.arg)
         if name is not None and (_forbidden(name) or _DUNDER.search(name)):
             return f"[{name!r}]"
         return ""
@@ -117,8 +119,8 @@ def _gadget(node: nodes.Node, assigned: set[str]) -> str:
         return "|attr"
     if isinstance(node, nodes.Name) and node.ctx == "load" and node.name not in assigned:
         return node.name if node.name in MODULES or node.name in HELPERS or node.name.startswith("__") else ""
-    if isinstance(node, (nodes.Const, nodes.Concat, nodes.Add, nodes.Filter)):
-        text = fold(node)
+    if isinstance(node, (nodes.Const, nodes.Concat, nodes.BinExpr, nodes.Filter, nodes.Call)):
+        text = constants.text(node)
         if text is not None and (found := _DUNDER.search(text)) and found[0].lower() in _INTERNALS:
             return repr(found[0])
     return ""
@@ -136,39 +138,6 @@ _INTERNALS = frozenset(
 
 def _forbidden(name: str) -> bool:
     return name in GADGETS or bool(_DUNDER.fullmatch(name))
-
-
-def fold(node: nodes.Node, level: int = 0) -> str | None:
-    """The text an expression of constants amounts to (``'__cl' ~ 'ass__'``), None when it is not constant."""
-    if level > 20:
-        return None
-    if isinstance(node, nodes.Const):
-        return node.value if isinstance(node.value, str) else None
-    parts: Iterable[nodes.Node] = ()
-    if isinstance(node, nodes.Concat):
-        parts = node.nodes
-    elif isinstance(node, nodes.Add):
-        parts = (node.left, node.right)
-    elif isinstance(node, nodes.List):
-        parts = node.items
-    elif isinstance(node, nodes.Filter) and isinstance(node.node, nodes.Node):
-        return _fold_filter(node, level)
-    texts = [fold(p, level + 1) for p in parts]
-    return "".join(t for t in texts if t is not None) if texts and None not in texts else None
-
-
-def _fold_filter(node: nodes.Filter, level: int) -> str | None:
-    text = fold(node.node, level + 1) if node.node is not None else None
-    if text is None:
-        return None
-    if node.name == "reverse":
-        return text[::-1]
-    if node.name == "replace" and len(node.args) == 2:
-        old, new = (fold(a, level + 1) for a in node.args)
-        return text.replace(old, new) if old and new is not None else None
-    if node.name in ("lower", "upper", "title", "capitalize"):
-        return str(getattr(text, node.name)())
-    return text if node.name in ("join", "string", "safe", "trim", "list") else None
 
 
 def assigned_names(tree: nodes.Node) -> set[str]:
@@ -246,20 +215,22 @@ def _mixed(text: str) -> bool:
 
 
 _WORDS = re.compile(r"[^\W\d_]{4,}")
-_RUN = re.compile(r"(?:[^\W\d_]+[,;:]?[ \n]+){4,}[^\W\d_]+")
+_RUN = re.compile(r"(?:[^\W\d_]{1,40}[,;:]?[ \n]{1,20}){4}[^\W\d_]")
 _SYNTAX = re.compile(r"[<>\[\]{}|/\\#`=:*]")
 
 
 def content_conditions(tree: nodes.Node) -> list[Hit]:
     """Branches that say something of their own depending on words in what was said."""
-    out = []
+    out, constants = [], Constants(tree)
     # `'blocks' in message.content` asks for the shape of the content when the template also reads `content.blocks`.
-    keys = {n.attr for n in tree.find_all(nodes.Getattr)} | {fold(n.arg) for n in tree.find_all(nodes.Getitem)}
+    keys = {n.attr for n in tree.find_all(nodes.Getattr)} | {
+        constants.text(n.arg) for n in tree.find_all(nodes.Getitem)
+    }
     for branch in walk(tree):
         if not isinstance(branch, (nodes.If, nodes.CondExpr)):
             continue
         says: list[nodes.Node] = branch.body if isinstance(branch, nodes.If) else [branch.expr1]
-        for text, line in _compared_with_content(branch.test):
+        for text, line in _compared_with_content(branch.test, constants):
             if (
                 text not in keys
                 and _WORDS.search(text)
@@ -279,19 +250,19 @@ def _sentence(node: nodes.Node) -> bool:
     )
 
 
-def _compared_with_content(test: nodes.Node) -> Iterator[tuple[str, int]]:
+def _compared_with_content(test: nodes.Node, constants: Constants) -> Iterator[tuple[str, int]]:
     for node in walk(test):
         if isinstance(node, nodes.Compare):
             sides = [node.expr, *(o.expr for o in node.ops)]
             if any(_is_content(s) for s in sides):
-                yield from ((t, node.lineno) for s in sides if (t := fold(s)) is not None)
+                yield from ((t, node.lineno) for s in sides if (t := constants.text(s)) is not None)
         elif (
             isinstance(node, nodes.Call)
             and isinstance(node.node, nodes.Getattr)
             and _is_content(node.node.node)
             and node.node.attr in ("startswith", "endswith", "find", "index", "count")
         ):
-            yield from ((t, node.lineno) for a in node.args if (t := fold(a)) is not None)
+            yield from ((t, node.lineno) for a in node.args if (t := constants.text(a)) is not None)
 
 
 def _is_content(node: nodes.Node) -> bool:

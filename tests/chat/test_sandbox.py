@@ -217,6 +217,11 @@ def test_refusal_of_the_template_itself() -> None:
     assert (result.kind, result.error) == ("raised", "only users")
 
 
+def test_a_number_of_5000_digits_is_a_syntax_error() -> None:
+    with pytest.raises(jinja2.TemplateSyntaxError, match="Exceeds the limit"):
+        Template("{{ " + "9" * 5000 + " }}")
+
+
 def test_syntax_errors_name_the_line() -> None:
     with pytest.raises(jinja2.TemplateSyntaxError) as caught:
         Template("a\nb\n{{ x")

@@ -1,0 +1,138 @@
+"""What expressions of constants amount to: ``'__cl' ~ 'ass__'``, ``'__ssalc__'[::-1]``, ``a ~ b`` with names set once.
+
+Templates that want an attribute nobody sees write its name in pieces. Nothing is evaluated here but a few harmless text
+operations on constants; what is not among them stays unknown.
+
+This module imports jinja2; import it only when there is a template.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from jinja2 import nodes
+
+LONGEST = 10_000
+"""Characters of a folded text; longer ones count as unknown."""
+_PLAIN = ("lower", "upper", "title", "capitalize", "strip", "lstrip", "rstrip", "swapcase")
+_UNCHANGED = ("string", "safe", "trim", "list", "join", "e", "escape", "default", "d")
+
+
+class Constants:
+    """The constant texts of one syntax tree; every node is folded once.
+
+    Args:
+        tree: the template.
+    """
+
+    def __init__(self, tree: nodes.Node) -> None:
+        # By the node itself, which also keeps its identity from being given to another one.
+        self._known: dict[int, tuple[nodes.Node, str | None]] = {}
+        times = Counter(n.name for n in tree.find_all(nodes.Name) if n.ctx in ("store", "param"))
+        self._values = {
+            a.target.name: a.node
+            for a in tree.find_all(nodes.Assign)
+            if isinstance(a.target, nodes.Name) and times[a.target.name] == 1
+        }
+
+    def text(self, node: nodes.Node | None) -> str | None:
+        """The text a node amounts to; None when that is unknown."""
+        if node is None:
+            return None
+        if id(node) not in self._known:
+            self._known[id(node)] = (node, None)  # a name that is set by itself ends here
+            value = self._fold(node)
+            self._known[id(node)] = (node, value if value is None or len(value) <= LONGEST else None)
+        return self._known[id(node)][1]
+
+    def _fold(self, node: nodes.Node) -> str | None:
+        if isinstance(node, nodes.Const):
+            return str(node.value) if isinstance(node.value, (str, int)) else None
+        if isinstance(node, nodes.Name):
+            return self.text(self._values.get(node.name))
+        if isinstance(node, nodes.Concat):
+            return self._joined(node.nodes)
+        if isinstance(node, nodes.Add):
+            return self._joined([node.left, node.right])
+        if isinstance(node, nodes.List):
+            return self._joined(node.items)
+        if isinstance(node, nodes.Mul):
+            return self._repeated(node)
+        if isinstance(node, nodes.Mod):
+            return self._percent(node.left, node.right.items if isinstance(node.right, nodes.Tuple) else [node.right])
+        if isinstance(node, nodes.Getitem):
+            return self._sliced(node)
+        if isinstance(node, nodes.Filter):
+            return self._method(node.name, node.node, node.args)
+        if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
+            return self._method(node.node.attr, node.node.node, node.args, call=True)
+        return None
+
+    def _joined(self, parts: list[Any], glue: str = "") -> str | None:
+        texts = []
+        for part in parts:
+            text = self.text(part)
+            if text is None:
+                return None
+            texts.append(text)
+        return glue.join(texts) if texts else None
+
+    def _repeated(self, node: nodes.Mul) -> str | None:
+        for many, times in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(times, nodes.Const) and isinstance(times.value, int) and 0 <= times.value <= 100:
+                text = self.text(many)
+                return text * times.value if text is not None else None
+        return None
+
+    def _percent(self, pattern: nodes.Node | None, args: list[Any]) -> str | None:
+        text, values = self.text(pattern), [self.text(a) for a in args]
+        if text is None or None in values or text.count("%s") != len(values):
+            return None
+        for value in values:
+            text = text.replace("%s", value or "", 1)
+        return text
+
+    def _sliced(self, node: nodes.Getitem) -> str | None:
+        text = self.text(node.node)
+        if text is None or not isinstance(node.arg, nodes.Slice):
+            return None
+        bounds = [getattr(b, "value", b) if not isinstance(b, nodes.Neg) else _negative(b) for b in _bounds(node.arg)]
+        if not all(b is None or (isinstance(b, int) and b != 0) or b == 0 for b in bounds) or bounds[2] == 0:
+            return None
+        return text[slice(*bounds)]
+
+    def _method(self, name: str, of: nodes.Node | None, args: list[Any], *, call: bool = False) -> str | None:
+        if name == "join" and call and args:  # '-'.join([...]): the text is the glue
+            return self._joined(args[0].items, self.text(of) or "") if isinstance(args[0], nodes.List) else None
+        if name == "join" and args and isinstance(of, nodes.List):
+            return self._joined(of.items, self.text(args[0]) or "")
+        text, values = self.text(of), [self.text(a) for a in args]
+        if text is None or None in values:
+            return None
+        if name == "reverse":
+            return text[::-1]
+        if name == "replace" and len(values) == 2:
+            return text.replace(values[0] or "\0", values[1] or "")
+        if name in _PLAIN and not values:
+            return str(getattr(text, name)())
+        if name == "format":
+            return self._percent(of, args) if not call else _braces(text, values)
+        return text if name in _UNCHANGED and not call else None
+
+
+def _bounds(node: nodes.Slice) -> tuple[Any, Any, Any]:
+    return node.start, node.stop, node.step
+
+
+def _negative(node: nodes.Neg) -> int | None:
+    value = getattr(node.node, "value", None)
+    return -value if isinstance(value, int) else None
+
+
+def _braces(text: str, values: list[str | None]) -> str | None:
+    if text.count("{}") != len(values):
+        return None
+    for value in values:
+        text = text.replace("{}", value or "", 1)
+    return text
