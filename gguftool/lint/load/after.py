@@ -24,6 +24,7 @@ CONTEXT, DECODE = "context", "decode"
 OK, REFUSED, ABORTS, HANGS, UNKNOWN = "ok", "refused", "aborts", "hangs", "unknown"
 _GATING_FUNCS = frozenset({1, 2, 3, 4})
 _REUSES_KV = frozenset({"gemma3n", "gemma4"})
+NO_KV = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
 _NO_KV = frozenset({"none", "recurrent"})
 
 
@@ -131,7 +132,9 @@ def _kv_width(state: Run) -> Iterator[AfterLoad]:
         if names["is_mla()"]() and ("wkv_a_mqa", layer) in machine.slots:
             width = h.get("n_lora_kv", 0) + names["n_rot()"](layer)
             if names["n_embd_k_gqa()"](layer) != width:
-                yield AfterLoad(CONTEXT, ABORTS, words, _where(state, "attention.head_count_kv"))
+                where = _where(state, "attention.head_count_kv")
+                empty = not any(names["n_embd_k_gqa()"](i) for i in range(names["n_layer()"]()))
+                yield AfterLoad(CONTEXT, REFUSED if empty else ABORTS, NO_KV if empty else words, where)
                 return
             continue
         for slot, method, key in (("wk", "n_embd_k_gqa()", "key_length"), ("wv", "n_embd_v_gqa()", "value_length")):
