@@ -19,7 +19,7 @@ def obstacles(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
 
 def _verify(model: str) -> list[Obstacle]:
     from gguftool.llamacpp.wishes import Obstacle
-    from gguftool.verify.check import check
+    from gguftool.verify.modelcheck import check
 
     found = check(model)
     faults = [f for report in found.files for f in report.faults] + list(found.set.faults if found.set else ())

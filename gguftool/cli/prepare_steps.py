@@ -85,7 +85,7 @@ def verify_step(request: Request) -> Step:
 
     def act(log: str, before: Before) -> Outcome:
         from gguftool.verify import deep
-        from gguftool.verify.check import check
+        from gguftool.verify.modelcheck import check
 
         (result,) = deep.with_data([check(request.draft)])
         faults = [f for report in result.files for f in report.faults]
@@ -106,7 +106,7 @@ def manifest_step(request: Request, told: Progress) -> Step:
         import threading
 
         from gguftool.verify import deep
-        from gguftool.verify.check import check
+        from gguftool.verify.modelcheck import check
         from gguftool.verify.manifest import write
 
         total, seen, lock = os.path.getsize(request.output), [0], threading.Lock()

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gguftool.verify.check import check
 from gguftool.verify.deep import expectations, with_data, with_hashes
+from gguftool.verify.modelcheck import check
 from gguftool.verify.resplit import Written, open_set, plan_merge, plan_split, write_all
 from gguftool.verify.result import Verification
 from gguftool.verify.stream import Progress

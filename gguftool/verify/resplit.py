@@ -20,9 +20,9 @@ from gguftool.model import Model, Part, Tensor
 from gguftool.shards import SPLIT_KEYS, shard_name, split_keys
 from gguftool.source import LocalFile
 from gguftool.verify import shards
+from gguftool.verify.filecheck import quick
 from gguftool.verify.hashes import Want, hash_file
 from gguftool.verify.inside import Window, embedded, ends
-from gguftool.verify.quick import quick
 from gguftool.verify.stream import Progress, Sink, run
 from gguftool.verify.writing import Draft, need_room, refuse_existing
 

@@ -10,7 +10,6 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from gguftool.source import LocalFile, Source
@@ -69,6 +68,10 @@ def each(
 
     An exception, Ctrl-C among them, stops all of it within one piece of work.
     """
+    if len(items) < 2 or jobs == 1:
+        return [work(item, progress or _ignore) for item in items]
+    from concurrent.futures import ThreadPoolExecutor
+
     stop = threading.Event()
 
     def tick(n: int) -> None:
@@ -77,13 +80,17 @@ def each(
         if progress:
             progress(n)
 
-    with ThreadPoolExecutor(max(1, min(len(items), jobs or os.cpu_count() or 1))) as pool:
+    with ThreadPoolExecutor(min(len(items), jobs or os.cpu_count() or 1)) as pool:
         try:
             return list(pool.map(lambda item: work(item, tick), items))
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _ignore(n: int) -> None:
+    """Progress that nobody watches."""
 
 
 def _chunks(source: Source) -> Iterable[tuple[int, memoryview]]:

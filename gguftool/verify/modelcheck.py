@@ -9,8 +9,8 @@ from dataclasses import replace
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.model import Model
 from gguftool.verify import bytesplit, shards
+from gguftool.verify.filecheck import examine, quick
 from gguftool.verify.foreign import duplicates, foreign
-from gguftool.verify.quick import examine, quick
 from gguftool.verify.result import Fault, FileReport, SetReport, Verification
 
 
@@ -22,7 +22,7 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
         extra: further files that may belong to the set (by default the folder is searched).
 
     Raises:
-        MissingFile, Unreadable: as `gguftool.verify.quick`.
+        MissingFile, Unreadable: as `gguftool.verify.filecheck.quick`.
     """
     if isinstance(target, Model):
         return _of_model(target)
