@@ -6,13 +6,16 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gguftool.errors import UsageError
+from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.lint.baseline import Key, read_baseline
 from gguftool.lint.config import Config, find_config, read_config
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
+
+if TYPE_CHECKING:
+    from gguftool.lint.against import HfFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +73,7 @@ def settings(options: Mapping[str, Any]) -> Settings:
 
 def _context(options: Mapping[str, Any], config: Config) -> Context:
     policy = options["policy"] or config.policy
-    against = None
-    if options["against"]:
-        from gguftool.lint.against import read_folder
-
-        against = read_folder(options["against"])
+    against = _against(options["against"]) if options["against"] else None
     if policy:
         from gguftool.lint.policy import read_policy
 
@@ -86,6 +85,28 @@ def _context(options: Mapping[str, Any], config: Config) -> Context:
         data=options["data"],
         models_folder=options["models"][0] if options["layout"] else None,
     )
+
+
+def _against(spec: str) -> HfFolder:
+    """The source model's files, from a folder or by address: the few small ones, not the weights."""
+    from gguftool.lint.against import FILES, from_files, read_folder
+
+    if not spec.startswith("hf://"):
+        return read_folder(spec)
+    from gguftool import hub
+
+    repo, files = spec.rstrip("/"), {}
+    for name in FILES:
+        try:
+            source = hub.open_source(f"{repo}/{name}")
+        except (MissingFile, ToolFailed):
+            # Not every repository has every file, and a cache only those that somebody fetched.
+            if name == "config.json":
+                raise
+            continue
+        files[name] = source.read_at(0, source.size)
+        source.close()
+    return from_files(spec, files)
 
 
 def _cache_type(options: Mapping[str, Any], config: Config) -> tuple[str, str] | None:

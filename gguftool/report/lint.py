@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from gguftool.report.text import Style, Styled, count, safe, shorten
 if TYPE_CHECKING:
     from gguftool.lint.load import LoadPrediction
 
+MANY = 5
+"""Findings of one rule in one file that are shown without ``-v``."""
 _LEFT = 11
 """Columns in front of the text of a finding."""
 
@@ -47,8 +50,14 @@ def file_lines(check: FileCheck, style: Style, *, verbose: bool = False) -> Iter
         if check.error.hint:
             yield f"{' ' * _LEFT}{style.dim('hint: ' + check.error.hint)}"
         return
+    shown: Counter[str] = Counter()
     for f in check.findings:
-        yield from _finding_lines(f, check.path, style)
+        shown[f.rule] += 1
+        if verbose or shown[f.rule] <= MANY:
+            yield from _finding_lines(f, check.path, style)
+    for rule, n in shown.items():
+        if not verbose and n > MANY:
+            yield f"  {style.dim(f'… and {n - MANY:,} more findings of {rule} (-v shows them all)')}"
     report = check.report
     if report is None:
         return
