@@ -91,6 +91,11 @@ class LocalFile:
         s = self._stat
         return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns
 
+    @property
+    def journaled(self) -> bool:
+        """Whether the journal of an edit lies beside the file: the edit runs, or was interrupted."""
+        return os.path.exists(os.path.realpath(self.path) + "-journal")
+
     def read_at(self, offset: int, n: int) -> bytes:
         """Exactly ``n`` bytes; fewer only at the end.
 

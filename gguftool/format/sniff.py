@@ -37,17 +37,18 @@ _MAGICS: tuple[tuple[bytes, str, str, str | None], ...] = (
 )
 
 
-def identify(head: bytes, size: int, name: str) -> GgufToolError | None:
+def identify(head: bytes, size: int, name: str, journaled: bool = False) -> GgufToolError | None:
     """What the file is, as an error ready to raise; None when it starts with the GGUF magic.
 
     Args:
         head: the first `HEAD` bytes (or all, when there are fewer).
         size: length of the whole file in bytes.
         name: path for the message.
+        journaled: the journal of an edit lies beside the file, which then may start with zeros as well.
     """
     if head[:4] == MAGIC:
         return None
-    if head[:4] == POISONED_MAGIC:
+    if head[:4] == POISONED_MAGIC or journaled:
         return InterruptedEdit(
             f"{name}: an edit of this file was interrupted; it cannot be loaded in this state",
             f"gguftool recover {name}",
