@@ -114,7 +114,7 @@ def _thaw(folder: Path, frozen: dict[str, bytes], hole: int | None) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_crash_at_every_operation(scenario: Scenario, tmp_path: Path):
-    assert crash_everywhere(scenario, tmp_path, 4) > 20
+    assert crash_everywhere(scenario, tmp_path, 6) > 20
 
 
 @pytest.mark.slow

@@ -47,17 +47,20 @@ def data_of(path: Path) -> bytes:
     return raw[parse_bytes(raw).data_offset :]
 
 
-def killing(rounds: int, tmp_path: Path) -> int:
+def killing(rounds: int, tmp_path: Path, enough: int | None = None) -> int:
+    """Kill an editing child again and again; how often that was in the middle of an edit (stops when `enough`)."""
     path = tmp_path / NAME
     model(64).write(path)
     whole, data = path.read_bytes(), data_of(path)
     rng = random.Random(7)
     caught = 0
     for _ in range(rounds):
+        if enough is not None and caught >= enough:
+            break
         child = subprocess.Popen([sys.executable, "-c", LOOP, str(path), "insert"], stdout=subprocess.PIPE)
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
-        time.sleep(rng.uniform(0.0, 0.05))
+        time.sleep(rng.uniform(0.0, 0.1))
         child.kill()
         child.wait()
         child.stdout.close()
@@ -81,7 +84,7 @@ def killing(rounds: int, tmp_path: Path) -> int:
 
 
 def test_killed_at_random(tmp_path: Path):
-    assert killing(12, tmp_path) > 0
+    assert killing(60, tmp_path, enough=4) > 0
 
 
 @pytest.mark.slow
@@ -90,6 +93,22 @@ def test_killed_200_times(tmp_path: Path):
     caught = killing(200, tmp_path)
     print(f"\n200 rounds, {caught} of them killed in the middle of an edit")
     assert caught > 50
+
+
+@pytest.mark.parametrize("start", [b"GGTX", bytes(4), b"\x00\x01\x02\x03"])
+def test_a_reader_knows_an_interrupted_edit_by_its_journal(start: bytes, tmp_path: Path, cli):
+    """An insertion leaves zeros in front, which without the journal are a download that was never written."""
+    path = model().write(tmp_path / NAME)
+    path.write_bytes(start + path.read_bytes()[4:])
+    link = tmp_path / "link.gguf"
+    link.symlink_to(path)
+    (tmp_path / f"{NAME}-journal").write_bytes(b"")
+    for name in (path, link):
+        shown = cli("dump", name)
+        assert shown.code == 7
+        assert f"gguftool recover {name}" in shown.err
+    (tmp_path / f"{NAME}-journal").unlink()
+    assert cli("dump", path).code == (7 if start == b"GGTX" else 3)
 
 
 SLOW = """

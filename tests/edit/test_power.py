@@ -10,7 +10,7 @@ from tests.edit.crash import Broken, power_run
 from tests.edit.mutants import SURVIVORS
 from tests.edit.scenarios import SCENARIOS, prepare
 
-SHORT = 150
+SHORT = 100
 LONG = int(os.environ.get("GGUFTOOL_CRASH_SEEDS", "5000"))
 
 
