@@ -99,13 +99,12 @@ def _against(spec: str) -> HfFolder:
     for name in FILES:
         try:
             source = hub.open_source(f"{repo}/{name}")
+            files[name] = source.read_at(0, source.size)
+            source.close()
         except (MissingFile, ToolFailed):
             # Not every repository has every file, and a cache only those that somebody fetched.
             if name == "config.json":
                 raise
-            continue
-        files[name] = source.read_at(0, source.size)
-        source.close()
     return from_files(spec, files)
 
 
