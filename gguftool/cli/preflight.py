@@ -14,7 +14,7 @@ ANSWERED_BY_CACHE_TYPE = ("kv-cache-type-missing", "kv-cache-type-differs")
 
 def obstacles(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
     """Faults that `verify` sees at once and findings of `lint` for the wanted context and cache types."""
-    return [*_verify(model), *_lint(model, opened, wishes)]
+    return [*_verify(model), *_lint(model, opened, wishes), *_projector(wishes.mmproj)]
 
 
 def _verify(model: str) -> list[Obstacle]:
@@ -44,3 +44,16 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
         said = "; ".join(str(m) for m in report.load.messages[:2])
         out.append(Obstacle("lint", f"llama.cpp would not load it: {said}", f"gguftool lint {model}"))
     return out
+
+
+def _projector(path: str | None) -> list[Obstacle]:
+    from gguftool.llamacpp.wishes import Obstacle
+    from gguftool.model import open_model
+
+    if path is None:
+        return []
+    with open_model(path, strict=False) as m:
+        if m.architecture == "clip":
+            return []
+        found = m.architecture or "no architecture"
+    return [Obstacle("model", f"{path} is no multimodal projector: it is {found}", "its architecture must be clip")]

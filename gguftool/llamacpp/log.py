@@ -42,7 +42,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCache:
-    """A KV cache as logged; sizes in MiB, rounded to two digits by llama.cpp."""
+    """A KV cache as logged; sizes of K, of V and of both in MiB, each rounded to two digits by llama.cpp."""
 
     cells: int
     layers: int
@@ -52,11 +52,7 @@ class LoggedCache:
     k_mib: float
     type_v: str
     v_mib: float
-
-    @property
-    def mib(self) -> float:
-        """K and V."""
-        return self.k_mib + self.v_mib
+    mib: float
 
 
 @dataclass(slots=True)
@@ -208,14 +204,15 @@ class _Reader:
         self.ctx.caches.append(
             LoggedCache(
                 int(m["cells"]), int(m["layers"]), int(m["seqs"]), int(m["streams"] or 1), m["type_k"], float(m["k"]),
-                m["type_v"], float(m["v"]),
+                m["type_v"], float(m["v"]), float(m["mib"]),
             )
         )  # fmt: skip
 
     def _self_size(self, m: re.Match[str], line: Line) -> None:
         """Builds before mid-2025 print one sum without cells."""
         cells = int(self.ctx.facts.get("n_ctx", "0"))
-        self.ctx.caches = [LoggedCache(cells, 0, 0, 1, m["type_k"], float(m["k"]), m["type_v"], float(m["v"]))]
+        k, v, both = (float(m[name]) for name in ("k", "v", "mib"))
+        self.ctx.caches = [LoggedCache(cells, 0, 0, 1, m["type_k"], k, m["type_v"], v, both)]
 
     def _state(self, m: re.Match[str], line: Line) -> None:
         self.ctx.states_mib += float(m["mib"])

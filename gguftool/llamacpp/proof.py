@@ -171,7 +171,7 @@ def _caches(expected: Expected, f: LogFacts) -> list[Check]:
     out: list[Check] = []
     if expected.kv_bytes:
         total = sum(c.mib for c in f.caches) if f.caches else None
-        out.append(_size("KV cache", expected.kv_bytes, total, vital=True, parts=2 * max(1, len(f.caches))))
+        out.append(_size("KV cache", expected.kv_bytes, total, vital=True, parts=max(1, len(f.caches))))
     elif expected.kv_bytes == 0 and f.caches:
         out.append(Check("KV cache", "none", f"{sum(c.mib for c in f.caches):.2f} MiB", False))
     left = list(f.caches)

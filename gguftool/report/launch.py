@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gguftool.cachetypes import shown
-from gguftool.llamacpp.endpoints import Smoke
+from gguftool.llamacpp.endpoints import PROMPT, Smoke
 from gguftool.llamacpp.launch import LaunchPlan
 from gguftool.llamacpp.proof import to_json
 from gguftool.llamacpp.run import Outcome, Sample
@@ -89,7 +89,7 @@ def smoke_line(smoke: Smoke, style: Style) -> str:
     if smoke.ok is None:
         return f"smoke: skipped: {safe(smoke.why)}"
     speed = f", {smoke.tokens_per_second:.1f} tokens/s" if smoke.tokens_per_second else ""
-    return f"smoke: {smoke.tokens} tokens{speed}: {style.dim(shorten(smoke.text, 200))}"
+    return f"smoke: {PROMPT}{style.bold(shorten(smoke.text, 160))} ({smoke.tokens} tokens{speed})"
 
 
 def sample_line(now: Sample, last: Sample | None, seconds: float) -> str:

@@ -125,7 +125,7 @@ def observed_json(f: LogFacts) -> dict[str, object]:
         "caches": [
             {
                 "cells": c.cells, "layers": c.layers, "sequences": c.sequences, "streams": c.streams,
-                "type_k": c.type_k, "k_mib": c.k_mib, "type_v": c.type_v, "v_mib": c.v_mib,
+                "type_k": c.type_k, "k_mib": c.k_mib, "type_v": c.type_v, "v_mib": c.v_mib, "mib": c.mib,
             }
             for c in f.caches
         ],
