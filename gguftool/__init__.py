@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from gguftool.lint.call import lint
     from gguftool.lint.explain import explain
     from gguftool.lint.rules import catalogue as rules
+    from gguftool.llamacpp.diagnose import explain_text as explain_error
+    from gguftool.llamacpp.diagnose import judge as judge_log
+    from gguftool.llamacpp.doctor import examine
+    from gguftool.llamacpp.flags import explain_flag
+    from gguftool.llamacpp.kvtest import kv_test
+    from gguftool.llamacpp.launch import plan_launch
+    from gguftool.llamacpp.translate import translate
     from gguftool.memory.plan import memory
     from gguftool.verify.call import merge, split, verify
     from gguftool.verify.hashes import hash_file
@@ -37,6 +44,13 @@ _PUBLIC = {
     "hash_file": "gguftool.verify.hashes:hash_file",
     "split": "gguftool.verify.call:split",
     "merge": "gguftool.verify.call:merge",
+    "plan_launch": "gguftool.llamacpp.launch:plan_launch",
+    "judge_log": "gguftool.llamacpp.diagnose:judge",
+    "explain_error": "gguftool.llamacpp.diagnose:explain_text",
+    "explain_flag": "gguftool.llamacpp.flags:explain_flag",
+    "translate": "gguftool.llamacpp.translate:translate",
+    "examine": "gguftool.llamacpp.doctor:examine",
+    "kv_test": "gguftool.llamacpp.kvtest:kv_test",
 }
 
 __all__ = ["__version__", *_PUBLIC]
