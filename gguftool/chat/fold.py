@@ -15,6 +15,8 @@ from jinja2 import nodes
 
 LONGEST = 10_000
 """Characters of a folded text; longer ones count as unknown."""
+DEEPEST = 100
+"""Steps from one expression to the next; what lies deeper counts as unknown."""
 _PLAIN = ("lower", "upper", "title", "capitalize", "strip", "lstrip", "rstrip", "swapcase")
 _UNCHANGED = ("string", "safe", "trim", "list", "join", "e", "escape", "default", "d")
 
@@ -29,6 +31,7 @@ class Constants:
     def __init__(self, tree: nodes.Node) -> None:
         # By the node itself, which also keeps its identity from being given to another one.
         self._known: dict[int, tuple[nodes.Node, str | None]] = {}
+        self._level = 0
         times = Counter(n.name for n in tree.find_all(nodes.Name) if n.ctx in ("store", "param"))
         self._values = {
             a.target.name: a.node
@@ -41,8 +44,12 @@ class Constants:
         if node is None:
             return None
         if id(node) not in self._known:
+            if self._level > DEEPEST:
+                return None
             self._known[id(node)] = (node, None)  # a name that is set by itself ends here
+            self._level += 1
             value = self._fold(node)
+            self._level -= 1
             self._known[id(node)] = (node, value if value is None or len(value) <= LONGEST else None)
         return self._known[id(node)][1]
 

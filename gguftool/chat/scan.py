@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import jinja2
 from jinja2 import nodes
@@ -178,6 +179,10 @@ _PHRASE = re.compile(
 _MARKER = re.compile(r"<[|｜]?[^<>|｜\s]{2,40}[|｜]?>")
 
 
+MANY = 100
+"""Places of one kind that are reported."""
+
+
 def hidden(source: str, tree: nodes.Node) -> list[Hit]:
     """Content that a reader of the template would not see, or would not expect."""
     out: list[Hit] = []
@@ -188,11 +193,10 @@ def hidden(source: str, tree: nodes.Node) -> list[Hit]:
         ("blob", _BLOB),
         ("phrase", _PHRASE),
     ):
-        for found in pattern.finditer(source):
+        for found in islice(pattern.finditer(source), MANY):
             out.append(Hit(kind, source.count("\n", 0, found.start()) + 1, _short(kind, found[0])))
-    out += [
-        Hit("lookalike", source.count("\n", 0, m.start()) + 1, m[0]) for m in _MARKER.finditer(source) if _mixed(m[0])
-    ]
+    mixed = (m for m in _MARKER.finditer(source) if _mixed(m[0]))
+    out += [Hit("lookalike", source.count("\n", 0, m.start()) + 1, m[0]) for m in islice(mixed, MANY)]
     out += content_conditions(tree)
     out += date_conditions(tree)
     return list(dict.fromkeys(out))
