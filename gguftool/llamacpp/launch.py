@@ -305,8 +305,14 @@ def expectations(model: Model, plan: MemoryPlan, options: ServerOptions) -> Expe
         state_bytes=plan.cache.state_bytes,
         rope_freq_base=hp.rope_freq_base if ropes else None,
         rope_freq_scale=hp.rope_freq_scale if ropes else None,
+        devices=_weighed(plan) if options.gpu_layers != "0" else (),
         rpc=options.rpc,
     )
+
+
+def _weighed(plan: MemoryPlan) -> tuple[str, ...]:
+    """Local devices that get weights in the plan: one that gets none in the end is not used at all."""
+    return tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.weights)
 
 
 def _expected_cache(c: Cache) -> ExpectedCache:

@@ -224,6 +224,9 @@ class _Reader:
         buffer = Buffer(m["kind"], m["device"], float(m["mib"]))
         (self.load.buffers if buffer.kind == "model" else self.ctx.buffers).append(buffer)
 
+    def _weights_old(self, m: re.Match[str], line: Line) -> None:
+        self.load.buffers.append(Buffer("model", m["device"], float(m["mib"])))
+
     def _constructing(self, m: re.Match[str], line: Line) -> None:
         self.load.contexts.append(_Context())
 

@@ -95,8 +95,6 @@ def compare(expected: Expected, j: Judgement) -> list[Check]:
     """Hold a log against what was planned."""
     f = j.facts
     out = [Check("status", "ready", j.status, j.status == "ready", vital=True)]
-    if f.config_files:
-        out.append(Check("configuration files", "none", ", ".join(f.config_files), False))
     h, c = f.hparams, f.context
     out += _equal("architecture", expected.architecture, h.get("arch"))
     out += _equal("tensors", expected.tensors, f.tensors)
@@ -212,7 +210,9 @@ def _places(expected: Expected, f: LogFacts) -> list[Check]:
     out = []
     holding = {b.device for b in f.buffers if b.kind == "model" and b.mib > 0}
     for name in expected.devices:
-        out.append(Check(f"weights on {name}", "yes", _yes(name in holding, f), name in holding if holding else None))
+        # Metal's are called MTL0_Mapped, a card's CUDA0 or CUDA0_Split.
+        there = any(device == name or device.startswith(name + "_") for device in holding)
+        out.append(Check(f"weights on {name}", "yes", _yes(there, f), there if holding else None))
     for endpoint in expected.rpc:
         there = any(endpoint in device for device in holding)
         out.append(Check(f"weights on RPC {endpoint}", "yes", _yes(there, f), there if holding else None, vital=True))

@@ -11,7 +11,7 @@ from gguftool.llamacpp.proof import to_json
 from gguftool.llamacpp.run import Outcome, Sample
 from gguftool.llamacpp.silent import SilentSetting
 from gguftool.llamacpp.wishes import Obstacle
-from gguftool.report.proof import check_table, diagnosis_lines, judgement_json
+from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
 from gguftool.report.shell import shell as shell
 from gguftool.report.text import Style, count, safe, shorten, size
 
@@ -64,8 +64,7 @@ def outcome_lines(outcome: Outcome, url: str, style: Style) -> Iterator[str]:
         yield f"{style.green('serving')} at {safe(url)} after {outcome.seconds:.1f} s"
     if outcome.judged.error is not None:
         yield from diagnosis_lines(outcome.judged.error, style)
-    for notice in outcome.judged.notices:
-        yield from diagnosis_lines(notice, style, notice=True)
+    yield from notice_lines(outcome.judged, style)
     if outcome.checks:
         yield ""
         yield check_table(outcome.checks, style)

@@ -40,6 +40,14 @@ def diagnosis_lines(d: Diagnosis, style: Style, *, notice: bool = False) -> Iter
     yield f"  {style.cyan('try:')} {safe(d.remedy)}"
 
 
+def notice_lines(j: Judgement, style: Style) -> Iterator[str]:
+    """What is worth knowing although it runs."""
+    for path in j.facts.config_files:
+        yield f"{style.yellow('notice:')} settings of {safe(path)} were applied"
+    for notice in j.notices:
+        yield from diagnosis_lines(notice, style, notice=True)
+
+
 def judgement_lines(j: Judgement, checks: Sequence[Check], style: Style) -> Iterator[str]:
     """The whole report: status, error, notices, observations or the table."""
     paint = {"ready": style.green, "finished": style.green, "failed": style.red}.get(j.status, style.yellow)
@@ -48,8 +56,7 @@ def judgement_lines(j: Judgement, checks: Sequence[Check], style: Style) -> Iter
     )
     if j.error is not None:
         yield from diagnosis_lines(j.error, style)
-    for notice in j.notices:
-        yield from diagnosis_lines(notice, style, notice=True)
+    yield from notice_lines(j, style)
     if checks:
         yield ""
         yield check_table(checks, style)

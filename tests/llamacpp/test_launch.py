@@ -97,6 +97,18 @@ def test_the_embedded_server_passes_the_same_checks(cli, smollm2: Path) -> None:
     assert not children()
 
 
+def test_any_shard_will_do(cli, smollm2: Path, server: str, tmp_path: Path) -> None:
+    split = cli("split", smollm2, "--max-size", "40M", "-o", tmp_path / "smol")
+    assert split.code == 0, split.err
+    shards = sorted(tmp_path.glob("*.gguf"))
+    assert len(shards) == 3
+    result = cli("launch", shards[1], "--ctx", 512, "--check-only", "--port", 0, "--force", "--format", "json")
+    assert result.code == 0, result.err
+    assert result.json["command"][2] == str(shards[0])
+    assert checks(result.json)["tensors"] in (True, None)
+    assert checks(result.json)["weights"] is True
+
+
 def test_a_difference_is_found(cli, smollm2: Path, server: str, tmp_path: Path) -> None:
     """A program that does not do what it is told: a wrapper that drops the cache types."""
     wrapper = tmp_path / "llama-server"

@@ -157,6 +157,51 @@ def test_builds_of_2024_and_2025() -> None:
     assert (cache.cells, cache.layers, cache.streams) == (4096, 30, 1)
 
 
+def test_logs_of_gpu_builds() -> None:
+    text = (
+        "llama_model_load_from_file_impl: using device CUDA0 (NVIDIA RTX 3090) (0000:01:00.0) - 23886 MiB free\n"
+        "llama_model_loader: loaded meta data with 33 key-value pairs and 236 tensors from m.gguf (version GGUF V3)\n"
+        "load_tensors: offloaded 19/19 layers to GPU\n"
+        "load_tensors:        CUDA0 model buffer size =   200.00 MiB\n"
+        "load_tensors:   CPU_Mapped model buffer size =    35.16 MiB\n"
+        "llama_context:  CUDA_Host  output buffer size =     1.00 MiB\n"
+        "llama_kv_cache:      CUDA0 KV buffer size =    39.00 MiB\n"
+        "sched_reserve:      CUDA0 compute buffer size =   514.00 MiB\n"
+    )
+    f = read_log(text)
+    assert f.devices == (("CUDA0", 23886),)
+    assert [(b.kind, b.device, b.mib) for b in f.buffers] == [
+        ("model", "CUDA0", 200.0), ("model", "CPU_Mapped", 35.16), ("output", "CUDA_Host", 1.0), ("KV", "CUDA0", 39.0),
+        ("compute", "CUDA0", 514.0),
+    ]  # fmt: skip
+    old = [
+        f"llm_load_tensors: {name:>10} buffer size = {mib} MiB"
+        for name, mib in (("CPU", "4165.37"), ("CUDA0", "100.00"))
+    ]
+    assert [(b.device, b.mib) for b in read_log("\n".join(old)).buffers] == [("CPU", 4165.37), ("CUDA0", 100.0)]
+
+
+def test_a_card_without_weights_is_noticed() -> None:
+    """The count of offloaded layers is no proof; the buffers are."""
+    from gguftool.llamacpp.proof import Expected, compare
+
+    expected = Expected(devices=("CUDA0", "MTL0"))
+    loaded = "main: model loaded\nload_tensors: offloaded 19/19 layers to GPU\n"
+    host = "load_tensors: CPU model buffer size = 9.0 MiB\n"
+    for more, wanted in (
+        ("", [False, False]),
+        ("load_tensors: CUDA0 model buffer size = 9.00 MiB\n", [True, False]),
+        ("load_tensors: MTL0_Mapped model buffer size = 9.00 MiB\n", [False, True]),
+    ):
+        found = compare(expected, judge(loaded + more + host))
+        assert [c.ok for c in found if c.what.startswith("weights on")] == wanted
+
+
+def test_a_configuration_file_in_the_log() -> None:
+    f = read_log("0.00.001.000 I using config file: /etc/llama.cpp/config.ini\n")
+    assert f.config_files == ("/etc/llama.cpp/config.ini",)
+
+
 @pytest.mark.parametrize(
     ("text", "kind"), [(row["text"], row["kind"]) for row in json.loads((LOGS / "messages.json").read_text())]
 )

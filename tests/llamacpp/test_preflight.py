@@ -136,6 +136,9 @@ def test_memory() -> None:
     assert stopped(planned(model(context=1 << 20), Wishes(), host=None)) == [], "unknown memory is no reason"
     with_card = planned(model(context=1 << 20), Wishes(), devices=[GPU], host=tight)
     assert stopped(with_card) == [], "the card has room"
+    assert with_card.expected.devices == ("CUDA0",)
+    on_cpu = planned(model(), Wishes(device="none"), devices=[GPU], host=HOST)
+    assert on_cpu.expected.devices == ()
 
 
 def test_an_old_build_that_cannot_say_it() -> None:
