@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from gguftool.cli.options import (
     model_argument,
     pass_session,
 )
+from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,9 +77,9 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
     """
     from gguftool.edit.plan import plan_edit
     from gguftool.edit.which import settled
+    from gguftool.errors import Refused
     from gguftool.model import open_model
     from gguftool.report.edit import changes_text, done_text, plan_body, plan_text, recovered_text
-    from gguftool.report.text import safe
 
     path, outcomes = settled(_local(model), write=not given["dry_run"] and given["output"] is None)
     for outcome in outcomes:
@@ -89,18 +91,24 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
         if not operations and not _asked(given):
             preview = True
             operations = _auto(opened, notes)
-    plan = plan_edit(
-        path,
-        operations,
-        strategy=given["strategy"],
-        output=given["output"],
-        in_use=given["in_use"],
-        hard_links=given["hard_links"],
-        force=given["force"],
-        keep_undo=not given["no_undo"],
-        preserve_mtime=given["preserve_mtime"],
-        argv=sys.argv[1:],
-    )
+    choices = {
+        "strategy": given["strategy"],
+        "output": given["output"],
+        "in_use": given["in_use"],
+        "hard_links": given["hard_links"],
+        "force": given["force"],
+        "keep_undo": not given["no_undo"],
+        "preserve_mtime": given["preserve_mtime"],
+        "argv": sys.argv[1:],
+    }
+    try:
+        plan = plan_edit(path, operations, **choices)
+    except Refused as refusal:
+        if not preview:
+            raise
+        # Nobody asked to write: say what would be changed, and where that has to go.
+        notes.append(f"{refusal}; {refusal.hint}")
+        plan = plan_edit(path, operations, **{**choices, "output": "NEW.gguf"})
     if preview or given["dry_run"]:
         if session.format == "json":
             session.write_json(ok=True, body=plan_body(plan, None, notes))
@@ -135,7 +143,7 @@ _CHANGES = (
 
 
 def _asked(given: dict[str, Any]) -> bool:
-    return any(given[name] not in (None, False, ()) for name in _CHANGES)
+    return any(given[name] is not None and given[name] is not False and given[name] != () for name in _CHANGES)
 
 
 def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], list[str]]:
@@ -202,9 +210,10 @@ def _preview_text(preview: bool, any_fix: bool) -> str:
 def _next(preview: bool, any_fix: bool, path: str) -> str:
     if not preview:
         return "nothing was written (--dry-run)"
+    name = safe(shlex.quote(path))
     if any_fix:
-        return f"nothing was written; to do it: gguftool fix {path} --auto"
-    return f"lint knows no safe fix for this file; see gguftool lint {path} and gguftool fix --help"
+        return f"nothing was written; to do it: gguftool fix {name} --auto"
+    return f"lint knows no safe fix for this file; see gguftool lint {name} and gguftool fix --help"
 
 
 def _progress(session: Session) -> Callable[[int, int], None] | None:

@@ -277,6 +277,11 @@ def test_hostile_names_cannot_drive_the_terminal(tmp_path: Path, cli):
     assert "\x1b" not in cli("undo", path).out
 
 
+def test_an_empty_wish_is_a_wish(path: Path, cli):
+    assert cli("fix", path, "--rope-freq-scale", "0").code == 2
+    assert "No change was asked for" not in cli("fix", path, "--reserve", "0").out
+
+
 def test_a_folder_that_holds_one_model(tmp_path: Path, cli):
     path = llama().write(tmp_path / "m.gguf")
     assert cli("fix", tmp_path, "--context-length", "7").code == 0

@@ -44,6 +44,10 @@ def test_content_addressed_stores_are_never_written(name: str, tmp_path: Path, c
         result = cli("fix", path, *EDIT, *extra)
         assert result.code == 4, result.err
         assert "--output NEW.gguf" in result.err
+    looked = cli("fix", path)
+    assert looked.code == 0
+    assert "kv_cache_type" in looked.out
+    assert "--output NEW.gguf" in looked.err
     out = tmp_path / "copy.gguf"
     assert cli("fix", path, *EDIT, "--output", out).code == 0
     assert parse_bytes(out.read_bytes()).get("llama.context_length").value == 1024
