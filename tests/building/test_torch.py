@@ -1,0 +1,62 @@
+"""The converter as users have it, with torch, in the environment that ``gguftool convert --setup`` makes.
+
+900 MB and a minute: `./dev test-convert` runs this, `./dev test` does not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.building import hf
+from tests.conftest import Result
+from tests.oracle.llama import greedy
+from tests.real_models import cache_dir
+
+Cli = Callable[..., Result]
+pytestmark = [pytest.mark.slow, pytest.mark.oracle, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="module")
+def torch_cache() -> Path:
+    """XDG_CACHE_HOME of these tests; the environment in it is made once."""
+    return cache_dir().parent / "converter-with-torch"
+
+
+def test_setup(cli: Cli, torch_cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(torch_cache))
+    result = cli("convert", "--setup", "--setup-arg", "torch==2.13.0", "--format", "json")
+    assert result.code == 0, result.err
+    assert result.json["setup"]["architectures"] > 150
+    assert result.json["setup"]["environment"].startswith(str(torch_cache))
+
+
+@pytest.mark.parametrize("arch", hf.CONFIGS)
+@pytest.mark.parametrize("outtype", ["f16", "bf16", "q8_0"])
+def test_with_and_without_torch_the_bytes_are_the_same(
+    arch: str, outtype: str, cli: Cli, torch_cache: Path, converter_cache: Path, tmp_path: Path, monkeypatch
+):
+    source = hf.folder(tmp_path / arch, arch, parts=2)
+    pre = ("--pre", "qwen2") if arch.startswith("qwen") else ()
+    files = []
+    for cache, more in ((torch_cache, ()), (converter_cache, ("--converter-arg=--no-lazy",))):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        path = tmp_path / f"{len(files)}.gguf"
+        result = cli("convert", source, "-o", path, "--outtype", outtype, *pre, *more)
+        assert result.code == 0, result.err
+        files.append(path.read_bytes())
+    assert files[0] == files[1]
+
+
+def test_the_whole_way(cli: Cli, torch_cache: Path, llama_cpp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(torch_cache))
+    folder, output = hf.folder(tmp_path / "gemma3", "gemma3"), tmp_path / "g.gguf"
+    args = ("--quantize", "Q4_K_M", "--context-length", "2048", "--kv-cache-type", "q8_0", "--llama-cpp", llama_cpp)
+    result = cli("prepare", folder, "-o", output, *args, "--format", "json")
+    assert result.code == 0, result.err
+    assert result.json["steps"][1]["data"]["engine"] == "libllama v0.5.0"
+    assert len(greedy(output, [5, 6, 7], 4)) == 4
+    assert os.path.isfile(f"{output}.manifest")
