@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.errors import GgufToolError
 from gguftool.lint.rule import Context, Finding, Severity
-from gguftool.lint.run import Report, lint, selected
+from gguftool.lint.run import Report, check_name, lint
 
 if TYPE_CHECKING:
     from gguftool.model import Model
@@ -69,7 +69,8 @@ def check(
     Raises:
         UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
     """
-    selected(select, ignore)
+    for name in (*select, *ignore):
+        check_name(name)
     seen: set[str] = set()
     for path in paths:
         if path in seen:

@@ -1,0 +1,56 @@
+"""What keeps lint fast, as facts instead of seconds: what is imported, how often tokens are read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gguftool import vocab
+from gguftool.lint.run import lint
+from gguftool.model import open_model
+
+HEAVY = ("numpy", "gguf", "jinja2", "huggingface_hub", "requests", "tabulate", "yaml", "asyncio")
+
+
+def imported(*args: str, cwd: Path) -> set[str]:
+    code = (
+        "import sys; from gguftool.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: sys.stderr.write(' '.join(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=120, cwd=cwd, check=False
+    )
+    return set(done.stderr.split())
+
+
+@pytest.mark.real
+def test_no_heavy_imports(gemma3: Path, tmp_path: Path) -> None:
+    modules = imported("lint", str(gemma3), cwd=tmp_path)
+    assert "gguftool.lint.run" in modules
+    assert sorted(modules & set(HEAVY)) == []
+    # families that cannot speak here are not even imported
+    assert not modules & {"gguftool.lint.rules.source", "gguftool.lint.rules.data", "gguftool.lint.policy", "tomllib"}
+
+
+@pytest.mark.real
+def test_tokens_are_read_once(gemma3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    real = vocab.split_strings
+    monkeypatch.setattr(vocab, "split_strings", lambda f: reads.append(f.key) or real(f))
+    with open_model(gemma3, strict=False) as m:
+        monkeypatch.setattr(type(m), "get", _counted(type(m).get, reads))
+        lint(m)
+    assert reads.count("tokenizer.ggml.tokens") == 1
+
+
+def _counted(get, reads):  # type: ignore[no-untyped-def]
+    def counted(self, key: str, default: object = None) -> object:  # type: ignore[no-untyped-def]
+        if key == "tokenizer.ggml.tokens":
+            reads.append(key)
+        return get(self, key, default)
+
+    return counted
