@@ -1,0 +1,73 @@
+"""Progress: rate and time left, on a terminal only, and gone when it is done."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import sys
+from pathlib import Path
+
+import pytest
+
+from gguftool.report import progress as module
+from gguftool.report.progress import Progress, clock
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0, "0:00"), (7.4, "0:07"), (59.6, "1:00"), (754, "12:34"), (3723, "1:02:03"), (90000, "25:00:00")],
+)
+def test_clock(seconds: float, shown: str):
+    assert clock(seconds) == shown
+
+
+def test_line():
+    progress = Progress(1 << 30, None, "hashing")
+    progress(1 << 28)
+    assert progress.line(0.5) == "hashing  25%  256.0 MiB of 1.0 GiB  512.0 MiB/s  0:02 left"
+    assert Progress(0, None).line(0.0).startswith("hashing   0%  0 B of 1 B")
+
+
+def test_shown_late_overwritten_and_taken_away(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Progress(1000, stream) as progress:
+        progress(100)
+        assert stream.getvalue() == ""
+        now[0] += 1
+        progress(100)
+        now[0] += 0.01
+        progress(100)
+        now[0] += 1
+        progress(700)
+    lines = stream.getvalue().split("\r")
+    assert [line.strip()[:12] for line in lines[1:3]] == ["hashing  20%", "hashing 100%"]
+    assert lines[-1] == ""
+    assert lines[-2].strip() == ""
+
+
+def test_on_a_terminal_and_not_in_a_pipe(program, tmp_path: Path):
+    path = tmp_path / "big"
+    with open(path, "wb") as f:
+        f.truncate(3 << 29)
+    small = tmp_path / "small"
+    small.write_bytes(b"x")
+    assert program("hash", small).err == ""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        out = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(out, 1)
+        os.execv(sys.executable, [sys.executable, "-m", "gguftool", "hash", str(path)])
+    shown = b""
+    try:
+        while part := os.read(terminal, 4096):
+            shown += part
+    except OSError:
+        pass
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert b"hashing" in shown
+    assert b"MiB/s" in shown or b"GiB/s" in shown
+    assert b"left" in shown
