@@ -35,6 +35,7 @@ GENERATION = "{% for m in messages %}{% generation %}{{ m.content }}{% endgenera
 SAMPLES = [
     Sample("chat-template-missing", named("Foo 7B Instruct"), WHERE, "whose markers are not in the vocabulary",
            severity="warning", fix=SET_FILE, safe=False, silent=named("Foo 7B")),
+    Sample("chat-template-missing", named("foo_chat"), WHERE, silent=named("E5 Foo 7B Instruct")),
     Sample("chat-template-missing", named("Foo-7b-it", bpe()), WHERE, "whose markers are in the vocabulary",
            severity="info",
            silent=bpe().replace("general.name", "Foo-7b-it")),

@@ -123,7 +123,7 @@ SAMPLES = [
     # 30: embedding of 299 rows, and of 301
     Sample("vocabulary-size-mismatch", bpe().retensor("token_embd.weight", shape=(64, 299)), f"field:{TOKENS}",
            "300 tokens, but token_embd.weight has 299 rows (token_type 300, scores none, llama.vocab_size none)",
-           severity="error", fix="--fix-unsafe", safe=False, silent=bpe()),
+           severity="error", fix="--select vocabulary-size-mismatch --fix-unsafe", safe=False, silent=bpe()),
     Sample("vocabulary-size-mismatch", bpe().retensor("token_embd.weight", shape=(64, 301)).kv("llama.vocab_size", 301),
            message="llama.vocab_size 301)", silent=bpe().kv("llama.vocab_size", 300)),
     Sample("vocabulary-size-mismatch", bpe().kv("llama.vocab_size", 7), "field:llama.vocab_size", "is 7",

@@ -25,11 +25,14 @@ _TURNS = (
 )
 
 
+_NO_CHAT = re.compile(r"embed|rerank|(?:^|[\W_])(?:e5|gte|bge)(?:$|[\W_])", re.I)
+
+
 def _is_instruct(m: Model) -> str:
     """What in the file says that it is made for conversations, or ""."""
-    for key in ("general.finetune", "general.name", "general.basename", "general.base_model.0.name"):
+    for key in ("general.finetune", "general.name", "general.basename"):
         value = m.get(key)
-        if isinstance(value, str) and _INSTRUCT.search(value) and not key.startswith("general.base_model"):
+        if isinstance(value, str) and _INSTRUCT.search(value) and not _NO_CHAT.search(value):
             return f"{key} is {value!r}"
     return ""
 

@@ -143,7 +143,9 @@ def token_array_too_short(m: Model, ctx: Context) -> Drafts:
         if f.type_name in ("arr[i32]", "arr[f32]"):
             values = [*f.value, *[filler] * (count - (f.count or 0))]  # type: ignore[misc]
             fix = Fix(
-                f"append {count - (f.count or 0):,} elements", (Set(key, values, f.type_name[3:]),), command=_AUTO
+                f"append {count - (f.count or 0):,} elements",
+                (Set(key, values, f.type_name[3:]),),
+                command=_fix("token-array-too-short"),
             )
         yield found(
             f"{key} has {f.count:,} elements for {count:,} tokens",
@@ -153,7 +155,9 @@ def token_array_too_short(m: Model, ctx: Context) -> Drafts:
         )
 
 
-_AUTO = "gguftool lint {path} --fix-unsafe"
+def _fix(rule_id: str) -> str:
+    """Command for a fix whose operations hold a whole array."""
+    return f"gguftool lint {{path}} --select {rule_id} --fix-unsafe"
 
 
 @rule(Severity.INFO, role="any")
@@ -174,7 +178,12 @@ def token_array_too_long(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{key} has {f.count:,} elements for {count:,} tokens",
             where=f"field:{key}",
-            fix=Fix(f"cut it to {count:,} elements", ops, safe=True, command="gguftool lint {path} --fix"),
+            fix=Fix(
+                f"cut it to {count:,} elements",
+                ops,
+                safe=True,
+                command="gguftool lint {path} --select token-array-too-long --fix",
+            ),
         )
 
 
@@ -239,7 +248,7 @@ def _resize(m: Model, vocab: Vocabulary, rows: int) -> Fix | None:
         if f is not None and f.type_name == f"arr{type_name}":
             ops.append(Set(key, [*f.head(rows), *_pad(filler, rows - (f.count or 0))], type_name))
     title = f"cut the token list to {rows:,}" if rows < count else f"pad the token list to {rows:,} with unused tokens"
-    return Fix(title, tuple(ops), command=_AUTO)
+    return Fix(title, tuple(ops), command=_fix("vocabulary-size-mismatch"))
 
 
 def _pad(filler: Iterator[str | int | float], n: int) -> list[object]:

@@ -7,7 +7,7 @@ import re
 from gguftool.edit.ops import Operation, Set
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
-from gguftool.vocab import ID_KEYS, OLD_ID_KEYS, TOKENS, Vocabulary, id_key, vocabulary
+from gguftool.vocab import ID_KEYS, OLD_ID_KEYS, TOKENS, Vocabulary, id_key, names, vocabulary
 
 ADD_BOS, ADD_EOS = "tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token"
 
@@ -138,7 +138,7 @@ def eos_missing(m: Model, ctx: Context) -> Drafts:
     if not _in_use(vocab) or vocab.kind is None or vocab.kind.name not in ("BPE", "SPM"):
         return
     key, default = id_key("eos"), vocab.default("eos")
-    if vocab.stored("eos") is not None or vocab.model == "gemma4" or default in vocab.eog - {default}:
+    if vocab.stored("eos") is not None or vocab.model == "gemma4":
         return
     if default is None:
         yield found(
@@ -146,7 +146,7 @@ def eos_missing(m: Model, ctx: Context) -> Drafts:
             where=f"field:{key}",
             fix=_by_name(vocab, "eos", key),
         )
-    elif vocab.text(default) not in EOS_NAMES:
+    elif vocab.text(default) not in (*EOS_NAMES, *names("eog")):
         yield found(
             f"no {key}: llama.cpp takes {vocab.show(default)}, and every one of them ends the answer",
             where=f"field:{key}",
