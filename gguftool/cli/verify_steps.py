@@ -104,11 +104,17 @@ def terminal(session: Session) -> TextIO | None:
 
 
 def _ask_hub(name: str, reports: Sequence[FileReport], expected: dict[str, list[Expectation]]) -> None:
-    """Add what the Hub records of the files."""
-    from gguftool.hub.remote import hub_records
+    """Add what the Hub records of the files, or what a list on a web server says."""
+    from gguftool.hub.remote import hub_records, is_list, text
     from gguftool.verify.expect import Expectation
-    from gguftool.verify.manifest import Entry
+    from gguftool.verify.manifest import Entry, parse
 
+    if is_list(name):
+        listed = parse(text(name), name)
+        for report in reports:
+            if (found := listed.find(report.path)) is not None:
+                expected.setdefault(report.path, []).append(Expectation(name, found))
+        return
     for path, record in hub_records(name, [report.path for report in reports]).items():
         entry = Entry(record.path, record.sha256, record.size)
         expected.setdefault(path, []).append(Expectation(f"the Hub ({name})", entry))

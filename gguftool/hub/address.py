@@ -48,13 +48,22 @@ def hub_address(spec: str) -> HubAddress:
     return HubAddress(f"{m['owner']}/{m['repo']}", path, quant, m["revision"] or "main")
 
 
-def hub_address_of_url(url: str) -> HubAddress | None:
-    """The address behind a web address of the Hub (``/owner/repo/resolve|blob|raw/rev/path``), whatever its host.
+HUB_HOSTS = frozenset({"huggingface.co", "www.huggingface.co", "hf.co", "hf-mirror.com"})
+
+
+def hub_address_of_url(url: str, endpoint: str) -> HubAddress | None:
+    """The address behind a web address of the Hub (``/owner/repo/resolve|blob|raw/rev/path``); None for other hosts.
 
     The page of a file (``/blob/``) is what people copy from the browser; it is HTML, so it must not be fetched.
+
+    Args:
+        url: the web address.
+        endpoint: origin of the Hub that the environment names.
     """
-    m = re.match(r"^https?://[^/]+/([\w.-]+/[\w.-]+)/(?:resolve|blob|raw)/([^/]+)/([^?#]+)", url)
-    return HubAddress(m[1], m[3], "", m[2]) if m else None
+    m = re.match(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)/(?:resolve|blob|raw)/([^/]+)/([^?#]+)", url)
+    if m is None or (m[1] != endpoint and m[2] not in HUB_HOSTS):
+        return None
+    return HubAddress(m[3], m[5], "", m[4])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from gguftool.errors import FormatError, GgufToolError, MissingFile, ToolFailed,
 from gguftool.format.parse import parse
 from gguftool.hub.address import HubAddress, hub_address, hub_address_of_url
 from gguftool.hub.cache import cached, hub_cache, ollama_blob, pick
-from gguftool.hub.http import TIMEOUT, HttpRange
+from gguftool.hub.http import FRONT_LIMIT, TIMEOUT, HttpRange
 from gguftool.model import Model, Part, open_model
 from gguftool.shards import NAME, shard_name, split_keys
 from gguftool.source import LocalFile, Source
@@ -107,7 +107,7 @@ class _Place:
 
 def _locate(spec: str) -> _Place:
     if not spec.startswith("hf://"):
-        address = hub_address_of_url(spec)
+        address = hub_address_of_url(spec, endpoint())
         base = spec.partition("?")[0]
         if address is not None and "/blob/" in spec:
             spec = spec.replace("/blob/", "/resolve/", 1)
@@ -250,6 +250,24 @@ def _first_line(error: Exception) -> str:
     return (useful or lines or [type(error).__name__])[0]
 
 
+def is_list(spec: str) -> bool:
+    """Whether an address is that of a file on a web server and not a place on the Hub."""
+    return spec.startswith(("http://", "https://")) and hub_address_of_url(spec, endpoint()) is None
+
+
+def text(spec: str) -> str:
+    """A small text file from a web server (a list of hashes).
+
+    Raises:
+        MissingFile, ToolFailed: it cannot be had.
+        UsageError: it is larger than 64 MiB.
+    """
+    source = _open(_locate(spec))
+    if source.size > FRONT_LIMIT:
+        raise UsageError(f"{spec}: {source.size:,} bytes is too much for a list of hashes")
+    return source.read_at(0, source.size).decode("utf-8", "surrogateescape")
+
+
 def hub_records(spec: str, paths: Sequence[str]) -> dict[str, LfsRecord]:
     """What the Hub records of local files, matched by name.
 
@@ -261,7 +279,7 @@ def hub_records(spec: str, paths: Sequence[str]) -> dict[str, LfsRecord]:
         UsageError: several files for one record.
         MissingFile, ToolFailed: as `listing`.
     """
-    address = hub_address_of_url(spec) or hub_address(spec)
+    address = hub_address_of_url(spec, endpoint()) or hub_address(spec)
     if address.path:
         if len(paths) != 1 and address.path.rpartition("/")[2] not in {os.path.basename(p) for p in paths}:
             raise UsageError(

@@ -126,6 +126,10 @@ class TestHub:
         site.repos["o/r"] = {"m.gguf": llama().bytes()}
         assert hub.open_any(f"{site.url}/o/r/blob/main/m.gguf").architecture == "llama"
 
+    def test_blob_in_the_address_of_another_host_stays(self, storage: Site):
+        storage.files["/o/r/blob/main/m.gguf"] = llama().bytes()
+        assert hub.open_any(f"{storage.url}/o/r/blob/main/m.gguf").architecture == "llama"
+
     def test_hash_of_a_remote_file(self, site: Site, cli):
         data = llama(layers=3).bytes()
         site.repos["o/r"] = {"m.gguf": data}
@@ -162,6 +166,13 @@ class TestAgainstTheHub:
         result = cli("verify", "--against", "hf://o/r", tmp_path / names[0], "--format", "json")
         assert result.code == 1
         assert [f["ok"] for f in result.json["files"]] == [True, False, True]
+
+    def test_list_on_a_web_server(self, site: Site, cli, local: Path):
+        site.files["/d/SHA256SUMS"] = f"{hashlib.sha256(local.read_bytes()).hexdigest()}  m.gguf\n".encode()
+        assert cli("verify", "--against", site.url + "/d/SHA256SUMS", local).code == 0
+        site.files["/d/SHA256SUMS"] = b"ab" * 32 + b"  m.gguf\n"
+        assert cli("verify", "--against", site.url + "/d/SHA256SUMS", local).code == 1
+        assert cli("verify", "--against", site.url + "/none", local).code == 2
 
     def test_file_that_the_hub_does_not_have(self, site: Site, cli, local: Path):
         site.repos["o/r"] = {"x.gguf": b"x"}
