@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NO_ROOM = 5
 TOOL_FAILED = 6
+INTERRUPTED = 130
 WATCH_SECONDS = 2.0
 
 
@@ -83,8 +84,11 @@ def run(session: Session, plan: LaunchPlan, options: dict[str, Any], *, keep: bo
                 session.note("stopped again (--check-only)")
             throw_away = throw_away and code == 0
     except Ended as signal:
-        session.note(f"{signal}: the server is stopped")
+        session.note(f"\n{signal}: the server is stopped")
         return 128 + signal.number
+    except KeyboardInterrupt:
+        session.note("\nthe server is stopped")
+        return INTERRUPTED
     finally:
         if throw_away:
             os.unlink(log_path)

@@ -9,7 +9,7 @@ from functools import cache
 
 from gguftool.data import load
 from gguftool.llamacpp.flags import explain_flag
-from gguftool.llamacpp.log import Line, LogFacts, lines_of, read_log
+from gguftool.llamacpp.log import Dull, Line, LogFacts, lines_of, read_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,17 @@ def _unnamed(lines: list[Line], facts: LogFacts) -> Diagnosis | None:
 
 
 def _all_known(lines: Iterable[Line]) -> list[Diagnosis]:
-    return [d for line in lines if _worth(line) and (d := explain_line(line.text, line.number))]
+    found, dull = [], Dull()
+    for line in lines:
+        shape = dull.shape(line.text)
+        if shape is None or not _worth(line):
+            continue
+        known = explain_line(line.text, line.number)
+        if known is None:
+            dull.add(shape)
+        else:
+            found.append(known)
+    return found
 
 
 def _worth(line: Line) -> bool:

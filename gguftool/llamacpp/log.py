@@ -153,6 +153,30 @@ def lines_of(text: str) -> Iterator[Line]:
         yield Line(number, match["level"], cut[match.end() :]) if match else Line(number, "", cut)
 
 
+_NUMBERS = re.compile(r"[\d\s.:/-]+")
+MAX_SHAPES = 10_000
+
+
+class Dull:
+    """Remembers lines in which nothing was found, by their shape without numbers.
+
+    A server that ran for a day has logged millions of lines of a dozen shapes; each shape is looked at once.
+    """
+
+    def __init__(self) -> None:
+        self._shapes: set[str] = set()
+
+    def shape(self, text: str) -> str | None:
+        """The shape of a line, None when such a line is known to say nothing."""
+        shape = _NUMBERS.sub("#", text)
+        return None if shape in self._shapes else shape
+
+    def add(self, shape: str) -> None:
+        """Such lines say nothing."""
+        if len(self._shapes) < MAX_SHAPES:
+            self._shapes.add(shape)
+
+
 _LEVELS = {"error": "E", "warn": "W", "warning": "W", "info": "I", "trace": "I", "debug": "D"}
 
 
@@ -171,6 +195,7 @@ class _Reader:
         self.loads: list[_Load] = []
         self.spare = _Load()
         self.out: dict[str, Any] = {"devices": {}, "config_files": []}
+        self.dull = Dull()
 
     @property
     def load(self) -> _Load:
@@ -184,6 +209,9 @@ class _Reader:
 
     def take(self, line: Line) -> None:
         text = line.text
+        shape = self.dull.shape(text)
+        if shape is None:
+            return
         for name, pattern in PATTERNS:
             match = pattern.search(text)
             if match:
@@ -193,6 +221,7 @@ class _Reader:
                 else:
                     handler(match, line)
                 return
+        self.dull.add(shape)
 
     def _hparam(self, m: re.Match[str], line: Line) -> None:
         self.load.facts[m["name"].strip()] = m["value"]

@@ -238,6 +238,21 @@ def test_words_of_a_pattern_in_a_cause_never_break_the_formatting() -> None:
         error.cause.format_map(dict.fromkeys(error.pattern.groupindex, "x") | {"KEY": ""})
 
 
+def test_a_long_log_is_read_fast() -> None:
+    """A day of requests behind the start: each shape of line is looked at once."""
+    import time
+
+    line = "0.{:02d}.478.591 I slot print_timing: id {:2d} | task {} | eval time = {:10.2f} ms / {:5d} tokens\n"
+    day = "".join(line.format(i % 60, i % 4, i, i / 7, i % 900) for i in range(50_000))
+    late = "0.50.000.000 E slot update: request (4100 tokens) exceeds the available context size (4096 tokens)\n"
+    began = time.process_time()
+    judged = judge(log("server.lv4_default.log") + day + late)
+    assert time.process_time() - began < 3
+    assert judged.status == "ready"
+    assert [n.kind for n in judged.notices] == ["context-exceeded"]
+    assert len(judged.facts.caches) == 2
+
+
 def test_a_hostile_log_is_read_in_bounded_time() -> None:
     text = ("llama_kv_cache: size = " + "1" * 3000 + " MiB (") * 3 + "\n"
     assert judge(text * 300).error is None
