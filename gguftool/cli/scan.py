@@ -12,7 +12,7 @@ from gguftool.cli.options import Session, command, format_option, pass_session
     gguftool scan ~/models
     gguftool scan --fail-on error --format markdown /srv/models > models.md
     gguftool scan --resume scan.jsonl /mnt/archive
-    gguftool scan hf://owner/repo
+    gguftool scan hf://owner/repo hf://owner
     """
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
@@ -35,7 +35,8 @@ from gguftool.cli.options import Session, command, format_option, pass_session
 def scan(
     session: Session, paths: tuple[str, ...], jobs: int | None, no_lint: bool, resume: str | None, fail_on: str
 ) -> int:
-    """Facts, integrity and lint of all models in files and folders (their subfolders too), or in a repository.
+    """Facts, integrity and lint of all models in files and folders (their subfolders too), in a repository of the Hub,
+    or in all repositories of an owner.
 
     A set of shards is one row. Headers are read, tensor data is not. A model that cannot be read is a row that says so.
     """

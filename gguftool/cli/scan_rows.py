@@ -20,7 +20,7 @@ def rows(paths: Sequence[str], *, jobs: int | None, lint: bool, resume: str | No
     """One row for every model, in the order they are done.
 
     Args:
-        paths: files, folders, ``hf://owner/repo``.
+        paths: files, folders, ``hf://owner/repo``, ``hf://owner``.
         jobs: models at a time.
         lint: run the rules too.
         resume: file that keeps the rows; models whose size and time are the same are taken from it.
@@ -52,7 +52,14 @@ def models(paths: Sequence[str]) -> Iterator[str]:
     seen: set[str] = set()
     for path in paths:
         if path.startswith("hf://"):
-            yield from _of_repository(path)
+            owner = path.removeprefix("hf://").rstrip("/")
+            if "/" not in owner:
+                from gguftool.hub.remote import repositories
+
+                for repo in repositories(owner):
+                    yield from _of_repository(f"hf://{repo}")
+            else:
+                yield from _of_repository(path)
             continue
         if hub.is_remote(path):
             yield path

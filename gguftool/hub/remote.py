@@ -290,3 +290,19 @@ def hub_records(spec: str, paths: Sequence[str]) -> dict[str, LfsRecord]:
         return dict.fromkeys(same or paths, record)
     records = {record.path.rpartition("/")[2]: record for record in listing(address)}
     return {path: records[os.path.basename(path)] for path in paths if os.path.basename(path) in records}
+
+
+def repositories(owner: str) -> list[str]:
+    """Repositories of an owner that hold GGUF files, as the Hub tags them.
+
+    Raises:
+        ToolFailed: the network or the Hub failed.
+    """
+    from huggingface_hub.hf_api import HfApi
+
+    api = HfApi(endpoint=endpoint(), token=token() or False)
+
+    def ask() -> list[LfsRecord]:
+        return [LfsRecord(model.id, 0, None) for model in api.list_models(author=owner, filter="gguf")]
+
+    return [record.path for record in _asked(HubAddress(owner), ask)]

@@ -81,6 +81,10 @@ def serve(site: Site) -> Iterator[Site]:
                 self._send(site.fail.pop(0), b"try later", {"Retry-After": "0"})
             elif m := re.match(r"^/api/models/([^/]+/[^/]+)/(revision|paths-info)/([^/]+)", path):
                 self._api(m[1], m[2], m[3], body, headers)
+            elif path == "/api/models":
+                author = parse_qs(urlsplit(self.path).query)["author"][0]
+                rows = [{"id": repo, "modelId": repo} for repo in site.repos if repo.startswith(author + "/")]
+                self._send(200, json.dumps(rows).encode(), {"Content-Type": "application/json"})
             elif m := re.match(r"^/([^/]+/[^/]+)/resolve/([^/]+)/(.+)$", path):
                 self._resolve(m[1], m[3], headers)
             elif path in site.files:

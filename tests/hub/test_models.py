@@ -136,6 +136,18 @@ class TestHub:
         assert cli("hash", "hf://o/r/m.gguf").out == f"{hashlib.sha256(data).hexdigest()}  hf://o/r/m.gguf\n"
 
 
+def test_scan_of_a_repository_and_of_an_owner(site: Site, cli):
+    site.repos["o/r"] = {"a-Q4_0.gguf": llama().bytes(), "b-Q8_0.gguf": llama(layers=2).bytes(), "README.md": b"x"}
+    site.repos["o/s"] = {"c.gguf": llama().truncate(-50).bytes()}
+    site.repos["p/t"] = {"d.gguf": llama().bytes()}
+    result = cli("scan", "--no-lint", "hf://o/r", "--format", "json")
+    assert [row["path"] for row in result.json["models"]] == ["hf://o/r/a-Q4_0.gguf", "hf://o/r/b-Q8_0.gguf"]
+    assert result.code == 0
+    result = cli("scan", "--no-lint", "--jobs", "1", "hf://o", "--format", "json")
+    assert [(row["path"], row["ok"]) for row in result.json["models"]][2] == ("hf://o/s/c.gguf", False)
+    assert result.json["counts"] == {"models": 3, "whole": 2, "broken": 1}
+
+
 class TestAgainstTheHub:
     @pytest.fixture
     def local(self, tmp_path: Path) -> Path:
