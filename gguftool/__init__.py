@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from gguftool.version import __version__
 
 if TYPE_CHECKING:
+    from gguftool.build.convert import convert
+    from gguftool.build.quantize import quantize
     from gguftool.edit.plan import plan_edit
     from gguftool.edit.recover import recover
     from gguftool.edit.session import edit
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 # Public name -> "module:attribute"; resolved on first use, so that `import gguftool` costs nothing.
 _PUBLIC = {
+    "convert": "gguftool.build.convert:convert",
+    "quantize": "gguftool.build.quantize:quantize",
     "memory": "gguftool.memory.plan:memory",
     "edit": "gguftool.edit.session:edit",
     "plan_edit": "gguftool.edit.plan:plan_edit",
