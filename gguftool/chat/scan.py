@@ -37,18 +37,19 @@ class Hit:
     what: str
 
 
-GADGETS = frozenset(
-    "popen Popen system exec eval execfile spawn check_output check_call import_module getattr setattr "
-    "delattr vars globals locals mro gi_frame gi_code gi_yieldfrom cr_frame cr_code ag_frame ag_code "
-    "f_globals f_locals f_builtins f_back tb_frame tb_next func_globals func_code func_closure im_func "
-    "im_self im_class read_text write_text unsafe_load loads_pickle".split()
+INSIDES = frozenset(
+    "mro gi_frame gi_code gi_yieldfrom cr_frame cr_code ag_frame ag_code f_globals f_locals f_builtins f_back tb_frame "
+    "tb_next func_globals func_code func_closure im_func im_self im_class".split()
 )
-"""Attribute names by which templates have left sandboxes."""
-MODULES = frozenset(
-    "os sys subprocess builtins importlib socket shutil pty ctypes pickle marshal posix nt commands platform".split()
+"""Attributes that lead into Python; no value of a conversation has one."""
+CALLS = frozenset(
+    "popen Popen system exec eval execfile spawn check_output check_call import_module getattr setattr delattr vars "
+    "globals locals read_text write_text unsafe_load".split()
 )
+"""Functions by which templates have run programs; as plain keys (``ns.system``) the names are harmless."""
+MODULES = frozenset("os sys subprocess builtins importlib socket shutil pty ctypes pickle marshal posix nt".split())
 """Python modules; a template that uses such a name wants the module."""
-HELPERS = frozenset("lipsum get_flashed_messages url_for request config".split())
+HELPERS = frozenset("lipsum get_flashed_messages url_for".split())
 """Globals of jinja2 and of web frameworks that serve as first step to Python's insides."""
 
 _DUNDER = re.compile(r"__[a-zA-Z]\w*?__")
@@ -99,21 +100,22 @@ def code(tree: nodes.Node) -> list[Hit]:
     """Ways out of the sandbox, and files it would load."""
     out = []
     assigned, constants = assigned_names(tree), Constants(tree)
+    called = {id(n.node) for n in tree.find_all(nodes.Call)}
     for node in walk(tree):
         if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
             out.append(Hit("loads", node.lineno, type(node).__name__.lower().replace("fromimport", "from … import")))
-        elif what := _gadget(node, assigned, constants):
+        elif what := _gadget(node, assigned, constants, id(node) in called):
             out.append(Hit("code", node.lineno, what))
     return list(dict.fromkeys(out))
 
 
-def _gadget(node: nodes.Node, assigned: set[str], constants: Constants) -> str:
+def _gadget(node: nodes.Node, assigned: set[str], constants: Constants, called: bool) -> str:
     """What a node reaches for that no chat template needs, or ""."""
     if isinstance(node, nodes.Getattr):
-        return f".{node.attr}" if _forbidden(node.attr) or node.attr.startswith("_") else ""
+        return f".{node.attr}" if _forbidden(node.attr, called) or node.attr.startswith("_") else ""
     if isinstance(node, nodes.Getitem):
         name = constants.text(node.arg)
-        if name is not None and (_forbidden(name) or _DUNDER.search(name)):
+        if name is not None and (_forbidden(name, called) or _DUNDER.search(name)):
             return f"[{name!r}]"
         return ""
     if isinstance(node, nodes.Filter) and node.name == "attr":
@@ -137,8 +139,8 @@ _INTERNALS = frozenset(
 )
 
 
-def _forbidden(name: str) -> bool:
-    return name in GADGETS or bool(_DUNDER.fullmatch(name))
+def _forbidden(name: str, called: bool) -> bool:
+    return name in INSIDES or (called and name in CALLS) or bool(_DUNDER.fullmatch(name))
 
 
 def assigned_names(tree: nodes.Node) -> set[str]:

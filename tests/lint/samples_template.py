@@ -77,6 +77,8 @@ SAMPLES = [
     Sample("chat-template-code", before("{{ x['-'.join(['__cl', 'ass__'])|replace('-', '')] }}"), WHERE,
            "['__class__']"),
     Sample("chat-template-code", before("{{ cycler.__init__.__globals__.os.popen('id').read() }}"), WHERE, ".popen"),
+    Sample("chat-template-code", before("{{ x['system']('id') }}"), WHERE, "['system']",
+           silent=before("{% set ns = namespace(system='') %}{{ ns.system }}{{ messages[0]['system'] }}")),
     Sample("chat-template-code", before("{{ lipsum }}{{ os }}"), WHERE, "lipsum (line 1), os (line 1)",
            silent=before("{% set os = 'linux' %}{{ os }}")),
     Sample("chat-template-code", before("{{ '{0.__class__}'.format(x) }}"), WHERE, "'__class__'",
