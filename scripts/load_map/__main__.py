@@ -1,0 +1,105 @@
+"""Make `gguftool/data/load_maps.json` from a llama.cpp source tree.
+
+    python scripts/load_map LLAMA_CPP [OUT]
+
+The two loading functions of every model family are read by a small parser of just the C++ they use, and become rows:
+keys with their types, tensors with their shapes. `measured.json` holds what was found by asking the real library:
+tensors a graph needs though the loader calls them optional, and demands of graphs that no assertion states.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from graph import assertions, graph_texts, owner, slots_of, unused
+from patches import patched
+from rows import compact, used_names, uses_type
+from source import Tables, functions, tables
+from statements import Statements
+
+SCALE = re.compile(
+    r"if \(!layer\.[\w.]+?_s && layer\.([\w.]+)\) \{\s*layer\.[\w.]+ = "
+    r'create_tensor\(tn\((LLM_TENSOR_\w+),\s*"scale"'
+)
+
+
+def loading_rows(t: Tables) -> tuple[dict[tuple[str, str], list[Any]], list[str]]:
+    """Rows of every family and part as translated, and what could not be read."""
+    out: dict[tuple[str, str], list[Any]] = {}
+    skipped: list[str] = []
+    for path in t.files():
+        text = patched(t.read(f"models/{path.name}"))
+        table = re.search(r"GLM_5_2_DEFAULT_INDEXER_TYPES = (\{[^}]*\})", text)
+        for name, inside in functions(text).items():
+            m = re.fullmatch(r"llama_model_(\w+)::load_arch_(hparams|tensors)", name)
+            if m is None:
+                continue
+            parser = Statements(inside, t)
+            parser.constants["__func__"] = repr(f"load_arch_{m[2]}")
+            if table:
+                values = ", ".join(re.findall(r"\d+", table[1]))
+                parser.constants["GLM_5_2_DEFAULT_INDEXER_TYPES"] = f"[{values}]"
+            out[m[1], m[2]] = parser.rows()
+            skipped += [f"{m[1]}/{m[2]}: {why}" for why in parser.skipped]
+    return out, skipped
+
+
+def load_maps(t: Tables, measured: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The whole data file."""
+    raw, skipped = loading_rows(t)
+    used = used_names(raw)
+    classes: dict[str, dict[str, Any]] = {}
+    for (family, part), rows in raw.items():
+        classes.setdefault(family, {})[part] = compact(rows, part, used, uses_type(rows))
+
+    def family_of(arch: str, part: str) -> str:
+        family = t.families[arch]
+        while part not in classes.get(family, {}):
+            family = t.parents[family]
+        return family
+
+    parts = {a: [family_of(a, "hparams"), family_of(a, "tensors")] for a in t.families}
+    text = t.read("llama-model.cpp")
+    scales = [[slot, t.tensors[tensor].replace("blk.%d.", "")] for slot, tensor in SCALE.findall(text)]
+    texts = graph_texts(t)
+    graphs = {f: rows for f in texts if (rows := assertions(t, texts[f], f))}
+    graph = {a: graphs[f] for a, c in t.families.items() if (f := owner(t, c, graphs))}
+    for arch, rows in measured["graph"].items():
+        graph[arch] = graph.get(arch, []) + rows
+    gating = {f for f, x in texts.items() if re.search(r"build_moe_ffn\([^;]*hparams\.expert_gating_func", x)}
+    ignored = {}
+    for arch, (_, family) in parts.items():
+        slots = slots_of(classes[family]["tensors"])
+        slots |= {f"{slot}_s" for slot, _ in scales if slot in slots}
+        if rest := unused(t, texts, t.families[arch], slots):
+            ignored[arch] = rest
+    return {
+        "build": measured["build"],
+        "arch": {a: h if h == x else [h, x] for a, (h, x) in parts.items()},
+        "classes": classes,
+        "ops": {t.tensors[i]: op for i, op in t.ops.items()},
+        "scales": scales,
+        "graph": graph,
+        "decode": measured["decode"],
+        "gating": sorted(a for a, c in t.families.items() if c in gating or t.parents.get(c) in gating),
+        "needs": measured["needs"],
+        "unused": ignored,
+        "plain": measured["plain"],
+    }, skipped
+
+
+def main() -> None:
+    here = Path(__file__).resolve().parent
+    out = Path(sys.argv[2]) if len(sys.argv) > 2 else here.parents[1] / "gguftool" / "data" / "load_maps.json"
+    measured = json.loads((here / "measured.json").read_text(encoding="utf-8"))
+    data, skipped = load_maps(tables(Path(sys.argv[1]) / "src"), measured)
+    out.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
+    print(f"{out}: {len(data['arch'])} architectures; not read: {', '.join(skipped) or 'nothing'}")
+
+
+if __name__ == "__main__":
+    main()
