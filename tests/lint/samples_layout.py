@@ -137,7 +137,7 @@ SAMPLES = [
     # TENSORS_BAD_OFFSET, DATA_BAD offsets: gap, overlap, misaligned
     Sample(
         "tensor-offset-gap",
-        small().gap("b.weight", 32),
+        small().gap("b.weight", 32).trailing(bytes(32)),
         "tensor:b.weight",
         "expected 512",
         OK,
