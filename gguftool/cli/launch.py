@@ -9,9 +9,12 @@ import click
 from gguftool.cli.options import CACHE_TYPES, MODEL, SIZE, Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
+    from gguftool.llamacpp.devices import FoundDevice
     from gguftool.llamacpp.launch import Engine, LaunchPlan
     from gguftool.llamacpp.wishes import Wishes
 
+BACKENDS = ("cuda", "rocm", "vulkan", "metal", "sycl")
+AUTO_SLOTS, MOST_SLOTS = 4, 256
 KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
 
 
@@ -30,7 +33,9 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[-- LLAMA-SERVER ARGS]")
 @click.option("--ctx", type=click.IntRange(min=1), metavar="N", help="Tokens of all slots together (or the file's).")
 @click.option("--cache-type", type=CACHE_TYPES, help="KV cache types (default: the file's record, else f16).")
-@click.option("--parallel", type=click.IntRange(1, 256), default=1, show_default=True, metavar="N", help="Slots.")
+@click.option(
+    "--parallel", metavar="N|auto", default="1", show_default=True, help="Slots; auto: 4 that share the context."
+)
 @click.option("--kv-unified/--no-kv-unified", default=None, help="Slots share one context, or each has its part.")
 @click.option("--ubatch", type=click.IntRange(min=1), metavar="N", help="Physical batch (llama.cpp: 512).")
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Logical batch (llama.cpp: 2048).")
@@ -39,7 +44,14 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
 )
 @click.option("--no-flash-attn", is_flag=True, help="The same as --flash-attn off.")
 @click.option("--swa-full", is_flag=True, help="Sliding windows as large as the context.")
-@click.option("--gpu-layers", metavar="N", help="Layers on the GPU; llama.cpp decides when it is not given.")
+@click.option("--vram", metavar="SIZE[,SIZE…]|auto|none", help="Memory of each device; default: what is free.")
+@click.option("--ram", type=SIZE, help="Memory of the host; default: what is free.")
+@click.option("--backend", type=click.Choice(BACKENDS), default="cuda", help="What the devices of --vram are.")
+@click.option("--gpu-layers", "-ngl", metavar="N|all", help="Layers on the GPU; else llama.cpp decides.")
+@click.option("--n-cpu-moe", type=click.IntRange(min=0), help="Experts of the first N layers stay on the host.")
+@click.option("--cpu-moe", is_flag=True, help="All experts stay on the host.")
+@click.option("--override-tensor", multiple=True, metavar="REGEX=DEVICE", help="Where single tensors go.")
+@click.option("--no-kv-offload", is_flag=True, help="Caches stay on the host.")
 @click.option("--tensor-split", metavar="N,N", help="Shares of the devices.")
 @click.option("--device", metavar="NAMES", help="Devices to use; `none` for the CPU.")
 @click.option("--rpc", metavar="HOST:PORT=MEM,...", help="Machines that run ggml-rpc-server, and their memory.")
@@ -88,7 +100,7 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
         return act.translate(session, options["translate"], engine)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
-    plan = _plan(model, _wishes(options, extra), engine)
+    plan = _plan(model, _wishes(options, extra), engine, options)
     action = options["action"] or ("print" if plan.engine.build.assumed else "run")
     if options["emit"]:
         return act.emit(session, plan, options["emit"], force=options["force"])
@@ -99,19 +111,31 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     return act.run(session, plan, options, keep=action == "run")
 
 
-def _plan(model: str, wishes: Wishes, engine: Engine) -> LaunchPlan:
+def _plan(model: str, wishes: Wishes, engine: Engine, options: dict[str, Any]) -> LaunchPlan:
     from gguftool.cli.preflight import obstacles
     from gguftool.errors import UsageError
     from gguftool.hub import local_path, open_any
-    from gguftool.llamacpp.devices import devices, host_memory
+    from gguftool.llamacpp.devices import HostMemory, host_memory
     from gguftool.llamacpp.launch import plan_launch, with_obstacles
 
     path = local_path(model)
     if path is None:
         raise UsageError(f"{model}: is not on this machine", "download it first: llama.cpp reads local files")
     with open_any(path, strict=False) as m:
-        plan = plan_launch(m, wishes, engine, devices(engine.tool), host_memory())
+        host = host_memory() if options["ram"] is None else HostMemory(options["ram"], options["ram"])
+        plan = plan_launch(m, wishes, engine, _devices(options, engine), host)
         return with_obstacles(plan, obstacles(path, m, wishes))
+
+
+def _devices(options: dict[str, Any], engine: Engine) -> list[FoundDevice]:
+    """Those named with --vram, else those the program sees."""
+    from gguftool.cli.plan_machine import named_devices
+    from gguftool.llamacpp.devices import FoundDevice, devices
+
+    if options["vram"] in (None, "auto"):
+        return devices(engine.tool)
+    named = named_devices(options["vram"], options["backend"])
+    return [FoundDevice(d.name, d.kind, "as named", d.memory or 0, d.memory or 0, "--vram") for d in named]
 
 
 def _engine(options: dict[str, Any]) -> Engine:
@@ -134,16 +158,32 @@ def _engine(options: dict[str, Any]) -> Engine:
 
 def _wishes(options: dict[str, Any], extra: tuple[str, ...]) -> Wishes:
     from gguftool.cachetypes import parse
+    from gguftool.cli.plan_machine import overrides
     from gguftool.llamacpp.wishes import Wishes, rpc_servers
 
-    pair = options["cache_type"]
+    pair, parallel = options["cache_type"], _slots(options["parallel"])
+    unified = options["kv_unified"]
+    if options["parallel"] == "auto" and unified is None:
+        unified = True
+    moe = 1 << 20 if options["cpu_moe"] else options["n_cpu_moe"]
     rpc = rpc_servers(options["rpc"], lambda text: SIZE.convert(text, None, None)) if options["rpc"] else ()
     return Wishes(
         ctx=options["ctx"], cache_type=parse("/".join(pair)) if pair else None,
-        flash_attn="off" if options["no_flash_attn"] else options["flash_attn"], parallel=options["parallel"],
-        kv_unified=options["kv_unified"], ubatch=options["ubatch"], batch=options["batch"],
+        flash_attn="off" if options["no_flash_attn"] else options["flash_attn"], parallel=parallel,
+        kv_unified=unified, ubatch=options["ubatch"], batch=options["batch"],
         swa_full=options["swa_full"], gpu_layers=options["gpu_layers"], tensor_split=options["tensor_split"],
         device=options["device"], rpc=rpc, load_mode=options["load_mode"], mmproj=options["mmproj"],
         alias=options["alias"], template=options["chat_template_file"], threads=options["threads"],
-        host=options["host"], port=options["port"], api_key_file=options["api_key_file"], extra=extra,
+        host=options["host"], port=options["port"], api_key_file=options["api_key_file"],
+        cpu_moe=moe, overrides=overrides(options), kv_offload=not options["no_kv_offload"], extra=extra,
     )  # fmt: skip
+
+
+def _slots(text: str) -> int:
+    if text == "auto":
+        return AUTO_SLOTS
+    if not text.isdigit() or not 1 <= int(text) <= MOST_SLOTS:
+        raise click.BadParameter(
+            f"{text!r} is neither auto nor a number from 1 to {MOST_SLOTS}", param_hint="--parallel"
+        )
+    return int(text)

@@ -26,7 +26,7 @@ def machine(options: Mapping[str, Any]) -> Machine:
     """
     from gguftool.llamacpp.devices import host_memory
 
-    local = _named(options["vram"], options["backend"]) if options["vram"] not in (None, "auto") else None
+    local = named_devices(options["vram"], options["backend"]) if options["vram"] not in (None, "auto") else None
     if local is None:
         local = _found(ask_program=options["vram"] == "auto", server=options["server"])
     # llama.cpp puts RPC hosts before the devices of its own machine.
@@ -70,7 +70,8 @@ def overrides(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(out)
 
 
-def _named(text: str, backend: str) -> list[Device]:
+def named_devices(text: str, backend: str) -> list[Device]:
+    """``16GiB,24GiB`` as devices of a backend; ``none`` or ``0``: none."""
     if text.lower() in ("0", "none"):
         return []
     out = []

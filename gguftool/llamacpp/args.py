@@ -32,6 +32,7 @@ SPELLINGS = {
     "device": ("-dev", "--device"),
     "cpu_moe": ("-ncmoe", "--n-cpu-moe"),
     "override_tensor": ("-ot", "--override-tensor"),
+    "no_kv_offload": ("-nkvo", "--no-kv-offload"),
     "fit": ("-fit", "--fit"),
     "load_mode": ("-lm", "--load-mode"),
     "rpc": ("--rpc",),
@@ -91,6 +92,7 @@ class ServerOptions:
     port: int = DEFAULT_PORT
     api_key_file: str | None = None
     extra: tuple[str, ...] = ()
+    no_kv_offload: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,8 @@ def _placement(d: _Draft, o: ServerOptions) -> None:
     ):
         if value is not None:
             d.say(what, value, must=True)
+    if o.no_kv_offload:
+        d.say("no_kv_offload", must=True)
     if o.fit is not None and not d.say("fit", o.fit):
         d.notes[-1] += ": it never changes what was asked for"
 

@@ -58,6 +58,8 @@ def own_command(plan: LaunchPlan, model: str, *last: str, program: str = "ggufto
         ("--load-mode", o.load_mode),
         ("--threads", o.threads),
         ("--alias", o.alias),
+        ("--n-cpu-moe", o.cpu_moe),
+        ("--override-tensor", o.override_tensor),
     ):
         if value is not None:
             out += [name, str(value)]
@@ -65,6 +67,8 @@ def own_command(plan: LaunchPlan, model: str, *last: str, program: str = "ggufto
         out += ["--flash-attn", o.flash_attn]
     if o.swa_full:
         out.append("--swa-full")
+    if o.no_kv_offload:
+        out.append("--no-kv-offload")
     if o.rpc:
         out += ["--rpc", ",".join(o.rpc)]
     return [*out, *last, *(["--", *o.extra] if o.extra else [])]

@@ -22,7 +22,7 @@ from gguftool.llamacpp.tool import Tool
 from gguftool.llamacpp.wishes import Obstacle, Wishes, unknown_extra
 from gguftool.memory.devices import Device
 from gguftool.memory.kv import Cache
-from gguftool.memory.plan import Machine, MemoryPlan, memory
+from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
@@ -221,8 +221,12 @@ def _memory(
     machine = Machine((*remote, *local) if not on_cpu else (), host.free if host else None, reserve=0, ram_reserve=0)
     layers = int(wishes.gpu_layers) if wishes.gpu_layers and wishes.gpu_layers.isdigit() else None
     split = tuple(float(x) for x in (wishes.tensor_split or "").split(",") if _is_share(x))
-    placement = Placement(gpu_layers=layers, split=split, mmap=wishes.load_mode in (None, "auto", "mmap"))
-    return memory(model, settings=settings, placement=placement, machine=machine), machine
+    placement = Placement(
+        gpu_layers=layers, split=split, cpu_moe=wishes.cpu_moe or 0, kv_offload=wishes.kv_offload,
+        mmap=wishes.load_mode in (None, "auto", "mmap"),
+    )  # fmt: skip
+    planner = Planner(model.arch, weights_of(model), machine, wishes.overrides)
+    return planner.plan(settings, placement), machine
 
 
 def _is_share(text: str) -> bool:
@@ -280,6 +284,9 @@ def _options(model: Model, w: Wishes, plan: MemoryPlan, machine: Machine) -> Ser
         ubatch=w.ubatch, batch=w.batch, swa_full=w.swa_full, gpu_layers=w.gpu_layers, tensor_split=split,
         device=w.device, rpc=tuple(r.endpoint for r in w.rpc), load_mode=w.load_mode, mmproj=w.mmproj, alias=w.alias,
         template=w.template, threads=w.threads, host=w.host, port=w.port, api_key_file=w.api_key_file, extra=w.extra,
+        cpu_moe=None if w.cpu_moe is None else min(w.cpu_moe, model.arch.block_count),
+        override_tensor=",".join(f"{pattern}={device}" for pattern, device in w.overrides) or None,
+        no_kv_offload=not w.kv_offload,
     )  # fmt: skip
 
 

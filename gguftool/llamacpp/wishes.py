@@ -13,7 +13,8 @@ OURS = {
     "model": "MODEL", "ctx": "--ctx", "type_k": "--cache-type", "type_v": "--cache-type", "flash_attn": "--flash-attn",
     "parallel": "--parallel", "kv_unified": "--kv-unified", "no_kv_unified": "--no-kv-unified", "ubatch": "--ubatch",
     "batch": "--batch", "swa_full": "--swa-full", "rpc": "--rpc", "host": "--host", "port": "--port",
-    "gpu_layers": "--gpu-layers", "tensor_split": "--tensor-split",
+    "gpu_layers": "--gpu-layers", "tensor_split": "--tensor-split", "cpu_moe": "--n-cpu-moe",
+    "override_tensor": "--override-tensor", "no_kv_offload": "--no-kv-offload",
 }  # fmt: skip
 """Options of llama-server that the plan depends on, and how to give them to us."""
 
@@ -50,6 +51,9 @@ class Wishes:
     host: str = LOOPBACK
     port: int = DEFAULT_PORT
     api_key_file: str | None = None
+    cpu_moe: int | None = None
+    overrides: tuple[tuple[str, str], ...] = ()
+    kv_offload: bool = True
     extra: tuple[str, ...] = ()
 
 

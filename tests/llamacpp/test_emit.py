@@ -109,7 +109,17 @@ def test_no_other_kind() -> None:
 def test_the_command_plans_the_same_again(cli, smollm2: Path) -> None:
     from gguftool.model import open_model
 
-    wishes = Wishes(ctx=4096, cache_type=("q8_0", "q4_0"), parallel=3, kv_unified=True, ubatch=256, swa_full=True)
+    wishes = Wishes(
+        ctx=4096,
+        cache_type=("q8_0", "q4_0"),
+        parallel=3,
+        kv_unified=True,
+        ubatch=256,
+        swa_full=True,
+        kv_offload=False,
+        cpu_moe=2,
+        overrides=(("ffn_.*", "CPU"),),
+    )
     with open_model(smollm2) as model:
         plan = plan_launch(model, wishes)
     again = cli(*own_command(plan, str(smollm2), "--print", "--engine", "llama-server")[1:], "--format", "json")

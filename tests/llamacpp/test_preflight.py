@@ -249,3 +249,25 @@ def test_the_library_engine_spells_as_llama_server_does() -> None:
     assert stopped(plan) == []
     assert "-lv" in plan.command.args
     assert stopped(replace(plan)) == []
+
+
+def test_the_options_of_plan(cli, smollm2: Path) -> None:
+    result = cli(
+        "launch", smollm2, "--print", "--ctx", 4096, "--parallel", "auto", "--vram", "8GiB", "--ram", "16GiB",
+        "--no-kv-offload", "--n-cpu-moe", 3, "--override-tensor", "ffn_.*=CPU", "-ngl", 20, "--format", "json",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    words = result.json["command"]
+    assert words[words.index("-np") + 1] == "4"
+    assert "-kvu" in words
+    assert "-nkvo" in words
+    assert words[words.index("-ncmoe") + 1] == "3"
+    assert words[words.index("-ot") + 1] == "ffn_.*=CPU"
+    assert words[words.index("-ngl") + 1] == "20"
+    assert result.json["expected"]["devices"] == ["CUDA0"]
+    assert result.json["context"]["per_slot"] == 4096, "the slots share it"
+    short = cli("launch", smollm2, "--print", "--ram", "1MiB", "--format", "json")
+    assert {o["where"] for o in short.json["obstacles"] if o["severity"] == "error"} == {"room"}
+    assert short.code == 5
+    assert cli("launch", smollm2, "--print", "--parallel", "0").code == 2
+    assert cli("launch", smollm2, "--print", "--vram", "lots").code == 2
