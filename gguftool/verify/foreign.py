@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gguftool.format.header import Header, TensorInfo
 from gguftool.format.types import file_type_name
@@ -33,11 +33,19 @@ def foreign(headers: Mapping[int, Header]) -> tuple[list[Fault], list[Fault]]:
     notes: list[Fault] = []
     types = {no: _roles(h, lambda t: t.type_name) for no, h in headers.items()}
     shapes = {no: _roles(h, lambda t: t.shape) for no, h in headers.items()}
-    odd_shape = _odd(shapes)
-    for no, (share, known) in odd_shape.items():
-        if share >= STRONG:
-            message = f"shard {no} is of another model: {_percent(share, known)} have shapes that no other shard has"
-            faults.append(Fault("foreign-shard", message, f"shard:{no}"))
+    width = _width(headers)
+    for no, (share, known) in _odd(shapes).items():
+        if share < STRONG or width is None:
+            continue
+        # Layers of one model may differ in nearly every shape (deci, openelm), but never in their width.
+        wide = _as_wide([headers[no]], width)
+        if wide < _as_wide([h for n, h in headers.items() if n != no], width) / 2:
+            message = (
+                f"shard {no} is of another model: {_percent(share, known)} have shapes that no other shard has, and "
+                f"{wide:.0%} of its matrices have the embedding length of the first shard ({width:,})"
+            )
+            hint = "fetch this shard again from the same set"
+            faults.append(Fault("foreign-shard", message, f"shard:{no}", hint))
     label = _label(headers)
     odd_type = _odd(types)
     strong = [no for no, (share, _) in odd_type.items() if share >= STRONG]
@@ -59,6 +67,21 @@ def foreign(headers: Mapping[int, Header]) -> tuple[list[Fault], list[Fault]]:
             message = f"{_percent(share, known)} in shard {no} have types no other shard has: a mixed quantisation?"
             notes.append(Fault("shard-types-differ", message, f"shard:{no}"))
     return faults, notes
+
+
+def _width(headers: Mapping[int, Header]) -> int | None:
+    """Embedding length, by the metadata of the first shard."""
+    first = headers.get(1)
+    arch = first.get("general.architecture") if first else None
+    field = first.get(f"{arch.value}.embedding_length") if first and arch else None
+    value = field.value if field else None
+    return value if isinstance(value, int) else None
+
+
+def _as_wide(headers: Iterable[Header], width: int) -> float:
+    """Share of the matrices of the layers that have the embedding length as a dimension."""
+    matrices = [t for h in headers for t in h.tensors if len(t.shape) > 1 and _NUMBER.search(t.name)]
+    return sum(width in t.shape for t in matrices) / max(len(matrices), 1)
 
 
 def _roles(header: Header, what: object) -> Roles:

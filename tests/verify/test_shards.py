@@ -222,6 +222,16 @@ class TestForeign:
         assert kinds == ["foreign-shard"]
         assert "another model" in found["problems"][0]["message"]
 
+    def test_layers_of_one_model_may_all_differ_in_shape(self, cli, tmp_path: Path):
+        """As in deci (Nemotron) and OpenELM: other head counts and feed-forward sizes in every layer."""
+        model = typed("q4_0")
+        for t in model._tensors:
+            if t["name"].startswith("blk.") and len(t["shape"]) == 2:
+                extra = 32 * (1 + int(t["name"].split(".")[1]))
+                t["shape"] = tuple(d if d == 64 else d + extra for d in t["shape"])
+        paths = write(pieces(model, [20, 38]), tmp_path)
+        assert look(cli, paths[0])[2] == []
+
     def test_shard_cut_elsewhere(self, cli, tmp_path: Path):
         paths = three(tmp_path)
         (tmp_path / "x").mkdir()
