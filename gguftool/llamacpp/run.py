@@ -23,10 +23,13 @@ from gguftool.llamacpp.server import (
     ended_how,
     first_key,
     free_port,
+    restart,
     start,
     stop,
     wait_until_ready,
 )
+
+RETRIES, QUICK_SECONDS = 2, 10.0
 
 
 class Ended(Exception):
@@ -145,9 +148,7 @@ def prove(
         with_smoke: also ask for a short completion.
         tell: called with the seconds passed while it loads.
     """
-    began = time.monotonic()
-    ready = wait_until_ready(running, seconds, tell)
-    took = time.monotonic() - began
+    ready, took = _wait(running, seconds, tell)
     code = running.process.poll()
     if not ready:
         judged = _with_end(judge(running.log()), code)
@@ -163,6 +164,24 @@ def prove(
     judged = judge(running.log())
     code = running.process.poll()
     return Outcome(judged, checks, tested, took, "" if code is None else ended_how(code))
+
+
+def _wait(running: Running, seconds: float, tell: Callable[[float], None]) -> tuple[bool, float]:
+    """Wait for it; one that ends at once without a reason is started again.
+
+    llama.cpp writes its log in a thread of its own (`common/log.cpp`), and a program that fails early now and then ends
+    before that thread has written why: 6 of 150 starts on a busy machine.
+    """
+    for left in range(RETRIES, -1, -1):
+        began = time.monotonic()
+        ready = wait_until_ready(running, seconds, tell)
+        took = time.monotonic() - began
+        code = running.process.poll()
+        silent = code is not None and code > 0 and judge(running.log()).error is None
+        if ready or not silent or took > QUICK_SECONDS or not left:
+            break
+        restart(running)
+    return ready, took
 
 
 def _with_end(j: Judgement, code: int | None) -> Judgement:

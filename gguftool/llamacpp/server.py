@@ -32,6 +32,7 @@ class Running:
         log_path: file its output goes to.
         host, port: where to reach it.
         api_key: key to send, or "".
+        argv: what it was started with.
     """
 
     process: subprocess.Popen[bytes]
@@ -39,6 +40,7 @@ class Running:
     host: str
     port: int
     api_key: str = ""
+    argv: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -126,7 +128,12 @@ def start(argv: Sequence[str], log_path: str, host: str, port: int, api_key: str
             )  # fmt: skip
         except OSError as error:
             raise ToolFailed(f"{argv[0]}: cannot be started: {error.strerror or error}") from None
-    return Running(process, log_path, ANY.get(host, host), port, api_key)
+    return Running(process, log_path, ANY.get(host, host), port, api_key, tuple(argv))
+
+
+def restart(running: Running) -> None:
+    """Start a server that has ended once more, the same way; its log begins anew."""
+    running.process = start(running.argv, running.log_path, running.host, running.port).process
 
 
 def stop(running: Running, grace: float = GRACE_SECONDS) -> int:

@@ -203,6 +203,21 @@ def test_a_program_that_ends_without_a_word(cli, smollm2: Path, server: str, tmp
     assert not children()
 
 
+def test_one_that_ends_at_once_without_a_reason_is_started_again(
+    cli, smollm2: Path, server: str, tmp_path: Path
+) -> None:
+    """llama-server loses the end of its log now and then when it fails early; here it fails once for no reason."""
+    helper, marker = tmp_path / "llama-server", tmp_path / "failed-once"
+    answers = f"case $1 in --help|--version|--list-devices) exec {server} $1;; esac"
+    once = f"if [ ! -e '{marker}' ]; then : > '{marker}'; exit 1; fi"
+    helper.write_text(f'#!/bin/sh\n{answers}\n{once}\nexec {server} "$@"\n')
+    helper.chmod(0o755)
+    result = cli("launch", smollm2, "--ctx", 512, "--server", helper, "--check-only", "--port", 0, "--force")
+    assert result.code == 0, result.err + result.out
+    assert marker.exists()
+    assert not children()
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_leave_nothing_behind(smollm2: Path, server: str, number: signal.Signals, code: int) -> None:
     started = Started(smollm2, "--ctx", 512)
