@@ -24,9 +24,10 @@ def wanted(expectations: Sequence[Expectation], report: FileReport) -> Want:
     names = {name for e in expectations for s in e.entry.tensors.values() for name in s.digests}
     names |= {name for e in expectations for name in e.entry.model}
     # A file that is too long may be the published one with something behind it.
-    marks = (report.expected,) if report.expected and report.size > report.expected else ()
-    spans = [f.span for f in report.faults if f.kind in ("excess", "joined-files") and f.span]
-    return Want(tensors, data, model, tuple(sorted(names)) or ("sha256",), (*marks, *(s[0] for s in spans)))
+    marks: tuple[int, ...] = (report.expected,) if report.expected and report.size > report.expected else ()
+    marks += tuple(f.span[0] for f in report.faults if f.kind in ("excess", "joined-files") and f.span)
+    tails = tuple(f.span[1] for f in report.faults if f.kind == "restarted-download" and f.span)
+    return Want(tensors, data, model, tuple(sorted(names)) or ("sha256",), marks, tails)
 
 
 def compare(
@@ -112,6 +113,11 @@ def _explained(fault: Fault, found: FileHashes, entry: Entry) -> Fault:
                 hint=f"truncate -s {length} {found.path}",
                 span=(length, found.size),
             )
+    for start, digest in (found.tail or {}).items():
+        if digest == entry.sha256:
+            more = f"; from byte {start:,} on it is exactly that file"
+            hint = f"tail -c +{start + 1} {found.path} > whole.gguf"
+            return replace(fault, message=fault.message + more, hint=hint, span=(0, start))
     if entry.data and found.data == entry.data.digests.get("sha256"):
         return replace(
             fault, message=fault.message + "; the tensor data is the same", hint="gguftool diff shows what changed"

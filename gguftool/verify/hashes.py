@@ -49,6 +49,7 @@ class FileHashes:
         tensors: in file order; empty unless asked for.
         model: hashes by name of all tensors' data one behind the other, as llama-gguf-hash has it; None if not asked.
         prefix: sha256 of the front of the file, by length, for the lengths asked for.
+        tail: sha256 of the rest of the file, by offset, for the offsets asked for.
         identity: device, inode, size and mtime of the file that was read; None for other sources.
     """
 
@@ -62,6 +63,7 @@ class FileHashes:
     tensors: tuple[TensorHash, ...] = ()
     model: dict[str, str] | None = None
     prefix: dict[int, str] | None = None
+    tail: dict[int, str] | None = None
     identity: tuple[int, int, int, int] | None = None
 
 
@@ -155,6 +157,7 @@ class Want:
         model: all tensors' data as one stream (the total of llama-gguf-hash).
         algorithms: for ``tensors`` and ``model``; the others are sha256.
         marks: lengths whose prefix is hashed.
+        tails: offsets from which the rest of the file is hashed.
         without: tensors whose name ends so are left out of ``tensors`` and ``model``.
     """
 
@@ -163,6 +166,7 @@ class Want:
     model: bool = False
     algorithms: tuple[str, ...] = ("sha256",)
     marks: tuple[int, ...] = ()
+    tails: tuple[int, ...] = ()
     without: tuple[str, ...] = ()
 
     @property
@@ -234,6 +238,8 @@ def _hash(source: Source, header: Header, want: Want, progress: Progress | None)
     sinks += [_Tensors(ranges)] if ranges else []
     sinks += [section] if section else []
     sinks += [total] if total else []
+    tails = {at: _Range(at, source.size, [maker("sha256")]) for at in want.tails}
+    sinks += tails.values()
     run(source, sinks, progress)
     return FileHashes(
         path=source.name,
@@ -246,6 +252,7 @@ def _hash(source: Source, header: Header, want: Want, progress: Progress | None)
         tensors=tuple(_tensor(header, t, source.size, r, want) for t, r in zip(infos, ranges, strict=False)),
         model=_named(want, total.digests) if total else None,
         prefix={m: front.at[m] for m in want.marks if m in front.at},
+        tail={at: tail.digests[0].hexdigest() for at, tail in tails.items()},
         identity=_identity(source),
     )
 

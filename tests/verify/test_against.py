@@ -150,6 +150,13 @@ class TestExpectations:
         assert f"its first {len(data):,} bytes are exactly that file" in fault["message"]
         assert fault["hint"] == f"truncate -s {len(data)} {model}"
 
+    def test_download_that_was_restarted_behind_its_beginning(self, cli, model: Path):
+        data = model.read_bytes()
+        model.write_bytes(data[:60000] + data)
+        code, _, _, files = verified(cli, "--sha256", sha(data), model)
+        assert code == 1
+        assert "from byte 60,000 on it is exactly that file" in files[0]["problems"][1]["message"]
+
 
 class TestManifest:
     @pytest.fixture
