@@ -133,8 +133,16 @@ def count_impossible(m: Model, ctx: Context) -> Drafts:
     Fix. Download the file again.
     """
     for part, p in _problems(m, "bad-count"):
+        value = int.from_bytes(part.source.read_at(p.offset, 8), "little")
+        what = {8: "tensors", 16: "key value pairs"}.get(p.offset)
+        # A count that is positive as a signed number is believed, and the walk fails at some record behind the end.
+        negative = value >= 1 << 63 and what is not None
         yield found(
-            p.message, where="header", span=(p.offset, p.offset + 8), path=part.name, llama_cpp="failed to read header"
+            p.message,
+            where="header",
+            span=(p.offset, p.offset + 8),
+            path=part.name,
+            llama_cpp=f"number of {what} is {value - (1 << 64)} but must be in" if negative else None,
         )
 
 

@@ -46,10 +46,24 @@ def key_type_wrong(m: Model, ctx: Context) -> Drafts:
             f"{key} is {f.type_name}, llama.cpp reads {kind.replace('arr', 'an array')}",
             where=f"field:{key}",
             fix=_retyped(f, wanted),
-            llama_cpp=f"key {key} has wrong type {f.type_name} but expected type {wanted}",
+            llama_cpp=_said(f, kind),
             type=f.type_name,
             expected=kind,
         )
+
+
+_NAMED_ELEMENTS = ("f32", "str", "u64")
+
+
+def _said(f: Field, kind: str) -> str:
+    """llama.cpp's words for a field of a wrong type; they differ for arrays."""
+    if f.type == ARR and "arr" in kind.split(" or "):
+        element = f.type_name[4:-1]
+        if element in _NAMED_ELEMENTS:
+            return f"{f.key} has wrong array element type {element}"
+        return f"{f.key} is not a string/float32/uint32/int32/uint64 array"
+    own = "arr" if f.type == ARR else f.type_name
+    return f"key {f.key} has wrong type {own} but expected type {kind.split(' or ')[0]}"
 
 
 def _retyped(f: Field, wanted: str) -> Fix | None:
