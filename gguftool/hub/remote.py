@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from gguftool.errors import FormatError, GgufToolError, MissingFile, ToolFailed, UsageError
@@ -94,15 +94,16 @@ def open_remote(spec: str, *, strict: bool = True, whole_set: bool = True) -> Mo
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One file on a server: how to name it, its path there, and how a path becomes an address."""
+    """One file on a server: its path there, how that becomes a name and an address, whether it is the Hub's."""
 
     path: str
     name: Callable[[str], str]
     url: Callable[[str], str]
     headers: dict[str, str]
+    of_hub: bool
 
     def sibling(self, path: str) -> _Place:
-        return _Place(path, self.name, self.url, self.headers)
+        return replace(self, path=path)
 
 
 def _locate(spec: str) -> _Place:
@@ -119,6 +120,7 @@ def _locate(spec: str) -> _Place:
             lambda path: f"{base.rpartition('/')[0]}/{path}",
             lambda path: f"{front}/{path}" + (f"?{query}" if query and path == last else ""),
             _authorization() if at_hub else {},
+            at_hub or address is not None,
         )
     address = hub_address(spec)
     if offline():
@@ -132,6 +134,7 @@ def _locate(spec: str) -> _Place:
         lambda path: f"hf://{address.repo}{at}/{path}",
         lambda path: f"{root}/{quote(path)}",
         _authorization(),
+        True,
     )
 
 
@@ -155,7 +158,7 @@ def _authorization() -> dict[str, str]:
 
 
 def _open(place: _Place) -> HttpRange:
-    if offline():
+    if place.of_hub and offline():
         raise ToolFailed(
             f"{place.name(place.path)}: HF_HUB_OFFLINE forbids the network", "unset it, or name a local file"
         )

@@ -201,6 +201,12 @@ class TestAgainstTheHub:
         assert cli("verify", "--against", "hf://o/r", local).code == 6
         assert cli("verify", "hf://o/r/m.gguf").code == 6
 
+    def test_offline_is_about_the_hub_only(self, storage: Site, cli, monkeypatch):
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        storage.files["/m.gguf"] = llama().bytes()
+        assert cli("verify", storage.url + "/m.gguf").code == 0
+        assert cli("verify", "https://huggingface.co/o/r/resolve/main/m.gguf").code == 6
+
     def test_repair_fetches_only_the_bad_tensor(self, site: Site, cli, local: Path, tmp_path: Path):
         good = local.read_bytes()
         site.repos["o/r"] = {"m.gguf": good + b""}
