@@ -3,7 +3,8 @@
 ``python benchmarks/quantize.py`` makes an F16 model of 543 MB out of gemma-3-270m and quantises it in turns: by the
 library alone (in a child process, as little of gguftool as possible), by gguftool driving the library, and by the
 built-in engine. Median seconds of whole processes; the files of all three must be the same, byte for byte.
-``--check`` makes a missed goal the exit code 1: built-in at most 1.3 times the library, driver at most 5 % on top.
+``--check`` makes a missed goal the exit code 1: built-in at most 1.3 times the library, driver at most 5 % and half a
+second on top.
 
 Needs npm, for the library.
 """
@@ -26,6 +27,8 @@ from tests.building.node_library import fetch
 from tests.real_models import GEMMA3, ensure
 
 TYPES = {"Q8_0": 7, "Q4_K_M": 15, "Q6_K": 18, "Q4_0": 2}
+CONSTANT = 0.5
+"""Seconds that any job may cost on top: start, plan, fsync of the last pages, check."""
 WAYS = ("library alone", "gguftool, library", "gguftool, built-in")
 
 
@@ -88,7 +91,7 @@ def main() -> int:
                     output.unlink()
             alone, driven, own = (median(seconds[way]) for way in WAYS)
             same = len(hashes) == 1
-            missed |= not same or own > 1.3 * alone or driven > 1.05 * alone
+            missed |= not same or own > 1.3 * alone or driven > 1.05 * alone + CONSTANT
             rows.append(
                 [
                     name,

@@ -45,6 +45,7 @@ def quantize(
     imatrix: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
     overwrite: bool = False,
+    check: Callable[[str], object] | None = None,
 ) -> None:
     """Write the file that ``plan`` describes.
 
@@ -56,6 +57,7 @@ def quantize(
         imatrix: f32 importances by tensor name, as bytes.
         progress: called now and then.
         overwrite: replace an existing file.
+        check: looks at the finished file before it gets its name.
 
     Raises:
         Refused: the plan has refusals, or ``output`` exists.
@@ -69,7 +71,7 @@ def quantize(
     if any(part.header.big_endian for part in {s.tensor.part for s in plan.steps}):
         raise Refused("the source is big-endian; the built-in quantiser reads little-endian only")
     count = (threads or os.cpu_count() or 1) if kernels.parallel else 1
-    with whole_file(output, plan.file_size, overwrite=overwrite) as fd:
+    with whole_file(output, plan.file_size, overwrite=overwrite, check=check) as fd:
         _write_at(fd, plan.header, 0)
         _run(plan, kernels, fd, count, imatrix or {}, progress)
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from gguftool.build import converter as converters
 from gguftool.build import provenance
 from gguftool.build.folder import Folder, look
-from gguftool.build.output import MARK, check_free, check_room, give_name, sync_folder
+from gguftool.build.output import check_free, check_room, draft_folder, give_name, sync_folder
 from gguftool.build.process import Ended, run
 from gguftool.errors import FormatError, GgufToolError, NoRoom, Refused, ToolFailed
 from gguftool.model import Model, open_model
@@ -91,8 +90,8 @@ def convert(
     refuse(folder, force=chosen.force)
     check_room(output, folder.output_size(chosen.outtype), "the converted model")
     started = time.monotonic()
-    place = _draft_folder(output)
-    try:
+    with draft_folder(output) as place:
+        fields = provenance.converted(tool.label, source, chosen.pre) if chosen.provenance else {}
         ended = run(
             arguments(tool, source, os.path.join(place, "model.gguf"), chosen),
             log=chosen.log,
@@ -101,9 +100,7 @@ def convert(
                 "PYTHONUNBUFFERED": "1",
                 "TOKENIZERS_PARALLELISM": "false",
                 "HF_HUB_DISABLE_TELEMETRY": "1",
-                "GGUFTOOL_FIELDS": json.dumps(provenance.converted(tool.label, source, chosen.pre))
-                if chosen.provenance
-                else "{}",
+                "GGUFTOOL_FIELDS": json.dumps(fields),
             },
         )
         if ended.code:
@@ -111,8 +108,6 @@ def convert(
         made = sorted(n for n in os.listdir(place) if n.endswith(".gguf"))
         _check(place, made, ended)
         paths = _give_names(place, made, output, overwrite=chosen.overwrite)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
     notes = [p.message for p in folder.problems]
     if any("pre-tokenizer not recognised" in line for line in ended.tail):
         notes.append(f"the pre-tokenizer was not recognised; {chosen.pre} was taken as told")
@@ -146,13 +141,6 @@ def arguments(tool: converters.Converter, source: str, outfile: str, options: Op
         options.outtype,
         *options.more,
     ]
-
-
-def _draft_folder(output: str) -> str:
-    folder, name = os.path.split(os.path.abspath(output))
-    place = os.path.join(folder, f".{name[:80]}.{os.getpid()}{MARK}")
-    os.mkdir(place)
-    return place
 
 
 def _reader(progress: Callable[[int], None] | None) -> Callable[[str], None]:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from gguftool.build import builtin, kernels, tools
 from gguftool.build.imatrix import Imatrix
 from gguftool.build.mixture import Overrides
-from gguftool.build.output import MARK, check_free, check_room, give_name
+from gguftool.build.output import check_free, check_room, draft_file, give_name
 from gguftool.build.plan import QuantizePlan
 from gguftool.build.process import Ended, run
 from gguftool.errors import NoRoom, Refused, ToolFailed, UsageError
@@ -109,6 +109,12 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
     """
     if job.plan.refusals:
         raise Refused(job.plan.refusals[0])
+    notes: tuple[str, ...] = ()
+
+    def looked(draft: str) -> None:
+        nonlocal notes
+        notes = check(draft)
+
     if engine.kernels is not None:
         builtin.quantize(
             job.plan,
@@ -118,26 +124,23 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
             imatrix=job.imatrix.entries if job.imatrix else None,
             progress=progress,
             overwrite=job.overwrite,
+            check=looked,
         )
-        return check(job.output)
+        return notes
     check_free(job.output, overwrite=job.overwrite)
     check_room(job.output, job.plan.file_size)
-    folder, name = os.path.split(job.output)
-    draft = os.path.join(folder, f".{name[:80]}.{os.getpid()}{MARK}")
     counter = _Counter(job.plan, progress)
-    try:
+    with draft_file(job.output) as (fd, draft):
         if engine.name == "llama-quantize":
             ended = run(_arguments(engine, job, draft), log=job.log, on_line=counter)
         else:
             ended = _run_library(engine, job, draft, counter)
         if ended.code:
             raise _failure(engine, ended)
-        notes = check(draft)
-        _finish(job, draft)
-        return notes
-    finally:
-        if os.path.lexists(draft):
-            os.unlink(draft)
+        looked(draft)
+        os.fsync(fd)
+        give_name(draft, job.output, overwrite=job.overwrite)
+    return notes
 
 
 class _Counter:
@@ -152,15 +155,6 @@ class _Counter:
         if match and self.progress:
             at = min(int(match[1]) - 1, len(self.before) - 1)
             self.progress(self.before[at], self.before[-1])
-
-
-def _finish(job: Job, draft: str) -> None:
-    fd = os.open(draft, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    give_name(draft, job.output, overwrite=job.overwrite)
 
 
 def _arguments(engine: Engine, job: Job, draft: str) -> list[str]:

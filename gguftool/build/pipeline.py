@@ -75,21 +75,23 @@ def work_folder(output: str) -> str:
     return output + ".prepare"
 
 
-def fingerprint(paths: Sequence[str], progress: Callable[[int], None] | None = None) -> str:
+def fingerprint(paths: Sequence[str], progress: Callable[[str, int, int], None] | None = None) -> str:
     """One sha256 over names, sizes and content of files.
 
     Args:
         paths: files, in any order.
-        progress: called with bytes read since the last call.
+        progress: called with (what is going on, bytes read, of all).
     """
-    total = hashlib.sha256()
+    total, read = hashlib.sha256(), 0
+    size = sum(os.path.getsize(path) for path in paths)
     for path in sorted(paths):
         one = hashlib.sha256()
         with open(path, "rb", buffering=0) as f:
             while chunk := f.read(1 << 22):
                 one.update(chunk)
+                read += len(chunk)
                 if progress:
-                    progress(len(chunk))
+                    progress("hashing the source", read, size)
         total.update(f"{os.path.basename(path)}\0{os.path.getsize(path)}\0{one.hexdigest()}\n".encode())
     return total.hexdigest()
 

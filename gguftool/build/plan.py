@@ -16,6 +16,10 @@ from gguftool.format.values import make_field
 from gguftool.model import Model, Tensor
 
 FLOATS = ("F32", "F16", "BF16")
+UNREADABLE = frozenset("I8 I16 I32 I64 F64 Q8_1 Q8_K".split())
+"""Tensor types that ggml cannot turn into f32."""
+NO_WAY_WITHOUT = frozenset("IQ2_XXS IQ2_XS IQ1_S".split())
+"""Types whose kernels stop the process without importances (`ggml.c:ggml_quantize_requires_imatrix`)."""
 _LAYER = re.compile(r"blk\.\s*([+-]?\d+)")
 _REPLACED = ("general.quantization_version", "general.file_type", "split.no", "split.count", "split.tensors.count")
 QUANTIZATION_VERSION = 2
@@ -227,14 +231,27 @@ def _refusals(steps: Sequence[Step], imatrix: dict[str, int] | None, allow_requa
     if again and not allow_requantize:
         types = ", ".join(sorted({s.source_type for s in again}))
         yield f"{len(again)} tensors are quantised already ({types}); quantising them again loses quality twice"
-    bare = [s for s in steps if s.changes and s.choice.needs_imatrix and (imatrix is None or s.name not in imatrix)]
+    bare = [
+        s
+        for s in steps
+        if s.changes
+        and (s.choice.needs_imatrix or s.choice.type in NO_WAY_WITHOUT)
+        and (imatrix is None or s.name not in imatrix)
+    ]
     if bare:
         lack = "no importance matrix is given" if imatrix is None else "the importance matrix has no entry for them"
         yield f"{len(bare)} tensors need an importance matrix and {lack}: {_some(s.name for s in bare)}"
     for s in steps:
+        if not s.changes:
+            continue
+        block = TENSOR_TYPE_BY_NAME[s.choice.type].block_size
+        if s.tensor.shape[0] % block:
+            yield f"{s.name}: rows of {s.tensor.shape[0]} do not divide into blocks of {block} ({s.choice.type})"
+        if s.source_type in UNREADABLE:
+            yield f"{s.name}: is {s.source_type}, which cannot be converted"
         have = imatrix.get(s.name) if imatrix else None
         experts = s.tensor.shape[2] if len(s.tensor.shape) > 2 else 1
-        if s.changes and have is not None and have != s.tensor.shape[0] * experts and "token_embd" not in s.name:
+        if have is not None and have != s.tensor.shape[0] * experts and "token_embd" not in s.name:
             yield f"{s.name}: the importance matrix has {have} values, the tensor needs {s.tensor.shape[0] * experts}"
 
 
@@ -254,6 +271,8 @@ def _warnings(model: Model, steps: Sequence[Step], target: Target, imatrix: dict
             yield f"the importance matrix has no entry for {len(bare)} of {len(changed)} tensors: {_some(bare)}"
     if any(s.source_type == "F16" for s in steps) and target.name == "BF16":
         yield "from F16 to BF16: three bits of precision are lost"
+    if model.arch.facts is None:
+        yield f"llama.cpp b11434 does not know the architecture {model.architecture!r}: the mixture is a guess"
     if model.missing_shards:
         yield f"shards are missing: {', '.join(map(str, model.missing_shards))}"
 

@@ -15,8 +15,10 @@ from gguftool.build.mixture import Overrides
 from gguftool.build.output import check_free
 from gguftool.build.plan import QuantizePlan, plan_quantize
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
-from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, open_model
+from gguftool.shards import NAME
+from gguftool.source import LocalFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,10 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
     """
     wanted = target(type_name)
     engine = engines.find(options.engine, options.llama_cpp)
+    if engine.kernels is None and (why := _only_builtin(model)):
+        if options.engine != "auto":
+            raise Refused(f"{model.name}: {why}", "--engine builtin")
+        engine = engines.find("builtin")
     matrix = imatrices.read(options.imatrix) if options.imatrix else None
     rows: dict[str, str | int] = {}
     if options.provenance:
@@ -140,6 +146,17 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
         log=options.log,
     )
     return plan, engine, job
+
+
+def _only_builtin(model: Model) -> str | None:
+    """Why llama.cpp itself cannot quantise this file, or not right."""
+    if model.header.alignment != DEFAULT_ALIGNMENT:
+        return f"llama.cpp lays out by {DEFAULT_ALIGNMENT} bytes, this file by {model.header.alignment}"
+    if len(model.parts) > 1:
+        names = [NAME.match(os.path.basename(part.name)) for part in model.parts]
+        if not all(m and int(m["no"]) == no for no, m in enumerate(names, 1)):
+            return "llama.cpp finds shards by their usual names only"
+    return None
 
 
 def quantize(
@@ -175,7 +192,14 @@ def quantize(
         plan, engine, job = prepare(model, type_name, chosen)
         refuse(plan, chosen)
         started = time.monotonic()
-        notes = engines.quantize(engine, replace(job, output=output), lambda path: check(path, plan), progress)
+
+        def looked(draft: str) -> tuple[str, ...]:
+            for part in model.parts:
+                if isinstance(part.source, LocalFile):
+                    part.source.check_unchanged()
+            return check(draft, plan)
+
+        notes = engines.quantize(engine, replace(job, output=output), looked, progress)
         seconds = time.monotonic() - started
     return Quantized(output, os.path.getsize(output), engine.label, seconds, plan, notes)
 

@@ -79,27 +79,21 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
     from gguftool.build import pipeline
     from gguftool.build import prepare as build
     from gguftool.cli import prepare_steps
-    from gguftool.cli.quantize import bar
     from gguftool.report import prepare as report
 
     request = _request(session, source, output, options)
     if options["restart"]:
         build.forget(request)
-    files = build.inputs(request)
-    total = sum(os.path.getsize(path) for path in files)
-    with bar(session, "hashing the source") as progress:
-        seen = [0]
-
-        def read(n: int) -> None:
-            seen[0] += n
-            progress(seen[0], total)
-
-        inputs = pipeline.fingerprint(files, read)
+    fresh = not os.path.isfile(os.path.join(request.folder, pipeline.STATE))
     with prepare_steps.shown(session) as told:
         steps = _steps(request, options, told)
+        notes = build.preflight(request, build.is_published(request)) if fresh else ()
+        inputs = pipeline.fingerprint(build.inputs(request), told)
         done_before = pipeline.ready(steps, request.folder, inputs)
-        published = done_before > [s.name for s in steps].index("publish") or build.is_published(request)
-        for note in build.preflight(request, published):
+        if not fresh:
+            published = done_before > [s.name for s in steps].index("publish") or build.is_published(request)
+            notes = build.preflight(request, published)
+        for note in notes:
             session.warn(note)
         done = pipeline.run(steps, request.folder, inputs, prepare_steps.events(session, done_before))
     ok = all(d.ok for d in done) and len(done) == len(steps)

@@ -106,8 +106,8 @@ def manifest_step(request: Request, told: Progress) -> Step:
         import threading
 
         from gguftool.verify import deep
-        from gguftool.verify.modelcheck import check
         from gguftool.verify.manifest import write
+        from gguftool.verify.modelcheck import check
 
         total, seen, lock = os.path.getsize(request.output), [0], threading.Lock()
 
