@@ -10,6 +10,9 @@ import click
 from gguftool.cli.options import CACHE_TYPES, Session, command, format_option, models_argument, pass_session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gguftool.cli.lint_fix import Fixed
     from gguftool.lint.check import FileCheck
     from gguftool.lint.rule import Severity
 
@@ -64,26 +67,30 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     s = settings({**options, "models": models})
     models = targets(models, options["layout"])
     checks: list[FileCheck] = []
+    fixed: list[Fixed] = []
     if s.fix is not None:
         from gguftool.cli.lint_fix import fix_models
 
-        fix_models(session, models, s)
+        fixed = fix_models(session, models, s)
     for one in check(models, s.opener, s.context, select=s.select, ignore=s.ignore, load=s.load):
         shown = without_known(one, s.known)
         checks.append(shown)
         if session.format == "jsonl":
             _write([shown], session, s.fail_on)
     if session.format != "jsonl":
-        _write(checks, session, s.fail_on)
-    return 0 if s.exit_zero else max(c.exit_code(s.fail_on) for c in checks)
+        _write(checks, session, s.fail_on, fixed)
+    failed = [f.error.exit_code for f in fixed if f.error is not None]
+    return 0 if s.exit_zero else max(*failed, 0, *(c.exit_code(s.fail_on) for c in checks))
 
 
-def _write(checks: list[FileCheck], session: Session, fail_on: Severity | None) -> None:
+def _write(checks: list[FileCheck], session: Session, fail_on: Severity | None, fixed: Sequence[Fixed] = ()) -> None:
     from gguftool.report import lint as report
 
     if session.format in ("json", "jsonl"):
-        ok = all(c.exit_code(fail_on) == 0 for c in checks)
-        session.write_json(ok=ok, body=report.json_body(checks), errors=report.error_rows(checks))
+        failed = [f.error for f in fixed if f.error is not None]
+        ok = all(c.exit_code(fail_on) == 0 for c in checks) and not failed
+        body = report.json_body(checks) | ({"fixed": [f.json() for f in fixed]} if fixed else {})
+        session.write_json(ok=ok, body=body, errors=[*report.error_rows(checks), *map(report.error_row, failed)])
     elif session.format == "sarif":
         from gguftool.report.envelope import write
         from gguftool.report.sarif import sarif

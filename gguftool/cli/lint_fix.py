@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from dataclasses import dataclass
 
 from gguftool.cli.lint_setup import Settings
 from gguftool.cli.options import Session
-from gguftool.edit.ops import Operation
 from gguftool.errors import GgufToolError
 from gguftool.lint.check import unreadable
-from gguftool.lint.fixes import collect
+from gguftool.lint.fixes import Fixes, collect
 
 
-def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> None:
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What fixing did to one file: ``done`` False for a mere look (``--diff``) or when ``error`` stopped it."""
+
+    path: str
+    fixes: Fixes
+    strategy: str = "none"
+    done: bool = False
+    error: GgufToolError | None = None
+
+    def json(self) -> dict[str, object]:
+        """One row of ``fixed`` in the JSON of lint."""
+        return {
+            "path": self.path,
+            "done": self.done,
+            "strategy": self.strategy,
+            "changes": [op.describe() for op in self.fixes.operations],
+            "findings": [{"rule": f.rule, "where": f.where} for f in self.fixes.findings],
+            "not_fixed": [{"rule": f.rule, "where": f.where, "why": why} for f, why in self.fixes.refused],
+        }
+
+
+def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> list[Fixed]:
     """Apply the fixes of each model, or show them; what is told goes to stderr, stdout belongs to the report."""
-    for path in dict.fromkeys(models):
+    out: list[Fixed] = []
+    seen: set[str] = set()
+    for path in models:
         try:
             model = s.opener(path)
         except GgufToolError:
             continue  # the report says so
         with model:
+            if model.name in seen:
+                continue
+            seen.update((path, *(part.name for part in model.parts)))
             if unreadable(model) is not None or "://" in path:
-                session.note(
-                    f"{path}: cannot be fixed here: {'an address' if '://' in path else 'its header breaks off'}"
-                )
+                why = "an address" if "://" in path else "its header breaks off"
+                session.note(f"{path}: cannot be fixed here: {why}")
                 continue
             fixes = collect(model, s.context, select=s.select, ignore=s.ignore, unsafe=s.fix == "unsafe")
             target = model.name
@@ -32,23 +59,31 @@ def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> None:
         if not fixes.operations:
             session.note(f"{target}: nothing to fix")
             continue
-        _edit(session, target, fixes.operations, len(fixes.findings), s.diff)
+        out.append(_edit(session, target, fixes, s.diff))
+    return out
 
 
-def _edit(session: Session, target: str, operations: tuple[Operation, ...], n: int, diff: bool) -> None:
+def _edit(session: Session, target: str, fixes: Fixes, diff: bool) -> Fixed:
     from gguftool.edit.plan import plan_edit
     from gguftool.report.text import safe
 
-    plan = plan_edit(target, operations)
-    what = f"{n} finding{'s' if n != 1 else ''}"
-    session.note(f"{target}: {'would fix' if diff else 'fixing'} {what} ({plan.strategy})")
-    if diff and session.format == "text":
-        from gguftool.report.edit import plan_text
+    try:
+        plan = plan_edit(target, fixes.operations, argv=sys.argv[1:])
+        n = len(fixes.findings)
+        what = f"{n} finding{'s' if n != 1 else ''}"
+        session.note(f"{target}: {'would fix' if diff else 'fixing'} {what} ({plan.strategy})")
+        if diff and session.format == "text":
+            from gguftool.report.edit import plan_text
 
-        session.out(plan_text(plan, session.style) + "\n")
-    else:
-        for op in operations:
-            session.note(f"  {safe(op.describe())}")
-    if not diff:
-        plan.commit()
-        session.note(f"  done; take it back with: gguftool undo {shlex.quote(target)}")
+            session.out(plan_text(plan, session.style) + "\n")
+        else:
+            for op in fixes.operations:
+                session.note(f"  {safe(op.describe())}")
+        if not diff:
+            plan.commit()
+            session.note(f"  done; take it back with: gguftool undo {shlex.quote(target)}")
+        return Fixed(target, fixes, plan.strategy, not diff)
+    except GgufToolError as e:
+        # The other models are fixed all the same, and the report of this one is still wanted.
+        session.warn(f"{target}: not fixed: {e}" + (f"\nhint: {e.hint}" if e.hint else ""))
+        return Fixed(target, fixes, error=e)

@@ -13,6 +13,7 @@ from gguftool.lint.rule import Finding, Fix, NotEvaluated, Severity
 from gguftool.report.text import Style, Styled, count, safe, shorten
 
 if TYPE_CHECKING:
+    from gguftool.errors import GgufToolError
     from gguftool.lint.load import LoadPrediction
 
 MANY = 5
@@ -154,8 +155,12 @@ def json_body(checks: Iterable[FileCheck]) -> dict[str, object]:
 
 def error_rows(checks: Iterable[FileCheck]) -> list[dict[str, object]]:
     """Files that could not be opened or read to the end, as errors of the envelope."""
-    errors = [c.error for c in checks if c.error is not None]
-    return [{"code": e.code, "message": str(e), "hint": e.hint} for e in errors]
+    return [error_row(c.error) for c in checks if c.error is not None]
+
+
+def error_row(e: GgufToolError) -> dict[str, object]:
+    """One error as the envelope has it."""
+    return {"code": e.code, "message": str(e), "hint": e.hint}
 
 
 def file_json(check: FileCheck) -> dict[str, object]:

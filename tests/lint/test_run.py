@@ -308,6 +308,26 @@ def test_fix_of_what_cannot_be_fixed(cli, tmp_path: Path) -> None:  # type: igno
     assert "nothing to fix" in cli("lint", clean, "--fix").err
 
 
+def test_fix_that_is_refused(cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A model in a content-addressed store is not touched; the other one is fixed, and both are reported."""
+    store = tmp_path / "models--a--b"
+    (store / "blobs").mkdir(parents=True)
+    snapshot = store / "snapshots" / "c"
+    snapshot.mkdir(parents=True)
+    blob = llama().write(store / "blobs" / ("0" * 64))
+    (snapshot / "m.gguf").symlink_to(blob)
+    before = blob.read_bytes()
+    mine = llama().write(tmp_path / "mine.gguf")
+    result = cli("lint", snapshot / "m.gguf", mine, "--fix", "--format", "json")
+    assert result.code == 4
+    found = json.loads(result.out)
+    assert [(Path(f["path"]).name, f["done"]) for f in found["fixed"]] == [("m.gguf", False), ("mine.gguf", True)]
+    assert found["fixed"][1]["changes"] == ["set llama.kv_cache_type to f16", "set llama.rope.freq_scale to 1"]
+    assert [e["code"] for e in found["errors"]] == ["refused"]
+    assert [len(f["findings"]) > 1 for f in found["files"]] == [True, False]
+    assert blob.read_bytes() == before
+
+
 def every_safe_fix() -> Iterator[GGUF]:
     yield ready().kv("llama.block_count", 1)
     yield ready().replace("llama.context_length", 2048, "i32")
