@@ -136,10 +136,13 @@ def _local(model: str) -> str:
     return model
 
 
+# In the order of `gguftool.edit.deploy.Wanted`.
+_DEPLOY = "context_length rope_freq_base rope_freq_scale rope_scaling rope_scale_factor kv_cache_type".split()
 _CHANGES = (
-    "context_length rope_freq_base rope_freq_scale rope_scaling rope_scale_factor kv_cache_type chat_template sampling "
-    "special sets set_file delete rename auto dedupe repack realign reserve strip_padding"
-).split()
+    *_DEPLOY,
+    *"chat_template sampling special sets set_file delete rename auto dedupe".split(),
+    *"repack realign reserve strip_padding".split(),
+)
 
 
 def _asked(given: dict[str, Any]) -> bool:
@@ -148,7 +151,7 @@ def _asked(given: dict[str, Any]) -> bool:
 
 def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], list[str]]:
     """What the options ask for, in the order in which it makes sense to do it."""
-    from gguftool.edit import deploy, ops, request
+    from gguftool.edit import ops, request
 
     out: list[Operation] = []
     notes: list[str] = []
@@ -158,17 +161,12 @@ def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], l
         out.extend(_auto(model, notes))
     out.extend(request.delete_operation(model, key) for key in given["delete"])
     out.extend(request.rename_operation(model, text) for text in given["rename"])
-    wanted = deploy.Wanted(
-        given["context_length"],
-        given["rope_freq_base"],
-        given["rope_freq_scale"],
-        given["rope_scaling"],
-        given["rope_scale_factor"],
-        given["kv_cache_type"],
-    )
-    advice = deploy.deploy(model, wanted, yes=given["yes"])
-    out.extend(advice.operations)
-    notes.extend(advice.notes)
+    if any(given[name] is not None for name in _DEPLOY):
+        from gguftool.edit import deploy
+
+        advice = deploy.deploy(model, deploy.Wanted(*(given[name] for name in _DEPLOY)), yes=given["yes"])
+        out.extend(advice.operations)
+        notes.extend(advice.notes)
     if given["chat_template"] is not None:
         operation, note = request.template_operation(given["chat_template"])
         out.append(operation)

@@ -70,11 +70,17 @@ def overwritten(job: Job) -> int:
 
 
 def _changed_blocks(job: Job) -> list[tuple[int, int]]:
-    old, new = memoryview(job.old_front), memoryview(job.fit.front)
+    """(start, stop) of runs of blocks that differ; large pieces are compared first, most of them are equal."""
+    old, new = job.old_front, job.fit.front
     out: list[tuple[int, int]] = []
-    for start in range(0, len(new), BLOCK):
-        stop = start + BLOCK
-        if old[start:stop] != new[start:stop]:
+    piece = 64 * BLOCK
+    for first in range(0, len(new), piece):
+        if old[first : first + piece] == new[first : first + piece]:
+            continue
+        for start in range(first, min(first + piece, len(new)), BLOCK):
+            stop = start + BLOCK
+            if old[start:stop] == new[start:stop]:
+                continue
             if out and out[-1][1] == start:
                 out[-1] = (out[-1][0], stop)
             else:

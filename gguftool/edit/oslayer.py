@@ -151,6 +151,9 @@ class OsLayer:
         done, by_kernel = 0, hasattr(os, "copy_file_range")
         while done < n:
             want = min(PIECE, n - done)
+            if hasattr(os, "posix_fadvise"):
+                # The next piece is read from the disk while this one is copied.
+                os.posix_fadvise(src, src_at + done + want, PIECE, os.POSIX_FADV_WILLNEED)
             if by_kernel:
                 try:
                     got = os.copy_file_range(src, dst, want, src_at + done, dst_at + done)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from difflib import get_close_matches
 
 from gguftool.edit.ops import Delete, Operation, Rename, Set, SetElement
 from gguftool.edit.schema import WHOLE, key_types, resolve_type, spell_type, type_text
@@ -95,6 +94,8 @@ def sampling_operations(text: str) -> list[Operation]:
         name = name.strip().lower().replace("-", "_")
         name = _ALIASES.get(name, name)
         if name not in _RANGES or not equals:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, _RANGES, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise UsageError(f"--sampling {part}: unknown setting", f"{hint}settings: {', '.join(_RANGES)}")
@@ -157,6 +158,8 @@ def _index(tokens: list[object], token: str) -> int | None:
 
 def _near_tokens(tokens: list[object], types: Field | None, token: str) -> list[str]:
     """Tokens that resemble the text; control and user-defined ones where types are known, as special ones are."""
+    from difflib import get_close_matches
+
     texts = [str(t) for t in tokens]
     if types is not None:
         kinds = types.head(len(texts))

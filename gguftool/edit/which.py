@@ -10,6 +10,9 @@ from gguftool.format.parse import parse
 from gguftool.shards import find, split_keys
 from gguftool.source import LocalFile
 
+SEARCHED = 1 << 20
+"""In how much of its front, in bytes, a file that is not the first shard of its set must say so."""
+
 
 def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
     """The file to edit for a model as the user names it, after an interrupted edit of it was settled.
@@ -40,6 +43,9 @@ def metadata_file(path: str) -> str:
         path = in_folder(path)
     source = LocalFile(path)
     try:
+        # The other shards of a set carry little else, so most files are known not to be one without a walk.
+        if b"split.no" not in source.read_at(0, SEARCHED):
+            return path
         header = parse(source, strict=False)
     finally:
         source.close()
