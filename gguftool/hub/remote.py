@@ -54,7 +54,8 @@ def local_path(spec: str) -> str | None:
     """See `gguftool.hub.local_path`."""
     if spec.startswith("ollama://"):
         return ollama_blob(spec)
-    return cached(hub_address(spec)) if spec.startswith("hf://") else None
+    address = hub_address(spec) if spec.startswith("hf://") else hub_address_of_url(spec, endpoint())
+    return cached(address) if address is not None else None
 
 
 def source(spec: str) -> Source:

@@ -255,7 +255,14 @@ class TestCache:
         return link, data
 
     @pytest.mark.parametrize(
-        "spec", ["hf://o/r/m-Q4_0.gguf", "hf://o/r:Q4_0", "hf://o/r", f"hf://o/r@{'c' * 40}/m-Q4_0.gguf"]
+        "spec",
+        [
+            "hf://o/r/m-Q4_0.gguf",
+            "hf://o/r:Q4_0",
+            "hf://o/r",
+            f"hf://o/r@{'c' * 40}/m-Q4_0.gguf",
+            "https://huggingface.co/o/r/resolve/main/m-Q4_0.gguf",
+        ],
     )
     def test_is_found(self, cached, cli, spec: str):
         link, _ = cached
