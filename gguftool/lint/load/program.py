@@ -24,6 +24,8 @@ from gguftool.lint.load.verdict import Abort, Refusal, Unknown
 
 Row = list[Any]
 MAX_LAYERS = 512
+MOST_ROUNDS = 8_000
+"""Rounds of loops in one run; no healthy model comes near, a number made up by somebody can ask for 2³¹."""
 OPTIONAL, DUPLICATED, SKIP, RESHAPE = 1, 2, 4, 8
 """How a tensor is asked for (`llama-model-loader.h`): may be absent, seen before, not used, any shape of that size."""
 _FLAGS = {"": 0, "optional": OPTIONAL, "duplicated": DUPLICATED}
@@ -47,6 +49,7 @@ class Machine:
         self.ask = ask
         self.warnings: list[str] = []
         self.layer = -1
+        self.rounds = 0
         self.slots: set[tuple[str, int]] = set()
         self.stored: Callable[[str], tuple[int, ...] | None] = lambda name: None
         self.includes: Callable[[str, str], list[Row]] = lambda family, part: []
@@ -265,6 +268,9 @@ def _step_for(m: Machine, row: Row) -> None:
 def _loop(m: Machine, name: str, values: Sequence[Any], rows: list[Row]) -> None:
     old = m.names.get(name)
     for value in values:
+        m.rounds += 1
+        if m.rounds > MOST_ROUNDS:
+            raise Unknown(f"the keys make llama.cpp loop more than {MOST_ROUNDS:,} times over {name}")
         m.names[name] = value
         try:
             m._block(rows)

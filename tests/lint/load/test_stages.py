@@ -244,3 +244,25 @@ def test_time_on_a_large_vocabulary(gemma3: Path) -> None:
             predict(m)
             times.append(time.process_time() - start)
         assert min(times) < 0.03
+
+
+def test_what_depends_on_the_machine_is_not_evaluated() -> None:
+    from tests.lint.load.recipes import built, recipes
+
+    huge = [r for r in recipes() if r.get("memory") and "insufficient memory" in str(r.get("context_errors"))]
+    assert len(huge) > 15
+    for record in huge:
+        p = predict_source(built(record))
+        assert p.after_load is not None
+        assert (p.after_load.stage, p.after_load.outcome) == ("context", "unknown"), record
+
+
+def test_a_made_up_number_of_layers_does_not_keep_us_busy() -> None:
+    from gguftool.lint.load import survey
+    from tests.lint.load.recipes import built
+
+    op = {"op": "set", "key": "t5.decoder_block_count", "type": "u32", "value": (1 << 31) - 1}
+    start = time.process_time()
+    s = survey(from_source(built({"base": "tiny/t5", "ops": [op]}), strict=False))
+    assert time.process_time() - start < 10
+    assert "loop more than" in s.problem
