@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
     from gguftool.lint.load import LoadPrediction
 
+LONGEST = 1000
+"""Columns of a command that are shown; a command is there to be copied."""
 MANY = 5
 """Findings of one rule in one file that are shown without ``-v``."""
 _LEFT = 11
@@ -80,7 +82,7 @@ def _finding_lines(f: Finding, path: str, style: Style) -> Iterator[str]:
         yield f"{' ' * _LEFT}{style.dim('llama.cpp: ' + str(said))}"
     line: list[str] = [style.dim(f.rule)]
     if f.fix is not None:
-        line.append(f"{'safe fix' if f.fix.safe else 'fix'}: {safe(shorten(fix_command(f.fix, f.path), 200))}")
+        line.append(f"{'safe fix' if f.fix.safe else 'fix'}: {shorten(fix_command(f.fix, f.path), LONGEST)}")
     yield " " * _LEFT + "  ".join(line)
 
 

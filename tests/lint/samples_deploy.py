@@ -63,7 +63,7 @@ SAMPLES = [
         "wanted 32,768 tokens, the file allows 2,048",
         silent=ready().replace(CONTEXT, 32768),
         severity="error",
-        fix="--set llama.rope.scaling.type=yarn",
+        fix="--context-length 32768 --rope-scaling yarn --rope-scale-factor 16",
         safe=False,
         context=wish(32768),
     ),

@@ -43,10 +43,9 @@ def kv_cache_type_missing(m: Model, ctx: Context) -> Drafts:
     wish = ctx.wish.cache_type
     value = shown(*wish) if wish and not refusals(m.arch, *wish) else DEFAULT
     title = f"record {value}, as wanted" if value != DEFAULT else "record f16, what llama.cpp takes anyway"
-    if not wish:
-        title += " (q8_0, the usual choice: gguftool fix --kv-cache-type q8_0)"
+    usual = "" if wish or refusals(m.arch, "q8_0", "q8_0") else "; the usual choice: --kv-cache-type q8_0"
     yield found(
-        f"{key} is not recorded: without -ctk/-ctv llama.cpp takes f16 (it does not read this key)",
+        f"{key} is not recorded: without -ctk/-ctv llama.cpp takes f16 (it does not read this key){usual}",
         where=f"field:{key}",
         fix=Fix(title, (Set(key, value, "str"),), safe=True),
     )

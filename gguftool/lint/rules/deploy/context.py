@@ -90,8 +90,10 @@ def context_length_too_small(m: Model, ctx: Context) -> Drafts:
     grown = (Set(f"{arch}.context_length", wanted, "u32"),)
     ops: tuple[Operation, ...] = grown
     title = f"raise the context length to {wanted:,}"
+    command = f"gguftool fix {{path}} --context-length {wanted}"
     if m.arch.ropes:
         title += f" with YaRN, factor {factor:g} (short texts may suffer)"
+        command += f" --rope-scaling yarn --rope-scale-factor {factor:g}"
         ops = (
             *grown,
             Set(f"{arch}.rope.scaling.type", "yarn", "str"),
@@ -102,7 +104,7 @@ def context_length_too_small(m: Model, ctx: Context) -> Drafts:
     yield found(
         f"wanted {wanted:,} tokens, the file allows {has:,}: llama-server caps every slot there",
         where=f"field:{arch}.context_length",
-        fix=Fix(title, ops),
+        fix=Fix(title, ops, command=command if m.arch.ropes else None),
         wanted=wanted,
         allowed=has,
     )
