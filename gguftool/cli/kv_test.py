@@ -56,6 +56,8 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
         raise UsageError(f"{plot}: the picture is an SVG", "name it FILE.svg")
     with open_model(path) as m:
         first, hp = m.name, m.arch
+    if not _keeps_cache(hp):
+        raise UsageError(f"{model}: a {hp.arch} model keeps no KV cache, so its type costs nothing")
     wanted = _types(str(options["types"])) if options["types"] else TYPES
     tested = measure(
         first, wanted, text=_text(options["text"]), tokens=_int(options["tokens"]), chunk=_int(options["chunk"]),
@@ -86,6 +88,14 @@ def _bytes(hp: Hparams, context: int, type_k: str, type_v: str) -> int:
     from gguftool.memory.settings import Settings
 
     return kv_cache(hp, Settings(context, type_k, type_v)).bytes
+
+
+def _keeps_cache(hp: Hparams) -> bool:
+    from gguftool.memory.kv import kv_cache
+    from gguftool.memory.settings import Settings
+
+    # A file without layers is broken in another way, which llama.cpp says better.
+    return not hp.block_count or bool(kv_cache(hp, Settings(hp.context_length or 512)).caches)
 
 
 def _int(value: object) -> int:

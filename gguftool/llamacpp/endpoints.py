@@ -15,6 +15,8 @@ PROMPT = "The capital of France is"
 TOKENS = 24
 LOOP = 12
 """So many times the same token in a row is soup; small models do repeat sentences, which is none."""
+_CANNOT_WRITE = ("does not support", "logits computation")
+"""What the server says for models that give embeddings only."""
 NEARLY_RANDOM = -7.0
 """Mean log-probability of the most likely token below which the model only guesses (0.1 %)."""
 
@@ -72,7 +74,7 @@ def judge_completion(answer: Answer) -> Smoke:
     if answer.status != 200:
         said = body.get("error")
         message = str(said.get("message", "")) if isinstance(said, Mapping) else ""
-        if answer.status == 501 or "does not support" in message:
+        if answer.status == 501 or any(words in message for words in _CANNOT_WRITE):
             return Smoke("", 0, None, None, message or "the server does not complete text")
         return Smoke("", 0, None, False, message or f"no answer (HTTP {answer.status or 'connection closed'})")
     text = str(body.get("content", ""))

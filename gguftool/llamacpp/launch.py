@@ -36,6 +36,7 @@ NOT_A_MODEL = {
     "imatrix": ("an importance matrix", "it is for `gguftool quantize --imatrix`"),
     "vocab": ("a vocabulary without weights", "name the model itself"),
 }
+EMBEDDINGS = {"--embedding", "--embeddings"}
 CHANGES_ROPE = ("--rope-", "--yarn-", "--override-kv")
 
 
@@ -137,6 +138,8 @@ def plan_launch(
     for problem in unknown_extra(wishes.extra, engine.build):
         t.stop("build", problem, "llama-server --help lists what it takes")
     _network(wishes, t)
+    if not planned.cache.caches and not planned.cache.state and not EMBEDDINGS & set(wishes.extra):
+        t.notes.append("this model gives embeddings: the server wants `-- --embeddings` for them")
     if engine.build.assumed:
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
     expected = expectations(model, planned, options)

@@ -86,6 +86,17 @@ def test_a_model_that_does_not_load(cli, tmp_path: Path) -> None:
     assert "key not found" in done.err
 
 
+def test_a_model_without_a_cache(cli, tmp_path: Path) -> None:
+    from tests.build import GGUF
+
+    model = tmp_path / "m.gguf"
+    g = GGUF().kv("general.architecture", "mamba").kv("mamba.context_length", 256).kv("mamba.block_count", 1)
+    model.write_bytes(g.bytes())
+    done = cli("kv-test", model)
+    assert done.code == 2
+    assert "keeps no KV cache" in done.err
+
+
 def test_sizes_that_make_no_sense(cli, smollm2: Path) -> None:
     assert cli("kv-test", smollm2, "--tokens", 32, "--chunk", 64).code in (2, 6)
     assert cli("kv-test", smollm2, "--types", "q9_9").code == 2

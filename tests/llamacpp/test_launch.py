@@ -377,3 +377,28 @@ def test_the_status_line(smollm2: Path, server: str, tmp_path: Path) -> None:
     finally:
         stop(running)
         thread.join(30)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "ok", "why"),
+    [
+        ({"content": " Paris.", "completion_probabilities": [{"id": 1, "logprob": -0.1}]}, 200, True, ""),
+        ({"content": " "}, 200, False, "empty"),
+        ({"content": "aaaaaaaaaaaaaaaaaaaaaaaa"}, 200, False, "same character"),
+        ({"content": "xyz", "completion_probabilities": [{"id": 7, "logprob": -0.1}] * 20}, 200, False, "20 times"),
+        ({"content": "ok", "completion_probabilities": [{"id": 1, "logprob": None}]}, 200, False, "not finite"),
+        ({"content": "odd", "completion_probabilities": [{"id": i, "logprob": -9} for i in "ab"]}, 200, False, "guess"),
+        ({"content": "\ufffd\ufffd\ufffd"}, 200, False, "no text"),
+        ({"error": {"message": "This server does not support completions"}}, 501, None, "support"),
+        ({"error": {"message": "the current context does not logits computation. skipping"}}, 500, None, "logits"),
+        ({"error": {"message": "something else"}}, 500, False, "something else"),
+        (None, 0, False, "no answer"),
+    ],
+)  # fmt: skip
+def test_how_a_completion_is_judged(body: object, status: int, ok: bool | None, why: str) -> None:
+    from gguftool.llamacpp.endpoints import judge_completion
+    from gguftool.llamacpp.server import Answer
+
+    judged = judge_completion(Answer(status, body))
+    assert judged.ok is ok
+    assert why in judged.why
