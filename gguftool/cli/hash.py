@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,10 @@ def _sources(models: tuple[str, ...], strict: bool) -> list[Source]:
     from gguftool.errors import FormatError
 
     found: dict[str, Source] = {}
+    names: list[str] = []
     for name in models:
+        names += _in_folder(name) if os.path.isdir(name) else [name]
+    for name in names:
         try:
             model = hub.open_any(name, strict=False)
         except FormatError:
@@ -97,3 +101,9 @@ def _sources(models: tuple[str, ...], strict: bool) -> list[Source]:
         for part in model.parts:
             found.setdefault(part.source.name, part.source)
     return list(found.values())
+
+
+def _in_folder(folder: str) -> list[str]:
+    from gguftool.verify import models_of
+
+    return [path for path, _ in models_of([folder])]

@@ -36,7 +36,7 @@ def _file(report: FileReport, style: Style) -> list[str]:
         else ""
     )
     mark = style.green("ok") if report.ok else style.red("FAULT")
-    facts = ", ".join(part for part in (size(report.size), what, " + ".join(report.checked)) if part)
+    facts = ", ".join(part for part in (size(report.size), what, "checked " + " and ".join(report.checked)) if part)
     lines = [f"{mark}  {style.bold(report.path)}  {style.dim(facts)}"]
     if report.sha256:
         lines.append(f"    sha256 {report.sha256}")

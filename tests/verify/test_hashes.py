@@ -154,6 +154,12 @@ class TestCommand:
         first = file["tensors"][0]
         assert first["sha256"] == sha(data[first["start"] : first["end"]])
 
+    def test_folder(self, cli, tmp_path: Path):
+        paths = three(tmp_path)
+        other = llama().write(tmp_path / "other.gguf")
+        lines = cli("hash", tmp_path).out.splitlines()
+        assert sorted(line.split()[1] for line in lines) == sorted(map(str, [*paths, other]))
+
     def test_not_a_gguf(self, cli, tmp_path: Path):
         path = tmp_path / "x.bin"
         path.write_bytes(b"hello")
