@@ -62,10 +62,10 @@ def hash(
         algorithms=names,
         without=_WITHOUT if as_gguf_hash else (),
     )
-    sources = _sources(models, want.inside)
+    targets = _targets(models, want.inside)
     shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
-    with Progress(sum(source.size for source in sources), shown) as progress:
-        outcome = hash_files(sources, want, progress)
+    with Progress(sum(size for _, size in targets), shown) as progress:
+        outcome = hash_files([target for target, _ in targets], want, progress)
     found = [h for h in outcome if isinstance(h, FileHashes)]
     failed = [error for error in outcome if not isinstance(error, FileHashes)]
     if session.format == "json":
@@ -80,26 +80,31 @@ def hash(
     return failed[0].exit_code if failed else 0
 
 
-def _sources(models: tuple[str, ...], strict: bool) -> list[Source]:
-    """The files of every model, a set's shards in order; what is no GGUF as it is."""
+def _targets(models: tuple[str, ...], strict: bool) -> list[tuple[str | Source, int]]:
+    """The files of every model with their sizes, a set's shards in order; what is no GGUF as it is.
+
+    Files on this machine come as paths, so that a folder of thousands does not keep them all open.
+    """
     from gguftool import hub
     from gguftool.errors import FormatError
+    from gguftool.source import LocalFile
 
-    found: dict[str, Source] = {}
+    found: dict[str, tuple[str | Source, int]] = {}
     names: list[str] = []
     for name in models:
         names += _in_folder(name) if os.path.isdir(name) else [name]
     for name in names:
         try:
-            model = hub.open_any(name, strict=False)
+            sources = [part.source for part in hub.open_any(name, strict=False).parts]
         except FormatError:
             if strict:
                 raise
-            source = hub.open_source(name)
-            found.setdefault(source.name, source)
-            continue
-        for part in model.parts:
-            found.setdefault(part.source.name, part.source)
+            sources = [hub.open_source(name)]
+        for source in sources:
+            local = isinstance(source, LocalFile)
+            found.setdefault(source.name, (source.name if local else source, source.size))
+            if local:
+                source.close()
     return list(found.values())
 
 

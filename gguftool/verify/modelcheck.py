@@ -89,7 +89,7 @@ def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
         targets: files and folders.
 
     Returns:
-        Pairs of a path and the other given files, which may be its shards. A folder stands for every ``.gguf`` file in
+        Pairs of a path and all given files, its shards perhaps among them. A folder stands for every ``.gguf`` file in
         it, its subfolders excluded.
 
     Raises:
@@ -108,4 +108,4 @@ def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
             raise Unreadable(f"{target}: no .gguf file in this folder", "name a file, or a folder that holds one")
         files += [os.path.join(target, n) for n in names]
     unique = list(dict.fromkeys(files))
-    return [(path, [other for other in unique if other != path]) for path in unique]
+    return [(path, unique) for path in unique]
