@@ -41,7 +41,7 @@ def expectations(
         if sha256 is not None:
             said.append(of_hex(sha256))
         for name in lists:
-            statement = of_list(name, report.path)
+            statement = of_list(name, report.path, only=len(reports) == 1)
             if statement is not None:
                 said.append(statement)
         if not said:
@@ -88,7 +88,8 @@ def with_hashes(
         done = compare(report, found, said, tick)
         if strict and not said:
             message = "it is not in the list that was given"
-            return done.plus((Fault("not-listed", message),)), found
+            notes = tuple(note for note in done.notes if note.kind != "no-expectation")
+            return replace(done, notes=notes).plus((Fault("not-listed", message),)), found
         return done, found
 
     done = dict(zip((r.path for r in reports), each(one, reports, jobs, progress), strict=True))

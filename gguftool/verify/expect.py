@@ -34,13 +34,22 @@ def of_hex(text: str) -> Expectation:
     return Expectation("--sha256", Entry("", m[1]))
 
 
-def of_list(list_path: str, path: str) -> Expectation | None:
+def of_list(list_path: str, path: str, *, only: bool = False) -> Expectation | None:
     """What a list says of a file; None when the file is not in it.
+
+    Args:
+        list_path: the list.
+        path: the file.
+        only: the list was given for this one file, so a single entry is about it, whatever name it has.
 
     Raises:
         MissingFile, Unreadable, FormatError: as `gguftool.verify.manifest.read`.
     """
-    entry = read(list_path).find(path)
+    found = read(list_path)
+    entry = found.find(path)
+    if entry is None and only and len(found.entries) == 1:
+        entry = found.entries[0]
+        return Expectation(f"{os.path.basename(list_path)} (for {entry.name})", entry)
     return Expectation(os.path.basename(list_path), entry) if entry else None
 
 

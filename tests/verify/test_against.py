@@ -72,6 +72,13 @@ class TestExpectations:
         sums.write_text("ab" * 32 + "  other.gguf\n" + "cd" * 32 + "  third.gguf\n")
         assert verified(cli, "--against", sums, model)[:2] == (1, [["not-listed"]])
 
+    def test_list_of_one_file_fits_one_file_of_another_name(self, cli, model: Path, tmp_path: Path):
+        sums = tmp_path / "list"
+        sums.write_text(f"{sha(model.read_bytes())}  as-published.gguf\n")
+        assert verified(cli, "--against", sums, model)[:2] == (0, [[]])
+        llama().write(tmp_path / "n.gguf")
+        assert verified(cli, "--against", sums, tmp_path)[:2] == (1, [["not-listed"], ["not-listed"]])
+
     def test_not_a_list(self, cli, model: Path, tmp_path: Path):
         sums = tmp_path / "list"
         sums.write_text("nothing here\n")
