@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 )
 @click.option("--ctx", type=click.IntRange(min=1), metavar="N", help="Context the memory is given for (or the file's).")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "library", "llama-perplexity"]),
+    default="auto",
+    show_default=True,
+    help="What computes.",
+)
 @click.option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds it may take.")
 @click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw memory against divergence.")
 @format_option("text", "json")
@@ -61,7 +68,8 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     wanted = _types(str(options["types"])) if options["types"] else TYPES
     tested = measure(
         first, wanted, text=_text(options["text"]), tokens=_int(options["tokens"]), chunk=_int(options["chunk"]),
-        threads=_int(options["threads"]) or None, timeout=float(str(options["timeout"])), tell=_tell(session),
+        threads=_int(options["threads"]) or None, timeout=float(str(options["timeout"])),
+        engine=str(options["engine"]), tell=_tell(session),
     )  # fmt: skip
     context = _int(options["ctx"]) or hp.context_length or tested.chunk
     planned = {r.name: _bytes(hp, context, r.type_k, r.type_v) for r in tested.results}

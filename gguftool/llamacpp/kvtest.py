@@ -21,7 +21,9 @@ from typing import Any
 
 from gguftool.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
 from gguftool.errors import ToolFailed, UsageError
+from gguftool.llamacpp import perplexity
 from gguftool.llamacpp.measure import PACKAGE, VERSION, available
+from gguftool.llamacpp.tool import find
 
 TYPES = (
     ("f16", "f16"), ("bf16", "bf16"), ("q8_0", "q8_0"), ("q8_0", "q4_0"), ("q5_1", "q5_1"), ("q5_0", "q5_0"),
@@ -119,6 +121,7 @@ def kv_test(
     chunk: int = 512,
     threads: int | None = None,
     timeout: float = 3600.0,
+    engine: str = "auto",
     tell: Callable[[str], None] = lambda _: None,
 ) -> KvTest:
     """Measure.
@@ -130,20 +133,23 @@ def kv_test(
         tokens: how many tokens to read.
         chunk: tokens of a chunk; long contexts suffer more from coarse types than short ones.
         threads: threads to compute with; None: all cores.
-        timeout: seconds for all of it.
+        timeout: seconds for all of it (for each type with the program).
+        engine: ``library``, ``llama-perplexity``, or ``auto``: the library where it is installed.
         tell: called with a line about progress.
 
     Raises:
         UsageError: the text is too short, or the sizes make no sense.
-        ToolFailed: the library is missing, does not load the model, or ended.
+        ToolFailed: there is neither library nor program, it does not load the model, or it ended.
     """
-    if not available():
-        raise ToolFailed(f"kv-test needs {PACKAGE} {VERSION}, which is not installed", "pip install 'gguftool[server]'")
+    program = None if engine == "library" or (engine == "auto" and available()) else find(perplexity.PROGRAM)
+    if program is None and (engine == perplexity.PROGRAM or not available()):
+        what = f"{PACKAGE} {VERSION}" if engine == "library" else f"{PACKAGE} {VERSION} or {perplexity.PROGRAM}"
+        raise ToolFailed(f"kv-test needs {what}, which is not installed", "pip install 'gguftool[server]'")
     if chunk < 16 or tokens < chunk:
         raise UsageError(f"{tokens} tokens in chunks of {chunk}: at least one chunk of 16 tokens is needed")
     pairs = list(dict.fromkeys([(DEFAULT, DEFAULT), *types]))
     source = text or os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "alice.txt")
-    request = {
+    request: dict[str, Any] = {
         "path": os.path.abspath(path),
         "text": os.path.abspath(source),
         "types": pairs,
@@ -151,11 +157,11 @@ def kv_test(
         "chunk": chunk,
         "threads": threads or _cores(),
     }
-    answer = _ask(request, timeout, tell)
+    answer = perplexity.measure(program, request, timeout, tell) if program else _ask(request, timeout, tell)
     results = tuple(TypeResult(**row) for row in answer["results"])
     return KvTest(
         results, answer["tokens"], answer["compared"], chunk, text or "Alice's Adventures in Wonderland",
-        f"{PACKAGE} {VERSION}",
+        program.path if program else f"{PACKAGE} {VERSION}",
     )  # fmt: skip
 
 
@@ -163,7 +169,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _ask(request: dict[str, object], timeout: float, tell: Callable[[str], None]) -> dict[str, Any]:
+def _ask(request: dict[str, Any], timeout: float, tell: Callable[[str], None]) -> dict[str, Any]:
     # Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
     quiet = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryFile() as errors:
@@ -188,7 +194,7 @@ def _ask(request: dict[str, object], timeout: float, tell: Callable[[str], None]
 
 
 def _listen(
-    process: subprocess.Popen[str], request: dict[str, object], ends: float, tell: Callable[[str], None]
+    process: subprocess.Popen[str], request: dict[str, Any], ends: float, tell: Callable[[str], None]
 ) -> dict[str, Any] | None:
     """Lines of the child: ``note`` as it goes on, and the answer."""
     if process.stdin is None or process.stdout is None:

@@ -137,3 +137,60 @@ def test_verdicts() -> None:
     assert verdict([f16, result("q8_0", 0.5)]).startswith("--cache-type f16")
     assert verdict([f16, result("q8_0", 0.0, refused="no")]).startswith("nothing smaller")
     assert verdict([f16, result("bf16", 0.0)]).startswith("nothing smaller")
+
+
+DATA = Path(__file__).parent.parent / "data" / "llamacpp"
+BASE_RUN, OTHER_RUN = ((DATA / f"perplexity.{name}.txt").read_text() for name in ("base", "other"))
+
+
+def test_what_llama_perplexity_prints() -> None:
+    """Its lines as public reports show them; the program itself is in no package."""
+    from gguftool.errors import ToolFailed
+    from gguftool.llamacpp.perplexity import parse_base, parse_comparison
+
+    base = parse_base(BASE_RUN)
+    assert base == {"perplexity": 15.6789, "same_first": 1.0, "cache_bytes": 23592960, "prompt_speed": 512.0}
+    other = parse_comparison(OTHER_RUN)
+    assert other["divergence"] == 0.009876
+    assert other["divergence_error"] == 0.000234
+    assert other["divergence_high"] == 0.123456
+    assert other["same_first"] == pytest.approx(0.9741)
+    assert other["perplexity_ratio"] == pytest.approx(1.011943, abs=1e-6)
+    assert other["perplexity"] == 15.8871
+    for wrong in ("", "Mean    KLD:   nan"):
+        with pytest.raises(ToolFailed):
+            parse_comparison(wrong)
+        with pytest.raises(ToolFailed):
+            parse_base(wrong)
+
+
+def test_the_program_in_place_of_the_library(cli, smollm2: Path, tmp_path: Path, monkeypatch) -> None:
+    """A stand-in that prints those lines, and refuses one type as llama.cpp does."""
+    for name, text in (("base", BASE_RUN), ("other", OTHER_RUN)):
+        (tmp_path / name).write_text(text)
+    program = tmp_path / "llama-perplexity"
+    program.write_text(
+        "#!/bin/sh\n"
+        "case $1 in --help) printf -- '-fa,   --flash-attn [on|off|auto]       set\\n'; exit;; --version) exit;; esac\n"
+        f"echo \"$@\" >> '{tmp_path}/calls'\n"
+        "case \"$*\" in *q4_0*) echo 'quantized V cache requires flash_attn to be enabled' >&2; exit 1;;\n"
+        f"*'--kl-divergence') cat '{tmp_path}/other';; *) cat '{tmp_path}/base';; esac\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("GGUFTOOL_LLAMA_PERPLEXITY", str(program))
+    done = cli(
+        "kv-test", smollm2, "--engine", "llama-perplexity", "--types", "q8_0,q4_0", "--tokens", 1024, "--chunk", 512,
+        "--format", "json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    base, q8, q4 = done.json["results"]
+    assert base["perplexity"] == 15.6789
+    assert q8["kl_divergence"] == 0.009876
+    assert "requires flash_attn" in q4["refused"]
+    assert (done.json["tokens"], done.json["compared"]) == (1024, 2 * 255)
+    first, second, _ = (tmp_path / "calls").read_text().splitlines()
+    assert "--chunks 2" in first
+    assert "-ctk f16 -ctv f16 -fa on" in first
+    assert "--kl-divergence-base" in first
+    assert "-ctk q8_0 -ctv q8_0" in second
+    assert second.endswith("--kl-divergence")
