@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -43,15 +44,17 @@ def command(way: str, library: Path, source: Path, output: Path, name: str) -> t
     return [*argv, "--llama-cpp", str(library.parent), "--no-provenance", "--overwrite"], b""
 
 
-def timed(way: str, library: Path, source: Path, output: Path, name: str) -> float:
-    """Seconds of one process, from start to end."""
+def timed(way: str, library: Path, source: Path, output: Path, name: str) -> tuple[float, float]:
+    """Seconds of one process from start to end, and processor seconds of it and its children."""
     argv, text = command(way, library, source, output, name)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(argv, input=text, capture_output=True, check=False)
     seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise SystemExit(f"{way}: {done.stderr.decode()[-500:]}")
-    return seconds
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def digest(path: Path) -> str:
@@ -82,14 +85,18 @@ def main() -> int:
         subprocess.run([*argv, "--allow-requantize", "--engine", "builtin"], check=True, capture_output=True)
         for name in TYPES:
             seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+            busy: dict[str, list[float]] = {way: [] for way in WAYS}
             hashes = set()
             for _ in range(options.runs):
                 for way in WAYS:
                     output = Path(temporary) / "out.gguf"
-                    seconds[way].append(timed(way, library, source, output, name))
+                    wall, processor = timed(way, library, source, output, name)
+                    seconds[way].append(wall)
+                    busy[way].append(processor)
                     hashes.add(digest(output))
                     output.unlink()
             alone, driven, own = (median(seconds[way]) for way in WAYS)
+            cpu = median(busy[WAYS[2]]) / median(busy[WAYS[0]])
             same = len(hashes) == 1
             missed |= not same or own > 1.3 * alone or driven > 1.05 * alone + CONSTANT
             rows.append(
@@ -100,12 +107,13 @@ def main() -> int:
                     f"{driven / alone:.2f}",
                     f"{own:.2f}",
                     f"{own / alone:.2f}",
+                    f"{cpu:.2f}",
                     same,
                 ]
             )
-    heads = ["type", "library alone s", "driven s", "ratio", "built-in s", "ratio", "same bytes"]
+    heads = ["type", "library alone s", "driven s", "ratio", "built-in s", "ratio", "processor", "same bytes"]
     print(f"gemma-3-270m F16, {os.cpu_count()} cores, median of {options.runs}")
-    print(table(rows, heads, align="lrrrrrl"))
+    print(table(rows, heads, align="lrrrrrrl"))
     return int(missed and options.check)
 
 

@@ -17,6 +17,10 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
         mark = style.red("stopped") if not d.ok else style.dim("earlier") if d.skipped else style.green("done")
         rows.append([d.name, mark, f"{d.seconds:.1f} s", safe(d.summary)])
     lines = [table(rows, ["step", "", "time", "result"], align="llrl", style=style)]
+    for d in done:
+        said = d.data.get("notes") or d.data.get("warnings")
+        if isinstance(said, list) and d.name in ("convert", "quantize"):
+            lines += [f"  {style.yellow('note')}  {d.name}: {safe(str(text))}" for text in said]
     lint = next((d for d in done if d.name == "lint"), None)
     findings = lint.data.get("findings") if lint else None
     if isinstance(findings, list):
