@@ -191,8 +191,14 @@ def write_all(plans: Sequence[OutFile], progress: Progress | None = None) -> lis
             hashes = _fill(draft, plan, progress)
             draft.sync()
             done.append(_read_back(draft, plan, hashes, progress))
-        for draft in drafts:
-            draft.publish()
+        try:
+            for draft in drafts:
+                draft.publish()
+        except BaseException:
+            # All of them or none: part of a set under its final names would look like a set with shards lost.
+            for draft in drafts:
+                draft.withdraw()
+            raise
     finally:
         for draft in drafts:
             draft.close()

@@ -89,6 +89,12 @@ class Draft:
             os.unlink(self.draft)
         sync_folder(os.path.dirname(self.path))
 
+    def withdraw(self) -> None:
+        """Take the file away again, if `publish` put it there."""
+        if self._published:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+
     def close(self) -> None:
         """Close it; a draft that was not published is removed."""
         if self._fd >= 0:
