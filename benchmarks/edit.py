@@ -106,6 +106,8 @@ def measure(path: Path) -> dict[str, Cost]:
         copy.unlink()
         once("cp, then sync", "sh", "-c", 'cp "$1" "$2" && sync "$2"', "sh", str(path), str(copy))
         copy.unlink()
+        script = 'cp "$1" "$2" && sync "$2" && mv "$2" "$1" && sync "$(dirname "$1")"'
+        once("cp, sync, mv (what a rewrite is)", "sh", "-c", script, "sh", str(path), str(copy))
         once("gguftool insert", *gguftool("fix", path, "--set", "general.author=me"))
         once("gguftool patch", *gguftool("fix", path, "--set", "general.license=mit"))
         once("gguftool undo (patch)", *gguftool("undo", path))

@@ -235,7 +235,7 @@ def _open_alone(job: Job, layer: OsLayer) -> int:
 
 def in_use(path: str) -> Refused:
     """The refusal for a file that others have open, with their names where they can be seen."""
-    who = ", ".join(f"{name} (pid {pid})" for pid, name in users_of(path)) or "another process"
+    who = ", ".join(f"{name} (pid {pid})" for pid, name in users_of(path)) or "another process, or open in this one"
     return Refused(
         f"{path}: in use by {who}; writing into it could change the weights under a running model",
         "stop it, or give --in-use rewrite: it keeps the old file, the next start gets the new one",

@@ -190,3 +190,60 @@ def test_where_insertion_is_not_possible_after_all_the_file_is_rewritten(error: 
     assert (layer.failed, result.strategy) == ("insert", "rewrite")
     assert Path(disk.path).read_bytes()[:4] == b"GGUF"
     assert recover(disk.path).state == "CLEAN"
+
+
+def test_an_interrupted_insertion_is_called_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Python repeats its own calls after EINTR; fallocate with a mode is not one of them."""
+    import ctypes
+
+    calls: list[int] = []
+
+    def fallocate(*args: int) -> int:
+        calls.append(args[1])
+        ctypes.set_errno(errno.EINTR)
+        return -1 if len(calls) < 3 else 0
+
+    class Libc:
+        def __init__(self, name: None, use_errno: bool) -> None:
+            self.fallocate = fallocate
+
+    monkeypatch.setattr(ctypes, "CDLL", Libc)
+    OsLayer().insert(0, 0, 4096)
+    assert calls == [0x20, 0x20, 0x20]
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no tmpfs here")
+def test_a_file_system_that_cannot_insert(cli):
+    """tmpfs: the edit is a rewrite, the next one a patch, and undo goes the same ways back."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder) / NAME
+        scenario = next(s for s in SCENARIOS if s.name == "insert-one-block")
+        path.write_bytes(prepare(scenario).old)
+        assert cli("fix", path, "--set", "general.author=me", "--format", "json").json["strategy"] == "rewrite"
+        assert cli("fix", path, "--set", "general.author=you", "--format", "json").json["strategy"] == "patch"
+        refused = cli("fix", path, "--set", f"general.author={'x' * 90_000}", "--strategy", "insert")
+        assert refused.code == 4
+        assert "--strategy rewrite" in refused.err
+        assert not Path(f"{path}-journal").exists()
+        assert cli("undo", path, "--all").code == 0
+        assert path.read_bytes() == prepare(scenario).old
+
+
+def test_an_insertion_that_was_copied_to_another_file_system_is_undone_there():
+    """The undo record travels with the file; where nothing can be taken out, the old file is built anew."""
+    import tempfile
+
+    if not os.path.isdir("/dev/shm"):
+        pytest.skip("no second file system here")
+    scenario = next(s for s in SCENARIOS if s.name == "undo-insert")
+    prepared = prepare(scenario)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        for name, data in prepared.files.items():
+            (Path(folder) / name).write_bytes(data)
+        from gguftool.edit.undo import undo
+
+        assert undo(Path(folder) / NAME).strategy == "rewrite"
+        assert (Path(folder) / NAME).read_bytes() == prepared.new
+        assert os.listdir(folder) == [NAME]
