@@ -5,7 +5,6 @@ Every server listens on 127.0.0.1, on a free port, and is ended by the code unde
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -13,40 +12,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gguftool.llamacpp.tool import find
 from tests.build import GGUF
+from tests.llamacpp.conftest import alive, checks, children
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="session")
-def server() -> str:
-    tool = find("llama-server")
-    if tool is None:
-        pytest.skip("no llama-server on this machine")
-    return tool.path
-
-
-def children() -> list[int]:
-    """Processes whose parent we are."""
-    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text() if sys.platform.startswith("linux") else ""
-    return [int(pid) for pid in text.split() if alive(int(pid))]
-
-
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def checks(found: dict[str, Any]) -> dict[str, bool | None]:
-    return {c["what"]: c["ok"] for c in found["checks"]}
 
 
 def test_the_launch_of_the_issue(cli, gemma3: Path, server: str) -> None:
@@ -260,145 +232,3 @@ def test_exec_becomes_the_server(smollm2: Path, server: str) -> None:
         process.terminate()
         process.communicate(timeout=30)
     assert process.returncode == 0
-
-
-def test_two_machines_over_rpc(cli, smollm2: Path, server: str) -> None:
-    """Two RPC servers on loopback, the model split in two between them."""
-    donor = find("ggml-rpc-server")
-    if donor is None:
-        pytest.skip("no ggml-rpc-server on this machine")
-    ports = []
-    donors = []
-    try:
-        for _ in range(2):
-            with socket.socket() as sock:
-                sock.bind(("127.0.0.1", 0))
-                ports.append(sock.getsockname()[1])
-            donors.append(
-                subprocess.Popen(
-                    [donor.path, "-H", "127.0.0.1", "-p", str(ports[-1])],
-                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                )
-            )  # fmt: skip
-        for port in ports:
-            _listening(port)
-        result = cli(
-            "launch", smollm2, "--ctx", 1024, "--cache-type", "q8_0", "--check-only", "--smoke", "--port", 0, "--force",
-            "--rpc", ",".join(f"127.0.0.1:{p}=1GiB" for p in ports), "--format", "json",
-        )  # fmt: skip
-        assert result.code == 0, result.err
-        found = result.json
-        assert found["command"][found["command"].index("-ts") + 1] == "1024,1024"
-        seen = checks(found)
-        for port in ports:
-            assert seen[f"weights on RPC 127.0.0.1:{port}"] is True
-        on = [b for b in found["observed"]["buffers"] if b["kind"] == "KV" and b["mib"] > 0]
-        assert {p for p in ports for b in on if str(p) in b["device"]} == set(ports), "the cache is split too"
-        assert found["smoke"]["ok"] is True
-    finally:
-        for process in donors:
-            process.terminate()
-        for process in donors:
-            process.wait(timeout=10)
-    assert not children()
-
-
-def _listening(port: int) -> None:
-    for _ in range(100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError("the RPC server does not listen")
-
-
-def test_an_rpc_server_that_is_not_there(cli, smollm2: Path, server: str) -> None:
-    result = cli(
-        "launch", smollm2, "--ctx", 512, "--check-only", "--port", 0, "--force", "--rpc", "127.0.0.1:9=1GiB",
-        "--format", "json",
-    )  # fmt: skip
-    assert result.code == 6
-    assert "127.0.0.1:9" in json.loads(result.stdout)["errors"][0]["message"]
-    assert not children()
-
-
-def test_llama_cpp_would_go_on_without_it_and_the_proof_sees_that(smollm2: Path, server: str, tmp_path: Path) -> None:
-    from gguftool.llamacpp.capabilities import known
-    from gguftool.llamacpp.launch import Engine, plan_launch
-    from gguftool.llamacpp.run import prove
-    from gguftool.llamacpp.server import free_port, start, stop
-    from gguftool.llamacpp.wishes import RpcServer, Wishes
-    from gguftool.model import open_model
-
-    with open_model(smollm2) as model:
-        wishes = Wishes(ctx=512, rpc=(RpcServer("127.0.0.1:9"),), port=free_port("127.0.0.1"))
-        plan = plan_launch(model, wishes, Engine("llama-server", (server,), None, known()))
-    running = start(plan.argv, str(tmp_path / "log"), "127.0.0.1", wishes.port)
-    try:
-        outcome = prove(running, plan, seconds=60)
-    finally:
-        stop(running)
-    assert not outcome.ok
-    assert [c.what for c in outcome.checks if c.ok is False] == ["weights on RPC 127.0.0.1:9"]
-    assert [n.kind for n in outcome.judged.notices] == ["rpc-connection"]
-
-
-def test_the_status_line(smollm2: Path, server: str, tmp_path: Path) -> None:
-    """While one slot of two works: it is counted, its tokens are, and the cache fills."""
-    import threading
-
-    from gguftool.llamacpp.run import sample
-    from gguftool.llamacpp.server import ask, free_port, start, stop, wait_until_ready
-    from gguftool.report.launch import sample_line
-
-    port = free_port("127.0.0.1")
-    argv = [server, "-m", str(smollm2), "-c", "1024", "-np", "2", "--host", "127.0.0.1", "--port", str(port)]
-    running = start(argv, str(tmp_path / "log"), "127.0.0.1", port)
-    try:
-        assert wait_until_ready(running, 60)
-        idle = sample(running)
-        assert (idle.slots, idle.busy, idle.written, idle.filled) == (2, 0, 0, 0.0)
-        request = {"prompt": "Once upon a time", "n_predict": 400, "temperature": 0, "ignore_eos": True}
-        thread = threading.Thread(target=ask, args=(running, "/completion", request, 120))
-        thread.start()
-        first = second = idle
-        for _ in range(200):
-            second = sample(running)
-            if first.busy and second.written and second.written > (first.written or 0) > 0:
-                break
-            first = second
-            time.sleep(0.05)
-        assert second.busy == 1
-        assert second.written > first.written > 0
-        assert second.filled == pytest.approx((second.written + 4) / 1024, abs=0.01)
-        assert second.rss is not None
-        assert second.rss > 90 << 20
-        assert "1/2 slots busy" in sample_line(second, first, 1.0)
-    finally:
-        stop(running)
-        thread.join(30)
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "ok", "why"),
-    [
-        ({"content": " Paris.", "completion_probabilities": [{"id": 1, "logprob": -0.1}]}, 200, True, ""),
-        ({"content": " "}, 200, False, "empty"),
-        ({"content": "aaaaaaaaaaaaaaaaaaaaaaaa"}, 200, False, "same character"),
-        ({"content": "xyz", "completion_probabilities": [{"id": 7, "logprob": -0.1}] * 20}, 200, False, "20 times"),
-        ({"content": "ok", "completion_probabilities": [{"id": 1, "logprob": None}]}, 200, False, "not finite"),
-        ({"content": "odd", "completion_probabilities": [{"id": i, "logprob": -9} for i in "ab"]}, 200, False, "guess"),
-        ({"content": "\ufffd\ufffd\ufffd"}, 200, False, "no text"),
-        ({"error": {"message": "This server does not support completions"}}, 501, None, "support"),
-        ({"error": {"message": "the current context does not logits computation. skipping"}}, 500, None, "logits"),
-        ({"error": {"message": "something else"}}, 500, False, "something else"),
-        (None, 0, False, "no answer"),
-    ],
-)  # fmt: skip
-def test_how_a_completion_is_judged(body: object, status: int, ok: bool | None, why: str) -> None:
-    from gguftool.llamacpp.endpoints import judge_completion
-    from gguftool.llamacpp.server import Answer
-
-    judged = judge_completion(Answer(status, body))
-    assert judged.ok is ok
-    assert why in judged.why
