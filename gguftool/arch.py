@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gguftool.data import load
+from gguftool.near import near_names
 
 NOT_ROPED_UNLESS_FINETUNED = frozenset({"granite", "granitemoe", "granitehybrid", "graniteswitch"})
 """`rope.scaling.finetuned` = false switches RoPE off here (`models/granite.cpp`, b11434)."""
@@ -78,9 +79,7 @@ def facts(name: str) -> ArchFacts | None:
 
 def nearest(name: str) -> list[str]:
     """Known architecture names that resemble ``name``, best first."""
-    import difflib
-
-    return difflib.get_close_matches(name.lower(), names(), 3, 0.6)
+    return near_names(name.lower(), names())
 
 
 # The class has methods of these names.

@@ -25,6 +25,8 @@ FIRST_READ = 1 << 18
 HEADER_LIMIT = 1 << 30
 """A header longer than this is refused, in bytes."""
 MAX_NESTING = 8
+MOST_DIMS = 1024
+"""A tensor with more dimensions than this is taken for damage (ggml has 4)."""
 PLAUSIBLE = 1 << 16
 """More fields or tensors than any model has; a larger count that does not fit into the file is noise."""
 
@@ -322,7 +324,7 @@ def _read_tensor(walk: _Walk) -> _TensorRow:
     name = walk.key = walk.string("tensor name").decode("utf-8", "surrogateescape")
     n_dims = walk.number("I", 4, f"number of dimensions of {name}")
     size = walk.layout.length_size
-    if n_dims > (walk.size - walk.pos) // size:
+    if n_dims > min((walk.size - walk.pos) // size, MOST_DIMS):
         left = walk.size - walk.pos
         raise _Stop(
             "bad-count", f"tensor {name!r} claims {n_dims:,} dimensions, {left:,} bytes left", walk.pos - 4, name

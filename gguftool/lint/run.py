@@ -95,13 +95,22 @@ def lint(
                 else:
                     findings.append(_complete(one, draft, model))
         except Exception as e:
-            if os.environ.get("GGUFTOOL_DEBUG"):
-                raise
-            # A rule that trips over a strange file must not hide what the others found.
-            skipped.append(NotEvaluated(f"the rule itself failed: {type(e).__name__}: {e}", one.id))
+            _trip(e, one.id, skipped)
     findings.sort(key=lambda f: (f.severity.rank, FAMILIES.index(f.family)))
-    predicted = ctx.once("load", lambda: predict(model)) if load else None
+    predicted = None
+    if load:
+        try:
+            predicted = ctx.once("load", lambda: predict(model))
+        except Exception as e:
+            _trip(e, "load", skipped)
     return Report(model.name, tuple(findings), tuple(skipped), predicted)
+
+
+def _trip(e: Exception, name: str, skipped: list[NotEvaluated]) -> None:
+    """A rule that trips over a strange file must not hide what the others found; with GGUFTOOL_DEBUG it does."""
+    if os.environ.get("GGUFTOOL_DEBUG"):
+        raise e
+    skipped.append(NotEvaluated(f"the rule itself failed: {type(e).__name__}: {e}", name))
 
 
 def _families(ctx: Context, load: bool) -> list[str]:

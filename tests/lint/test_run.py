@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -418,3 +419,26 @@ def test_layout_of_a_models_folder(cli, tmp_path: Path) -> None:  # type: ignore
     assert [e["code"] for e in result.json["errors"]] == ["missing-file"]
     assert cli("lint", "--layout", "lmstudio", root / "lost.gguf").code == 2
     assert cli("lint", "--layout", "lmstudio", root, root).code == 2
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 0), (1,) * 1000], ids=str)
+@pytest.mark.parametrize("name", ["token_embd.weight", "blk.0.attn_q.weight", "output_norm.weight"])
+def test_odd_shapes_never_trip_a_rule(name: str, shape: tuple[int, ...]) -> None:
+    report_of(ready().retensor(name, shape=shape, data=b""), load=True)
+
+
+def test_hostile_lengths_cost_no_time() -> None:
+    """Names and texts of a megabyte, a tensor with a hundred thousand dimensions: told, not pondered."""
+    text = "llama.context_lenght" * 50_000
+    started = time.process_time()
+    for g in (
+        ready().kv(text, 1),
+        ready().tensor(text, (32, 4)),
+        ready().replace("general.architecture", text),
+        ready().replace("tokenizer.ggml.model", text).kv("tokenizer.ggml.pre", text),
+        ready().kv("general.author", "\u202e" + text),
+        ready().retensor("blk.0.attn_q.weight", shape=(2,) * 100_000, data=b""),
+    ):
+        report = report_of(g, load=True)
+        assert len(report) > 0
+    assert time.process_time() - started < 5

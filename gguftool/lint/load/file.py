@@ -6,6 +6,7 @@ llama.cpp walks it (`walk.py`), because only that tells which of its messages co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from gguftool.format.header import Field, TensorInfo, align
@@ -44,7 +45,8 @@ def type_name(type_id: int) -> str:
 
 
 def failed(path: str, *lines: str) -> tuple[str, ...]:
-    """Error lines of a file that could not be read, with the one llama.cpp adds."""
+    """Error lines of a file that could not be read, with the one llama.cpp adds; C cuts a name at a NUL."""
+    lines = tuple(re.sub("\0[^']*(?=')", "", line) if "\0" in line else line for line in lines)
     return (*lines, f"{LOAD_ERROR}llama_model_loader: failed to load model from {path}")
 
 

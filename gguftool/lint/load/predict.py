@@ -8,7 +8,7 @@ from typing import Any
 from gguftool.arch import facts
 from gguftool.data import load
 from gguftool.errors import FormatError
-from gguftool.format.header import TensorInfo
+from gguftool.format.header import Field, TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.lint.load.file import check_bounds, check_file
 from gguftool.lint.load.hparams import common
@@ -146,8 +146,15 @@ def run_stages(state: Run) -> None:
 
 def _reader(m: Model) -> Reader:
     """Keys under the file's architecture; llama.cpp calls one it does not know "(unknown)"."""
-    name = Reader(m.fields, "").scalar("=general.architecture", "str") or ""
-    return Reader(m.fields, name if facts(name) is not None else "(unknown)")
+    fields = m.fields
+    if any("\0" in key for key in fields):
+        # C compares up to a NUL; of keys that are then equal the first counts.
+        cut: dict[str, Field] = {}
+        for key, f in fields.items():
+            cut.setdefault(key.partition("\0")[0], f)
+        fields = cut
+    name = Reader(fields, "").scalar("=general.architecture", "str") or ""
+    return Reader(fields, name if facts(name) is not None else "(unknown)")
 
 
 def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
@@ -187,8 +194,8 @@ def rows(family: str, part: str) -> list[Row]:
 
 
 def stored_tensors(m: Model) -> dict[str, TensorInfo]:
-    """Tensors of all shards by name."""
-    return {t.name: t.info for t in m.all_tensors()}
+    """Tensors of all shards by name, which C cuts at a NUL."""
+    return {t.name.partition("\0")[0]: t.info for t in m.all_tensors()}
 
 
 def _tensors(state: Run, machine: Machine, vocab: Loaded, program: list[Row]) -> None:

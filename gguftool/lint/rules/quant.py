@@ -18,7 +18,7 @@ def _weights(m: Model) -> dict[str, int]:
     """Elements of all tensors with two or more dimensions, by tensor type."""
     out: dict[str, int] = {}
     for t in m.tensors.values():
-        if len(t.shape) > 1 and t.info.type is not None:
+        if len(t.shape) > 1 and t.info.type is not None and t.info.elements:
             out[t.type_name] = out.get(t.type_name, 0) + t.info.elements
     return out
 

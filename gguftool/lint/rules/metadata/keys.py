@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-
 from gguftool.edit.ops import Operation, Rename, Set
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.lint.known import fits, measured, read_keys, readers
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
+from gguftool.near import near_names
 
 OURS = ("rope.freq_scale", "kv_cache_type")
 """Keys that gguftool itself reads, without the architecture."""
@@ -123,23 +122,21 @@ def key_misspelt(m: Model, ctx: Context) -> Drafts:
             continue
         if head == m.architecture and readers(rest):
             continue
-        near = [
-            k for k in difflib.get_close_matches(key, [k for k in known if k not in m], 3, 0.9) if fits(f, known[k])
-        ]
-        near = [k for k in near if not _grown(key, k)]
-        if near:
+        alike = [k for k in near_names(key, (k for k in known if k not in m), 3, 0.9) if fits(f, known[k])]
+        alike = [k for k in alike if not _grown(key, k)]
+        if alike:
             yield found(
-                f"{key}: no program reads it; did you mean {near[0]}?",
+                f"{key}: no program reads it; did you mean {alike[0]}?",
                 where=f"field:{key}",
-                fix=Fix(f"rename {key} to {near[0]}", (Rename(key, near[0]),)),
-                near=near[0],
+                fix=Fix(f"rename {key} to {alike[0]}", (Rename(key, alike[0]),)),
+                near=alike[0],
             )
 
 
 def _grown(key: str, known: str) -> bool:
     """The key is the known one with a part added or changed as a word: `_swa`, `_mla`, `scale`/`norm`."""
     a, b = set(key.replace(".", "_").split("_")), set(known.replace(".", "_").split("_"))
-    return (bool(a - b) and all(len(difflib.get_close_matches(w, b - a, 1, 0.7)) == 0 for w in a - b)) or a < b or b < a
+    return (bool(a - b) and all(len(near_names(w, b - a, 1, 0.7)) == 0 for w in a - b)) or a < b or b < a
 
 
 @rule(Severity.INFO, known_arch=True)

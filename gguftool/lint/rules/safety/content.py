@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from gguftool.format.types import STR
 from gguftool.lint.role import ROLES, role
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model
 
 LONG = 1 << 20
-_HIDDEN = frozenset(
-    (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xE0000, 0xE0080))
-    + (0xFEFF, 0x00AD, 0x061C, 0x180E)
-)
+_HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _TEMPLATE = "tokenizer.chat_template"
 
 
@@ -69,9 +69,7 @@ def control_characters(m: Model, ctx: Context) -> Drafts:
     """
     keys = [(f.key, f.key) for part in m.parts for f in part.header.fields]
     for key, text in [*keys, *_strings(m)]:
-        if text.isprintable():
-            continue
-        if any((ord(c) < 32 and c not in "\n\t\r") or 127 <= ord(c) < 160 for c in text):
+        if _CONTROL.search(text):
             what = "the key" if text is key else key
             yield found(f"{what} holds control characters: {text[:60]}", where=f"field:{key}")
 
@@ -88,7 +86,7 @@ def hidden_characters(m: Model, ctx: Context) -> Drafts:
     """
     keys = [(f.key, f.key) for part in m.parts for f in part.header.fields]
     for key, text in [*keys, *_strings(m)]:
-        if not text.isascii() and any(ord(c) in _HIDDEN for c in text):
+        if not text.isascii() and _HIDDEN.search(text):
             what = "the key" if text is key else key
             yield found(f"{what} holds invisible characters: {text[:60]}", where=f"field:{key}")
 

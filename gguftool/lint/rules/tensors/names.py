@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 
 from gguftool.data import load
@@ -11,6 +10,7 @@ from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.metadata.blocks import LOOPED, MAX_LAYERS, block_of, layers_of_tensors
 from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several, surveyed
 from gguftool.model import Model
+from gguftool.near import near_names
 
 
 @rule(Severity.ERROR, known_arch=True)
@@ -35,7 +35,7 @@ def _missing(m: Model, s: Survey) -> Iterator[Draft]:
     have = layers_of_tensors(m) or MAX_LAYERS
     for names in grouped(n for n in s.missing if block_of(n) < have).values():
         wanted = s.wanted[names[0]]
-        near = difflib.get_close_matches(names[0], s.extra, 1, 0.8)
+        near = near_names(names[0], s.extra, 1, 0.8)
         hint = f"; the file has {near[0]}" if near else ""
         text = f"{names[0]} ({dims(wanted.shape)}) is missing{several(names)}{hint}"
         yield found(text, where=f"tensor:{names[0]}", tensors=names, shape=list(wanted.shape))
@@ -63,7 +63,7 @@ def _extra(m: Model, s: Survey) -> Iterator[Draft]:
     # Layers beyond block_count are one finding too: block-count-tensors.
     count = MAX_LAYERS if m.architecture in LOOPED else m.arch.block_count
     for names in grouped(n for n in s.extra if block_of(n) < count).values():
-        near = difflib.get_close_matches(names[0], absent, 1, 0.85)
+        near = near_names(names[0], absent, 1, 0.85)
         hint = f"; the nearest one is {near[0]}" if near else ""
         text = f"{names[0]} is no tensor of {m.architecture}{several(names)}{hint}"
         yield found(text, where=f"tensor:{names[0]}", tensors=names)

@@ -169,7 +169,8 @@ def _head_size(m: Model, s: Survey) -> tuple[int, int, list[str]] | None:
     sizes: dict[int, list[str]] = {}
     slots = set()
     for name in s.misshaped:
-        shape, slot = s.stored[name].shape, s.wanted[name].slot
+        # A tensor without dimensions is a scalar to ggml.
+        shape, slot = s.stored[name].shape or (1,), s.wanted[name].slot
         width, count = {
             "wq": (shape[-1], heads[0]),
             "wk": (shape[-1], kv_heads[0]),

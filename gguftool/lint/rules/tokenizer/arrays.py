@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 
 from gguftool.edit.ops import Operation, Set
 from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
+from gguftool.near import near_names
 from gguftool.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 
 MODEL = "tokenizer.ggml.model"
@@ -71,7 +71,7 @@ def tokenizer_model_unknown(m: Model, ctx: Context) -> Drafts:
         "sentencepiece": ["llama"],
         "wordpiece": ["bert"],
         "unigram": ["t5"],
-    }.get(vocab.model.lower()) or difflib.get_close_matches(vocab.model.lower(), KINDS, 1, 0.6)
+    }.get(vocab.model.lower()) or near_names(vocab.model.lower(), KINDS, 1)
     yield found(
         f"{MODEL} is {vocab.model!r}, which llama.cpp b11434 does not know; known: {' '.join(KINDS)}",
         where=f"field:{MODEL}",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from gguftool.edit.ops import Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
+from gguftool.near import near_names
 from gguftool.vocab import Vocabulary, names, vocabulary
 
 KEY = "tokenizer.ggml.pre"
@@ -136,7 +136,7 @@ def pre_tokenizer_unknown(m: Model, ctx: Context) -> Drafts:
     if not _needs(vocab) or not vocab.pre or vocab.pre in names("pre"):
         return
     one = signature(vocab)
-    near = list(one.pre[:1]) if one else difflib.get_close_matches(vocab.pre.lower(), names("pre"), 3, 0.6)
+    near = list(one.pre[:1]) if one else near_names(vocab.pre.lower(), names("pre"))
     if near:
         message = (
             f"{KEY} is {vocab.pre!r}, which llama.cpp b11434 does not know; nearest: {' '.join(near)} "

@@ -1,0 +1,20 @@
+"""Names that resemble a name; for the "did you mean" of messages.
+
+The comparison takes time that grows with the square of the length, so names of a hostile length resemble nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+LONGEST = 128
+"""Characters of a name that may be a slip for another one."""
+
+
+def near_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6) -> list[str]:
+    """Up to ``n`` of the ``known`` names that resemble ``name``, best first (``cutoff`` 1: equal, 0: any)."""
+    import difflib
+
+    if len(name) > LONGEST:
+        return []
+    return difflib.get_close_matches(name, [k for k in known if len(k) <= LONGEST], n, cutoff)
