@@ -231,6 +231,7 @@ _KNOWN = (
     ("requires an imatrix", "this quantisation needs an importance matrix", "--imatrix FILE"),
     ("Missing importance matrix", "the importance matrix lacks a tensor", "a complete imatrix, or --tensor-type"),
     ("quantized data validation failed", "the result held invalid values", "gguftool verify --data on the source"),
+    ("this library is too old", "the library is too old for --imatrix and --tensor-type", "--engine builtin"),
     ("unknown model architecture", "this llama.cpp does not know the architecture", "a newer llama.cpp"),
 )
 

@@ -14,6 +14,9 @@ import signal
 import sys
 from typing import Any
 
+_MAX_BUF_SIZE = 8 << 30
+"""Default of the last member (`llama-quant.cpp:LLAMA_QUANT_MAX_BUF_SIZE`); libraries that have it take C structures."""
+
 
 class _Params(ctypes.Structure):
     """`llama.h:llama_model_quantize_params`; ``spare`` takes what a newer library writes behind it."""
@@ -76,6 +79,12 @@ def main() -> int:
     if params is None:
         sys.stderr.write("gguftool: this library's llama_model_quantize_params is not one we know\n")
         return 65
+    if params.max_buf_size != _MAX_BUF_SIZE:
+        # An older library: overrides and importances were C++ objects then.
+        if job.get("imatrix") or job.get("tensor_types"):
+            sys.stderr.write("gguftool: this library is too old for --imatrix and --tensor-type\n")
+            return 65
+        job["fields"] = {}
     params.nthread = job["threads"]
     params.ftype = job["ftype"]
     for name in ("allow_requantize", "pure", "dry_run"):

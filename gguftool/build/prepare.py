@@ -147,7 +147,7 @@ def quantize_step(request: Request, progress: Progress | None = None) -> Step:
 
     def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
         source = str(before.get("convert", {}).get("path", request.source))
-        _clear(request.draft)
+        _clear_all(request.draft)
         what = f"quantising to {request.quantize}"
         told = (lambda done, total: progress(what, done, total)) if progress else None
         if request.quantize is None:
@@ -206,6 +206,7 @@ def fix_step(request: Request, more: Operations, settings: Mapping[str, object])
 
     def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
         if pending(request.draft):
+            # A run was killed here, with the file itself still as the step before left it.
             recover(request.draft)
         with open_model(request.draft, strict=False) as model:
             advice = deploy(model, request.wanted, yes=request.yes)
@@ -267,8 +268,9 @@ def is_published(request: Request) -> bool:
 
 def forget(request: Request) -> None:
     """Forget what an earlier run has done: its state and its files in between."""
-    for name in (STATE, "converted.gguf", "model.gguf"):
-        _clear(os.path.join(request.folder, name))
+    if os.path.isdir(request.folder):
+        for path in (os.path.join(request.folder, STATE), request.converted, request.draft):
+            _clear_all(path)
 
 
 def tidy(request: Request) -> None:
@@ -277,6 +279,14 @@ def tidy(request: Request) -> None:
         for name in os.listdir(request.folder):
             if name.startswith("model") or name.endswith(MARK) or (name.startswith("converted") and not request.keep):
                 _clear(os.path.join(request.folder, name))
+
+
+def _clear_all(path: str) -> None:
+    """A file and what an interrupted edit left beside it."""
+    folder, name = os.path.split(path)
+    for other in os.listdir(folder):
+        if other.startswith(name):
+            _clear(os.path.join(folder, other))
 
 
 def _clear(path: str) -> None:

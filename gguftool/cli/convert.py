@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
 @click.option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp with convert_hf_to_gguf.py to look in first.")
 @click.option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
-@click.option("--setup", is_flag=True, help="Make an environment with the converter in the user's cache (1.2 GB).")
+@click.option("--setup", is_flag=True, help="Make the environment of the converter, with torch, in the user's cache.")
 @click.option("--setup-arg", multiple=True, metavar="ARG", help="Hand ARG on to pip, for example torch==2.13.0.")
 @click.option("--check", is_flag=True, help="Look at the folder, convert nothing.")
 @click.option("--force", is_flag=True, help="Convert in spite of what the look at the folder found.")

@@ -161,6 +161,24 @@ def test_without_a_converter_it_says_how_to_get_one(cli: Cli, tmp_path: Path, mo
     assert checked.json["check"]["problems"] == []
 
 
+def test_a_repository_in_the_cache_of_hugging_face(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from gguftool.build.provenance import converted
+
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    root = tmp_path / "hub" / "models--some--repo"
+    folder = hf.folder(root / "snapshots" / commit, "llama")
+    (root / "refs").mkdir()
+    (root / "refs" / "main").write_text(commit)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    result = cli("convert", "hf://some/repo", "--check", "--format", "json")
+    assert result.code == 0, result.err
+    assert result.json["check"]["path"] == str(folder)
+    assert converted("tool", str(folder), None)["gguftool.convert.source"] == f"some/repo@{commit}"
+    assert cli("convert", "hf://some/other", "--check").code == 6
+    assert cli("convert", "hf://some/repo/x.gguf", "--check").code == 2
+
+
 @pytest.mark.oracle
 def test_what_the_converter_knows_is_read_out_of_its_source(converter_cache: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))

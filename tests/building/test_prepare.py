@@ -151,6 +151,35 @@ def test_it_goes_on_after_being_killed(cli: Cli, source: Path, tmp_path: Path, s
     assert cli("verify", output, "--hash").code == 0
 
 
+@pytest.mark.parametrize("at", range(1, 9))
+def test_killed_in_the_middle_of_an_edit(cli: Cli, source: Path, tmp_path: Path, at: int):
+    """kill -9 at the first fsyncs and names of the edits in the fix step."""
+    output = tmp_path / "out.gguf"
+    script = (
+        "import os, signal, sys; from gguftool.edit.oslayer import OsLayer; from gguftool.cli.main import main\n"
+        "left = int(sys.argv[1])\n"
+        "def watched(real):\n"
+        "    def call(*args, **kwargs):\n"
+        "        global left\n"
+        "        left -= 1\n"
+        "        if not left: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return real(*args, **kwargs)\n"
+        "    return call\n"
+        "for name in ('fsync', 'rename', 'pwrite'): setattr(OsLayer, name, watched(getattr(OsLayer, name)))\n"
+        "main(sys.argv[2:])\n"
+    )
+    args = [sys.executable, "-c", script, str(at), "prepare", str(source), "-o", str(output), *WISH]
+    done = subprocess.run(args, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not output.exists()
+    result = cli("prepare", source, "-o", output, *WISH, "--format", "json")
+    assert result.code == 0, result.err
+    assert cli("verify", output, "--hash").code == 0
+    with open_model(output) as made:
+        assert (made["llama.context_length"], made["llama.kv_cache_type"]) == (2048, "q8_0")
+    assert sorted(os.listdir(tmp_path / "out.gguf.prepare")) == ["lock", "logs", "state.json"]
+
+
 def test_killed_between_the_name_and_the_record(cli: Cli, source: Path, tmp_path: Path):
     output = tmp_path / "out.gguf"
     script = (
