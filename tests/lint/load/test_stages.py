@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import subprocess
 import sys
@@ -266,3 +267,33 @@ def test_a_made_up_number_of_layers_does_not_keep_us_busy() -> None:
     s = survey(from_source(built({"base": "tiny/t5", "ops": [op]}), strict=False))
     assert time.process_time() - start < 10
     assert "loop more than" in s.problem
+
+
+def test_c_cuts_names_at_a_nul() -> None:
+    record = struct.pack("<Q", 4) + b"k\0xy" + struct.pack("<I", 99)
+    data = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + record + bytes(32)
+    p = predict_source(Memory(data, "m.gguf"))
+    assert p.messages[0] == "gguf_init_from_reader: key 'k' has invalid GGUF type 99"
+
+
+def test_damaged_bytes_never_raise() -> None:
+    from gguftool.errors import GgufToolError
+    from gguftool.lint.load import survey
+    from tests.lint.load.recipes import Hole, bases
+
+    r = random.Random(20261129)
+    verdicts = set()
+    for name in r.sample(sorted(bases()), 60):
+        header, size = bases()[name]
+        for _ in range(3):
+            data = bytearray(header)
+            at = r.randrange(len(data) - 8)
+            raw = r.choice([b"\xff" * 8, bytes(8), struct.pack("<Q", 1 << 31), bytes([r.randrange(256)])])
+            data[at : at + len(raw)] = raw
+            source = Hole(bytes(data), "m.gguf", size)
+            verdicts.add(predict_source(source).verdict)
+            try:
+                survey(from_source(source, strict=False))
+            except GgufToolError:
+                continue
+    assert {"loads", "refused"} <= verdicts
