@@ -29,10 +29,10 @@ def measured(arch: str) -> bool:
 @cache
 def readers(suffix: str) -> tuple[str, ...]:
     """Architectures that read ``{arch}.suffix``; ``("*",)`` when all do."""
-    read = load("keytypes.json")
-    if f"%s.{suffix}" in read["every_arch"]:
+    read, template = load("keytypes.json"), f"%s.{suffix}"
+    if template in read["every_arch"]:
         return ("*",)
-    return tuple(sorted(a for a, keys in read["arch"].items() if f"%s.{suffix}" in keys))
+    return tuple(sorted(a for a, keys in read["arch"].items() if template in keys))
 
 
 def fits(field: Field, kind: str) -> bool:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from gguftool.model import Model
 
 
+LONGEST = 2000
+"""Characters of a message: names in it may be a megabyte long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What lint says about one model.
@@ -178,7 +182,7 @@ def _complete(one: Rule, draft: Draft, m: Model) -> Finding:
         rule=one.id,
         family=one.family,
         severity=draft.severity or one.severity,
-        message=draft.message,
+        message=draft.message if len(draft.message) <= LONGEST else draft.message[: LONGEST - 1] + "…",
         path=draft.path or path,
         where=draft.where,
         span=draft.span or span,
