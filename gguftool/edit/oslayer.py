@@ -149,11 +149,10 @@ class OsLayer:
             ChangedMeanwhile: the source ended before ``n`` bytes.
         """
         done, by_kernel = 0, hasattr(os, "copy_file_range")
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(src, src_at, n, os.POSIX_FADV_SEQUENTIAL)
         while done < n:
             want = min(PIECE, n - done)
-            if hasattr(os, "posix_fadvise"):
-                # The next piece is read from the disk while this one is copied.
-                os.posix_fadvise(src, src_at + done + want, PIECE, os.POSIX_FADV_WILLNEED)
             if by_kernel:
                 try:
                     got = os.copy_file_range(src, dst, want, src_at + done, dst_at + done)
