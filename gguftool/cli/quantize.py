@@ -80,7 +80,7 @@ def quantize(
     """Quantise a model, the mixtures as llama.cpp has them.
 
     Engines in order: the llama-quantize program, the real llama library, the built-in one. Folders to look in:
-    --llama-cpp, LLAMA_CPP_DIR, PATH. The built-in engine gives the same bytes as llama.cpp.
+    --llama-cpp, LLAMA_CPP_DIR, PATH. The built-in engine gives the same bytes as llama.cpp (IQ1_M excepted).
 
     OUT gets its name only when it is complete. Without OUT the result lies beside IN, named after the type.
     """
