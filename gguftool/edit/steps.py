@@ -61,8 +61,10 @@ def take_journal(layer: OsLayer, path: str) -> int:
         EditInProgress: another process has it.
     """
     name = journal_path(path)
+    there = layer.stat(path)
     try:
-        fd = layer.create(name)
+        # It holds a part of the file, so nobody may read it who may not read the file.
+        fd = layer.create(name, there.st_mode & 0o666 if there is not None else 0o600)
     except FileExistsError:
         raise EditInProgress(f"{path}: another edit of this file has just begun", "try again in a moment") from None
     if not hold(layer, fd, name):

@@ -302,6 +302,14 @@ def test_rewrite_keeps_mode_and_attributes(tmp_path: Path, cli):
     assert os.getxattr(path, "user.origin") == b"here"
 
 
+def test_nobody_reads_from_the_undo_record_what_he_may_not_read_from_the_file(tmp_path: Path, cli):
+    path = put(tmp_path / "m.gguf")
+    path.chmod(0o600)
+    for strategy in ("patch", "rewrite"):
+        assert cli("fix", path, "--context-length", str(len(strategy)), "--strategy", strategy).code == 0
+    assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
+
+
 def test_time_of_last_change(tmp_path: Path, cli):
     path = put(tmp_path / "m.gguf")
     os.utime(path, ns=(10**18, 10**18))
