@@ -30,5 +30,6 @@ SAMPLES = [
            silent=at("/models/me/repo/m.gguf", ready())),
     # case 65
     Sample("lmstudio-name", at("/models/me/repo/vision.gguf", PROJECTOR), "file", "expects mmproj-vision.gguf",
-           context=IN, silent=at("/models/me/repo/mmproj-vision.gguf", PROJECTOR), fix="mv /models/me/repo/vision.gguf"),
+           context=IN, silent=at("/models/me/repo/mmproj-vision.gguf", PROJECTOR),
+           fix="mv /models/me/repo/vision.gguf"),
 ]  # fmt: skip
