@@ -149,9 +149,10 @@ def _context(model: Model, wanted: Wanted, values: dict[str, object], notes: lis
             )
         ways = f"--rope-scaling yarn --context-length {n}" if hp.ropes else "--yes"
         raise Refused(
-            f"the model was trained with {trained:,} tokens; behind them it has never seen a position, "
+            f"by its own keys the model was trained with {trained:,} tokens; behind them it has never seen a position, "
             f"and at {n:,} its answers fall apart",
-            f"{ways} stretches its RoPE (some loss); --yes writes the number alone",
+            f"{ways} stretches its RoPE (some loss); --yes writes the number alone, "
+            "right when it had only been lowered before",
         )
     if hp.arch == "glm-dsa" and hp.raw("attention.indexer.types") is None and not yes:
         now = hp.context_length or 0

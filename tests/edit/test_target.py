@@ -306,7 +306,7 @@ def test_nobody_reads_from_the_undo_record_what_he_may_not_read_from_the_file(tm
     path = put(tmp_path / "m.gguf")
     path.chmod(0o600)
     for strategy in ("patch", "rewrite"):
-        assert cli("fix", path, "--context-length", str(len(strategy)), "--strategy", strategy).code == 0
+        assert cli("fix", path, "--set", f"context_length={len(strategy)}", "--strategy", strategy).code == 0
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
 
 
