@@ -83,6 +83,12 @@ def main() -> None:
     if source.name != "tiny-llama.gguf" and find_spec("xllamacpp"):
         say("And for real: start llama.cpp embedded, prove from its log what was planned, ask for a few words, stop.")
         run("launch", "--engine", "library", "--port", "0", "--smoke", "--check-only", "--ctx", "4096", model)
+    say("From an F32 file to one that is ready, with the built-in engine alone (a tiny untrained model, for speed).")
+    (FOLDER / "tiny-q8_0.gguf").unlink(missing_ok=True)
+    shutil.rmtree(FOLDER / "tiny-q8_0.gguf.prepare", ignore_errors=True)
+    (FOLDER / "tiny-q8_0.gguf.manifest").unlink(missing_ok=True)
+    ready = ("--quantize", "Q8_0", "--engine", "builtin", "--context-length", "2048", "--kv-cache-type", "f16")
+    run("prepare", "../fixtures/tiny-llama.gguf", "-o", "tiny-q8_0.gguf", *ready)
     say(f"Done. The repaired model is {FOLDER.name}/{model}; `gguftool undo` gives back the original, byte for byte.")
 
 

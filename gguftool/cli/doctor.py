@@ -32,18 +32,20 @@ def doctor(session: Session, /, model: str | None, message: str | None) -> int:
     """
     if message is not None:
         return _explain(session, sys.stdin.read() if message == "-" else message)
+    from gguftool.build.survey import survey
     from gguftool.hub.cache import hub_cache, ollama_stores
     from gguftool.llamacpp.doctor import examine
     from gguftool.llamacpp.stores import stores
     from gguftool.report import doctor as report
 
     found = examine(stores(hub_cache(), ollama_stores()))
+    builders = survey()
     plan = _plan(model) if model else None
     bad = plan is not None and plan.memory.fits is False
     if session.format == "json":
-        session.write_json(ok=not bad, body=report.json_body(found, plan))
+        session.write_json(ok=not bad, body=report.json_body(found, builders, plan))
     else:
-        session.out("\n".join(report.lines(found, session.style, verbose=session.verbose)))
+        session.out("\n".join(report.lines(found, builders, session.style, verbose=session.verbose)))
         if plan is not None:
             session.out("\n" + "\n".join(report.model_lines(plan, session.style)))
     return 1 if bad else 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from gguftool.build.survey import Found
 from gguftool.llamacpp.diagnose import Diagnosis
 from gguftool.llamacpp.doctor import Examination, Program
 from gguftool.llamacpp.launch import LaunchPlan
@@ -16,7 +17,7 @@ SHOWN = 8
 """Models of a store that are named without --verbose."""
 
 
-def lines(e: Examination, style: Style, *, verbose: bool = False) -> Iterator[str]:
+def lines(e: Examination, builders: Sequence[Found], style: Style, *, verbose: bool = False) -> Iterator[str]:
     """Everything, by section; traps last, where they are seen."""
     yield style.bold("machine")
     rows = [
@@ -37,6 +38,9 @@ def lines(e: Examination, style: Style, *, verbose: bool = False) -> Iterator[st
     yield table([_program(p) for p in e.programs], align="ll", indent="  ") if e.programs else "  no program found"
     if e.missing:
         yield f"  not found: {', '.join(e.missing)}"
+    yield ""
+    yield style.bold("convert and quantise")
+    yield table([(f.name, _builder(f)) for f in builders], align="ll", indent="  ")
     yield ""
     yield style.bold("packages and programs")
     both = [(name, version) for name, version in e.packages] + [(name, path) for name, path in e.others]
@@ -60,6 +64,12 @@ def _program(p: Program) -> tuple[str, str]:
         return p.tool.name, f"{p.tool.path}: does not run: {p.error}"
     build = f"b{p.build.build}" if p.build.build else f"commit {p.build.commit}" if p.build.commit else "unknown build"
     return p.tool.name, f"{p.tool.path} ({build}, {len(p.build.options)} options, {p.tool.source})"
+
+
+def _builder(f: Found) -> str:
+    parts = [f.label, f"({f.path})" if f.path else "", f"· {f.can}" if f.can else ""]
+    found = " ".join(p for p in parts if p) or "not found"
+    return f"{found}; to get it: {f.hint}" if f.hint else found
 
 
 def _store(s: Store, verbose: bool) -> Iterator[str]:
@@ -104,7 +114,7 @@ def diagnosis_json(d: Diagnosis | None) -> dict[str, object]:
     }  # fmt: skip
 
 
-def json_body(e: Examination, plan: LaunchPlan | None = None) -> dict[str, object]:
+def json_body(e: Examination, builders: Sequence[Found], plan: LaunchPlan | None = None) -> dict[str, object]:
     """The fields of an examination."""
     return {
         "system": {
@@ -125,6 +135,9 @@ def json_body(e: Examination, plan: LaunchPlan | None = None) -> dict[str, objec
             for p in e.programs
         ],
         "missing": list(e.missing),
+        "builders": [
+            {"name": f.name, "label": f.label, "path": f.path or None, "can": f.can, "hint": f.hint} for f in builders
+        ],
         "packages": dict(e.packages),
         "others": dict(e.others),
         "stores": [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import resource
 import struct
 import subprocess
 import sys
@@ -225,9 +224,11 @@ def test_memory_stays_small_at_any_size(tmp_path: Path):
         f.truncate(len(head) + (1 << 30))
         f.seek(len(head) + (1 << 29) + 77 * 2)
         f.write(NAN16)
+    # Not ru_maxrss: Linux counts the process that started this one there.
     code = (
-        "import sys, resource; from gguftool.cli.main import main; code = main(sys.argv[1:]); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(code)"
+        "import sys; from gguftool.cli.main import main; code = main(sys.argv[1:]); "
+        "print(next(x for x in open('/proc/self/status') if x.startswith('VmHWM')).split()[1], file=sys.stderr); "
+        "sys.exit(code)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "verify", "--data", str(path)],
@@ -238,6 +239,4 @@ def test_memory_stays_small_at_any_size(tmp_path: Path):
     )
     assert done.returncode == 1
     assert "blk.1.w (F16): 1 NaN of 268,435,456 elements; first at element 77" in done.stdout
-    scale = 1024 if sys.platform == "linux" else 1
-    assert int(done.stderr.split()[-1]) * scale < 300_000_000
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
+    assert 10_000 < int(done.stderr.split()[-1]) < 300_000
