@@ -160,6 +160,8 @@ class Model:
     def full_key(self, key: str) -> str:
         """A key as a person types it: ``context_length`` becomes ``qwen2.context_length``; known whole keys stay.
 
+        A key without a dot has no prefix of its own, also when nobody knows it; one that is in the file stays.
+
         Raises:
             UsageError: a prefix is needed and the file names no architecture.
         """
@@ -177,8 +179,8 @@ class Model:
         arch = self.architecture
         if key.startswith(known) or key in self.fields or (arch and key.startswith(arch + ".")):
             return key
-        first = key.partition(".")[0]
-        if first not in _ARCH_KEY_HEADS:
+        first, dot, _ = key.partition(".")
+        if first not in _ARCH_KEY_HEADS and (dot or not arch):
             return key
         if not arch:
             raise UsageError(f"{key} needs an architecture prefix, and the file has no general.architecture")

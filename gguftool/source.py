@@ -70,7 +70,7 @@ class LocalFile:
         try:
             self._fd = _open(self.path, flags)
         except FileNotFoundError:
-            raise MissingFile(f"{self.path}: no such file", _missing_hint(self.path)) from None
+            raise _missing(self.path) from None
         except OSError as e:
             raise Unreadable(f"{self.path}: {(e.strerror or str(e)).lower()}") from None
         self._stat = os.fstat(self._fd)
@@ -178,14 +178,18 @@ def _open(path: str, flags: int) -> int:
         time.sleep(0.02)
 
 
-def _missing_hint(path: str) -> str | None:
-    """Nearest name in the same folder, when there is one."""
+def _missing(path: str) -> MissingFile:
+    """The error for a file that is not there: where a link ends, else the nearest name in the same folder."""
     import difflib
 
+    if os.path.islink(path):
+        # A cache whose blob was pruned, or a download that was not finished, leaves such links.
+        end = os.path.realpath(path)
+        return MissingFile(f"{path}: is a link to {end}, and there is no such file", "download it again")
     folder, name = os.path.split(path)
     try:
         names = [n for n in os.listdir(folder or ".") if n.endswith(".gguf")]
     except OSError:
-        return None
+        names = []
     near = difflib.get_close_matches(name, names, 1)
-    return f"did you mean {os.path.join(folder, near[0])}?" if near else None
+    return MissingFile(f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?" if near else None)

@@ -15,6 +15,7 @@ from gguftool.errors import UsageError
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, STR, value_type_name
 from gguftool.format.values import parse_type
+from gguftool.near import near_names
 
 
 def _table(text: str) -> dict[str, str]:
@@ -221,12 +222,20 @@ def resolve_type(key: str, is_list: bool, named: str | None, header: Header, *, 
         return present if present in fitting else fitting[0]
     if present is not None:
         return present
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, known_keys(arch), 1, 0.8)
-    guess = f"did you mean {near[0]}? Else name it" if near else "name it"
+    near = _meant(key, arch)
+    guess = f"did you mean {near}? Else name it" if near else "name it"
     example = f"{key}:[u32]=1,2" if is_list else f"{key}:u32=1 or {key}:str=text"
     raise UsageError(f"{key} is not a known key, so its type must be named", f"{guess}: {example}")
+
+
+def _meant(key: str, arch: str) -> str | None:
+    """The known key somebody may have meant: a slip, another architecture's prefix, or the prefix left out."""
+    known = known_keys(arch)
+    bare = key.removeprefix(f"{arch}.")
+    for tried in (key, f"{arch}.{bare}", f"{arch}.{key.partition('.')[2]}"):
+        if near := near_names(tried, known, 1, 0.8):
+            return near[0]
+    return min((k for k in known if k.endswith(f".{bare}")), key=len, default=None)
 
 
 def brief(value: object, limit: int = 60) -> str:

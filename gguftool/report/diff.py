@@ -37,7 +37,9 @@ def summary(d: Difference) -> str:
     data = "" if d.compared is None else f"; data of {count(d.compared)} tensors compared, {count(len(d.data))} differ"
     if not d.keys and not d.tensors:
         return f"Metadata and tensor lists are the same{data}."
-    return f"{count(len(d.keys))} keys and {count(len(d.tensors))} tensors differ{data}."
+    keys = "1 key" if len(d.keys) == 1 else f"{count(len(d.keys))} keys"
+    tensors = "1 tensor" if len(d.tensors) == 1 else f"{count(len(d.tensors))} tensors"
+    return f"{keys} and {tensors} differ{data}."
 
 
 def _cosine(value: float | None) -> str:

@@ -37,6 +37,12 @@ def test_keys_and_tensors(cli, tmp_path: Path) -> None:
     assert "missing" in text
 
 
+def test_one_key_is_not_one_keys(cli, tmp_path: Path) -> None:
+    a = llama().write(tmp_path / "a.gguf")
+    b = llama().replace("general.name", "other").write(tmp_path / "b.gguf")
+    assert "1 key and 0 tensors differ." in cli("diff", str(a), str(b)).out
+
+
 def test_first_differing_token_is_named(cli, tmp_path: Path) -> None:
     a = llama().write(tmp_path / "a.gguf")
     tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)] + [f"▁t{i}" for i in range(32)]

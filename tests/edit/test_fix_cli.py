@@ -54,6 +54,41 @@ def test_set_all_types(text: str, type_name: str, value: object, path: Path, cli
     assert (list(got) if isinstance(value, list) else got) == value
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("context_lenght=5", "llama.context_length"),
+        ("llama.context_lenght=5", "llama.context_length"),
+        ("qwen2.context_length=5", "llama.context_length"),
+        ("attnetion.head_count=5", "llama.attention.head_count"),
+        ("chat_template=x", "tokenizer.chat_template"),
+        ("name=x", "general.name"),
+        ("general.nam=x", "general.name"),
+        ("eos_token_id=2", "tokenizer.ggml.eos_token_id"),
+    ],
+)
+def test_the_key_that_was_meant_is_named(typed: str, meant: str, path: Path, cli):
+    before = path.read_bytes()
+    result = cli("fix", path, "--set", typed)
+    assert result.code == 2
+    assert f"did you mean {meant}?" in result.err
+    assert path.read_bytes() == before
+
+
+def test_an_unknown_key_without_a_dot_gets_the_architecture_too(path: Path, cli):
+    assert cli("fix", path, "--set", "my_key:u32=7").code == 0
+    assert edited(path).get("llama.my_key").value == 7
+    assert edited(path).get("my_key") is None
+
+
+def test_a_key_without_a_dot_that_is_there_is_meant_itself(tmp_path: Path, cli):
+    path = llama().kv("bare", 1).write(tmp_path / "m.gguf")
+    assert cli("fix", path, "--set", "bare=2").code == 0
+    assert edited(path).get("bare").value == 2
+    assert cli("fix", path, "--delete", "bare").code == 0
+    assert edited(path).get("bare") is None
+
+
 def test_keys_without_prefix_get_the_architecture(path: Path, cli):
     assert cli("fix", path, "--set", "context_length=512", "--set", "rope.freq_base=5e5").code == 0
     h = edited(path)

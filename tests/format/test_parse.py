@@ -221,6 +221,13 @@ def test_a_poisoned_file_names_the_way_out() -> None:
     assert "gguftool recover m.gguf" in str(e.value.hint)
 
 
+def test_a_link_to_nothing_says_where_it_ends(tmp_path) -> None:
+    (tmp_path / "m.gguf").symlink_to("blobs/gone")
+    with pytest.raises(MissingFile, match="is a link to .*gone, and there is no such file") as e:
+        LocalFile(tmp_path / "m.gguf")
+    assert e.value.hint == "download it again"
+
+
 def test_what_is_no_file(tmp_path) -> None:
     with pytest.raises(MissingFile):
         LocalFile(tmp_path / "none.gguf")
