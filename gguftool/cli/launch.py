@@ -147,7 +147,9 @@ def _engine(options: dict[str, Any]) -> Engine:
     choice = options["engine"]
     if choice != "library" and (tool := find(SERVER, options["server"])):
         return Engine(SERVER, (tool.path,), tool, capabilities(tool))
-    if choice != SERVER and embedded.available():
+    # A command to print is for a llama-server, here or elsewhere, unless the library was asked for by name.
+    printed = options["action"] == "print" and choice == "auto"
+    if choice != SERVER and not printed and embedded.available():
         return library_engine()
     if choice == "library":
         raise ToolFailed("the package xllamacpp is not installed", "pip install 'gguftool[server]'")

@@ -278,3 +278,12 @@ def test_the_options_of_plan(cli, smollm2: Path) -> None:
     assert short.code == 5
     assert cli("launch", smollm2, "--print", "--parallel", "0").code == 2
     assert cli("launch", smollm2, "--print", "--vram", "lots").code == 2
+
+
+def test_a_printed_command_is_for_llama_server_also_where_there_is_none(cli, smollm2, monkeypatch) -> None:
+    monkeypatch.setattr("gguftool.llamacpp.tool.find", lambda *args, **kwargs: None)
+    words = cli("launch", smollm2, "--print", "--ctx", 4096, "--cache-type", "q8_0").out.split()
+    assert words[:3] == ["llama-server", "-m", str(smollm2)]
+    at = words.index("-ctk")
+    assert words[at : at + 4] == ["-ctk", "q8_0", "-ctv", "q8_0"]
+    assert words[words.index("-c") + 1] == "4096"
