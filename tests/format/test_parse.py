@@ -223,7 +223,7 @@ def test_a_poisoned_file_names_the_way_out() -> None:
 
 def test_a_link_to_nothing_says_where_it_ends(tmp_path) -> None:
     (tmp_path / "m.gguf").symlink_to("blobs/gone")
-    with pytest.raises(MissingFile, match="is a link to .*gone, and there is no such file") as e:
+    with pytest.raises(MissingFile, match=r"is a link to .*gone, and there is no such file") as e:
         LocalFile(tmp_path / "m.gguf")
     assert e.value.hint == "download it again"
 
