@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
-from gguftool.errors import GgufToolError, MissingFile
+from gguftool.errors import GgufToolError, MissingFile, Refused
 
 Row = dict[str, Any]
 FEW = 3
@@ -27,6 +27,7 @@ def rows(paths: Sequence[str], *, jobs: int | None, lint: bool, resume: str | No
 
     Raises:
         MissingFile: a path that does not exist.
+        Refused: ``resume`` is a file of another kind.
         ToolFailed: the Hub cannot be asked.
     """
     kept = _kept(resume, lint) if resume else {}
@@ -104,10 +105,18 @@ def stamp(path: str) -> str | None:
 
 
 def _kept(resume: str, lint: bool) -> dict[str, Row]:
-    """Rows of an earlier run; a last line that was cut off is left out."""
+    """Rows of an earlier run; a last line that was cut off is left out.
+
+    Raises:
+        Refused: the file is no such list, and rows must not be put behind what it holds.
+    """
     found: dict[str, Row] = {}
     try:
-        with open(resume, encoding="utf-8") as f:
+        with open(resume, "rb") as f:
+            begin = f.read(1)
+            if begin not in (b"", b"{"):
+                raise Refused(f"{resume}: exists already and holds no rows of a scan", "name another file")
+            f.seek(0)
             for line in f:
                 try:
                     row = json.loads(line)

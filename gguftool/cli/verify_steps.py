@@ -68,8 +68,10 @@ def hashes(
     from gguftool import hub
     from gguftool.report.progress import Progress
     from gguftool.verify import deep
-    from gguftool.verify.manifest import write
+    from gguftool.verify.manifest import check_name, write
 
+    if asked.manifest:
+        check_name(asked.manifest)
     reports = [report for result in results for report in result.files]
     lists = [name for name in asked.against if not hub.is_remote(name)]
     expected = deep.expectations(reports, asked.sha256, lists)

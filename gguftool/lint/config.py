@@ -10,6 +10,8 @@ Never from the model's folder: a downloaded model must not bring its own rules. 
     cache-type = "q8_0"
     policy = "policy.toml"         # relative to this file
     baseline = "lint-baseline.json"
+
+The heading may be left out: lint is all that there is to set (then ``[tool.gguftool]`` in pyproject.toml).
 """
 
 from __future__ import annotations
@@ -71,8 +73,9 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     section = said.get("lint", {})
     if not isinstance(section, dict):
         raise UsageError(f"{text}: [lint] must be a table")
+    outside = {name: value for name, value in said.items() if name != "lint" and not isinstance(value, dict)}
     values: dict[str, Any] = {}
-    for name, value in section.items():
+    for name, value in (outside | section).items():
         kind = _KINDS.get(name)
         if kind is None:
             import difflib

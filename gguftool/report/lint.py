@@ -199,12 +199,13 @@ def finding_json(f: Finding) -> dict[str, object]:
 
 
 def load_json(load: LoadPrediction) -> dict[str, object]:
-    """The predicted load as JSON."""
+    """The predicted load as JSON; ``messages`` are the lines behind the verdict, of a mere warning the warnings."""
     after = load.after_load
+    lines = load.warnings if load.verdict == "warns" and not load.messages else load.messages
     return {
         "verdict": load.verdict,
         "stage": load.stage,
-        "messages": list(load.messages),
+        "messages": list(lines),
         "warnings": list(load.warnings),
         "where": load.where,
         "after_load": None

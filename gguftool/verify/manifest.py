@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gguftool.errors import FormatError, MissingFile, Unreadable
+from gguftool.errors import FormatError, MissingFile, Refused, Unreadable
 from gguftool.verify.hashes import FileHashes
 
 LIMIT = 256 << 20
 """Largest list that is read, in bytes."""
 TITLE = "# gguftool manifest 1; `gguftool verify --against THIS MODEL` checks all of it, `sha256sum -c THIS` the files"
+_BEGIN = b"# gguftool manifest "
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +158,30 @@ def _take(files: dict[str, dict[str, object]], text: str, current: str, source: 
     return current
 
 
+def check_name(path: str) -> None:
+    """Refuse a name that anything but a manifest has: a model, say, after its option and its argument were swapped.
+
+    Raises:
+        Refused: what is there is no manifest of ours.
+    """
+    if not os.path.lexists(path):
+        return
+    if os.path.isfile(path):
+        with open(path, "rb") as f:
+            begin = f.read(len(_BEGIN))
+        if not begin or begin == _BEGIN:
+            return
+    raise Refused(f"{path}: exists already and is no manifest; nothing was written", "name another file")
+
+
 def write(path: str, found: Iterable[FileHashes]) -> None:
     """Write the manifest of hashed files; an older one under that name is replaced in one step.
 
     Raises:
         OSError: it cannot be written.
+        Refused: something else has that name.
     """
+    check_name(path)
     folder = os.path.dirname(os.path.abspath(path))
     draft = f"{path}.tmp-{os.getpid()}"
     with open(draft, "x", encoding="utf-8", errors="surrogateescape") as f:

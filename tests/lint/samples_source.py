@@ -88,6 +88,9 @@ SAMPLES = [
            silent=qwen2().replace(BASE, 1e6)),
     Sample("rope-freq-base-missing", qwen2().drop(BASE), f"field:{BASE}", "config.json confirms",
            fix="--set qwen2.rope.freq_base=10000.0", safe=True, context=against(), silent=qwen2()),
+    # another size of the model: still a contradiction, but no value to write
+    Sample("rope-freq-base-missing", qwen2().drop(BASE), f"field:{BASE}", "config.json has rope_theta 1e+06, but other",
+           severity="error", fix="", context=against({"rope_theta": 1e6, "hidden_size": 896}), silent=qwen2()),
     Sample("source-rope-base", ready(), "field:llama.rope.freq_base",
            "is 10000, config.json has rope_theta 1e+06",
            severity="error", fix="--set llama.rope.freq_base=1000000.0", context=against({"rope_theta": 1000000}),

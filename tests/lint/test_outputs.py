@@ -14,6 +14,7 @@ from tests.build import GGUF, llama
 from tests.json_schemas import check_schema
 from tests.lint.badfiles import files
 from tests.lint.samples import ready
+from tests.lint.samples_tokenizer import bpe
 
 SARIF = json.loads((Path(__file__).parent.parent / "data" / "lint" / "sarif.schema.json").read_text())
 
@@ -89,6 +90,14 @@ def test_json_is_whole_when_nothing_is_found(cli, tmp_path: Path) -> None:  # ty
     (file,) = found["files"]
     assert (file["findings"], file["counts"]) == ([], {"error": 0, "warning": 0, "info": 0})
     assert file["load"]["verdict"] in ("loads", "warns")
+
+
+def test_json_says_what_llama_cpp_warns_of(cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Case 16: the words stand in ``messages`` whatever the verdict is."""
+    path = bpe().drop("tokenizer.ggml.pre").write(tmp_path / "m.gguf")
+    load = cli("lint", path, "--no-config", "--format", "json").json["files"][0]["load"]
+    assert load["verdict"] == "warns"
+    assert any("missing pre-tokenizer type, using: 'default'" in line for line in load["messages"])
 
 
 def test_json_of_values_that_json_does_not_have(cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -150,9 +150,16 @@ def test_config_in_pyproject(tmp_path: Path) -> None:
     assert find_config(inner).select == ("rope",)
 
 
+@pytest.mark.parametrize(("name", "heading"), [("gguftool.toml", ""), ("pyproject.toml", "[tool.gguftool]\n")])
+def test_config_without_its_heading(name: str, heading: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(heading + 'ignore = ["deploy"]\n')
+    assert find_config(tmp_path).ignore == ("deploy",)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("ignor = ['rope']\n", "did you mean ignore?"),
         ("[lint]\nselct = ['rope']\n", "did you mean select?"),
         ("[lint]\nselect = 5\n", "must be a list"),
         ("[lint]\nfail-on = 'often'\n", "must be one of"),

@@ -190,6 +190,17 @@ class TestManifest:
         assert done.stdout.count(b"OK") == 3
         assert verified(cli, "--against", path, paths[2])[0] == 0
 
+    def test_is_written_over_nothing_else(self, cli, model: Path, manifest: Path):
+        notes = model.parent / "notes.txt"
+        notes.write_text("keep me\n")
+        for other in (model, notes):
+            before = other.read_bytes()
+            result = cli("verify", "--write-manifest", other, model)
+            assert result.code == 4
+            assert "is no manifest" in result.err
+            assert other.read_bytes() == before
+        assert cli("verify", "--write-manifest", manifest, model).code == 0
+
     def test_names_the_bad_tensors_and_their_bytes(self, cli, model: Path, manifest: Path):
         report = cli("hash", "--tensors", "--format", "json", model).json["files"][0]["tensors"]
         spans = {t["name"]: (t["start"], t["end"]) for t in report}

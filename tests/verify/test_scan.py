@@ -88,3 +88,12 @@ def test_resume_takes_what_did_not_change(cli, zoo: Path, tmp_path: Path):
 def test_nothing_there(cli, tmp_path: Path):
     assert cli("scan", tmp_path).out == "no models found\n"
     assert cli("scan", tmp_path / "none").code == 2
+
+
+@pytest.mark.parametrize("name", ["a.gguf", "README.md"])
+def test_resume_file_of_another_kind_stays_as_it_is(cli, zoo: Path, name: str):
+    before = (zoo / name).read_bytes()
+    result = cli("scan", zoo, "--resume", zoo / name)
+    assert result.code == 4
+    assert "holds no rows of a scan" in result.err
+    assert (zoo / name).read_bytes() == before

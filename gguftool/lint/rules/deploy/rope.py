@@ -30,7 +30,15 @@ def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
     told = _told(m, ctx)
     if any(right == key for _, right in misplaced(m)):
         # foreign-prefix holds the fix.
-        yield found(f"{key} is missing: llama.cpp takes 10000", where=f"field:{key}")
+        severity = Severity.WARNING if _contradicting(ctx) is None else Severity.ERROR
+        yield found(f"{key} is missing: llama.cpp takes 10000", where=f"field:{key}", severity=severity)
+    elif told is None and (there := _contradicting(ctx)) is not None:
+        yield found(
+            f"{key} is missing: llama.cpp takes 10000, config.json has rope_theta {there:g}, but other sizes too",
+            where=f"field:{key}",
+            severity=Severity.ERROR,
+            source=there,
+        )
     elif told is None:
         fix = Fix(
             "record the 10000 that llama.cpp takes anyway (check rope_theta first)", (Set(key, DEFAULT_BASE, "f32"),)
@@ -50,6 +58,12 @@ def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
             fix=Fix(f"set the RoPE base to {told:g} as config.json says", (Set(key, told, "f32"),), safe=True),
             source=told,
         )
+
+
+def _contradicting(ctx: Context) -> float | None:
+    """The RoPE base of the source folder where it is another than llama.cpp takes, whatever sizes the folder states."""
+    there = None if ctx.against is None else ctx.against.rope_theta
+    return None if there is None or math.isclose(there, DEFAULT_BASE, rel_tol=1e-6) else there
 
 
 def _told(m: Model, ctx: Context) -> float | None:
