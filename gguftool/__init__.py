@@ -12,6 +12,8 @@ from gguftool.version import __version__
 if TYPE_CHECKING:
     from gguftool.build.convert import convert
     from gguftool.build.quantize import quantize
+    from gguftool.compare import compare as diff
+    from gguftool.edit.ops import Dedupe, Delete, Realign, Rename, Repack, Reserve, Set, SetElement, Strip
     from gguftool.edit.plan import plan_edit
     from gguftool.edit.recover import recover
     from gguftool.edit.session import edit
@@ -39,6 +41,11 @@ _PUBLIC = {
     "edit": "gguftool.edit.session:edit",
     "plan_edit": "gguftool.edit.plan:plan_edit",
     "recover": "gguftool.edit.recover:recover",
+    **{
+        name: f"gguftool.edit.ops:{name}"
+        for name in ("Set", "SetElement", "Delete", "Rename", "Dedupe", "Repack", "Realign", "Reserve", "Strip")
+    },
+    "diff": "gguftool.compare:compare",
     "lint": "gguftool.lint.call:lint",
     "rules": "gguftool.lint.rules:catalogue",
     "explain": "gguftool.lint.explain:explain",

@@ -10,6 +10,7 @@ import contextlib
 import os
 import stat
 import time
+import weakref
 from typing import Protocol
 
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
@@ -52,6 +53,22 @@ class Memory:
         """Nothing to give back."""
 
 
+# O_NONBLOCK: opening a FIFO must not wait for a writer.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_OPEN: weakref.WeakSet[LocalFile] = weakref.WeakSet()
+"""The files this process has open, for `step_aside`."""
+
+
+def step_aside(device: int, inode: int) -> None:
+    """Let go of a file that is open for reading here, so that a lease tells whether *another* process has it open.
+
+    The next read opens it again by its name; when an edit came in between, that raises `ChangedMeanwhile`.
+    """
+    for file in list(_OPEN):
+        if file.identity[:2] == (device, inode):
+            file.let_go()
+
+
 class LocalFile:
     """A regular file, opened read-only on first use.
 
@@ -64,11 +81,10 @@ class LocalFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.name = self.path
-        # O_NONBLOCK: opening a FIFO must not wait for a writer.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         self._fd = -1
+        self._aside = False
         try:
-            self._fd = _open(self.path, flags)
+            self._fd = _open(self.path, _FLAGS)
         except FileNotFoundError:
             raise _missing(self.path) from None
         except OSError as e:
@@ -79,6 +95,7 @@ class LocalFile:
             self.close()
             what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
             raise Unreadable(f"{self.path}: is {what}", "name a .gguf file")
+        _OPEN.add(self)
 
     @property
     def size(self) -> int:
@@ -103,6 +120,7 @@ class LocalFile:
             ChangedMeanwhile: the file became shorter since it was opened.
             Unreadable: the operating system reports an error.
         """
+        self._take_up()
         n = max(0, min(n, self.size - offset))
         parts: list[bytes] = []
         while n > 0:
@@ -125,6 +143,7 @@ class LocalFile:
         Raises:
             ChangedMeanwhile, Unreadable: as `read_at`.
         """
+        self._take_up()
         n = max(0, min(len(buffer), self.size - offset))
         done = 0
         while done < n:
@@ -147,9 +166,39 @@ class LocalFile:
 
     def check_unchanged(self) -> None:
         """Raise `ChangedMeanwhile` when size or mtime moved since it was opened."""
+        self._take_up()
         s = os.fstat(self._fd)
         if (s.st_size, s.st_mtime_ns) != (self._stat.st_size, self._stat.st_mtime_ns):
             raise ChangedMeanwhile(f"{self.path}: changed while it was read", "try again when it is complete")
+
+    def let_go(self) -> None:
+        """Release the file until the next read; the number of the descriptor stays ours, so no reader gets another."""
+        if self._fd >= 0 and not self._aside:
+            null = os.open(os.devnull, _FLAGS)
+            os.dup2(null, self._fd, inheritable=False)
+            os.close(null)
+            self._aside = True
+
+    def _take_up(self) -> None:
+        """Open a file again that was let go.
+
+        Raises:
+            ChangedMeanwhile: it is another one by now.
+        """
+        if not self._aside or self._fd < 0:
+            return
+        try:
+            fd = _open(self.path, _FLAGS)
+        except OSError as e:
+            raise Unreadable(f"{self.path}: {(e.strerror or str(e)).lower()}") from None
+        try:
+            s = os.fstat(fd)
+            if (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) != self.identity:
+                raise ChangedMeanwhile(f"{self.path}: was edited since it was opened", "open it again")
+            os.dup2(fd, self._fd, inheritable=False)
+            self._aside = False
+        finally:
+            os.close(fd)
 
     def close(self) -> None:
         """Close the descriptor; reading again needs a new `LocalFile`."""

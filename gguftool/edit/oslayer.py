@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from gguftool.errors import ChangedMeanwhile
+from gguftool.source import step_aside
 
 BLOCK = 4096
 """Unit of insertion, and what is saved and restored at once, in bytes."""
@@ -224,12 +225,14 @@ class OsLayer:
         """Keep everybody else from opening the file while we write it (Linux F_SETLEASE).
 
         True: we hold it. False: another process has the file open or mapped. None: no lease possible (not our file, not
-        a local disk).
+        a local disk). Models that this process has open for reading do not count: they open the file anew.
         """
         if sys.platform != "linux":
             return None
         import fcntl
 
+        s = os.fstat(fd)
+        step_aside(s.st_dev, s.st_ino)
         try:
             fcntl.fcntl(fd, _F_SETSIG, _SIGURG)
             fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_WRLCK)

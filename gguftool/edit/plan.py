@@ -80,6 +80,11 @@ class EditPlan:
     job: Job
     layer: OsLayer
 
+    @property
+    def shift(self) -> int:
+        """Bytes by which the tensor data moves away from the start of the file; 0 for a patch."""
+        return self.fit.shift
+
     def commit(self, progress: Progress | None = None) -> Result:
         """Do it.
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import gguftool
-from gguftool.edit.ops import Set
+from gguftool import Set
+from gguftool.errors import ChangedMeanwhile, GgufToolError, Refused
 from tests.build import llama
 
 
@@ -49,6 +50,7 @@ def test_a_plan_can_be_looked_at_first(tmp_path: Path):
     plan = gguftool.plan_edit(path, [Set("general.name", "Foo")])
     assert [(c.key, c.old, c.new) for c in plan.changes] == [("general.name", "tiny llama", "Foo")]
     assert plan.strategy == "patch"
+    assert plan.shift == 0
     assert plan.commit().strategy == "patch"
 
 
@@ -60,3 +62,42 @@ def test_the_room_can_be_called_whatever_was_imported_before(first: str, tmp_pat
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert gguftool.open(path).arch.context_length == 5
+
+
+def test_a_model_that_is_open_here_does_not_stand_in_the_way(tmp_path: Path):
+    """The example of the README in one script: open, look, edit, undo, and the model is still an object one can use."""
+    path = llama().write(tmp_path / "m.gguf")
+    before = path.read_bytes()
+    m = gguftool.open(path)
+    norm = m.read("output_norm.weight")
+    assert gguftool.plan_edit(path, [Set("general.name", "Foo")]).strategy == "patch"
+    assert m.read("output_norm.weight") == norm  # planned only: the same file
+    with gguftool.edit(path) as e:
+        e.set("my.key", "x" * 5000, "str")
+    assert m["general.name"] == "tiny llama"
+    with pytest.raises(ChangedMeanwhile, match="was edited since it was opened"):
+        m.read("output_norm.weight")
+    with gguftool.open(path) as again:
+        assert again.read("output_norm.weight") == norm
+        gguftool.undo(path)
+    assert path.read_bytes() == before
+
+
+def test_another_descriptor_on_the_file_still_does(tmp_path: Path):
+    path = llama().write(tmp_path / "m.gguf")
+    with gguftool.open(path), path.open("rb"), pytest.raises(Refused, match="open in this one"):
+        gguftool.plan_edit(path, [Set("general.name", "Foo")])
+
+
+def test_a_closed_model_stays_closed(tmp_path: Path):
+    path = llama().write(tmp_path / "m.gguf")
+    m = gguftool.open(path)
+    m.close()
+    gguftool.plan_edit(path, [Set("general.name", "Foo")]).commit()
+    with pytest.raises(GgufToolError):
+        m.read("output_norm.weight")
+
+
+@pytest.mark.parametrize("name", [n for n in gguftool.__all__ if n != "__version__"])
+def test_public_names_are_there(name: str):
+    assert callable(getattr(gguftool, name))
