@@ -85,9 +85,7 @@ def convert(
     """
     chosen = options or Options()
     check_free(output, overwrite=chosen.overwrite)
-    tool = converters.require(chosen.llama_cpp)
-    folder = look(source, tool.architectures, tool.methods)
-    refuse(folder, force=chosen.force)
+    tool, folder = preflight(source, chosen)
     check_room(output, folder.output_size(chosen.outtype), "the converted model")
     started = time.monotonic()
     with draft_folder(output) as place:
@@ -113,6 +111,23 @@ def convert(
         notes.append(f"the pre-tokenizer was not recognised; {chosen.pre} was taken as told")
     size = sum(os.path.getsize(p) for p in paths)
     return Converted(tuple(paths), size, tool.label, time.monotonic() - started, tuple(notes))
+
+
+def preflight(source: str, options: Options) -> tuple[converters.Converter, Folder]:
+    """The converter, and the folder as it sees it.
+
+    Raises:
+        Refused: the folder cannot be converted; said first, also where there is no converter yet.
+        ToolFailed: no converter.
+    """
+    try:
+        tool = converters.require(options.llama_cpp)
+    except ToolFailed:
+        refuse(look(source), force=options.force)
+        raise
+    folder = look(source, tool.architectures, tool.methods)
+    refuse(folder, force=options.force)
+    return tool, folder
 
 
 def refuse(folder: Folder, *, force: bool = False) -> None:

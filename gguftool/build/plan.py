@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gguftool.build.ftypes import TARGETS, Target
@@ -295,13 +295,19 @@ class Size:
 
 
 def sizes(
-    model: Model, targets: Iterable[Target] | None = None, *, imatrix: dict[str, int] | None = None
+    model: Model,
+    overrides: Overrides | None = None,
+    *,
+    imatrix: dict[str, int] | None = None,
+    extra_fields: Callable[[Target], Sequence[Field]] = lambda _: (),
 ) -> list[Size]:
     """The table of targets for ``model``, largest file first; targets llama.cpp cannot give are left out."""
     out = []
-    for target in TARGETS.values() if targets is None else targets:
+    for target in TARGETS.values():
         try:
-            plan = plan_quantize(model, target, imatrix=imatrix, allow_requantize=True)
+            plan = plan_quantize(
+                model, target, overrides, imatrix=imatrix, allow_requantize=True, extra_fields=extra_fields(target)
+            )
         except Refused:
             continue
         needs = any(s.choice.needs_imatrix and (imatrix is None or s.name not in imatrix) for s in plan.steps)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from gguftool.build import convert as converting
 from gguftool.build import quantize as quantising
 from gguftool.build.builtin import check_kernels
-from gguftool.build.converter import require
-from gguftool.build.folder import is_model_folder, look
+from gguftool.build.folder import is_model_folder
 from gguftool.build.output import MARK, check_free, check_room, give_name, whole_file
 from gguftool.build.pipeline import STATE, Outcome, Step, work_folder
 from gguftool.edit.deploy import Wanted, deploy
@@ -103,9 +102,7 @@ def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
     if not published:
         check_free(request.output, overwrite=request.overwrite)
     if request.converts:
-        tool = require(request.convert.llama_cpp)
-        folder = look(request.source, tool.architectures, tool.methods)
-        converting.refuse(folder, force=request.convert.force)
+        _, folder = converting.preflight(request.source, request.convert)
         first = folder.output_size(request.convert.outtype)
         second = folder.output_size("q8_0") if request.quantize else 0
         if not published:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from gguftool.build import engine as engines
 from gguftool.build import imatrix as imatrices
 from gguftool.build import provenance
-from gguftool.build.ftypes import target
+from gguftool.build.ftypes import Target, target
 from gguftool.build.mixture import Overrides
 from gguftool.build.output import check_free
-from gguftool.build.plan import QuantizePlan, plan_quantize
+from gguftool.build.plan import QuantizePlan, Size, plan_quantize, sizes
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
 from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, open_model
@@ -115,16 +115,9 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
         UsageError, ToolFailed, FormatError, Refused: see `quantize`.
     """
     wanted = target(type_name)
-    engine = engines.find(options.engine, options.llama_cpp)
-    if engine.kernels is None and (why := _only_builtin(model)):
-        if options.engine != "auto":
-            raise Refused(f"{model.name}: {why}", "--engine builtin")
-        engine = engines.find("builtin")
+    engine = _engine(model, options)
     matrix = imatrices.read(options.imatrix) if options.imatrix else None
-    rows: dict[str, str | int] = {}
-    if options.provenance:
-        rows |= provenance.quantized(model, engine.label, wanted.name)
-    rows |= provenance.with_imatrix(matrix)
+    rows = _rows(model, wanted, engine, matrix, options)
     plan = plan_quantize(
         model,
         wanted,
@@ -146,6 +139,36 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
         log=options.log,
     )
     return plan, engine, job
+
+
+def table(model: Model, options: Options) -> list[Size]:
+    """What every target gives with these options: sizes to the byte, keys of provenance included."""
+    engine = _engine(model, options)
+    matrix = imatrices.read(options.imatrix) if options.imatrix else None
+    return sizes(
+        model,
+        options.overrides,
+        imatrix=matrix.sizes if matrix else None,
+        extra_fields=lambda wanted: provenance.fields(_rows(model, wanted, engine, matrix, options)),
+    )
+
+
+def _engine(model: Model, options: Options) -> engines.Engine:
+    """The engine asked for; the built-in one where the others cannot."""
+    engine = engines.find(options.engine, options.llama_cpp)
+    if engine.kernels is None and (why := _only_builtin(model)):
+        if options.engine != "auto":
+            raise Refused(f"{model.name}: {why}", "--engine builtin")
+        engine = engines.find("builtin")
+    return engine
+
+
+def _rows(
+    model: Model, wanted: Target, engine: engines.Engine, matrix: imatrices.Imatrix | None, options: Options
+) -> dict[str, str | int]:
+    """Keys that the result gets."""
+    rows = provenance.quantized(model, engine.label, wanted.name) if options.provenance else {}
+    return rows | provenance.with_imatrix(matrix)
 
 
 def _only_builtin(model: Model) -> str | None:

@@ -101,7 +101,7 @@ def quantize(
         log=log,
     )
     if listing or fits is not None:
-        return _list(session, source, fits, imatrix)
+        return _list(session, source, fits, options)
     output, type_name = _names(source, output, type_name)
     if dry_run:
         return _dry_run(session, source, output, type_name, options)
@@ -129,15 +129,13 @@ def _names(source: str, output: str | None, type_name: str | None) -> tuple[str,
     return output, name
 
 
-def _list(session: Session, source: str, limit: int | None, imatrix: str | None) -> int:
-    from gguftool.build import imatrix as imatrices
-    from gguftool.build.plan import sizes
+def _list(session: Session, source: str, limit: int | None, options: Options) -> int:
+    from gguftool.build.quantize import table
     from gguftool.hub import open_any
     from gguftool.report import build as report
 
-    matrix = imatrices.read(imatrix).sizes if imatrix else None
     with open_any(source) as model:
-        rows = sizes(model, imatrix=matrix)
+        rows = table(model, options)
     if session.format == "json":
         session.write_json(ok=True, body=report.sizes_json(rows, limit))
     else:

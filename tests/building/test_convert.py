@@ -161,6 +161,21 @@ def test_without_a_converter_it_says_how_to_get_one(cli: Cli, tmp_path: Path, mo
     assert checked.json["check"]["problems"] == []
 
 
+@pytest.mark.parametrize("command", [("convert",), ("prepare", "--quantize", "Q8_0")])
+def test_the_folder_is_looked_at_without_a_converter_too(
+    command: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Case 114: that the weights are quantised is said before anybody fetches a converter."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
+    source = hf.folder(tmp_path / "hf", "qwen2")
+    hf.safetensors(source / "model-q.safetensors", {"x.weight.SCB": ("U8", (4,), bytes(4))})
+    result = cli(*command, source, "-o", tmp_path / "out.gguf")
+    assert result.code == 4
+    assert "SCB" in result.err
+
+
 def test_a_repository_in_the_cache_of_hugging_face(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from gguftool.build.provenance import converted
 

@@ -77,6 +77,16 @@ def test_the_table_of_types(cli: Cli, dense: Path):
     assert f"largest that fits: {table['best']}" in text.err
 
 
+@pytest.mark.parametrize("more", [(), ("--no-provenance",), ("--pure",), ("--tensor-type", "ffn_down=q8_0")])
+def test_the_sizes_of_the_table_are_exact(cli: Cli, dense: Path, tmp_path: Path, more: tuple[str, ...]):
+    table = cli("quantize", dense, "--list", *more, "--format", "json").json
+    sizes = {row["type"]: row["file_size"] for row in table["targets"]}
+    for name in ("Q8_0", "Q4_K_M"):
+        done = cli("quantize", dense, tmp_path / f"{name}.gguf", name, *more, "--format", "json")
+        assert done.code == 0, done.err
+        assert sizes[name] == (tmp_path / f"{name}.gguf").stat().st_size
+
+
 def test_large_models_without_their_data(cli: Cli, tmp_path: Path):
     """A header alone is refused for quantising, but answers which type fits."""
     path = tmp_path / "front.gguf"
