@@ -116,7 +116,7 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
         session.out(_preview_text(preview, bool(operations)) + plan_text(plan, session.style))
         for note in (*notes, *plan.notes):
             session.note(f"note: {safe(note)}")
-        session.note(_next(preview, bool(operations), path))
+        session.note(_next(preview, bool(operations), path, plan.output))
         return 0
     result = plan.commit(_progress(session))
     if session.format == "json":
@@ -131,8 +131,15 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
 
 
 def _local(model: str) -> str:
+    """The path to edit; a model of Ollama's is a file of its store, to be edited as a copy."""
+    if model.startswith("ollama://"):
+        from gguftool.hub.cache import ollama_blob
+
+        return ollama_blob(model)
     if "://" in model:
-        raise click.UsageError(f"{model}: only local files can be edited; download it first.")
+        from gguftool.errors import UsageError
+
+        raise UsageError(f"{model}: only local files can be edited", "download it first: hf download OWNER/REPO FILE")
     return model
 
 
@@ -205,12 +212,13 @@ def _preview_text(preview: bool, any_fix: bool) -> str:
     return "No change was asked for. This is what --auto would do:\n" if any_fix else "No change was asked for.\n"
 
 
-def _next(preview: bool, any_fix: bool, path: str) -> str:
+def _next(preview: bool, any_fix: bool, path: str, output: str | None) -> str:
     if not preview:
         return "nothing was written (--dry-run)"
     name = safe(shlex.quote(path))
     if any_fix:
-        return f"nothing was written; to do it: gguftool fix {name} --auto"
+        elsewhere = f" --output {safe(shlex.quote(output))}" if output is not None else ""
+        return f"nothing was written; to do it: gguftool fix {name} --auto{elsewhere}"
     return f"lint knows no safe fix for this file; see gguftool lint {name} and gguftool fix --help"
 
 

@@ -15,7 +15,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.format.header import align
@@ -67,7 +67,7 @@ class Record:
     time: float = 0.0
     mtime: int = 0
     group: str = ""
-    payload: bytes = b""
+    payload: bytes = field(default=b"", repr=False)
 
     def pieces(self) -> Iterator[tuple[int, int, int | None, int]]:
         """The old file from front to end: (start, length, start in `payload` or None, start in the new file)."""

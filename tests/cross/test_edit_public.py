@@ -83,6 +83,12 @@ def test_a_model_that_is_open_here_does_not_stand_in_the_way(tmp_path: Path):
     assert path.read_bytes() == before
 
 
+def test_what_undo_returns_can_be_printed(tmp_path: Path):
+    path = llama().write(tmp_path / "m.gguf")
+    gguftool.plan_edit(path, [Set("general.name", "Foo")]).commit()
+    assert len(repr(gguftool.undo(path))) < 2000  # the bytes it restored are not a part of it
+
+
 def test_another_descriptor_on_the_file_still_does(tmp_path: Path):
     path = llama().write(tmp_path / "m.gguf")
     with gguftool.open(path), path.open("rb"), pytest.raises(Refused, match="open in this one"):

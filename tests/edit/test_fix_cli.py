@@ -354,3 +354,24 @@ def test_wrong_alignment_key_can_be_repaired(tmp_path: Path, cli):
     result = cli("fix", path, "--set", "general.alignment=32")
     assert result.code == 0, result.err
     assert edited(path).get("general.alignment").type_name == "u32"
+
+
+def test_the_command_that_does_what_was_shown_is_whole(path: Path, tmp_path: Path, cli):
+    result = cli("fix", path, "--output", tmp_path / "other.gguf")
+    assert result.code == 0
+    assert f"to do it: gguftool fix {path} --auto --output {tmp_path / 'other.gguf'}" in result.err
+
+
+def test_in_a_store_the_command_names_a_copy(tmp_path: Path, cli):
+    blobs = tmp_path / "models--a--b" / "snapshots" / "c"
+    blobs.mkdir(parents=True)
+    path = llama().write(blobs / "m.gguf")
+    result = cli("fix", path)
+    assert result.code == 0
+    assert f"gguftool fix {path} --auto --output NEW.gguf" in result.err
+
+
+def test_what_is_not_here_names_the_way(cli):
+    result = cli("fix", "hf://a/b/c.gguf", "--auto")
+    assert result.code == 2
+    assert "hf download" in result.err

@@ -284,6 +284,17 @@ class TestCache:
 
 
 class TestOllama:
+    def test_is_edited_as_a_copy(self, store, cli, tmp_path: Path):
+        blob, _ = store
+        before = blob.read_bytes()
+        refused = cli("fix", "ollama://tiny", "--set", "general.name=x")
+        assert refused.code == 4
+        assert "lies in the Ollama or Docker store" in refused.err
+        copy = tmp_path / "copy.gguf"
+        assert cli("fix", "ollama://tiny", "--set", "general.name=x", "--output", copy).code == 0
+        assert hub.open_any(str(copy))["general.name"] == "x"
+        assert blob.read_bytes() == before
+
     @pytest.fixture
     def store(self, tmp_path: Path) -> tuple[Path, str]:
         data = llama().bytes()
