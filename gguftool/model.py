@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gguftool.arch import Hparams
-from gguftool.errors import FormatError, MissingFile, Unreadable, UsageError
+from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.header import Field, Header, Problem, TensorInfo
 from gguftool.format.parse import parse
-from gguftool.shards import find, split_keys
+from gguftool.format.types import MAGIC
+from gguftool.shards import LIKELY, NAME, find, split_keys
 from gguftool.source import LocalFile, Source
 
 
@@ -270,29 +271,55 @@ def from_source(source: Source, *, strict: bool = True) -> Model:
 
 
 def in_folder(folder: str) -> str:
-    """The one model in a folder: its only ``.gguf`` file or the first shard of its only set.
+    """The one model in a folder: its only ``.gguf`` file or the first shard of its only set, whatever the names.
 
     Raises:
         MissingFile: there is none.
         UsageError: there are several; the message lists them.
     """
     try:
-        names = sorted(n for n in os.listdir(folder) if n.lower().endswith(".gguf"))
+        everything = sorted(os.listdir(folder))
     except OSError as e:
         raise Unreadable(f"{folder}: {(e.strerror or str(e)).lower()}") from None
-    from gguftool.shards import NAME
-
-    firsts = []
+    names = [n for n in everything if n.lower().endswith(".gguf")]
+    # Some splitters and stores leave the ending away; then the magic has to say it.
+    names = names or [n for n in everything if LIKELY.fullmatch(n) and _is_gguf(os.path.join(folder, n))]
+    firsts: dict[str, str] = {}
     for n in names:
-        m = NAME.match(n)
-        if (m is None or int(m["no"]) == 1) and not n.lower().startswith("mmproj"):
-            firsts.append(n)
-    if not firsts:
+        if not n.lower().startswith("mmproj"):
+            m = NAME.match(n)
+            firsts.setdefault(n if m is None else f"{m['prefix']} {m['count']}", n)
+    models = list(firsts.values())
+    if not models:
         raise MissingFile(f"{folder}: no .gguf file in this folder")
-    if len(firsts) > 1:
-        listed = ", ".join(firsts[:5]) + (" …" if len(firsts) > 5 else "")
-        raise UsageError(f"{folder}: holds {len(firsts)} models: {listed}", "name one of them")
-    return os.path.join(folder, firsts[0])
+    if len(models) == 1:
+        return os.path.join(folder, models[0])
+    first = os.path.join(folder, models[0])
+    paths = _set_of(first)
+    if not {os.path.join(folder, n) for n in models} <= set(paths):
+        listed = ", ".join(models[:5]) + (" …" if len(models) > 5 else "")
+        raise UsageError(f"{folder}: holds {len(models)} models: {listed}", "name one of them")
+    return paths[0]
+
+
+def _set_of(path: str) -> list[str]:
+    """The shards there are of the set that ``path`` belongs to."""
+    try:
+        with Model((_part(path, strict=False),)) as opened:
+            found = find(path, opened.parts[0].header)
+    except GgufToolError:
+        return []
+    return [] if found is None else [p for p in found.paths if p is not None]
+
+
+def _is_gguf(path: str) -> bool:
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as f:
+            return f.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
 
 
 def _part(path: str, strict: bool, no: int = 0) -> Part:

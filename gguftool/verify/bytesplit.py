@@ -86,7 +86,7 @@ def find(path: str) -> Pieces | None:
     last = max(numbers[-1], count + first - 1 if count else 0)
     if last - first > MOST:
         return None
-    missing = tuple(str(n) for n in range(first, last + 1) if n not in found)
+    missing = tuple(_label(n, named[2]) for n in range(first, last + 1) if n not in found)
     paths = tuple(found[n][0] for n in numbers)
     expected = None
     if numbers[0] == first:
@@ -104,6 +104,17 @@ def _number(text: str) -> int:
     for char in text.lower():
         value = value * 26 + ord(char) - ord("a")
     return value
+
+
+def _label(number: int, like: str) -> str:
+    """The reverse of `_number`, written as in the name ``like``."""
+    if like.isdigit():
+        return str(number)
+    text = ""
+    for _ in like:
+        number, rest = divmod(number, 26)
+        text = chr(ord("a") + rest) + text
+    return text
 
 
 class Joined:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.model import Model
+from gguftool.shards import LIKELY
 from gguftool.verify import bytesplit, shards
 from gguftool.verify.filecheck import examine, quick
 from gguftool.verify.foreign import duplicates, foreign
@@ -90,7 +91,7 @@ def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
 
     Returns:
         Pairs of a path and all given files, its shards perhaps among them. A folder stands for every ``.gguf`` file in
-        it, its subfolders excluded.
+        it, its subfolders excluded; without any, for what is named like a shard or a raw piece.
 
     Raises:
         Unreadable: a folder that cannot be listed or holds no model.
@@ -101,9 +102,11 @@ def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
             files.append(target)
             continue
         try:
-            names = sorted(n for n in os.listdir(target) if n.lower().endswith(".gguf"))
+            everything = sorted(os.listdir(target))
         except OSError as e:
             raise Unreadable(f"{target}: {(e.strerror or str(e)).lower()}") from None
+        names = [n for n in everything if n.lower().endswith(".gguf")]
+        names = names or [n for n in everything if LIKELY.fullmatch(n) or bytesplit.piece_name(n)]
         if not names:
             raise Unreadable(f"{target}: no .gguf file in this folder", "name a file, or a folder that holds one")
         files += [os.path.join(target, n) for n in names]

@@ -172,6 +172,17 @@ class TestRawPieces:
         assert cli("verify", "--join", tmp_path / "out.gguf", tmp_path / "m.gguf.part-aa").code == 0
         assert (tmp_path / "out.gguf").read_bytes() == whole
 
+    def test_missing_piece_of_coreutils_is_called_as_it_would_be(self, cli, tmp_path: Path, whole: bytes):
+        paths = self.cut(tmp_path, whole, ["-split-aa", "-split-ab", "-split-ac"])
+        paths[1].unlink()
+        assert "piece ab is missing" in cli("verify", paths[0]).out
+
+    def test_folder_of_pieces(self, cli, tmp_path: Path, whole: bytes):
+        self.cut(tmp_path, whole, [".part1of2", ".part2of2"])
+        result = cli("verify", tmp_path, "--format", "json")
+        assert result.code == 1
+        assert [[p["kind"] for p in f["problems"]] for f in result.json["files"]] == [["byte-split"]]
+
     def test_header_longer_than_the_first_piece(self, cli, tmp_path: Path, whole: bytes):
         paths = self.cut(tmp_path, whole, [f".part{i:02d}" for i in range(40)])
         assert cli("verify", "--join", tmp_path / "out.gguf", paths[0]).code == 0

@@ -36,6 +36,32 @@ def test_folder_checks_a_set_once(cli, tmp_path: Path):
     assert len(result.json["sets"]) == 1
 
 
+@pytest.mark.parametrize("names", ["part{}.gguf", "m.gguf-0000{}-of-00003", "sha256-" + "{}" * 64])
+def test_folder_of_shards_of_any_names_holds_one_model(cli, tmp_path: Path, names: str):
+    """Cases 59, 60 and 63: wherever a model is asked for, not only in verify."""
+    for no, path in enumerate(three(tmp_path), 1):
+        path.rename(tmp_path / names.replace("{}", str(no)))
+    summary = cli("dump", tmp_path, "--format", "json").json["summary"]
+    assert summary["shards"] == 3
+    code, found, kinds = look(cli, tmp_path)
+    assert (code, kinds, found["present"]) == (1, ["shard-names"], 3)
+
+
+def test_folder_without_the_first_shard(cli, tmp_path: Path):
+    three(tmp_path)[0].unlink()
+    result = cli("lint", tmp_path, "--format", "json", "--no-config")
+    assert result.code == 1
+    assert "shard-missing" in [f["rule"] for f in result.json["files"][0]["findings"]]
+
+
+def test_folder_of_two_models_asks_which(cli, tmp_path: Path):
+    three(tmp_path, prefix="part")
+    llama().write(tmp_path / "other.gguf")
+    result = cli("dump", tmp_path)
+    assert result.code == 2
+    assert "holds 2 models" in result.err
+
+
 @pytest.mark.parametrize("gone", [0, 1, 2])
 def test_missing_shard(cli, tmp_path: Path, gone: int):
     """Case 61; its exit code is not that of damage."""
