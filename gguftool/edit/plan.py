@@ -19,7 +19,7 @@ from gguftool.edit.recover import pending
 from gguftool.edit.target import Target, check, look
 from gguftool.edit.which import metadata_file
 from gguftool.errors import FormatError, InterruptedEdit, Refused, UsageError
-from gguftool.format.header import Header
+from gguftool.format.header import Header, align
 from gguftool.format.parse import parse
 from gguftool.format.resync import walk_past
 from gguftool.format.types import DEFAULT_ALIGNMENT
@@ -196,6 +196,11 @@ def plan_edit(
     bytes_written, needed = (0, 0) if job.strategy == "none" else costs(job, clones, output is not None)
     if job.strategy != "none":
         check_room(layer, os.path.join(folder, ""), needed)
+    if not laid_out.plain:
+        end = max((s.old + s.n for s in laid_out.segments), default=laid_out.old_front)
+        behind = target.stat.st_size - align(end, old.alignment or 1)
+        if behind > 0:
+            notes.append(f"{behind:,} bytes behind the last tensor belong to no tensor and are left out")
     if output is not None and split_keys(old) is not None:
         notes.append("only the first shard is written: copy the other shards beside it, under names that match")
     if laid_out.filler and laid_out.shift > 0:

@@ -375,3 +375,16 @@ def test_what_is_not_here_names_the_way(cli):
     result = cli("fix", "hf://a/b/c.gguf", "--auto")
     assert result.code == 2
     assert "hf download" in result.err
+
+
+def test_what_repacking_leaves_out_is_said(tmp_path: Path, cli):
+    path = llama().trailing(b"x" * 1000).write(tmp_path / "m.gguf")
+    before = path.read_bytes()
+    shown = cli("fix", path, "--repack", "--dry-run", "--format", "json").json
+    assert any("1,000 bytes behind the last tensor" in note for note in shown["notes"])
+    assert cli("fix", path, "--repack").code == 0
+    assert path.stat().st_size == len(before) - 1000
+    assert cli("undo", path).code == 0
+    assert path.read_bytes() == before
+    gap = llama().gap("blk.0.attn_q.weight", 32).write(tmp_path / "gap.gguf")
+    assert cli("fix", gap, "--repack", "--dry-run", "--format", "json").json["notes"] == []
