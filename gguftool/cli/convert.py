@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import LOG, Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
     from gguftool.build.convert import Options
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option("--no-fix", is_flag=True, help="Do not repair what the converter lost.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
 @click.option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
-@click.option("--log", type=click.Path(), metavar="FILE", help="What the converter says; default: OUT.convert.log.")
+@click.option("--log", type=LOG, metavar="FILE", help="What the converter says; default: OUT.convert.log.")
 @format_option("text", "json")
 @pass_session
 def convert(session: Session, /, source: str | None, **options: Any) -> int:

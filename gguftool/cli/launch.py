@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import CACHE_TYPES, MODEL, SIZE, Session, command, format_option, pass_session
+from gguftool.cli.options import CACHE_TYPES, LOG, MODEL, SIZE, Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
     from gguftool.llamacpp.devices import FoundDevice
@@ -83,7 +83,7 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
 @click.option("--watch", is_flag=True, help="Keep a status line: slots, speed, fill, memory.")
 @click.option("--strict", is_flag=True, help="Stop the server when it is not what was planned.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=600, show_default=True, help="Seconds it may load.")
-@click.option("--log", type=click.Path(dir_okay=False), metavar="FILE", help="Where the server's log goes.")
+@click.option("--log", type=LOG, metavar="FILE", help="Where the server's log goes.")
 @click.option("--force", is_flag=True, help="Go on in spite of what was found; says what it ignores.")
 @click.option("--translate", metavar="COMMAND", help="Turn a command out of an article into one that works.")
 @format_option("text", "json")

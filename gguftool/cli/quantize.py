@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.options import MODEL, SIZE, Session, command, format_option, pass_session
+from gguftool.cli.options import LOG, MODEL, SIZE, Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
     from gguftool.build.quantize import Options
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
 @click.option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
-@click.option("--log", type=click.Path(), metavar="FILE", help="Keep what the engine says.")
+@click.option("--log", type=LOG, metavar="FILE", help="Keep what the engine says.")
 @format_option("text", "json")
 @pass_session
 def quantize(

@@ -87,6 +87,14 @@ def test_the_sizes_of_the_table_are_exact(cli: Cli, dense: Path, tmp_path: Path,
         assert sizes[name] == (tmp_path / f"{name}.gguf").stat().st_size
 
 
+def test_a_log_never_takes_the_place_of_a_model(cli: Cli, dense: Path, tmp_path: Path):
+    before = dense.read_bytes()
+    result = cli("quantize", dense, tmp_path / "out.gguf", "Q8_0", "--log", dense)
+    assert result.code == 2
+    assert "is a model" in result.err
+    assert dense.read_bytes() == before
+
+
 def test_large_models_without_their_data(cli: Cli, tmp_path: Path):
     """A header alone is refused for quantising, but answers which type fits."""
     path = tmp_path / "front.gguf"

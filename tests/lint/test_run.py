@@ -92,6 +92,18 @@ def test_shards_are_one_model(cli, tmp_path: Path) -> None:  # type: ignore[no-u
     assert later.json["files"][0]["path"] == str(paths[1])
 
 
+def test_a_flood_of_double_tensors_is_counted(cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A shard of another set doubles hundreds of tensors; the finding that matters must stay in sight."""
+    g = ready()
+    for i in range(30):
+        g.tensor(f"x.{i}", (32,)).tensor(f"x.{i}", (32,))
+    path = g.write(tmp_path / "m.gguf")
+    (file,) = cli("lint", path, "--format", "json", "--select", "tensor-duplicate").json["files"]
+    assert len(file["findings"]) == 9
+    assert "stands twice" in file["findings"][0]["message"]
+    assert file["findings"][-1]["message"] == "and 22 more tensors that stand twice"
+
+
 def test_lonely_later_shard_is_not_blamed_for_metadata(cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     path = shards()[1].write(tmp_path / "m-00002-of-00003.gguf")
     result = cli("lint", path, "--format", "json")

@@ -9,6 +9,9 @@ from gguftool.format.types import MAX_DIMS, MAX_NAME, REMOVED_TENSOR_TYPES, TENS
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model, Part
 
+MOST_DOUBLES = 8
+"""Tensors that stand twice, one finding each; one more counts the rest."""
+
 INT64_MAX = (1 << 63) - 1
 SIZE_MAX = (1 << 64) - 1
 
@@ -56,10 +59,15 @@ def tensor_duplicate(m: Model, ctx: Context) -> Drafts:
     Fix. Convert again; two copies usually mean that the source folder held two sets of weights.
     """
     seen: dict[str, tuple[Part, int]] = {}
+    doubles = 0
+    last = ""
     for part, i, t in _infos(m):
         first = seen.setdefault(t.name, (part, i))
         if first == (part, i):
             continue
+        doubles, last = doubles + 1, t.name
+        if doubles > MOST_DOUBLES:
+            continue  # a shard of another set doubles hundreds
         across = first[0] is not part
         other = f"here and in {first[0].name}" if across else f"as records {first[1]} and {i}"
         yield found(
@@ -71,6 +79,9 @@ def tensor_duplicate(m: Model, ctx: Context) -> Drafts:
             if across
             else f"duplicate tensor name '{t.name}' for tensor {i}",
         )
+    if doubles > MOST_DOUBLES:
+        rest = doubles - MOST_DOUBLES
+        yield found(f"and {rest:,} more tensors that stand twice", where=f"tensor:{last}", more=rest)
 
 
 @rule(Severity.WARNING, role="any", whole=False)
