@@ -151,8 +151,9 @@ def _short(source: Source, header: Header) -> list[Fault]:
     total = max(end - header.data_offset, 1)
     have = max(0, size - header.data_offset)
     others = f" and {len(cut) - 1:,} more" if len(cut) > 1 else ""
+    percent = 1000 * have // total / 10  # rounded down: what is cut off is never all there
     message = (
-        f"cut off: {size:,} of {end:,} bytes are there, {end - size:,} are missing ({100 * have / total:.1f}% of the "
+        f"cut off: {size:,} of {end:,} bytes are there, {end - size:,} are missing ({percent:.1f}% of the "
         f"tensor data is present); first tensor affected: {first.name}{others} of {len(header.tensors):,}"
     )
     hint = "download it again, or fetch the rest: gguftool verify --repair-from URL"

@@ -137,6 +137,15 @@ SAMPLES = [
     ),
     Sample("rope-scale-contradiction", ready().replace(SCALE, "half", "str"), f"field:{SCALE}", "is str"),
     Sample(
+        "rope-scale-contradiction",
+        ready().replace(SCALE, 1, "u32"),
+        f"field:{SCALE}",
+        "is u32, must be f32",
+        fix="--set llama.rope.freq_scale=1.0",
+        safe=True,
+        silent=ready(),
+    ),
+    Sample(
         "kv-cache-type-missing",
         ready().drop(CACHE),
         f"field:{CACHE}",

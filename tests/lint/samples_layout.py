@@ -148,7 +148,7 @@ SAMPLES = [
     Sample("tensor-offset-overlap", small().gap("b.weight", -256), "tensor:b.weight", "which ends at 512", OK, fix=""),
     Sample("tensor-offset-misaligned", small().gap("b.weight", 4), "tensor:b.weight", "starts at 516", OK),
     # DATA_NOT_ENOUGH_DATA
-    Sample("data-truncated", llama().truncate(-16), "tensor:blk.0.ffn_up.weight", "ends 16 bytes early"),
+    Sample("data-truncated", llama().truncate(-16), "tensor:blk.0.ffn_up.weight", "ends 16 bytes early (99 % of"),
     Sample(
         "data-truncated", GGUF("llama").tensor("w", (32, 32)).truncate(128), "tensor:w", "no tensor data at all", OK
     ),

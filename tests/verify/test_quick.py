@@ -62,6 +62,12 @@ def test_padding_behind_the_last_tensor_is_not_needed(tmp_path: Path):
     assert kinds(quick(path)) == ["truncated"]
 
 
+def test_what_is_cut_off_is_never_all_there(tmp_path: Path):
+    path = GGUF("llama").tensor("a", (32, 1000)).write(tmp_path / "m.gguf")
+    os.truncate(path, path.stat().st_size - 4)
+    assert "4 are missing (99.9% of the tensor data is present)" in quick(path).faults[0].message
+
+
 def test_header_only(tmp_path: Path):
     model = llama()
     path = tmp_path / "m.gguf"

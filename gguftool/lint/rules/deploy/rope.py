@@ -125,9 +125,9 @@ def rope_scale_contradiction(m: Model, ctx: Context) -> Drafts:
     if said is None:
         return
     real = m.arch.rope_freq_scale
-    if isinstance(said, bool) or not isinstance(said, (int, float)):
+    if isinstance(said, bool) or not isinstance(said, (int, float)) or m.fields[key].type_name != "f32":
         yield found(
-            f"{key} is {m.fields[key].type_name}, must be a number (f32)",
+            f"{key} is {m.fields[key].type_name}, must be f32",
             where=f"field:{key}",
             fix=Fix(f"record the scale llama.cpp computes: {real:g}", (Set(key, real, "f32"),), safe=True),
         )
