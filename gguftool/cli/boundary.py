@@ -43,8 +43,8 @@ def run(args: Sequence[str]) -> int:
         code = _dispatch(args, session)
         sys.stdout.flush()
         return code
-    except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted", None, session)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        _complain(str(stop) or "interrupted", None, session)
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stderr.write(error.format_message() + "\n")

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+DONE = "interrupted, when the file was written already: the change is done"
 _Handler = Callable[[int, FrameType | None], Any]
 
 
@@ -17,13 +18,18 @@ _Handler = Callable[[int, FrameType | None], Any]
 def deferred() -> Iterator[None]:
     """Signals wait until the block is left (it takes less than a second), then take effect as they would have.
 
+    A KeyboardInterrupt that comes of it says that the work was done: nobody should do it again for that.
+
     Python runs handlers in the main thread only; in another thread there is nothing to defer.
     """
     seen: list[int] = []
     with _handling(lambda number, frame: seen.append(number)):
         yield
     for number in seen[:1]:
-        signal.raise_signal(number)
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(DONE) from None
 
 
 @contextlib.contextmanager

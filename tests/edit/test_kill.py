@@ -175,6 +175,24 @@ def test_a_signal_cancels_a_copy_cleanly(number: signal.Signals, tmp_path: Path)
     assert os.listdir(tmp_path) == [NAME]
 
 
+@pytest.mark.parametrize("strategy", ["patch", "rewrite"])
+def test_who_interrupts_a_finished_edit_is_told(strategy: str, tmp_path: Path, cli, monkeypatch: pytest.MonkeyPatch):
+    path = model().write(tmp_path / NAME)
+    rename = OsLayer.rename
+
+    def interrupted(self: OsLayer, old: str, new: str) -> None:
+        rename(self, old, new)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(OsLayer, "rename", interrupted)
+    result = cli("fix", path, "--set", "general.name=tiny", "--strategy", strategy)
+    assert result.code == 130
+    assert "the change is done" in result.err
+    monkeypatch.undo()
+    assert parse_bytes(path.read_bytes()).get("general.name").value == "tiny"
+    assert undo(path).path == str(path)
+
+
 def test_killed_in_the_middle_the_file_says_what_to_do(tmp_path: Path, cli):
     path = model().write(tmp_path / NAME)
     before = path.read_bytes()
