@@ -49,6 +49,9 @@ def split(
     if not output and (named := NAME.match(opened.name)):
         prefix = named["prefix"]
     plans = plan_split(opened, prefix, max_size=max_size, max_tensors=max_tensors, metadata_first=metadata_first)
+    above = [plan for plan in plans if max_size is not None and plan.size > max_size]
+    if above:
+        session.warn(f"{len(above)} of {len(plans)} files are larger than the limit: a tensor is never cut")
     if dry_run:
         if session.format == "json":
             session.write_json(ok=True, body=report.plan_body(plans))

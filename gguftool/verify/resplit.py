@@ -16,7 +16,7 @@ from gguftool.format.parse import parse
 from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.format.values import make_field
-from gguftool.model import Model, Part, Tensor
+from gguftool.model import Model, Part, Tensor, in_folder
 from gguftool.shards import SPLIT_KEYS, shard_name, split_keys
 from gguftool.source import LocalFile
 from gguftool.verify import shards
@@ -74,6 +74,8 @@ def plan_split(
     """
     if (max_size is None) == (max_tensors is None):
         raise UsageError("name one limit", "gguftool split --max-size 4G, or --max-tensors 128")
+    if max_size is not None and max_size < 1:
+        raise UsageError("a limit of 0 bytes leaves room for nothing", "gguftool split --max-size 4G")
     check_whole(model)
     tensors = list(model.all_tensors())
     layout = model.header.layout
@@ -291,7 +293,8 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
     """All shards of a set in order, found by content, ready to merge.
 
     Args:
-        paths: one or more shards, more are looked for in their folders; or one file of shards joined with cat.
+        paths: one or more shards, more are looked for in their folders; or the folder of a set; or one file of
+            shards joined with cat.
         allow_foreign: take a set whose shards do not fit each other.
 
     Raises:
@@ -299,6 +302,8 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
         FormatError: a shard is missing or damaged.
         Refused: a shard that is not of the same model or quantisation, or two files for one number.
     """
+    if len(paths) == 1 and os.path.isdir(paths[0]):
+        paths = [in_folder(paths[0])]
     first = LocalFile(paths[0])
     try:
         header = parse(first)

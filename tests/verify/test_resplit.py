@@ -57,6 +57,22 @@ def test_max_size_holds_for_the_whole_file(cli, model: Path, tmp_path: Path):
         assert file["size"] <= 30_000 or file["tensors"] == 1
 
 
+def test_a_file_above_the_limit_is_told(cli, model: Path, tmp_path: Path):
+    """A tensor is never cut; nobody shall find that out at the file system's limit."""
+    result = cli("split", model, "--max-size", "1K", "-o", tmp_path / "s", "--dry-run", "--format", "json")
+    above = sum(file["size"] > 1000 for file in result.json["files"])
+    assert above
+    assert f"{above} of {len(result.json['files'])} files are larger than the limit" in result.err
+    assert "larger than" not in cli("split", model, "--max-size", "300K", "-o", tmp_path / "s", "--dry-run").err
+
+
+def test_merge_takes_the_folder_of_a_set(cli, model: Path, tmp_path: Path):
+    (tmp_path / "parts").mkdir()
+    assert cli("split", model, "--max-tensors", 20, "-o", tmp_path / "parts" / "s").code == 0
+    assert cli("merge", tmp_path / "parts", "-o", tmp_path / "back.gguf").code == 0
+    assert (tmp_path / "back.gguf").read_bytes() == model.read_bytes()
+
+
 def test_layout_is_that_of_llama_gguf_split(cli, model: Path, tmp_path: Path):
     """The first shard has all metadata, the others three keys, in the order the official tool writes them."""
     cli("split", model, "--max-tensors", 20, "-o", tmp_path / "s")
@@ -194,6 +210,7 @@ class TestRefused:
     def test_nothing_to_split(self, cli, model: Path, tmp_path: Path):
         self.failed(cli, tmp_path, "split", model, "--max-size", "4G", code=2)
         self.failed(cli, tmp_path, "split", model, code=2)
+        self.failed(cli, tmp_path, "split", model, "--max-size", "0", code=2)
 
     def test_truncated_model(self, cli, model: Path, tmp_path: Path):
         os.truncate(model, model.stat().st_size - 1000)
