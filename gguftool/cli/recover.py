@@ -12,9 +12,10 @@ from gguftool.cli.options import Session, command, format_option, model_argument
 def recover(session: Session, model: str) -> int:
     """Finish or take back an edit that was interrupted; the file is then exactly the new or the old one."""
     from gguftool.edit.recover import recover as settle
+    from gguftool.edit.which import unfinished
     from gguftool.report.edit import recovered_body, recovered_text
 
-    outcome = settle(model)
+    outcome = settle(unfinished(model))
     if session.format == "json":
         session.write_json(ok=True, body=recovered_body(outcome))
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from gguftool.edit.recover import Outcome, pending, recover
-from gguftool.errors import MissingFile
+from gguftool.errors import GgufToolError, MissingFile
 from gguftool.format.parse import parse
 from gguftool.shards import find, split_keys
 from gguftool.source import LocalFile
@@ -33,6 +34,20 @@ def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
     if write and first != path and pending(first):
         outcomes.append(recover(first))
     return first, outcomes
+
+
+def unfinished(path: str) -> str:
+    """The file to recover: the one named, the model of a folder, or the first shard when the edit is of that one."""
+    if os.path.isdir(path):
+        from gguftool.model import in_folder
+
+        path = in_folder(path)
+    if not pending(path):
+        # A file in the middle of an edit that has lost its journal cannot be read; it is the one to report.
+        with contextlib.suppress(GgufToolError):
+            first = metadata_file(path)
+            return first if pending(first) else path
+    return path
 
 
 def metadata_file(path: str) -> str:

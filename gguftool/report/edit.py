@@ -142,6 +142,8 @@ def undone_text(done: Undone, style: Style) -> str:
     lines.append("the file has the same bytes as before that edit")
     if done.left:
         lines.append(f"{done.left} older edit{'' if done.left == 1 else 's'} can be undone too")
+    elif done.number > 1:
+        lines.append("edits older than that are no longer recorded, so this is as far as undo goes")
     return "\n".join(lines)
 
 

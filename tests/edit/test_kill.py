@@ -307,3 +307,39 @@ def test_mapping_after_the_edit_sees_the_new_file(tmp_path: Path):
     plan_edit(path, [Set("general.author", "me"), Reserve(64)]).commit()
     with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ) as m:
         assert m[parse_bytes(bytes(m)).data_offset :] == data
+
+
+def test_recover_takes_what_fix_takes(tmp_path: Path, cli):
+    """A folder, and any shard of a set: the journal lies beside the first one."""
+    folder = tmp_path / "one"
+    folder.mkdir()
+    path = model().write(folder / NAME)
+    nothing = cli("recover", folder)
+    assert nothing.code == 0
+    assert "no edit was interrupted" in nothing.out
+    Path(f"{path}-journal").write_bytes(b"torn")
+    assert cli("recover", folder).code == 0
+    assert not Path(f"{path}-journal").exists()
+
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    first = model().shard(0, 2).write(parts / "m-00001-of-00002.gguf")
+    second = model().shard(1, 2).write(parts / "m-00002-of-00002.gguf")
+    journal = Path(f"{first}-journal")
+    journal.write_bytes(b"torn")
+    result = cli("recover", second)
+    assert result.code == 0, result.err
+    assert "m-00001-of-00002.gguf" in result.out
+    assert not journal.exists()
+
+
+def test_undo_says_when_it_cannot_go_further(tmp_path: Path, cli):
+    path = model().write(tmp_path / NAME)
+    for i in range(6):
+        plan_edit(path, [Set("general.name", f"n{i}")]).commit()
+    out = cli("undo", "--all", path).out
+    assert out.count("undone in") == 5
+    assert "edits older than that are no longer recorded" in out
+    fresh = model().write(tmp_path / "fresh.gguf")
+    plan_edit(fresh, [Set("general.name", "n")]).commit()
+    assert "no longer recorded" not in cli("undo", "--all", fresh).out
