@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from gguftool.errors import GgufToolError, MissingFile, Unreadable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -56,9 +58,22 @@ def quick(models: tuple[str, ...]) -> tuple[list[Verification], dict[str, Source
     covered: set[str] = set()
     for path, others in models_of(paths):
         if path not in covered:
-            results.append(check(path, others))
+            try:
+                results.append(check(path, others))
+            except (MissingFile, Unreadable) as error:
+                if len(models) == 1:
+                    raise
+                results.append(_not_there(path, error))
             covered.update((*(report.path for report in results[-1].files), *results[-1].covers))
     return results, sources
+
+
+def _not_there(path: str, error: GgufToolError) -> Verification:
+    """One of several files that cannot be opened: it must not hide what is wrong with the others."""
+    from gguftool.verify.result import Fault, FileReport, Verification
+
+    fault = Fault(error.code, str(error).removeprefix(f"{path}: "), "file", error.hint)
+    return Verification((FileReport(path, faults=(fault,), error=error),))
 
 
 def hashes(

@@ -26,7 +26,7 @@ def text(rows: Sequence[Row], style: Style) -> str:
         if reason:
             lines.append(f"{style.red('FAULT')}  {safe(_short(row, folder))}: {safe(reason)}")
     bad = sum(not row["ok"] for row in rows)
-    total = f"{len(rows)} models, {len(rows) - bad} whole, {bad} not"
+    total = f"{len(rows)} model{'s' if len(rows) != 1 else ''}, {len(rows) - bad} whole, {bad} not"
     lines.append(style.red(total) if bad else style.green(total))
     return "\n".join(lines) + "\n"
 

@@ -283,6 +283,15 @@ def test_several_models_one_exit_code(cli, tmp_path: Path):
     assert "2 files: 1 ok, 1 with faults" in cli("verify", tmp_path).out
 
 
+@pytest.mark.parametrize("more", [(), ("--hash",), ("--data",)])
+def test_a_missing_file_does_not_hide_the_others(cli, tmp_path: Path, more: tuple[str, ...]):
+    bad = llama().truncate(-40).write(tmp_path / "b.gguf")
+    result = cli("verify", tmp_path / "gone.gguf", bad, *more, "--format", "json")
+    assert result.code == 2
+    assert [f["problems"][0]["kind"] for f in result.json["files"]] == ["missing-file", "truncated"]
+    assert [e["code"] for e in result.json["errors"]] == ["missing-file"]
+
+
 def test_names_from_files_cannot_drive_the_terminal(cli, tmp_path: Path):
     model = GGUF("llama").tensor("a\x1b[2J", (32,)).truncate(-8)
     out = cli("verify", model.write(tmp_path / "m.gguf")).out
