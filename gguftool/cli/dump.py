@@ -87,6 +87,9 @@ def dump(
         else:
             chosen = bool(keys or tensors)
             _text(session, m, o, fields, found, full=full, chosen=chosen)
+        for what, asked, got in (("key", keys, fields), ("tensor", tensors, found)):
+            if asked and got is not None and not got:
+                session.warn(f"{m.name}: no {what} matches {' or '.join(asked)}")
         if session.format != "json":
             for p in m.problems:
                 session.warn(f"{m.name}: {p.message}")

@@ -200,3 +200,14 @@ def test_the_real_model(cli, gemma3: Path) -> None:
     assert 268e6 < s["parameters"] < 269e6
     assert s["types"][0]["type"] == "Q8_0"
     assert len(body["tensors"]) == 236
+
+
+def test_a_pattern_that_matches_nothing_is_said(cli, model: Path) -> None:
+    result = cli("dump", "--keys", "genral.*", str(model))
+    assert result.code == 0
+    assert "no key matches genral.*" in result.err
+    both = cli("dump", "--keys", "general.name", "--tensors", "blk.9.*", "--format", "json", str(model))
+    assert [f["key"] for f in both.json["metadata"]] == ["general.name"]
+    assert both.json["tensors"] == []
+    assert "no tensor matches blk.9.*" in both.err
+    assert "no key" not in both.err
