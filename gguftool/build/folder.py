@@ -101,11 +101,13 @@ def look(path: str, supported: Iterable[str] | None = None, methods: Iterable[st
     architecture = _architecture(config)
     if config is not None:
         problems += _about_architecture(architecture, supported)
-    problems += _about_tokenizer(path, names)
+    if not any(p.kind == "lora-only" for p in problems):
+        problems += _about_tokenizer(path, names)
     index = _index(path, names, problems)
     files = sorted(set(index.values()) & set(names)) if index else _weight_files(names)
     tensors, total = _tensors(path, files, problems)
-    problems += _about_index(path, names, tensors, index) if index else _about_files(path, names, files)
+    if not any(p.kind == "lora-only" for p in problems):
+        problems += _about_index(path, names, tensors, index) if index else _about_files(path, names, files)
     problems += _about_duplicates(path, files, tensors)
     problems += _about_quantisation(config or {}, tensors, frozenset(methods))
     by_type: dict[str, int] = {}

@@ -118,7 +118,7 @@ def _check(session: Session, folder: str, llama_cpp: str | None) -> int:
     tool = converter.find(llama_cpp)
     found = look(folder, tool.architectures, tool.methods) if tool else look(folder)
     if tool is None:
-        session.warn(f"no converter was found, so whether it knows {found.architecture} is open")
+        session.warn(f"no converter was found, so whether it knows {found.architecture or 'the model'} is open")
         session.note(f"hint: {converter.HOW_TO_GET}")
     if session.format == "json":
         session.write_json(ok=not found.fatal, body={"check": report.folder_json(found)})
