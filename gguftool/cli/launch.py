@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import CACHE_TYPES, LOG, MODEL, SIZE, Session, command, format_option, pass_session
+from gguftool.cli.options import CACHE_TYPES, LOG, MODEL, RAM, SIZE, Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
     from gguftool.llamacpp.devices import FoundDevice
@@ -45,7 +45,7 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
 @click.option("--no-flash-attn", is_flag=True, help="The same as --flash-attn off.")
 @click.option("--swa-full", is_flag=True, help="Sliding windows as large as the context.")
 @click.option("--vram", metavar="SIZE[,SIZE…]|auto|none", help="Memory of each device; default: what is free.")
-@click.option("--ram", type=SIZE, help="Memory of the host; default: what is free.")
+@click.option("--ram", type=RAM, metavar="SIZE|auto", help="Memory of the host; default: what is free.")
 @click.option("--backend", type=click.Choice(BACKENDS), default="cuda", help="What the devices of --vram are.")
 @click.option("--gpu-layers", "-ngl", metavar="N|all", help="Layers on the GPU; else llama.cpp decides.")
 @click.option("--n-cpu-moe", type=click.IntRange(min=0), help="Experts of the first N layers stay on the host.")

@@ -150,7 +150,9 @@ def _stopped(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     code = _code(plan, force=force)
     _explain(session, plan, force=force)
     if code:
-        session.note(f"not started: {len(plan.obstacles)} findings stand in the way; --force goes on in spite of them")
+        count = len(plan.obstacles)
+        found = "1 finding stands" if count == 1 else f"{count} findings stand"
+        session.note(f"not started: {found} in the way; --force goes on in spite of that")
         if session.format == "json":
             session.write_json(ok=False, body=report.plan_json(plan, _silent(plan)))
     return code

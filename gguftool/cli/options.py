@@ -217,6 +217,26 @@ class SizeType(SizeParam):
 SIZE = SizeType()
 
 
+class RamType(SizeType):
+    """Memory of the host: a size, or ``auto`` for what is free now."""
+
+    name = "ram"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes, as an int."""
+        if str(value).strip().lower() != "auto":
+            return super().convert(value, param, ctx)
+        from gguftool.llamacpp.devices import host_memory
+
+        host = host_memory()
+        if host is None:
+            self.fail("this system does not say how much memory is free; name it, for example 32GiB.", param, ctx)
+        return host.free
+
+
+RAM = RamType()
+
+
 class CacheTypesType(CacheTypesParam):
     """KV cache types ``K`` or ``K/V``; one name stands for both. Which names exist is the library's business."""
 

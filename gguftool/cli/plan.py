@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import CACHE_TYPES, SIZE, Session, command, format_option, model_argument, pass_session
+from gguftool.cli.options import CACHE_TYPES, RAM, SIZE, Session, command, format_option, model_argument, pass_session
 
 if TYPE_CHECKING:
     from gguftool.memory.advice import Advice
@@ -45,7 +45,7 @@ HEADLINE_CONTEXT = 8192
 @click.option("--no-flash-attn", is_flag=True, help="The same as --flash-attn off.")
 @click.option("--swa-full", is_flag=True, help="Sliding windows as large as the context.")
 @click.option("--vram", metavar="SIZE[,SIZE…]|auto|none", help="Memory of each device; default: what is found.")
-@click.option("--ram", type=SIZE, help="Memory of the host; default: what is free.")
+@click.option("--ram", type=RAM, metavar="SIZE|auto", help="Memory of the host; default: what is free.")
 @click.option(
     "--backend",
     type=click.Choice(["cuda", "rocm", "vulkan", "metal", "sycl"]),
@@ -79,6 +79,7 @@ def plan(session: Session, /, model: str, **options: Any) -> int:
     from gguftool.report import plan as report
 
     with open_any(model) as m:
+        _only_models(m)
         advice = _advise(session, m, options)
         argv = server_command_of(model, m.name, advice, options)
         if options["plot"]:
@@ -91,6 +92,17 @@ def plan(session: Session, /, model: str, **options: Any) -> int:
         else:
             session.out(report.plan_text(advice, m.name, argv, session.style))
     return _code(advice, options)
+
+
+def _only_models(m: Model) -> None:
+    """Adapters and importance matrices carry a model's architecture, but nothing can be launched from them alone."""
+    kind = m.get("general.type")
+    if kind in ("adapter", "imatrix"):
+        from gguftool.errors import UsageError
+        from gguftool.llamacpp.launch import NOT_A_MODEL
+
+        what, hint = NOT_A_MODEL[str(kind)]
+        raise UsageError(f"{m.name} is {what}, not a model", hint)
 
 
 def _code(advice: Advice, options: Mapping[str, Any]) -> int:

@@ -219,6 +219,36 @@ def test_the_cause_names_what_the_line_named() -> None:
     assert found.details == {"side": "K", "type": "q8_0", "block": "32", "size": "80"}
 
 
+@pytest.mark.parametrize(
+    ("line", "kind", "fatal"),
+    [
+        # texts of `llama-model.cpp:load_tensors` and `llama-context.cpp:sched_reserve` (b11434)
+        ("llama_model_load: error loading model: unable to allocate CUDA0 buffer", "weights-memory", True),
+        ("unable to allocate CPU buffer", "weights-memory", True),
+        (
+            "sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism",
+            "compute-retry",
+            False,
+        ),
+    ],
+)
+def test_memory_that_cannot_be_had(line: str, kind: str, fatal: bool) -> None:
+    found = explain_line(line)
+    assert found is not None
+    assert (found.kind, found.fatal) == (kind, fatal)
+
+
+def test_the_failed_allocation_wins_over_the_buffer_that_is_missing_then() -> None:
+    lines = (
+        "srv    load_model: loading model 'm.gguf'",
+        "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 14336.00 MiB on device 0: cudaMalloc failed: x",
+        "llama_model_load: error loading model: unable to allocate CUDA0 buffer",
+    )
+    judged = judge("\n".join(lines))
+    assert judged.error is not None
+    assert (judged.error.kind, judged.error.number) == ("gpu-memory", 2)
+
+
 def test_root_cause_wins_over_its_consequences() -> None:
     judged = judge(log("server.bad_lfs_pointer.log"))
     assert judged.error is not None

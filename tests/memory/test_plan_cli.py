@@ -243,6 +243,26 @@ def test_plot(cli, llama: Path, tmp_path: Path, suffix: str, magic: bytes):
         assert b"CUDA0" in picture.read_bytes() or picture.stat().st_size > 20_000
 
 
+def test_ram_auto_is_what_is_free(cli, llama: Path):
+    """Our own remedies say ``--ram auto``: the host's free memory counts as named."""
+    r = cli("plan", llama, "--vram", "none", "--ram", "auto", "--format", "json")
+    assert r.code in (0, 5), r.err
+    (host,) = r.json["devices"]
+    free = int(Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) << 10
+    assert abs(host["memory"] - free) < free // 2
+    assert (r.code == 5) is (r.json["fits"] is False)
+
+
+def test_an_adapter_is_no_model(cli, tmp_path: Path):
+    path = tmp_path / "lora.gguf"
+    g = GGUF("llama").kv("general.type", "adapter").kv("adapter.type", "lora")
+    path.write_bytes(g.tensor("blk.0.attn_q.weight.lora_a", (32, 32)).bytes())
+    r = cli("plan", path)
+    assert r.code == 2
+    assert "LoRA adapter" in r.err
+    assert "--lora" in r.err
+
+
 def test_an_architecture_nobody_knows(cli, tmp_path: Path):
     path = tmp_path / "new.gguf"
     path.write_bytes(GGUF("llama9").kv("llama9.context_length", 64).tensor("token_embd.weight", (32, 32)).bytes())
