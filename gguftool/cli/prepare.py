@@ -80,8 +80,10 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
     from gguftool.build import prepare as build
     from gguftool.cli import prepare_steps
     from gguftool.report import prepare as report
+    from gguftool.verify.manifest import check_name
 
     request = _request(session, source, output, options)
+    check_name(f"{output}.manifest")
     if options["restart"]:
         build.forget(request)
     fresh = not os.path.isfile(os.path.join(request.folder, pipeline.STATE))

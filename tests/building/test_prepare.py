@@ -227,6 +227,15 @@ def test_what_would_fail_late_fails_early(cli: Cli, source: Path, smollm2: Path,
     assert not (tmp_path / "a.gguf.prepare").exists()
 
 
+def test_a_file_of_the_users_where_the_manifest_goes_stays(cli: Cli, source: Path, tmp_path: Path):
+    notes = tmp_path / "out.gguf.manifest"
+    notes.write_text("mine\n")
+    result = cli("prepare", source, "-o", tmp_path / "out.gguf", *WISH)
+    assert result.code == 4
+    assert notes.read_text() == "mine\n"
+    assert not (tmp_path / "out.gguf").exists()
+
+
 def test_a_broken_state_file_counts_as_none(cli: Cli, source: Path, tmp_path: Path):
     output = tmp_path / "out.gguf"
     (tmp_path / "out.gguf.prepare").mkdir()
