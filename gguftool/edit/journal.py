@@ -94,10 +94,15 @@ def pack(record: Record, phase: int = STARTED) -> bytes:
     fields = asdict(replace(record, payload=b""))
     del fields["payload"]
     text = json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode()
-    body = b"".join((_HEAD.pack(MAGIC, len(text), len(record.payload)), text, record.payload))
-    body += hashlib.sha256(body).digest()
-    mark = pack_phase(record, phase) if phase != STARTED else bytes(BLOCK)
-    return body + bytes(align(len(body), BLOCK) - len(body)) + mark
+    # The payload may have many MB: one copy of it, not three.
+    parts = [_HEAD.pack(MAGIC, len(text), len(record.payload)), text, record.payload]
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(part)
+    parts.append(whole.digest())
+    size = sum(map(len, parts))
+    parts += [bytes(align(size, BLOCK) - size), pack_phase(record, phase) if phase != STARTED else bytes(BLOCK)]
+    return b"".join(parts)
 
 
 def pack_phase(record: Record, phase: int) -> bytes:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import struct
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,3 +125,16 @@ def test_hash_of_the_published_file_without_undoing(tmp_path: Path):
         assert published_sha256(path) == published
     assert [number for number, _ in undo_records(path)] == [5, 4, 3, 2, 1]
     assert os.path.getsize(f"{path}-undo-1") < 20_000
+
+
+def test_a_record_is_packed_with_one_copy_of_its_payload():
+    payload = bytes(range(256)) * (32 << 10)
+    record = replace(RECORD, payload=payload, saved=((0, len(payload)),))
+    tracemalloc.start()
+    try:
+        packed = pack(record)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert packed.count(payload) == 1
+    assert peak < 1.5 * len(payload)
