@@ -283,7 +283,7 @@ def in_folder(folder: str) -> str:
         raise Unreadable(f"{folder}: {(e.strerror or str(e)).lower()}") from None
     names = [n for n in everything if n.lower().endswith(".gguf")]
     # Some splitters and stores leave the ending away; then the magic has to say it.
-    names = names or [n for n in everything if LIKELY.fullmatch(n) and _is_gguf(os.path.join(folder, n))]
+    names = names or [n for n in everything if LIKELY.fullmatch(n) and is_gguf(os.path.join(folder, n))]
     firsts: dict[str, str] = {}
     for n in names:
         if not n.lower().startswith("mmproj"):
@@ -312,7 +312,8 @@ def _set_of(path: str) -> list[str]:
     return [] if found is None else [p for p in found.paths if p is not None]
 
 
-def _is_gguf(path: str) -> bool:
+def is_gguf(path: str) -> bool:
+    """Whether a regular file begins as GGUF does; False also for what cannot be read."""
     try:
         if not os.path.isfile(path):
             return False

@@ -69,7 +69,12 @@ def repair(
                     mended = repair_report(report, expected.get(report.path, ()), donor, progress)
                     if mended is not None:
                         done.append(mended)
-    if not done:
+    unknown = [r.path for result in results for r in result.files if r.ok and not expected.get(r.path)]
+    if unknown:
+        files = unknown[0] if len(unknown) == 1 else f"{len(unknown)} files"
+        session.warn(f"{files}: only the size was checked, no hash says what the bytes must be")
+        session.note("hint: --against MANIFEST (or SHA256SUMS, hf://owner/repo) finds changed bytes")
+    elif not done:
         session.note("there was nothing to repair")
     return done
 

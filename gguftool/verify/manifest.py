@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gguftool.errors import FormatError, MissingFile, Refused, Unreadable
+from gguftool.model import is_gguf
 from gguftool.verify.hashes import FileHashes
 
 LIMIT = 256 << 20
@@ -89,9 +90,12 @@ def read(path: str) -> HashList:
 
     Raises:
         MissingFile, Unreadable: it cannot be read.
-        FormatError: there is no hash in it.
+        FormatError: there is no hash in it, or it is a model.
     """
     try:
+        if is_gguf(path):
+            message = f"{path}: is a model, not a list of hashes"
+            raise FormatError(message, f"two models are compared by: gguftool diff --data MODEL {path}", kind="gguf")
         if os.path.getsize(path) > LIMIT:
             raise FormatError(f"{path}: too large for a list of hashes", kind="not-a-manifest")
         with open(path, encoding="utf-8", errors="surrogateescape") as f:

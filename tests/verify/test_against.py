@@ -190,6 +190,13 @@ class TestManifest:
         assert done.stdout.count(b"OK") == 3
         assert verified(cli, "--against", path, paths[2])[0] == 0
 
+    def test_a_model_is_no_list(self, cli, model: Path):
+        other = llama().write(model.parent / "other.gguf")
+        result = cli("verify", "--against", other, model)
+        assert result.code == 3
+        assert "is a model, not a list of hashes" in result.err
+        assert f"gguftool diff --data MODEL {other}" in result.err
+
     def test_is_written_over_nothing_else(self, cli, model: Path, manifest: Path):
         notes = model.parent / "notes.txt"
         notes.write_text("keep me\n")

@@ -212,3 +212,13 @@ class TestAllOrNothing:
         result = cli("verify", "--against", manifest, "--repair-from", good, bad, "--format", "json")
         assert (result.code, result.json["repaired"]) == (0, [])
         assert bad.stat().st_ino == inode
+
+
+def test_without_a_hash_nobody_knows_what_is_wrong(cli, good: Path, bad: Path):
+    """ "Nothing to repair" would be a promise that only a hash can keep."""
+    start, _ = tensor(cli, good, "blk.0.attn_q.weight")
+    flip(bad, start)
+    result = cli("verify", "--repair-from", good, bad)
+    assert "nothing to repair" not in result.err
+    assert "only the size was checked" in result.err
+    assert "--against MANIFEST" in result.err
