@@ -65,7 +65,13 @@ def _verdict(plan: MemoryPlan, style: Style) -> Styled | str:
         return style.green(f"fits: {size(plan.total)} in all")
     over = ", ".join(f"{d.name} by {size(d.missing)}" for d in plan.devices if d.missing)
     there = sum(d.memory or 0 for d in plan.devices)
-    short = f"; it takes {size(plan.total)} and there are {size(there)} in all" if plan.total > there else ""
+    kept = max((d.reserve for d in plan.devices if d.missing), default=0)
+    short = ""
+    if plan.total > there:
+        short = f"; it takes {size(plan.total)} and there are {size(there)} in all"
+    elif kept:
+        # Without it "over" is a riddle where the total is below what the device has.
+        short = f", {size(kept)} kept free (--reserve)"
     return style.red(f"does not fit: over on {over}{short}")
 
 

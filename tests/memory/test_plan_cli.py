@@ -101,6 +101,17 @@ def test_no_fit_is_exit_code_5_and_names_smaller_weights(cli, llama: Path):
     assert all(x["weights"] < r.json["weights"]["tensors"] for x in smaller)
 
 
+def test_over_says_what_is_kept_free(cli, tmp_path: Path):
+    """1 GiB holds it but for the reserve: who reads only "over" sees a total below the size of the device."""
+    path = tmp_path / "small.gguf"
+    path.write_bytes(small())
+    options = ("--ctx", 256, "--vram", "1GiB", "--ram", "8GiB", "--gpu-layers", "all")
+    tight = cli("plan", path, *options)
+    assert tight.code == 5
+    assert "1.0 GiB kept free (--reserve)" in tight.out
+    assert cli("plan", path, *options, "--reserve", 0).code == 0
+
+
 def test_on_a_bare_host_what_was_asked_for_stays(cli, llama: Path, monkeypatch: pytest.MonkeyPatch):
     """Nobody named a memory size: the numbers are those of the settings asked for, the search is a proposal."""
     from gguftool.llamacpp.devices import HostMemory
