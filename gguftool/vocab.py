@@ -135,6 +135,11 @@ class Vocabulary:
         return split_strings(f) if f is not None and is_array(f, STR) else []
 
     @cached_property
+    def zero_bytes(self) -> int:
+        """Zero bytes in the stored token list, length prefixes included."""
+        return bytes(self._fields[TOKENS].value_bytes).count(0) if self.records else 0
+
+    @cached_property
     def _by_record(self) -> dict[bytes, int]:
         # Of equal tokens the last one wins, as in llama.cpp's map.
         return dict(zip(self.records, range(len(self.records)), strict=True))

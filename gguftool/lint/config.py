@@ -51,7 +51,7 @@ def find_config(folder: str | os.PathLike[str] | None = None) -> Config:
         if os.path.isfile(own):
             return read_config(own)
         project = os.path.join(here, "pyproject.toml")
-        if os.path.isfile(project) and "gguftool" in _toml(project).get("tool", {}):
+        if os.path.isfile(project) and _mentions_us(project) and "gguftool" in _toml(project).get("tool", {}):
             return read_config(project)
         above = os.path.dirname(here)
         if above == here:
@@ -116,6 +116,16 @@ def _checked(path: str, name: str, kind: str, value: object) -> object:
     if kind == "file":
         return os.path.join(os.path.dirname(os.path.abspath(path)), value)
     return value
+
+
+def _mentions_us(path: str) -> bool:
+    """Whether reading the file as TOML, which costs 5 ms of imports, can be worth it."""
+    try:
+        with open(path, "rb") as f:
+            data = f.read()
+        return b"tool.gguftool" in data or (b"[tool]" in data and b"gguftool" in data)
+    except OSError:
+        return True  # let the real reader say why
 
 
 def _toml(path: str) -> dict[str, Any]:

@@ -194,16 +194,16 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
             text = f"Index out of array bounds for {word} ({have} < {n})\n"
             raise Refusal(text, where(key), expected=n, got=have)
     words = _Words(vocab)
-    _rename_empty(vocab, words, out, bytes(f.value_bytes).count(0))
+    _rename_empty(vocab, words, out)
     if vocab.distinct - words.lost != len(vocab.records):
         raise Abort("GGML_ASSERT(id_to_token.size() == token_to_id.size()) failed", where(TOKENS))
     return words
 
 
-def _rename_empty(vocab: Vocabulary, words: _Words, out: Loaded, zeros: int) -> None:
+def _rename_empty(vocab: Vocabulary, words: _Words, out: Loaded) -> None:
     """Tokens that are empty, or become so at a NUL; ``words.lost`` corrects the count of different texts."""
     head = vocab._prefix.size if vocab.records else 8
-    if zeros == 7 * len(vocab.records) and vocab.id_of("") is None:
+    if vocab.zero_bytes == 7 * len(vocab.records) and vocab.id_of("") is None:
         return
     texts: dict[bytes, int] = {}
     seen = set()
