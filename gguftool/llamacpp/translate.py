@@ -18,6 +18,28 @@ __all__ = ["Change", "Translation", "explain_flag", "translate"]
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _SERVERS = ("llama-server", "llama-cli")
+_BUILDS = (
+    "it builds programs, it starts none",
+    "gguftool explain --flag=NAME tells what a build switch was meant to be",
+)
+_ANOTHER = {
+    **dict.fromkeys(("make", "cmake", "ninja"), _BUILDS),
+    **dict.fromkeys(
+        ("docker", "podman"),
+        ("its own options cannot be told from llama.cpp's", "give what stands behind the image, after llama-server"),
+    ),
+    **dict.fromkeys(
+        ("gguf-set", "gguf-set-metadata", "gguf_set_metadata", "gguf-new-metadata", "gguf_new_metadata"),
+        ("it changes a file", "gguftool fix MODEL --set KEY=VALUE"),
+    ),
+    **dict.fromkeys(
+        ("pip", "pip3", "git", "brew", "apt", "apt-get", "conda"), ("it installs something", "gguftool doctor")
+    ),
+    "ollama": ("it has no options of llama.cpp", "gguftool launch ollama://NAME:TAG"),
+}
+"""Programs that articles name beside llama.cpp's: why they are not translated, and the way on."""
+_BUILD_SWITCHES = ("LLAMA_KV_CACHE", "LLAMA_CUBLAS", "LLAMA_CUDA", "LLAMA_METAL", "GGML_CUDA", "GGML_METAL")
+"""Set before a command they do nothing: at most they are, or were, options of the build."""
 LONGEST = 20_000
 
 
@@ -75,7 +97,7 @@ def translate(command: str, build: Capabilities, find: Callable[[str], str | Non
         find: path of a program by name, None when it is not installed.
 
     Raises:
-        UsageError: it is no command (unbalanced quotes, empty).
+        UsageError: it is no command (unbalanced quotes, empty), or one of a program that is not llama.cpp's.
     """
     words = _words(command)
     environment = []
@@ -86,6 +108,11 @@ def translate(command: str, build: Capabilities, find: Callable[[str], str | Non
     if not words:
         raise UsageError("there is no command to translate")
     w = _Work(build, words)
+    for setting in [e for e in environment if e.partition("=")[0] in _BUILD_SWITCHES]:
+        environment.remove(setting)
+        w.change(
+            setting, "", "llama.cpp reads no such variable: cache types come from -ctk and -ctv, GPUs from the build"
+        )
     program = _program(w, find)
     while w.words:
         _word(w)
@@ -112,6 +139,9 @@ def _program(w: _Work, find: Callable[[str], str | None]) -> str:
     base = os.path.basename(given).removesuffix(".exe")
     if base.startswith("python") and w.words:
         return _python(w, given, find)
+    if base in _ANOTHER:
+        why, way = _ANOTHER[base]
+        raise UsageError(f"{base} is no program of llama.cpp: {why}", way)
     name = notes()["programs"].get(base, base)
     if name != base:
         w.change(given, name, "renamed in 2024: the programs carry the prefix llama-")

@@ -76,6 +76,29 @@ def test_no_note_is_about_an_option_that_does_not_exist() -> None:
         assert known().takes(name), name
 
 
+@pytest.mark.parametrize(
+    ("command", "way"),
+    [
+        ("make LLAMA_KV_CACHE=1 LLAMA_CUBLAS=1", "explain --flag"),
+        ("docker run --gpus all ghcr.io/ggml-org/llama.cpp:server-cuda -m /models/m.gguf -c 4096", "behind the image"),
+        ("gguf-set --key llama.context_length 32768 m.gguf", "gguftool fix MODEL --set"),
+        ("sudo apt-get install llama", "doctor"),
+    ],
+)
+def test_programs_that_are_not_llama_cpps_are_not_translated(command: str, way: str) -> None:
+    """What came out would run: `make -np 1 -lv 4` is a command of make."""
+    with pytest.raises(UsageError) as caught:
+        translate(command, NEW)
+    assert "no program of llama.cpp" in str(caught.value)
+    assert way in (caught.value.hint or "")
+
+
+def test_the_build_switch_of_the_articles_is_no_variable() -> None:
+    made = translate("LLAMA_KV_CACHE=1 CUDA_VISIBLE_DEVICES=0 ./server -m m", NEW)
+    assert made.environment == ("CUDA_VISIBLE_DEVICES=0",)
+    assert "no such variable" in {c.was: c.why for c in made.changes}["LLAMA_KV_CACHE=1"]
+
+
 def test_quotes_variables_and_prompts() -> None:
     made = translate("CUDA_VISIBLE_DEVICES=0 ./server -m 'my model.gguf'", NEW)
     assert made.environment == ("CUDA_VISIBLE_DEVICES=0",)
