@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gguftool.arch import Hparams
-from gguftool.cachetypes import CACHE_TYPES, recorded, refusals, shown, slow_pairs
+from gguftool.cachetypes import CACHE_TYPES, flash_attn_used, recorded, refusals, shown, slow_pairs
 from gguftool.errors import UsageError
 from gguftool.llamacpp import embedded
 from gguftool.llamacpp.args import LOOPBACK, CommandLine, ServerOptions, server_command
@@ -192,7 +192,8 @@ def _settings(hp: Hparams, wishes: Wishes, t: _Thoughts) -> Settings:
             t.notes.append(f"the file's kv_cache_type {hp.raw('kv_cache_type')!r} is no cache type; f16 is used")
     for reason in refusals(hp, *types, wishes.flash_attn):
         t.stop("cache", f"llama.cpp would refuse: {reason}", _way_out(reason, types))
-    t.notes.extend(slow_pairs(*types))
+    if flash_attn_used(hp, types[1], wishes.flash_attn):
+        t.notes.extend(slow_pairs(*types))
     return Settings(
         ctx=wishes.ctx or hp.context_length,
         type_k=types[0],

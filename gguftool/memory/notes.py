@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gguftool.arch import Hparams
-from gguftool.cachetypes import shown, slow_pairs
+from gguftool.cachetypes import flash_attn_used, shown, slow_pairs
 from gguftool.layers import nextn_layers, window
 from gguftool.memory.fit import gib
 from gguftool.memory.plan import MemoryPlan, Planner
@@ -94,7 +94,8 @@ def _context(hp: Hparams, plan: MemoryPlan) -> Iterator[str]:
 
 def _types(planner: Planner, plan: MemoryPlan) -> Iterator[str]:
     s, kinds = plan.settings, {d.kind for d in planner.machine.devices}
-    if kinds & {"cuda", "rocm"} and plan.cache.caches:
+    attention = flash_attn_used(planner.hp, s.type_v, s.flash_attn)
+    if kinds & {"cuda", "rocm"} and plan.cache.caches and attention:
         yield from slow_pairs(s.type_k, s.type_v)
     low = {"q4_0", "q4_1", "iq4_nl"} & {s.type_k, s.type_v}
     if low and plan.cache.caches:

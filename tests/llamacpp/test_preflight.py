@@ -92,6 +92,8 @@ def test_the_remedies_help() -> None:
 
 def test_slow_pairs_are_told() -> None:
     assert any("q8_0-q4_0" in note for note in planned(model(), Wishes(cache_type=("q8_0", "q4_0"))).notes)
+    without = planned(model(), Wishes(cache_type=("q8_0", "f16"), flash_attn="off"))
+    assert not any("vector kernel" in note for note in without.notes), "it has none of these kernels then"
 
 
 def test_a_slot_larger_than_the_files_context() -> None:

@@ -101,6 +101,14 @@ def test_no_fit_is_exit_code_5_and_names_smaller_weights(cli, llama: Path):
     assert all(x["weights"] < r.json["weights"]["tensors"] for x in smaller)
 
 
+def test_slow_kernels_of_flash_attention_are_no_matter_without_it(cli, llama: Path):
+    options = ("--cache-type", "q8_0/f16", "--vram", "24GiB")
+    assert "vector kernel for q8_0-f16" in cli("plan", llama, *options).out
+    off = cli("plan", llama, *options, "--flash-attn", "off")
+    assert off.code == 0
+    assert "vector kernel" not in off.out
+
+
 def test_over_says_what_is_kept_free(cli, tmp_path: Path):
     """1 GiB holds it but for the reserve: who reads only "over" sees a total below the size of the device."""
     path = tmp_path / "small.gguf"
