@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),
-    default="error",
+    default="warning",
     show_default=True,
     help="Findings of lint that stop it.",
 )

@@ -32,6 +32,10 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
         last = done[-1]
         lines += ["", f"{style.red('stopped')} at {last.name}; its log: {safe(last.log)}"]
         lines.append(f"the draft is kept: {safe(request.draft)}")
+        if last.name == "lint":
+            lines.append(
+                "what a finding means: gguftool rules RULE; the same command with --fail-on error goes on with warnings"
+            )
     elif command:
         lines += ["", f"{style.bold(request.output)} is ready. Start it:", f"  {safe(shlex.join(command))}"]
         lines.append(f"or let it be checked on the way: gguftool launch {safe(shlex.quote(request.output))}")

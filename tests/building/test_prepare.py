@@ -117,6 +117,20 @@ def test_a_damaged_draft_is_made_again(cli: Cli, source: Path, tmp_path: Path):
     assert [s["skipped"] for s in result.json["steps"]] == [False] * 7
 
 
+def test_a_file_with_a_warning_is_not_ready(cli: Cli, tmp_path: Path):
+    """Ready means no error and no warning; what only the user can know is asked for, not passed over."""
+    built = llama(layers=2).replace("llama.attention.head_count", 2).replace("llama.attention.head_count_kv", 1)
+    source = built.replace("llama.rope.dimension_count", 32).drop("llama.rope.freq_base").write(tmp_path / "in.gguf")
+    result = cli("prepare", source, "-o", tmp_path / "out.gguf", *WISH)
+    assert result.code == 1
+    assert "rope-freq-base-missing" in result.out
+    assert "--fail-on error" in result.out
+    assert not (tmp_path / "out.gguf").exists()
+    assert cli("prepare", source, "-o", tmp_path / "out.gguf", *WISH, "--fail-on", "error").code == 0
+    base = cli("prepare", source, "-o", tmp_path / "other.gguf", *WISH, "--rope-freq-base", "500000")
+    assert base.code == 0, base.out
+
+
 def test_findings_stop_it_and_the_draft_is_kept(cli: Cli, source: Path, tmp_path: Path):
     output = tmp_path / "out.gguf"
     result = cli("prepare", source, "-o", output, *WISH, "--fail-on", "info")

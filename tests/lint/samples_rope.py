@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gguftool.lint.rule import Context, Wish
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
 
@@ -106,6 +107,16 @@ SAMPLES = [
         severity="warning",
         fix="--set qwen2.context_length=131072",
         safe=False,
+    ),
+    # lowered on purpose, which is always plain
+    Sample("yarn-context-mismatch", yarn(context_length=65536), message="is 65,536", severity="info", silent=yarn()),
+    Sample(
+        "yarn-context-mismatch",
+        yarn(context_length=32768),
+        message="is 32,768",
+        severity="info",
+        context=Context(Wish(context_length=8192)),
+        silent=yarn(),
     ),
     Sample(
         "yarn-context-mismatch", yarn(context_length=262144), "field:qwen2.context_length", "is 262,144", silent=yarn()

@@ -139,7 +139,8 @@ def yarn_context_mismatch(m: Model, ctx: Context) -> Drafts:
 
     Why. A factor in the file does not raise any cap: llama-server cuts every slot at context_length, so with the
     original value there YaRN costs quality on short texts and gives nothing. A context length above the product
-    is beyond what the scaling was made for.
+    is beyond what the scaling was made for. Any other value below it was lowered on purpose: told as info, as
+    when the context wanted (`--context-length`) fits.
     Evidence. `server-context.cpp` (b11434) caps slots at the trained context; the converter writes
     max_position_embeddings as it is.
     Example. context_length is 32,768, YaRN reaches 131,072 (4 × 32,768)
@@ -156,11 +157,13 @@ def yarn_context_mismatch(m: Model, ctx: Context) -> Drafts:
     if abs(has - reach) <= reach // 100:
         return
     short = has < reach
+    lowered = short and (has != origin or (ctx.wish.context_length is not None and ctx.wish.context_length <= has))
     key = f"{arch}.context_length"
     text = f"{key} is {has:,}, YaRN reaches {reach:,} ({factor:g} × {origin:,})"
     yield found(
         f"{text}: llama-server caps every slot at {has:,}" if short else text,
         where=f"field:{key}",
+        severity=Severity.INFO if lowered else None,
         fix=Fix(f"set the context length to {reach:,}", (Set(key, reach, "u32"),)),
         context_length=has,
         reach=reach,
