@@ -35,7 +35,8 @@ def _cell(value: object) -> str:
 def diagnosis_lines(d: Diagnosis, style: Style, *, notice: bool = False) -> Iterator[str]:
     """Cause and remedy of one line; ``notice``: it was said, and the server runs all the same."""
     label = style.yellow("notice:") if notice else style.red("error:")
-    yield f"{label} {shorten(d.line, 300)}" + (style.dim(f"  (line {d.number}, {d.kind})"))
+    # The lines of llama.cpp's option parser begin with the same word.
+    yield f"{label} {shorten(d.line.removeprefix('error: '), 300)}" + (style.dim(f"  (line {d.number}, {d.kind})"))
     yield f"  {safe(d.cause)}"
     yield f"  {style.cyan('try:')} {safe(d.remedy)}"
 

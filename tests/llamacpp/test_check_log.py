@@ -79,6 +79,10 @@ def test_an_unknown_option_is_explained(cli):
     result = cli("check-log", LOGS / "server.no_mmap.log.gz", "--format", "json")
     assert result.json["error"]["remedy"] == "write -lm none"
     assert "--load-mode" in result.json["error"]["cause"]
+    assert result.json["error"]["line"] == "error: invalid argument: --no-mmap", "the line as it stands in the log"
+    text = cli("check-log", LOGS / "server.no_mmap.log.gz").out
+    assert "error: invalid argument: --no-mmap" in text
+    assert "error: error:" not in text
 
 
 def test_stdin(cli):
