@@ -201,6 +201,12 @@ def plan_edit(
         behind = target.stat.st_size - align(end, old.alignment or 1)
         if behind > 0:
             notes.append(f"{behind:,} bytes behind the last tensor belong to no tensor and are left out")
+    short = (old.data_end() or 0) - target.stat.st_size
+    if short > 0:
+        notes.append(
+            f"the file is cut short, {short:,} bytes of tensor data are missing: a download can be resumed only "
+            "from the unedited part, which gguftool undo gives back"
+        )
     if output is not None and split_keys(old) is not None:
         notes.append("only the first shard is written: copy the other shards beside it, under names that match")
     if laid_out.filler and laid_out.shift > 0:

@@ -177,6 +177,16 @@ def test_what_cannot_be_laid_out_is_refused(name: str, tmp_path: Path, cli):
     assert path.read_bytes() == before
 
 
+def test_a_file_that_is_cut_short_is_called_so(tmp_path: Path, cli):
+    path = llama().truncate(-1000).write(tmp_path / "m.gguf")
+    before = path.read_bytes()
+    result = cli("fix", "--set", "general.name=x", path)
+    assert result.code == 0
+    assert "1,000 bytes of tensor data are missing" in result.err
+    assert cli("undo", path).code == 0
+    assert path.read_bytes() == before
+
+
 def test_strip_and_reserve(tmp_path: Path):
     path = llama().write(tmp_path / "m.gguf")
     before = path.read_bytes()
