@@ -112,9 +112,11 @@ class Vocabulary:
         model: value of `tokenizer.ggml.model`, None when absent or not a string.
         kind: what that means to llama.cpp, None when it does not know it.
         pre: value of `tokenizer.ggml.pre`, None when absent or not a string.
+        all_short: known, once ``records`` was asked for, that no token has more than 255 bytes.
     """
 
     def __init__(self, m: Model) -> None:
+        self.all_short = False
         self._fields = m.fields
         self._get = m.get
         self.model = _string(m.get("tokenizer.ggml.model"))
@@ -132,7 +134,11 @@ class Vocabulary:
     def records(self) -> list[bytes]:
         """Tokens in order, each with its length prefix, so that no slice per token is needed; [] without a list."""
         f = self._fields.get(TOKENS)
-        return split_strings(f) if f is not None and is_array(f, STR) else []
+        if f is None or not is_array(f, STR):
+            return []
+        found = short_strings(f)
+        self.all_short = found is not None
+        return long_strings(f) if found is None else found
 
     @cached_property
     def zero_bytes(self) -> int:
@@ -329,14 +335,26 @@ def _pattern() -> re.Pattern[bytes]:
     return re.compile(b"|".join(some), re.S)
 
 
-def split_strings(f: Field) -> list[bytes]:
-    """The strings of an array field as bytes, each with its length prefix."""
+def short_strings(f: Field) -> list[bytes] | None:
+    """As `split_strings`, the fast way; None when a string has more than 255 bytes or the array is too small for it."""
     view, layout, count = f.value_bytes, f.layout, f.count or 0
     if layout.length_size == 8 and not layout.big_endian and count > 64:
         found: list[bytes] = _pattern().findall(view)
         # Each match starts where the one before ended, unless a longer string made it slip: then the sums differ.
         if len(found) == count and sum(map(len, found)) == len(view):
             return found
+    return None
+
+
+def split_strings(f: Field) -> list[bytes]:
+    """The strings of an array field as bytes, each with its length prefix."""
+    found = short_strings(f)
+    return long_strings(f) if found is None else found
+
+
+def long_strings(f: Field) -> list[bytes]:
+    """As `split_strings`, string by string, of any length."""
+    view, layout, count = f.value_bytes, f.layout, f.count or 0
     unpack = struct.Struct(layout.order + layout.length_code).unpack_from
     size, o, out = layout.length_size, 0, []
     data = bytes(view)

@@ -145,3 +145,13 @@ def test_scores_and_large_vocabulary() -> None:
     v = vocabulary(m)
     assert (v.count, v.text(128009), v.id_of("<|eot_id|>"), v.add_bos) == (128256, "<|eot_id|>", 128009, True)
     assert SCORES not in m
+
+
+@pytest.mark.parametrize("longest", [255, 256, 70_000])
+def test_long_tokens_are_read_like_short_ones(tmp_path: Path, longest: int) -> None:
+    tokens = [f"t{i}" for i in range(100)] + ["x" * longest, "", "é", "end"]
+    with open_model(llama().replace("tokenizer.ggml.tokens", tokens).write(tmp_path / "m.gguf")) as m:
+        v = vocabulary(m)
+        assert [r[8:].decode() for r in v.records] == tokens
+        assert v.all_short == (longest <= 255)
+        assert v.id_of("end") == 103

@@ -71,7 +71,7 @@ def token_too_long(m: Model, ctx: Context) -> Drafts:
     Fix. None: do not use the file.
     """
     vocab = vocabulary(m)
-    if not vocab.records or max(map(len, vocab.records)) <= LONGEST:
+    if not vocab.records or vocab.all_short or max(map(len, vocab.records)) <= LONGEST:
         return
     head = m.fields[TOKENS].layout.length_size
     long = [i for i, r in enumerate(vocab.records) if len(r) - head > LONGEST]
@@ -132,7 +132,7 @@ def token_scores_unusable(m: Model, ctx: Context) -> Drafts:
         bad = [i for i, s in enumerate(scores) if not math.isfinite(s)]
         if bad:
             yield found(f"{len(bad):,} scores are not numbers, the first is that of token {bad[0]}", where=where)
-    elif scores.count(scores[-1]) == len(scores) > 300:
+    elif len(scores) > 300 and scores[0] == scores[-1] and scores.count(scores[-1]) == len(scores):
         yield found(f"all {len(scores):,} scores are {scores[-1]:g}: they do not tell tokens apart", where=where)
 
 
