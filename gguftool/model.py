@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -224,9 +224,6 @@ _ARCH_KEY_HEADS = frozenset(
     "router_logit_softcapping kv_cache_type ssm wkv shortconv kda full_attention_interval classifier "
     "interleave_moe_layer_step moe_every_n_layers tensor_data_layout".split()
 )
-
-
-Opener = Callable[[str], "Source"]
 
 
 def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:

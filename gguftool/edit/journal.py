@@ -79,15 +79,6 @@ class Record:
         rows.extend((old, n, None, new) for old, new, n in self.moved)
         return iter(sorted(rows))
 
-    def saved_bytes(self, start: int, n: int) -> bytes:
-        """Bytes of the old file out of the payload; the range must lie in one saved range."""
-        at = 0
-        for begin, length in self.saved:
-            if begin <= start and start + n <= begin + length:
-                return self.payload[at + start - begin : at + start - begin + n]
-            at += length
-        raise KeyError(start)
-
 
 def pack(record: Record, phase: int = STARTED) -> bytes:
     """The record as bytes, phase block included."""

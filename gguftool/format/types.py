@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAGIC = b"GGUF"
-VERSIONS = (1, 2, 3)
 DEFAULT_ALIGNMENT = 32
 MAX_NAME = 64
 """A tensor name of llama.cpp must be shorter than this, in bytes (`ggml.h:GGML_MAX_NAME`)."""

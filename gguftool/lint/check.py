@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from gguftool.model import Model
 
 FOUND = 1
-BROKEN = 3
 
 
 @dataclass(frozen=True, slots=True)

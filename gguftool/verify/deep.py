@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gguftool.errors import GgufToolError, UsageError
@@ -13,8 +13,6 @@ from gguftool.verify.expect import Expectation, around, of_hex, of_list
 from gguftool.verify.hashes import ALL, FileHashes, Want, hash_file
 from gguftool.verify.result import Fault, FileReport, Verification
 from gguftool.verify.stream import Progress, each
-
-Given = Callable[[FileReport], Sequence[Expectation]]
 
 
 def expectations(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from gguftool.errors import EditPending, FormatError, GgufToolError, MissingFile, NotGguf
+from gguftool.errors import EditPending, FormatError, GgufToolError, MissingFile
 from gguftool.format.header import Header, TensorInfo, align
 from gguftool.format.parse import parse
 from gguftool.model import Model, Part
@@ -215,13 +215,3 @@ def _hole(header: Header, total: int, first: int) -> Fault:
     return Fault(
         "holes", message, where, "a download that is not finished? gguftool verify --hash", (first, first + total)
     )
-
-
-def readable(report: FileReport) -> bool:
-    """Whether the file is a GGUF with a complete header."""
-    return report.error is None
-
-
-def not_gguf(report: FileReport) -> bool:
-    """Whether the file is something other than GGUF."""
-    return isinstance(report.error, NotGguf)

@@ -11,8 +11,6 @@ F32 = 0
 NOT_WEIGHTS = frozenset({9, 15, 24, 25, 26, 27, 28})
 """q8_1, q8_K, i8, i16, i32, i64, f64: no matrix product takes them as weights."""
 I32 = 26
-VECTOR_OPS = frozenset({"MUL", "ADD", "SUB", "DIV", "SCALE"})
-"""Element by element: the second operand must be f32 (`binary-ops.cpp:binary_op`)."""
 MATRIX_OPS = frozenset({"MUL_MAT", "MUL_MAT_ID", "GET_ROWS"})
 BINARY = "binary_op: unsupported types: dst: f32, src0: f32, src1: {type}"
 STRIDE = "GGML_ASSERT(src1->nb[0] == sizeof(float)) failed"
