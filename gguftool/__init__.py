@@ -12,7 +12,6 @@ from gguftool.version import __version__
 if TYPE_CHECKING:
     from gguftool.build.convert import convert
     from gguftool.build.quantize import quantize
-    from gguftool.compare import compare as diff
     from gguftool.edit.ops import Dedupe, Delete, Realign, Rename, Repack, Reserve, Set, SetElement, Strip
     from gguftool.edit.plan import plan_edit
     from gguftool.edit.recover import recover
@@ -22,14 +21,15 @@ if TYPE_CHECKING:
     from gguftool.lint.call import lint
     from gguftool.lint.explain import explain
     from gguftool.lint.rules import catalogue as rules
-    from gguftool.llamacpp.diagnose import explain_text as explain_error
-    from gguftool.llamacpp.diagnose import judge as judge_log
-    from gguftool.llamacpp.doctor import examine
-    from gguftool.llamacpp.flags import explain_flag
-    from gguftool.llamacpp.kvtest import kv_test
-    from gguftool.llamacpp.launch import plan_launch
-    from gguftool.llamacpp.translate import translate
     from gguftool.memory.plan import memory
+    from gguftool.model.compare import compare as diff
+    from gguftool.run.diagnose import explain_text as explain_error
+    from gguftool.run.diagnose import judge as judge_log
+    from gguftool.run.doctor import examine
+    from gguftool.run.flags import explain_flag
+    from gguftool.run.kvtest import kv_test
+    from gguftool.run.launch import plan_launch
+    from gguftool.run.translate import translate
     from gguftool.verify.call import merge, split, verify
     from gguftool.verify.hashes import hash_file
 
@@ -45,7 +45,7 @@ _PUBLIC = {
         name: f"gguftool.edit.ops:{name}"
         for name in ("Set", "SetElement", "Delete", "Rename", "Dedupe", "Repack", "Realign", "Reserve", "Strip")
     },
-    "diff": "gguftool.compare:compare",
+    "diff": "gguftool.model.compare:compare",
     "lint": "gguftool.lint.call:lint",
     "rules": "gguftool.lint.rules:catalogue",
     "explain": "gguftool.lint.explain:explain",
@@ -55,13 +55,13 @@ _PUBLIC = {
     "hash_file": "gguftool.verify.hashes:hash_file",
     "split": "gguftool.verify.call:split",
     "merge": "gguftool.verify.call:merge",
-    "plan_launch": "gguftool.llamacpp.launch:plan_launch",
-    "judge_log": "gguftool.llamacpp.diagnose:judge",
-    "explain_error": "gguftool.llamacpp.diagnose:explain_text",
-    "explain_flag": "gguftool.llamacpp.flags:explain_flag",
-    "translate": "gguftool.llamacpp.translate:translate",
-    "examine": "gguftool.llamacpp.doctor:examine",
-    "kv_test": "gguftool.llamacpp.kvtest:kv_test",
+    "plan_launch": "gguftool.run.launch:plan_launch",
+    "judge_log": "gguftool.run.diagnose:judge",
+    "explain_error": "gguftool.run.diagnose:explain_text",
+    "explain_flag": "gguftool.run.flags:explain_flag",
+    "translate": "gguftool.run.translate:translate",
+    "examine": "gguftool.run.doctor:examine",
+    "kv_test": "gguftool.run.kvtest:kv_test",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -17,7 +17,7 @@ from gguftool.build.output import check_free, check_room, draft_folder, give_nam
 from gguftool.build.process import Ended, run
 from gguftool.errors import FormatError, GgufToolError, NoRoom, Refused, ToolFailed
 from gguftool.model import Model, open_model
-from gguftool.shards import NAME, shard_name
+from gguftool.model.shards import NAME, shard_name
 
 OUTTYPES = ("auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0")
 _PERCENT = re.compile(r"Writing.*?(\d{1,3})%")

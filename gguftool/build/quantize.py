@@ -17,7 +17,7 @@ from gguftool.build.plan import QuantizePlan, Size, plan_quantize, sizes
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
 from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, open_model
-from gguftool.shards import NAME
+from gguftool.model.shards import NAME
 from gguftool.source import LocalFile
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from gguftool.vocab import NORMAL, Vocabulary, vocabulary
+from gguftool.model.vocab import NORMAL, Vocabulary, vocabulary
 
 if TYPE_CHECKING:
     from gguftool.chat.sandbox import Rendered, Template

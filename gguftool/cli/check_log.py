@@ -10,7 +10,7 @@ import click
 from gguftool.cli.options import Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
-    from gguftool.llamacpp.proof import Expected
+    from gguftool.run.proof import Expected
 
 
 @command(
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 @pass_session
 def check_log(session: Session, /, log: str, expect: str | None) -> int:
     """Judge the LOG of a llama.cpp program (- for stdin): did it start, why not, and is it what was planned?"""
-    from gguftool.llamacpp.diagnose import judge
-    from gguftool.llamacpp.proof import compare, proven
     from gguftool.report import proof as report
+    from gguftool.run.diagnose import judge
+    from gguftool.run.proof import compare, proven
 
     wanted = _expected(expect) if expect else None
     judged = judge(_read(log))
@@ -42,7 +42,7 @@ def check_log(session: Session, /, log: str, expect: str | None) -> int:
 
 
 def _read(log: str) -> str:
-    from gguftool.llamacpp.files import log_text
+    from gguftool.run.files import log_text
 
     if log == "-":
         stream = getattr(sys.stdin, "buffer", None)
@@ -51,7 +51,7 @@ def _read(log: str) -> str:
 
 
 def _expected(path: str) -> Expected:
-    from gguftool.llamacpp.files import json_object
-    from gguftool.llamacpp.proof import from_json
+    from gguftool.run.files import json_object
+    from gguftool.run.proof import from_json
 
     return from_json(json_object(path))

@@ -21,8 +21,8 @@ from gguftool.cli.options import MODEL, Session, command, format_option, pass_se
 @pass_session
 def diff(session: Session, old: str, new: str, data: bool) -> int:
     """Compare two models: keys, tensors, types. Exit code 1 when they differ."""
-    from gguftool.compare import compare
     from gguftool.hub import open_any
+    from gguftool.model.compare import compare
     from gguftool.report.diff import diff_json, diff_text
 
     with open_any(old) as a, open_any(new) as b:

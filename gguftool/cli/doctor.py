@@ -10,7 +10,7 @@ import click
 from gguftool.cli.options import MODEL, Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
-    from gguftool.llamacpp.launch import LaunchPlan
+    from gguftool.run.launch import LaunchPlan
 
 
 @command(
@@ -34,9 +34,9 @@ def doctor(session: Session, /, model: str | None, message: str | None) -> int:
         return _explain(session, sys.stdin.read() if message == "-" else message)
     from gguftool.build.survey import survey
     from gguftool.hub.cache import hub_cache, ollama_stores
-    from gguftool.llamacpp.doctor import examine
-    from gguftool.llamacpp.stores import stores
     from gguftool.report import doctor as report
+    from gguftool.run.doctor import examine
+    from gguftool.run.stores import stores
 
     found = examine(stores(hub_cache(), ollama_stores()))
     builders = survey()
@@ -53,19 +53,19 @@ def doctor(session: Session, /, model: str | None, message: str | None) -> int:
 
 def _plan(model: str) -> LaunchPlan:
     from gguftool.hub import open_any
-    from gguftool.llamacpp.devices import devices, host_memory
-    from gguftool.llamacpp.launch import plan_launch
-    from gguftool.llamacpp.tool import SERVER, find
-    from gguftool.llamacpp.wishes import Wishes
+    from gguftool.run.devices import devices, host_memory
+    from gguftool.run.launch import plan_launch
+    from gguftool.run.tool import SERVER, find
+    from gguftool.run.wishes import Wishes
 
     with open_any(model, strict=False) as m:
         return plan_launch(m, Wishes(), None, devices(find(SERVER)), host_memory())
 
 
 def _explain(session: Session, text: str) -> int:
-    from gguftool.llamacpp.diagnose import explain_text
     from gguftool.report import doctor as report
     from gguftool.report.proof import diagnosis_lines
+    from gguftool.run.diagnose import explain_text
 
     found = explain_text(text)
     if session.format == "json":

@@ -13,7 +13,7 @@ from gguftool.cli.options import Session, command, format_option, model_argument
 if TYPE_CHECKING:
     from gguftool.format.header import Field
     from gguftool.model import Model, Tensor
-    from gguftool.overview import Overview
+    from gguftool.model.overview import Overview
 
 
 @command(
@@ -56,7 +56,7 @@ def dump(
     A broken file is shown as far as it can be read; the exit code is 3 then.
     """
     from gguftool.hub import open_any
-    from gguftool.overview import overview
+    from gguftool.model.overview import overview
     from gguftool.report import dump as report
 
     with open_any(model, strict=False) as m:

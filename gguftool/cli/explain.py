@@ -41,9 +41,9 @@ def explain(session: Session, /, key: str | None, flag: str | None) -> int:
 
 def _flag(session: Session, flag: str) -> int:
     from gguftool.errors import ToolFailed
-    from gguftool.llamacpp.flags import explain_flag
-    from gguftool.llamacpp.tool import SERVER, capabilities, find
     from gguftool.report import translate as report
+    from gguftool.run.flags import explain_flag
+    from gguftool.run.tool import SERVER, capabilities, find
 
     tool = find(SERVER)
     try:

@@ -11,7 +11,7 @@ import click
 from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
 
 if TYPE_CHECKING:
-    from gguftool.arch import Hparams
+    from gguftool.facts.arch import Hparams
 
 
 @command(
@@ -50,10 +50,10 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     """Measure what each KV cache type costs for MODEL: memory, quality against f16, speed; and say which to take."""
     from gguftool.errors import UsageError
     from gguftool.hub import local_path
-    from gguftool.llamacpp.kvtest import TYPES
-    from gguftool.llamacpp.kvtest import kv_test as measure
     from gguftool.model import open_model
     from gguftool.report import kvtest as report
+    from gguftool.run.kvtest import TYPES
+    from gguftool.run.kvtest import kv_test as measure
 
     path = local_path(model)
     if path is None:
@@ -85,7 +85,7 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
 
 
 def _types(text: str) -> tuple[tuple[str, str], ...]:
-    from gguftool.cachetypes import parse
+    from gguftool.facts.cachetypes import parse
 
     return tuple(parse(part) for part in text.split(","))
 

@@ -9,9 +9,9 @@ import click
 from gguftool.cli.options import CACHE_TYPES, LOG, MODEL, RAM, SIZE, Session, command, format_option, pass_session
 
 if TYPE_CHECKING:
-    from gguftool.llamacpp.devices import FoundDevice
-    from gguftool.llamacpp.launch import Engine, LaunchPlan
-    from gguftool.llamacpp.wishes import Wishes
+    from gguftool.run.devices import FoundDevice
+    from gguftool.run.launch import Engine, LaunchPlan
+    from gguftool.run.wishes import Wishes
 
 BACKENDS = ("cuda", "rocm", "vulkan", "metal", "sycl")
 AUTO_SLOTS, MOST_SLOTS = 4, 256
@@ -115,8 +115,8 @@ def _plan(model: str, wishes: Wishes, engine: Engine, options: dict[str, Any]) -
     from gguftool.cli.preflight import obstacles
     from gguftool.errors import UsageError
     from gguftool.hub import local_path, open_any
-    from gguftool.llamacpp.devices import HostMemory, host_memory
-    from gguftool.llamacpp.launch import plan_launch, with_obstacles
+    from gguftool.run.devices import HostMemory, host_memory
+    from gguftool.run.launch import plan_launch, with_obstacles
 
     path = local_path(model)
     if path is None:
@@ -130,7 +130,7 @@ def _plan(model: str, wishes: Wishes, engine: Engine, options: dict[str, Any]) -
 def _devices(options: dict[str, Any], engine: Engine) -> list[FoundDevice]:
     """Those named with --vram, else those the program sees."""
     from gguftool.cli.plan_machine import named_devices
-    from gguftool.llamacpp.devices import FoundDevice, devices
+    from gguftool.run.devices import FoundDevice, devices
 
     if options["vram"] in (None, "auto"):
         return devices(engine.tool)
@@ -140,9 +140,9 @@ def _devices(options: dict[str, Any], engine: Engine) -> list[FoundDevice]:
 
 def _engine(options: dict[str, Any]) -> Engine:
     from gguftool.errors import ToolFailed
-    from gguftool.llamacpp import embedded
-    from gguftool.llamacpp.launch import Engine, library_engine, no_engine
-    from gguftool.llamacpp.tool import SERVER, capabilities, find
+    from gguftool.run import embedded
+    from gguftool.run.launch import Engine, library_engine, no_engine
+    from gguftool.run.tool import SERVER, capabilities, find
 
     choice = options["engine"]
     if choice != "library" and (tool := find(SERVER, options["server"])):
@@ -159,9 +159,9 @@ def _engine(options: dict[str, Any]) -> Engine:
 
 
 def _wishes(options: dict[str, Any], extra: tuple[str, ...]) -> Wishes:
-    from gguftool.cachetypes import parse
     from gguftool.cli.plan_machine import overrides
-    from gguftool.llamacpp.wishes import Wishes, rpc_servers
+    from gguftool.facts.cachetypes import parse
+    from gguftool.run.wishes import Wishes, rpc_servers
 
     pair, parallel = options["cache_type"], _slots(options["parallel"])
     unified = options["kv_unified"]

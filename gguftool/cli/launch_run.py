@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
-    from gguftool.llamacpp.launch import Engine, LaunchPlan
-    from gguftool.llamacpp.run import Outcome
-    from gguftool.llamacpp.server import Running
+    from gguftool.run.launch import Engine, LaunchPlan
+    from gguftool.run.serve import Outcome
+    from gguftool.run.server import Running
 
 NO_ROOM = 5
 TOOL_FAILED = 6
@@ -34,7 +34,7 @@ def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
 
 def emit(session: Session, plan: LaunchPlan, kind: str, *, force: bool) -> int:
     """A file for a service manager on stdout."""
-    from gguftool.llamacpp.emit import emit as make
+    from gguftool.run.emit import emit as make
 
     code = _code(plan, force=force, severity="error")
     _explain(session, plan, force=force)
@@ -47,8 +47,8 @@ def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     if code := _stopped(session, plan, force=force):
         return code
     from gguftool.errors import ToolFailed
-    from gguftool.llamacpp.launch import with_port
-    from gguftool.llamacpp.server import check_port, free_port
+    from gguftool.run.launch import with_port
+    from gguftool.run.server import check_port, free_port
 
     options = plan.options
     if options.port:
@@ -65,7 +65,7 @@ def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:
 
 def run(session: Session, plan: LaunchPlan, options: dict[str, Any], *, keep: bool) -> int:
     """Start it, prove it, and keep it until Ctrl-C, or stop it at once."""
-    from gguftool.llamacpp.run import Ended, prove, serving
+    from gguftool.run.serve import Ended, prove, serving
 
     if code := _stopped(session, plan, force=options["force"]):
         return code
@@ -97,8 +97,8 @@ def run(session: Session, plan: LaunchPlan, options: dict[str, Any], *, keep: bo
 
 def translate(session: Session, command: str, engine: Engine) -> int:
     """An article's command as one that works, and what each wrong flag was meant to be."""
-    from gguftool.llamacpp.translate import translate as make
     from gguftool.report import translate as report
+    from gguftool.run.translate import translate as make
 
     made = make(command, engine.build, _installed)
     if session.format == "json":
@@ -111,14 +111,14 @@ def translate(session: Session, command: str, engine: Engine) -> int:
 
 
 def _installed(name: str) -> str | None:
-    from gguftool.llamacpp.tool import find
+    from gguftool.run.tool import find
 
     tool = find(name)
     return tool.path if tool else None
 
 
 def _silent(plan: LaunchPlan) -> list[Any]:
-    from gguftool.llamacpp.silent import silent_settings
+    from gguftool.run.silent import silent_settings
 
     return silent_settings(os.environ, plan.engine.build, plan.command.args)
 
@@ -197,8 +197,8 @@ def _report(session: Session, plan: LaunchPlan, outcome: Outcome, running: Runni
 
 def _keep(session: Session, running: Running, code: int, *, watch: bool) -> int:
     """Stay until the server ends; Ctrl-C and SIGTERM stop it on the way out."""
-    from gguftool.llamacpp.run import sample
     from gguftool.report.launch import sample_line
+    from gguftool.run.serve import sample
 
     sys.stdout.flush()
     session.note("serving; Ctrl-C stops it")
@@ -218,8 +218,8 @@ def _keep(session: Session, running: Running, code: int, *, watch: bool) -> int:
 
 def _died(session: Session, running: Running, code: int) -> int:
     from gguftool.errors import ToolFailed
-    from gguftool.llamacpp.diagnose import judge
-    from gguftool.llamacpp.server import ended_how
+    from gguftool.run.diagnose import judge
+    from gguftool.run.server import ended_how
 
     ended = running.process.returncode
     if ended == 0:

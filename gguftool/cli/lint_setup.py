@@ -109,7 +109,7 @@ def _against(spec: str) -> HfFolder:
 
 
 def _cache_type(options: Mapping[str, Any], config: Config) -> tuple[str, str] | None:
-    from gguftool.cachetypes import parse
+    from gguftool.facts.cachetypes import parse
 
     if options["cache_type"]:
         return parse("/".join(options["cache_type"]))

@@ -226,7 +226,7 @@ class RamType(SizeType):
         """Bytes, as an int."""
         if str(value).strip().lower() != "auto":
             return super().convert(value, param, ctx)
-        from gguftool.llamacpp.devices import host_memory
+        from gguftool.run.devices import host_memory
 
         host = host_memory()
         if host is None:

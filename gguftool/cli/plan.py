@@ -99,7 +99,7 @@ def _only_models(m: Model) -> None:
     kind = m.get("general.type")
     if kind in ("adapter", "imatrix"):
         from gguftool.errors import UsageError
-        from gguftool.llamacpp.launch import NOT_A_MODEL
+        from gguftool.run.launch import NOT_A_MODEL
 
         what, hint = NOT_A_MODEL[str(kind)]
         raise UsageError(f"{m.name} is {what}, not a model", hint)
@@ -162,8 +162,8 @@ def _outcome(planner: Planner, s: Settings, p: Placement, free: Free, *, named: 
 
 
 def _settings(m: Model, options: dict[str, Any]) -> tuple[Settings, Free]:
-    from gguftool.cachetypes import DEFAULT, parse, recorded
     from gguftool.errors import UsageError
+    from gguftool.facts.cachetypes import DEFAULT, parse, recorded
     from gguftool.memory.fit import Free
     from gguftool.memory.settings import Settings
 

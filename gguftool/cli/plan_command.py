@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gguftool.llamacpp.args import ServerOptions, server_command
-from gguftool.llamacpp.capabilities import known
 from gguftool.memory.advice import Advice
+from gguftool.run.args import ServerOptions, server_command
+from gguftool.run.capabilities import known
 
 MIB = 1 << 20
 

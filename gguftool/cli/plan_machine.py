@@ -24,7 +24,7 @@ def machine(options: Mapping[str, Any]) -> Machine:
     Raises:
         UsageError: a size or an RPC host nobody understands.
     """
-    from gguftool.llamacpp.devices import host_memory
+    from gguftool.run.devices import host_memory
 
     local = named_devices(options["vram"], options["backend"]) if options["vram"] not in (None, "auto") else None
     if local is None:
@@ -83,11 +83,11 @@ def named_devices(text: str, backend: str) -> list[Device]:
 
 
 def _found(*, ask_program: bool, server: str | None) -> list[Device]:
-    from gguftool.llamacpp.devices import devices
+    from gguftool.run.devices import devices
 
     tool = None
     if ask_program:
-        from gguftool.llamacpp.tool import find
+        from gguftool.run.tool import find
 
         tool = find("llama-server", server)
     found = [Device(d.name, d.kind or "cuda", d.free, d.about) for d in devices(tool)]
@@ -98,7 +98,7 @@ def _apple() -> list[Device]:
     """Macs share one memory between CPU and GPU."""
     if platform.system() != "Darwin" or platform.machine() != "arm64":
         return []
-    from gguftool.llamacpp.devices import host_memory
+    from gguftool.run.devices import host_memory
 
     host = host_memory()
     return [Device("MTL0", "metal", int(host.total * APPLE_SHARE), "Apple GPU, shared memory")] if host else []

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 
 from gguftool.cli.options import Session
 from gguftool.errors import ToolFailed
-from gguftool.llamacpp.args import ServerOptions, server_command
-from gguftool.llamacpp.capabilities import known
-from gguftool.llamacpp.measure import VERSION, Ask, Measured, measure
 from gguftool.memory.advice import refine
 from gguftool.memory.devices import HOST
 from gguftool.memory.fit import Fit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.model import Model, Part
+from gguftool.run.args import ServerOptions, server_command
+from gguftool.run.capabilities import known
+from gguftool.run.measure import VERSION, Ask, Measured, measure
 
 MIB = 1 << 20
 LIBRARY = f"llama.cpp library b11549 (xllamacpp {VERSION})"
@@ -59,7 +59,7 @@ def _library(session: Session, path: str, p: MemoryPlan) -> Sizes | None:
 
 
 def _program(path: str, p: MemoryPlan, planner: Planner) -> Sizes | None:
-    from gguftool.llamacpp.tool import find, run
+    from gguftool.run.tool import find, run
 
     tool = find(FIT_PARAMS)
     if tool is None:

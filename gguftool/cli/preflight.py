@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gguftool.llamacpp.wishes import Obstacle, Wishes
     from gguftool.model import Model
+    from gguftool.run.wishes import Obstacle, Wishes
 
 ANSWERED_BY_CACHE_TYPE = ("kv-cache-type-missing", "kv-cache-type-differs")
 """Rules about the file's record, which does not matter when the command line says the type."""
@@ -18,7 +18,7 @@ def obstacles(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
 
 
 def _verify(model: str) -> list[Obstacle]:
-    from gguftool.llamacpp.wishes import Obstacle
+    from gguftool.run.wishes import Obstacle
     from gguftool.verify.modelcheck import check
 
     found = check(model)
@@ -29,7 +29,7 @@ def _verify(model: str) -> list[Obstacle]:
 def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
     from gguftool.lint.rule import Context, Severity, Wish
     from gguftool.lint.run import lint
-    from gguftool.llamacpp.wishes import Obstacle
+    from gguftool.run.wishes import Obstacle
 
     per_slot = wishes.ctx if wishes.ctx is None or wishes.kv_unified else -(-wishes.ctx // wishes.parallel)
     wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)
@@ -47,8 +47,8 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
 
 
 def _projector(path: str | None) -> list[Obstacle]:
-    from gguftool.llamacpp.wishes import Obstacle
     from gguftool.model import open_model
+    from gguftool.run.wishes import Obstacle
 
     if path is None:
         return []

@@ -27,7 +27,7 @@ def nothing(model: Model) -> Sequence[Operation]:
 
 def context(wanted: Wanted, against: str | None) -> Context:
     """What lint judges for: the deployment asked for, and the folder the model came from."""
-    from gguftool.cachetypes import parse
+    from gguftool.facts.cachetypes import parse
     from gguftool.lint.against import read_folder
     from gguftool.lint.rule import Context, Wish
 

@@ -48,7 +48,7 @@ def rows(paths: Sequence[str], *, jobs: int | None, lint: bool, resume: str | No
 def models(paths: Sequence[str]) -> Iterator[str]:
     """Files and addresses to look at: of a set only the first shard, `mmproj` files included."""
     from gguftool import hub
-    from gguftool.shards import NAME
+    from gguftool.model.shards import NAME
 
     seen: set[str] = set()
     for path in paths:
@@ -154,7 +154,7 @@ def look(path: str, *, lint: bool) -> Row:
 
 def _fill(row: Row, path: str, lint: bool) -> None:
     from gguftool import hub
-    from gguftool.overview import overview
+    from gguftool.model.overview import overview
     from gguftool.verify import check
 
     with hub.open_any(path, strict=False) as model:

@@ -39,9 +39,9 @@ def split(
     the model itself stays. A set of shards can be split anew.
     """
     from gguftool.model import open_model
+    from gguftool.model.shards import NAME
     from gguftool.report import resplit as report
     from gguftool.report.progress import Progress
-    from gguftool.shards import NAME
     from gguftool.verify.resplit import plan_split, write_all
 
     opened = open_model(model)

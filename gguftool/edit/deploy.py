@@ -12,9 +12,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gguftool.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
 from gguftool.edit.ops import Operation, Set
 from gguftool.errors import Refused, UsageError
+from gguftool.facts.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
 from gguftool.model import Model
 
 SCALINGS = ("none", "linear", "yarn")

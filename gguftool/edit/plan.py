@@ -23,7 +23,7 @@ from gguftool.format.header import Header, align
 from gguftool.format.parse import parse
 from gguftool.format.resync import walk_past
 from gguftool.format.types import DEFAULT_ALIGNMENT
-from gguftool.shards import split_keys
+from gguftool.model.shards import split_keys
 from gguftool.source import LocalFile
 
 STRATEGIES = ("patch", "insert", "rewrite")

@@ -10,8 +10,8 @@ import re
 from functools import cache
 from types import MappingProxyType
 
-from gguftool.data import load
 from gguftool.errors import UsageError
+from gguftool.facts.data import load
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, STR, value_type_name
 from gguftool.format.values import parse_type

@@ -8,7 +8,7 @@ import os
 from gguftool.edit.recover import Outcome, pending, recover
 from gguftool.errors import GgufToolError, MissingFile
 from gguftool.format.parse import parse
-from gguftool.shards import find, split_keys
+from gguftool.model.shards import find, split_keys
 from gguftool.source import LocalFile
 
 SEARCHED = 1 << 20

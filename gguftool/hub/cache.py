@@ -66,7 +66,7 @@ def pick(names: list[str], quant: str) -> list[str]:
         names: paths inside the repository.
         quant: label such as ``Q4_K_M``, any case; "" for all models.
     """
-    from gguftool.shards import NAME
+    from gguftool.model.shards import NAME
 
     models = []
     for name in sorted(names):

@@ -13,7 +13,7 @@ from gguftool.hub.address import HubAddress, hub_address, hub_address_of_url
 from gguftool.hub.cache import cached, hub_cache, ollama_blob, pick
 from gguftool.hub.http import FRONT_LIMIT, TIMEOUT, HttpRange
 from gguftool.model import Model, Part, open_model
-from gguftool.shards import NAME, shard_name, split_keys
+from gguftool.model.shards import NAME, shard_name, split_keys
 from gguftool.source import LocalFile, Source
 
 

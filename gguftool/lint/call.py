@@ -43,7 +43,7 @@ def lint(
         MissingFile, Unreadable, NotGguf: the file cannot be opened as GGUF at all.
         UsageError: an unknown rule or cache type, a bad policy.
     """
-    from gguftool.cachetypes import parse
+    from gguftool.facts.cachetypes import parse
     from gguftool.lint.policy import read_policy
     from gguftool.model import Model, open_model
 

@@ -6,10 +6,10 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from gguftool.arch import facts, names
-from gguftool.data import load
 from gguftool.errors import UsageError
-from gguftool.lint.known import measured, read_keys, readers
+from gguftool.facts.arch import facts, names
+from gguftool.facts.data import load
+from gguftool.facts.keys import measured, read_keys, readers
 
 ARCH = "{arch}"
 _LLAMA_CPP = {

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gguftool.arch import facts
 from gguftool.errors import UsageError
-from gguftool.lint.load import predict
-from gguftool.lint.role import ROLES, role
+from gguftool.facts.arch import facts
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
 from gguftool.lint.rules import FAMILIES, by_id, family
+from gguftool.model.role import ROLES, role
+from gguftool.predict import predict
 
 if TYPE_CHECKING:
-    from gguftool.lint.load import LoadPrediction
     from gguftool.model import Model
+    from gguftool.predict import LoadPrediction
 
 
 LONGEST = 2000

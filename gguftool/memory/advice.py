@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gguftool.cachetypes import refusals
+from gguftool.facts.cachetypes import refusals
 from gguftool.memory.fit import PAIRS, Cell, Fit, Step, gib, largest_context, table
 from gguftool.memory.kv import bytes_per_token
 from gguftool.memory.notes import Assumption, assumptions, warnings

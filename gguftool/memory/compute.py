@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gguftool.arch import Hparams
-from gguftool.cachetypes import CACHE_TYPES, flash_attn_used
-from gguftool.layers import is_mla, layers
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
+from gguftool.facts.layers import is_mla, layers
 from gguftool.memory.kv import CachePlan
 from gguftool.memory.settings import Settings
 from gguftool.memory.state import RWKV, conv_width, recurrent_width

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gguftool.arch import Hparams
-from gguftool.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
-from gguftool.layers import is_mla, layers
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
+from gguftool.facts.layers import is_mla, layers
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import CELL_PAD, Settings
 from gguftool.memory.split import balanced

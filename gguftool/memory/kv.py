@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gguftool.arch import Hparams
-from gguftool.cachetypes import CACHE_TYPES, flash_attn_used
-from gguftool.layers import Layer, flags, is_mla, layers, nextn_layers, window
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
+from gguftool.facts.layers import Layer, flags, is_mla, layers, nextn_layers, window
 from gguftool.memory.settings import CELL_PAD, Context, Settings, context, pad
 from gguftool.memory.state import StateLayer, state_layers
 

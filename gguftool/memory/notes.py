@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gguftool.arch import Hparams
-from gguftool.cachetypes import flash_attn_used, shown, slow_pairs
-from gguftool.layers import nextn_layers, window
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import flash_attn_used, shown, slow_pairs
+from gguftool.facts.layers import nextn_layers, window
 from gguftool.memory.fit import gib
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS

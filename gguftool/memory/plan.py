@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from gguftool.arch import Hparams
-from gguftool.cachetypes import refusals
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import refusals
 from gguftool.memory.compute import Terms, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.kv import CachePlan, kv_cache

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gguftool.arch import Hparams
-from gguftool.cachetypes import CACHE_TYPES
 from gguftool.errors import UsageError
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import CACHE_TYPES
 
 SERVER_SLOTS = 4
 """Slots llama-server opens, sharing one context, when it is not told `-np` (`server.cpp:main`)."""

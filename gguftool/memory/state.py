@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gguftool.arch import Hparams
-from gguftool.layers import Layer
+from gguftool.facts.arch import Hparams
+from gguftool.facts.layers import Layer
 
 F32 = 4
 RWKV = frozenset({"rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})

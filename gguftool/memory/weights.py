@@ -12,10 +12,10 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gguftool.arch import Hparams
 from gguftool.errors import UsageError
+from gguftool.facts.arch import Hparams
+from gguftool.facts.layers import layers, nextn_layers
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
-from gguftool.layers import layers, nextn_layers
 from gguftool.memory.devices import HOST, Device, row_padding
 from gguftool.memory.settings import pad
 

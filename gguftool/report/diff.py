@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-from gguftool.compare import Difference, KeyChange, TensorChange, first_difference, is_text
 from gguftool.format.header import Field
 from gguftool.model import Tensor
+from gguftool.model.compare import Difference, KeyChange, TensorChange, first_difference, is_text
 from gguftool.report.dump import shape_text, value_text
 from gguftool.report.text import Style, count, safe, table
 

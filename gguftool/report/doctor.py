@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 
 from gguftool.build.survey import Found
-from gguftool.llamacpp.diagnose import Diagnosis
-from gguftool.llamacpp.doctor import Examination, Program
-from gguftool.llamacpp.launch import LaunchPlan
-from gguftool.llamacpp.stores import Store
-from gguftool.llamacpp.traps import Trap
 from gguftool.report.text import Style, safe, size, table
+from gguftool.run.diagnose import Diagnosis
+from gguftool.run.doctor import Examination, Program
+from gguftool.run.launch import LaunchPlan
+from gguftool.run.stores import Store
+from gguftool.run.traps import Trap
 
 SHOWN = 8
 """Models of a store that are named without --verbose."""

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 
-from gguftool.bytemap import regions
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, STR
 from gguftool.model import Model, Tensor
-from gguftool.overview import Overview
+from gguftool.model.bytemap import regions
+from gguftool.model.overview import Overview
 from gguftool.report.overview import summary_json
 from gguftool.report.text import Style, count, markdown_table, safe, shorten, table
 

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gguftool.arch import Hparams
 from gguftool.edit.schema import architecture, brief, read_by
+from gguftool.facts.arch import Hparams
 from gguftool.report.text import Style, Styled, safe, size, table
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from gguftool.llamacpp.kvtest import KvTest, TypeResult
 from gguftool.report.text import Style, count, safe, size, table
+from gguftool.run.kvtest import KvTest, TypeResult
 
 WIDTH, HEIGHT, MARGIN = 720, 420, 70
 COLORS = {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gguftool.cachetypes import shown
-from gguftool.llamacpp.endpoints import PROMPT, Smoke
-from gguftool.llamacpp.launch import LaunchPlan
-from gguftool.llamacpp.proof import to_json
-from gguftool.llamacpp.run import Outcome, Sample
-from gguftool.llamacpp.silent import SilentSetting
-from gguftool.llamacpp.wishes import Obstacle
+from gguftool.facts.cachetypes import shown
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
 from gguftool.report.shell import shell as shell
 from gguftool.report.text import Style, count, safe, shorten, size
+from gguftool.run.endpoints import PROMPT, Smoke
+from gguftool.run.launch import LaunchPlan
+from gguftool.run.proof import to_json
+from gguftool.run.serve import Outcome, Sample
+from gguftool.run.silent import SilentSetting
+from gguftool.run.wishes import Obstacle
 
 
 def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:

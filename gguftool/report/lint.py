@@ -14,7 +14,7 @@ from gguftool.report.text import Style, Styled, count, safe, shorten
 
 if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
-    from gguftool.lint.load import LoadPrediction
+    from gguftool.predict import LoadPrediction
 
 LONGEST = 1000
 """Columns of a command that are shown; a command is there to be copied."""
@@ -92,7 +92,7 @@ _STAGE = {"context": "the context", "decode": "the first tokens"}
 
 
 def _load_line(load: LoadPrediction, style: Style) -> str:
-    from gguftool.lint.load import BUILD
+    from gguftool.facts import BUILD
 
     label, who, after = style.dim("load    "), f"llama.cpp {BUILD}", load.after_load
     if load.verdict in _REFUSED:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from gguftool.model import Model
-from gguftool.overview import Overview, RopeFacts, TypeShare, span_text
+from gguftool.model.overview import Overview, RopeFacts, TypeShare, span_text
 from gguftool.report.text import Style, count, safe, size
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from gguftool.cachetypes import shown
+from gguftool.facts.cachetypes import shown
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import DeviceUse, MemoryPlan

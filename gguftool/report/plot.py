@@ -8,8 +8,8 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from gguftool.cachetypes import refusals, shown
 from gguftool.errors import ToolFailed, UsageError
+from gguftool.facts.cachetypes import refusals, shown
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import PAIRS
 from gguftool.memory.plan import MemoryPlan

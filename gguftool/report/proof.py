@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gguftool.llamacpp.diagnose import Diagnosis, Judgement
-from gguftool.llamacpp.log import LogFacts
-from gguftool.llamacpp.proof import Check, Expected, to_json
 from gguftool.report.text import Style, count, safe, shorten, table
+from gguftool.run.diagnose import Diagnosis, Judgement
+from gguftool.run.log import LogFacts
+from gguftool.run.proof import Check, Expected, to_json
 
 CELL = 40
 """Columns of a cell."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gguftool.llamacpp.flags import FlagAnswer
-from gguftool.llamacpp.translate import Translation
 from gguftool.report.launch import shell
 from gguftool.report.text import Style, safe
+from gguftool.run.flags import FlagAnswer
+from gguftool.run.translate import Translation
 
 
 def shell_line(t: Translation) -> str:

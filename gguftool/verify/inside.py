@@ -9,7 +9,7 @@ from gguftool.errors import GgufToolError
 from gguftool.format.header import Header, align
 from gguftool.format.parse import parse
 from gguftool.format.types import MAGIC
-from gguftool.shards import SplitKeys, split_keys
+from gguftool.model.shards import SplitKeys, split_keys
 from gguftool.source import Source
 
 MOST = 4096

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.model import Model
-from gguftool.shards import LIKELY
+from gguftool.model.shards import LIKELY
 from gguftool.verify import bytesplit, shards
 from gguftool.verify.filecheck import examine, quick
 from gguftool.verify.foreign import duplicates, foreign

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gguftool.errors import Refused, UsageError
 from gguftool.format.header import Header
-from gguftool.shards import NAME, shard_name
+from gguftool.model.shards import NAME, shard_name
 from gguftool.verify.result import SetReport
 
 _COUNTS = re.compile(

@@ -17,7 +17,7 @@ from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
-from gguftool.shards import SPLIT_KEYS, shard_name, split_keys
+from gguftool.model.shards import SPLIT_KEYS, shard_name, split_keys
 from gguftool.source import LocalFile
 from gguftool.verify import shards
 from gguftool.verify.filecheck import quick

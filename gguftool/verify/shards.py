@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
 from gguftool.format.parse import parse
-from gguftool.shards import FEW_FIELDS, NAME, SplitKeys, neighbours, shard_name, split_keys
+from gguftool.model.shards import FEW_FIELDS, NAME, SplitKeys, neighbours, shard_name, split_keys
 from gguftool.source import LocalFile
 from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.result import Fault, SetReport

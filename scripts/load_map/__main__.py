@@ -1,4 +1,4 @@
-"""Make `gguftool/data/load_maps.json` from a llama.cpp source tree.
+"""Make `gguftool/facts/data/load_maps.json` from a llama.cpp source tree.
 
     python scripts/load_map LLAMA_CPP [OUT]
 

@@ -11,8 +11,8 @@ import pytest
 from gguftool.chat import sandbox
 from gguftool.chat.talk import TALKS, Chat
 from gguftool.model import from_source
+from gguftool.model.vocab import Vocabulary
 from gguftool.source import Memory
-from gguftool.vocab import Vocabulary
 from tests.chat.real_server import answers
 from tests.lint.samples import report_of
 from tests.lint.samples_tokenizer import CHATML, TEMPLATE, bpe

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from gguftool.model import Model, from_source
 from tests.build import GGUF
-from tests.lint.load.recipes import built
 from tests.lint.samples import Sample, ready
+from tests.predict.recipes import built
 
 
 def changed(name: str, *, shape: tuple[int, ...] | None = None, type: str | None = None, **more: object) -> GGUF:
@@ -41,7 +41,7 @@ def wide_heads(key_length: bool, **more: object) -> GGUF:
 
 
 def real(base: str, *operations: dict[str, object]):  # type: ignore[no-untyped-def]
-    """A header the real llama.cpp made, with operations of `tests.lint.load.recipes`."""
+    """A header the real llama.cpp made, with operations of `tests.predict.recipes`."""
 
     def opened(folder: Path) -> Model:
         return from_source(built({"base": base, "ops": list(operations)}, str(folder / "m.gguf")), strict=False)

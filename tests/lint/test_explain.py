@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from gguftool.data import load
 from gguftool.errors import UsageError
+from gguftool.facts.data import load
+from gguftool.facts.keys import readers
 from gguftool.lint.explain import explain
-from gguftool.lint.known import readers
 
 
 def test_honest_about_the_two_records() -> None:

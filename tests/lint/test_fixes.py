@@ -18,8 +18,8 @@ from gguftool.lint.run import lint
 from gguftool.model import Model, from_source, open_model
 from gguftool.report.lint import fix_command
 from tests.build import GGUF, llama
-from tests.lint.load.recipes import Hole
 from tests.lint.samples import Sample, all_samples, open_content, ready, zeroed
+from tests.predict.recipes import Hole
 
 # Samples that are whole files a builder writes; those that are made of shards or raw bytes have no single file to fix.
 WRITTEN = [s for s in all_samples() if isinstance(s.fires, GGUF)]
@@ -110,7 +110,7 @@ def test_safe_fixes_do_not_fight() -> None:
 
 def test_safe_fixes_keep_what_llama_cpp_computes() -> None:
     """On a file that loads, the safe fixes change records only: no key that llama.cpp reads gets another value."""
-    from gguftool.lint.known import read_keys
+    from gguftool.facts.keys import read_keys
 
     for g in (llama(), llama(arch="qwen2"), llama(arch="gemma"), ready().drop("llama.kv_cache_type")):
         with open_content(g) as m:

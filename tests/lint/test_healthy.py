@@ -12,7 +12,7 @@ import pytest
 
 from gguftool.lint.run import Report, lint
 from gguftool.model import from_source, open_model
-from tests.lint.load.recipes import Hole, bases
+from tests.predict.recipes import Hole, bases
 
 # What a file that nobody prepared for a launch lacks: these are not false alarms, these are the point.
 DEPLOY = {"kv-cache-type-missing", "rope-freq-scale-missing", "rope-freq-base-missing"}

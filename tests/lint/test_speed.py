@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gguftool import vocab
 from gguftool.lint.run import lint
-from gguftool.model import open_model
+from gguftool.model import open_model, vocab
 
 HEAVY = ("numpy", "gguf", "jinja2", "huggingface_hub", "requests", "tabulate", "yaml", "asyncio")
 

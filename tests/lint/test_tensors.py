@@ -11,9 +11,9 @@ from gguftool.lint.rules import family
 from gguftool.lint.rules.tensors.groups import MOST
 from gguftool.lint.run import Report, lint
 from gguftool.model import from_source
-from tests.lint.load.mutations import model
-from tests.lint.load.recipes import bases, built, recipes
 from tests.lint.samples import ready, report_of
+from tests.predict.mutations import model
+from tests.predict.recipes import bases, built, recipes
 
 NOT_FOUND = re.compile(r"tensor '(.*)' not found$")
 SHAPE = re.compile(r"tensor '(.*)' has wrong shape; expected (.*), got (.*)$")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gguftool.model import from_source, open_model
+from gguftool.model.vocab import SCORES, TOKENS, names, split_strings, vocabulary
 from gguftool.source import Memory
-from gguftool.vocab import SCORES, TOKENS, names, split_strings, vocabulary
 from tests.build import GGUF, llama
 from tests.chat.test_server import corpus
 from tests.lint.samples_tokenizer import TOK, bpe, llama3, renamed, spm

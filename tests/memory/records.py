@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gguftool.arch import Hparams
+from gguftool.facts.arch import Hparams
 from gguftool.memory.settings import Settings
 
 DATA = Path(__file__).parents[1] / "data" / "memory"

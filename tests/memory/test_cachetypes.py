@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gguftool.cachetypes import CACHE_TYPES, parse, recorded, refusals, shown, slow_pairs
 from gguftool.errors import UsageError
+from gguftool.facts.cachetypes import CACHE_TYPES, parse, recorded, refusals, shown, slow_pairs
+from gguftool.facts.layers import layers, window
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
-from gguftool.layers import layers, window
 from tests.memory.test_kv import hparams
 
 PLAIN = hparams("llama", block_count=2, embedding_length=256, attention__head_count=2)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.arch import Hparams
+from gguftool.facts.arch import Hparams
 from gguftool.memory.compute import terms
 from gguftool.memory.devices import Device
 from gguftool.memory.kv import kv_cache

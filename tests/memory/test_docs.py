@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.cachetypes import CACHE_TYPES
+from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.memory.devices import Device
 from gguftool.memory.fit import search
 from gguftool.memory.kv import kv_cache

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gguftool.cachetypes import refusals
+from gguftool.facts.cachetypes import refusals
 from gguftool.memory.advice import advise, refine
 from gguftool.memory.devices import Device
 from gguftool.memory.fit import Free, admissible, contexts, largest_context, search

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from gguftool.arch import Hparams
-from gguftool.cachetypes import refusals
 from gguftool.errors import UsageError
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import refusals
 from gguftool.memory.kv import CUDA_ALIGNMENT, bytes_per_token, kv_cache
 from gguftool.memory.settings import Settings, context
 from tests.memory.records import records

@@ -9,10 +9,10 @@ import pytest
 
 from gguftool.cli.plan_measure import parse_fit_params
 from gguftool.errors import ToolFailed
-from gguftool.llamacpp.measure import Ask, Placed, available, measure
 from gguftool.memory.plan import memory
 from gguftool.memory.settings import Settings
 from gguftool.model import open_model
+from gguftool.run.measure import Ask, Placed, available, measure
 from tests.memory.giants import NAMES, giant, whole
 
 MIB = 1 << 20
@@ -100,7 +100,7 @@ def test_the_host_can_be_told_not_to_rearrange(tmp_path: Path):
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gguftool.llamacpp.measure.available", lambda: False)
+    monkeypatch.setattr("gguftool.run.measure.available", lambda: False)
     with pytest.raises(ToolFailed, match="not installed"):
         measure("x.gguf", [Ask(4096)])
 

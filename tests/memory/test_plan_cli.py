@@ -122,10 +122,10 @@ def test_over_says_what_is_kept_free(cli, tmp_path: Path):
 
 def test_on_a_bare_host_what_was_asked_for_stays(cli, llama: Path, monkeypatch: pytest.MonkeyPatch):
     """Nobody named a memory size: the numbers are those of the settings asked for, the search is a proposal."""
-    from gguftool.llamacpp.devices import HostMemory
+    from gguftool.run.devices import HostMemory
 
-    monkeypatch.setattr("gguftool.llamacpp.devices.host_memory", lambda: HostMemory(16 * GIB, 14 * GIB))
-    monkeypatch.setattr("gguftool.llamacpp.devices.devices", lambda tool: [])
+    monkeypatch.setattr("gguftool.run.devices.host_memory", lambda: HostMemory(16 * GIB, 14 * GIB))
+    monkeypatch.setattr("gguftool.run.devices.devices", lambda tool: [])
     r = cli("plan", llama, "--ctx", "131072", "--format", "json")
     assert r.code == 0
     assert (r.json["kv"]["type_k"], r.json["kv"]["bytes"], r.json["fits"]) == ("f16", 16 * GIB, False)
@@ -246,7 +246,7 @@ def test_measuring_from_a_header_alone(cli, tmp_path: Path):
 
 
 def test_measuring_for_a_device_needs_its_program(cli, llama: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gguftool.llamacpp.tool.everywhere", lambda name: iter(()))
+    monkeypatch.setattr("gguftool.run.tool.everywhere", lambda name: iter(()))
     r = cli("plan", llama, "--measure", "--vram", "16GiB", "--ram", "64GiB", "--format", "json")
     assert r.code == 6
     assert "llama-fit-params" in json.loads(r.stdout)["errors"][0]["message"]

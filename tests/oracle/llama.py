@@ -116,7 +116,7 @@ def _say(**line: Any) -> None:
 
 def _main(request: dict[str, Any]) -> None:
     """The child: path; n_ctx; type_k, type_v; check_tensors; prompt and n."""
-    from gguftool.llamacpp.abi import TYPE_IDS, ContextParams, LogCallback, ModelParams
+    from gguftool.run.abi import TYPE_IDS, ContextParams, LogCallback, ModelParams
 
     spec_folder = next(Path(p) / "xllamacpp" for p in sys.path if (Path(p) / "xllamacpp").is_dir())
     lib = ctypes.CDLL(str(next(spec_folder.glob("xllamacpp.*.so"))))

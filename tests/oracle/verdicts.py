@@ -69,7 +69,7 @@ def judge(paths: Iterable[str], n_ctx: int = 512) -> Iterator[Judged]:
 
 class _Library:
     def __init__(self) -> None:
-        from gguftool.llamacpp.abi import ContextParams, LogCallback, ModelParams
+        from gguftool.run.abi import ContextParams, LogCallback, ModelParams
         from tests.oracle.llama import _Batch
 
         folder = next(Path(p) / "xllamacpp" for p in sys.path if (Path(p) / "xllamacpp").is_dir())

@@ -1,15 +1,15 @@
 """Load: what llama.cpp would stop at, where no other rule found an error.
 
-These rules are the net below the others: they turn the predicted load (`gguftool.lint.load`) into findings, and run
+These rules are the net below the others: they turn the predicted load (`gguftool.predict`) into findings, and run
 only when nothing else explains why the file cannot be used.
 """
 
 from __future__ import annotations
 
-from gguftool.lint.load import LoadPrediction, predict
 from gguftool.lint.rule import Context, Drafts, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.metadata.keys import NO_TOKENIZER
 from gguftool.model import Model
+from gguftool.predict import LoadPrediction, predict
 
 _PREFIXES = ("llama_model_load: error loading model: ", "gguf_init_from_reader: ")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 
-from gguftool.lint.role import role
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
+from gguftool.model.role import role
 
 
 @rule(Severity.WARNING, role="any", whole=False)

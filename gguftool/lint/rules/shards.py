@@ -8,7 +8,7 @@ from collections import Counter
 from gguftool.edit.ops import Delete, Set
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
 from gguftool.model import Model, Part
-from gguftool.shards import NAME, shard_name, split_keys
+from gguftool.model.shards import NAME, shard_name, split_keys
 
 TYPES = {"split.no": "u16", "split.count": "u16", "split.tensors.count": "i32"}
 MANY = 64

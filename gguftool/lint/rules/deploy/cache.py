@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gguftool.cachetypes import CACHE_TYPES, DEFAULT, RECORD_KEY, recorded, refusals, shown, slow_pairs
 from gguftool.edit.ops import Set
+from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, RECORD_KEY, recorded, refusals, shown, slow_pairs
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.lint.rules.deploy.prefix import misplaced
 from gguftool.model import Model

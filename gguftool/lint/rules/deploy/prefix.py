@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from gguftool.arch import names
-from gguftool.data import load
 from gguftool.edit.ops import Delete, Rename
+from gguftool.facts.arch import names
+from gguftool.facts.data import load
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 

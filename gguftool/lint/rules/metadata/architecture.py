@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gguftool.arch import facts, nearest
 from gguftool.edit.ops import Set
-from gguftool.lint.known import read_keys
-from gguftool.lint.role import IMAGE_ARCHITECTURES
+from gguftool.facts.arch import facts, nearest
+from gguftool.facts.keys import read_keys
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
+from gguftool.model.role import IMAGE_ARCHITECTURES
 
 KEY = "general.architecture"
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from gguftool.edit.ops import Set
+from gguftool.facts.keys import read_keys
 from gguftool.format.types import ARR
-from gguftool.lint.known import read_keys
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Operation, Rename, Set
+from gguftool.facts.keys import fits, measured, read_keys, readers
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, VALUE_TYPES
-from gguftool.lint.known import fits, measured, read_keys, readers
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 from gguftool.near import near_names
@@ -180,7 +180,7 @@ def spec_type_odd(m: Model, ctx: Context) -> Drafts:
     Example. general.license is [str], the specification says str
     Fix. `gguftool fix --set KEY=VALUE`.
     """
-    from gguftool.data import load
+    from gguftool.facts.data import load
 
     entries = load("keys.json")["keys"]
     known = read_keys(m.architecture) if m.architecture else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gguftool.layers import READS_MLA_KEYS
+from gguftool.facts.layers import READS_MLA_KEYS
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from gguftool.format.types import STR
-from gguftool.lint.role import ROLES, role
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model
+from gguftool.model.role import ROLES, role
 
 LONG = 1 << 20
 _HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gguftool.format.types import file_type_name
-from gguftool.lint.role import role
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
 from gguftool.model import Model
+from gguftool.model.role import role
 
 
 @rule(Severity.ERROR, role="any")

@@ -10,7 +10,7 @@ from gguftool.edit.ops import Set
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.source.numbers import source
 from gguftool.model import Model
-from gguftool.vocab import TOKENS, id_key, vocabulary
+from gguftool.model.vocab import TOKENS, id_key, vocabulary
 
 if TYPE_CHECKING:
     from gguftool.lint.against import HfFolder

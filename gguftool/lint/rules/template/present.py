@@ -8,7 +8,7 @@ from gguftool.chat.talk import KEY
 from gguftool.edit.ops import Delete
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
-from gguftool.vocab import vocabulary
+from gguftool.model.vocab import vocabulary
 
 WHERE = f"field:{KEY}"
 SET_FILE = "gguftool fix {path} --chat-template FILE"

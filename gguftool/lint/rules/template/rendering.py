@@ -7,7 +7,7 @@ from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evalua
 from gguftool.lint.rules.template.code import unrendered
 from gguftool.lint.rules.template.present import SET_FILE, WHERE
 from gguftool.model import Model
-from gguftool.vocab import NORMAL
+from gguftool.model.vocab import NORMAL
 
 _REPLACE = Fix("replace the template", command=SET_FILE)
 

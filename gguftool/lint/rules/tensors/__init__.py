@@ -1,4 +1,4 @@
-"""Tensors: names, shapes and types against what the architecture asks for (`gguftool.lint.load`, llama.cpp b11434)."""
+"""Tensors: names, shapes and types against what the architecture asks for (`gguftool.predict`, llama.cpp b11434)."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from gguftool.lint.load import Survey, survey
 from gguftool.lint.rule import Context, Draft, Drafts, NotEvaluated, found, not_evaluated
 from gguftool.model import Model
+from gguftool.predict import Survey, survey
 
 MOST = 8
 """Findings of one rule; the last one counts the rest."""

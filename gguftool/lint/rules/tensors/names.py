@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gguftool.data import load
-from gguftool.lint.load import Survey
+from gguftool.facts.data import load
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.metadata.blocks import LOOPED, MAX_LAYERS, block_of, layers_of_tensors
 from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several, surveyed
 from gguftool.model import Model
 from gguftool.near import near_names
+from gguftool.predict import Survey
 
 
 @rule(Severity.ERROR, known_arch=True)

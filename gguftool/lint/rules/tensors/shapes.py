@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from gguftool.edit.ops import Set
-from gguftool.lint.load import Survey
-from gguftool.lint.load.tensors import Wanted
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several, surveyed
 from gguftool.model import Model
+from gguftool.predict import Survey
+from gguftool.predict.tensors import Wanted
 
 KEYS = {
     "n_embd": ("embedding_length",),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gguftool.data import load
+from gguftool.facts.data import load
 from gguftool.format.types import tensor_type_name
-from gguftool.lint.load import Survey
-from gguftool.lint.load.tensors import Wanted
-from gguftool.lint.load.types import MATRIX_OPS, NOT_WEIGHTS, fault_of_type, needs_f32
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.tensors.groups import blocked, grouped, limited, several, surveyed
 from gguftool.model import Model
+from gguftool.predict import Survey
+from gguftool.predict.tensors import Wanted
+from gguftool.predict.types import MATRIX_OPS, NOT_WEIGHTS, fault_of_type, needs_f32
 
 
 @rule(Severity.ERROR, known_arch=True)

@@ -8,8 +8,8 @@ from gguftool.edit.ops import Operation, Set
 from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
+from gguftool.model.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 from gguftool.near import near_names
-from gguftool.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 
 MODEL = "tokenizer.ggml.model"
 
@@ -293,7 +293,7 @@ def merges_malformed(m: Model, ctx: Context) -> Drafts:
     Example. tokenizer.ggml.merges: 3 of 50,000 entries are not two pieces, the first is 17: 'Ġthe'
     Fix. None: convert the model again.
     """
-    from gguftool.vocab import split_strings
+    from gguftool.model.vocab import split_strings
 
     vocab = vocabulary(m)
     f = m.fields.get(MERGES)

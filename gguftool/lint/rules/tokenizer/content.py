@@ -9,7 +9,7 @@ from array import array
 from gguftool.edit.ops import SetElement
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
 from gguftool.model import Model
-from gguftool.vocab import BYTE, CONTROL, NORMAL, SCORES, TOKENS, TYPES, Vocabulary, names, vocabulary
+from gguftool.model.vocab import BYTE, CONTROL, NORMAL, SCORES, TOKENS, TYPES, Vocabulary, names, vocabulary
 
 LONGEST = 64 << 10
 """Bytes of a token beyond which a file is not taken for a model; the longest known real token has 1,024."""

@@ -6,7 +6,7 @@ from gguftool.chat.talk import chat
 from gguftool.edit.ops import Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
 from gguftool.model import Model
-from gguftool.vocab import CONTROL, Vocabulary, id_key, names, vocabulary
+from gguftool.model.vocab import CONTROL, Vocabulary, id_key, names, vocabulary
 
 
 def _set_text(vocab: Vocabulary, ids: frozenset[int]) -> str:

@@ -7,7 +7,7 @@ import re
 from gguftool.edit.ops import Operation, Set
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
-from gguftool.vocab import ID_KEYS, OLD_ID_KEYS, TOKENS, Vocabulary, id_key, names, vocabulary
+from gguftool.model.vocab import ID_KEYS, OLD_ID_KEYS, TOKENS, Vocabulary, id_key, names, vocabulary
 
 ADD_BOS, ADD_EOS = "tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gguftool.edit.ops import Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
+from gguftool.model.vocab import Vocabulary, names, vocabulary
 from gguftool.near import near_names
-from gguftool.vocab import Vocabulary, names, vocabulary
 
 KEY = "tokenizer.ggml.pre"
 

@@ -1,0 +1,165 @@
+"""The little expression language of `load_maps.json`: names, numbers, C arithmetic, comparisons, known functions.
+
+An expression is parsed once by Python's `ast` and turned into nested closures; anything outside the grammar is an
+error when the data is read. Values of model files never reach the parser.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from gguftool.facts.machine.ends import Abort, Unknown
+
+Names = dict[str, Any]
+"""Variables and functions of one evaluation; ``hparams`` holds what ``h.x`` means."""
+Compiled = Callable[[Names], Any]
+
+
+@cache
+def compiled(text: str) -> Compiled:
+    """The closure of an expression.
+
+    Raises:
+        ValueError: the text uses something outside the grammar.
+    """
+    return _node(ast.parse(text, mode="eval").body)
+
+
+def _node(node: ast.expr) -> Compiled:
+    build = _BUILDERS.get(type(node))
+    if build is None:
+        raise ValueError(f"load map: {ast.unparse(node)!r} is not an expression this program knows")
+    return build(node)
+
+
+def _constant(node: Any) -> Compiled:
+    value = node.value
+    return lambda names: value
+
+
+def _name(node: Any) -> Compiled:
+    name = node.id
+
+    def get(names: Names) -> Any:
+        try:
+            return names[name]
+        except KeyError:
+            raise Unknown(f"the load map uses {name}, which has no value here") from None
+
+    return get
+
+
+def _attribute(node: Any) -> Compiled:
+    if not (isinstance(node.value, ast.Name) and node.value.id == "h"):
+        raise ValueError(f"load map: {ast.unparse(node)!r}")
+    name = node.attr
+    return lambda names: names["hparams"].get(name, 0)
+
+
+def _subscript(node: Any) -> Compiled:
+    base, index = _node(node.value), _node(node.slice)
+
+    def get(names: Names) -> Any:
+        items, i = base(names), index(names)
+        if not isinstance(items, Sequence) or not 0 <= i < len(items):
+            raise Unknown("the load map reads an array beyond its end")
+        return items[i]
+
+    return get
+
+
+def _list(node: Any) -> Compiled:
+    items = [_node(e) for e in node.elts]
+    return lambda names: [e(names) for e in items]
+
+
+def divide(a: Any, b: Any) -> Any:
+    """C division of whole numbers: towards zero; by zero the process dies."""
+    if b == 0:
+        raise Abort("division by zero (SIGFPE)")
+    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    if b == 0:
+        raise Abort("division by zero (SIGFPE)")
+    return a % b
+
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: divide,
+    ast.Mod: _remainder,
+    ast.BitOr: lambda a, b: a | b,
+    ast.BitAnd: lambda a, b: a & b,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: lambda a, b: bool(a == b),
+    ast.NotEq: lambda a, b: bool(a != b),
+    ast.Lt: lambda a, b: bool(a < b),
+    ast.LtE: lambda a, b: bool(a <= b),
+    ast.Gt: lambda a, b: bool(a > b),
+    ast.GtE: lambda a, b: bool(a >= b),
+}
+
+
+def _binary(node: Any) -> Compiled:
+    left, right, op = _node(node.left), _node(node.right), _BINARY[type(node.op)]
+    return lambda names: op(left(names), right(names))
+
+
+def _unary(node: Any) -> Compiled:
+    operand = _node(node.operand)
+    if isinstance(node.op, ast.Not):
+        return lambda names: not operand(names)
+    if isinstance(node.op, ast.USub):
+        return lambda names: -operand(names)
+    raise ValueError(f"load map: {ast.unparse(node)!r}")
+
+
+def _bool(node: Any) -> Compiled:
+    parts = [_node(v) for v in node.values]
+    if isinstance(node.op, ast.And):
+        return lambda names: all(p(names) for p in parts)
+    return lambda names: any(p(names) for p in parts)
+
+
+def _compare(node: Any) -> Compiled:
+    if len(node.ops) != 1:
+        raise ValueError(f"load map: {ast.unparse(node)!r}")
+    left, right, op = _node(node.left), _node(node.comparators[0]), _COMPARE[type(node.ops[0])]
+    return lambda names: op(left(names), right(names))
+
+
+def _choice(node: Any) -> Compiled:
+    test, yes, no = _node(node.test), _node(node.body), _node(node.orelse)
+    return lambda names: yes(names) if test(names) else no(names)
+
+
+def _call(node: Any) -> Compiled:
+    if not isinstance(node.func, ast.Name) or node.keywords:
+        raise ValueError(f"load map: {ast.unparse(node)!r}")
+    # Functions live under their own prefix: C++ has a variable n_head beside the method n_head(i).
+    name = f"{node.func.id}()"
+    args = [_node(a) for a in node.args]
+    return lambda names: names[name](*[a(names) for a in args])
+
+
+_BUILDERS: dict[type[ast.expr], Callable[[Any], Compiled]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.List: _list,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _bool,
+    ast.Compare: _compare,
+    ast.IfExp: _choice,
+    ast.Call: _call,
+}

@@ -1,0 +1,331 @@
+"""The typed view of one model, in one file or in a set of shards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable, UsageError
+from gguftool.facts.arch import Hparams
+from gguftool.format.header import Field, Header, Problem, TensorInfo
+from gguftool.format.parse import parse
+from gguftool.format.types import MAGIC
+from gguftool.model.shards import LIKELY, NAME, find, split_keys
+from gguftool.source import LocalFile, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a model: its bytes and its header; ``no`` is the shard number from 0."""
+
+    name: str
+    source: Source
+    header: Header
+    no: int = 0
+
+    @property
+    def size(self) -> int:
+        """Length of the file in bytes."""
+        return self.source.size
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor and where its data stands."""
+
+    info: TensorInfo
+    part: Part
+
+    @property
+    def name(self) -> str:
+        """Tensor name."""
+        return self.info.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes in GGML order, fastest running dimension first."""
+        return self.info.shape
+
+    @property
+    def type_name(self) -> str:
+        """``Q4_K``."""
+        return self.info.type_name
+
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of the data; None when the type is unknown."""
+        return self.info.nbytes
+
+    @property
+    def offset(self) -> int:
+        """Absolute offset of the data in its file."""
+        return self.part.header.data_offset + self.info.offset
+
+
+class Model:
+    """One model: metadata of the first shard, tensors of all.
+
+    Attributes:
+        parts: the files, in shard order (a missing shard has no part).
+        problems: faults noticed while reading, of all parts.
+        missing_shards: numbers (from 1) of shards that were not found.
+    """
+
+    def __init__(self, parts: tuple[Part, ...], missing_shards: tuple[int, ...] = (), shard_count: int = 1) -> None:
+        self.parts = parts
+        self.missing_shards = missing_shards
+        self.shard_count = shard_count
+
+    @property
+    def name(self) -> str:
+        """Path or URL of the first part."""
+        return self.parts[0].name
+
+    @property
+    def header(self) -> Header:
+        """Header of the first part: it carries the metadata."""
+        return self.parts[0].header
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Faults noticed while reading."""
+        return tuple(p for part in self.parts for p in part.header.problems)
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of all parts together."""
+        return sum(part.size for part in self.parts)
+
+    @cached_property
+    def fields(self) -> Mapping[str, Field]:
+        """Metadata of the first shard by key; of duplicates the first."""
+        out: dict[str, Field] = {}
+        for f in self.header.fields:
+            out.setdefault(f.key, f)
+        return out
+
+    @cached_property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Tensors of all shards by name; of duplicates the first."""
+        out: dict[str, Tensor] = {}
+        for t in self.all_tensors():
+            out.setdefault(t.name, t)
+        return out
+
+    def all_tensors(self) -> Iterator[Tensor]:
+        """Tensors in file order, duplicates included."""
+        for part in self.parts:
+            for info in part.header.tensors:
+                yield Tensor(info, part)
+
+    def __getitem__(self, key: str) -> object:
+        """Decoded value of a key; KeyError when it is absent."""
+        return self.fields[key].value
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.fields
+
+    def get(self, key: str, default: object = None) -> object:
+        """Decoded value of a key, or ``default``."""
+        f = self.fields.get(key)
+        return default if f is None else f.value
+
+    def field(self, key: str) -> Field:
+        """The field of a key as a person types it (the architecture prefix may be left out).
+
+        Raises:
+            UsageError: no such key; the hint names near ones.
+        """
+        f = self.fields.get(key) or self.fields.get(f"{self.architecture}.{key}")
+        if f is not None:
+            return f
+        import difflib
+
+        near = difflib.get_close_matches(key, list(self.fields), 3, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"gguftool dump --no-tensors {self.name}"
+        raise UsageError(f"{self.name}: has no key {key}", hint)
+
+    @property
+    def architecture(self) -> str:
+        """`general.architecture`, or "" when absent or not a string."""
+        value = self.get("general.architecture")
+        return value if isinstance(value, str) else ""
+
+    @cached_property
+    def arch(self) -> Hparams:
+        """Hyperparameters under the file's own architecture prefix."""
+        return Hparams(self.architecture, self.get)
+
+    def full_key(self, key: str) -> str:
+        """A key as a person types it: ``context_length`` becomes ``qwen2.context_length``; known whole keys stay.
+
+        A key without a dot has no prefix of its own, also when nobody knows it; one that is in the file stays.
+
+        Raises:
+            UsageError: a prefix is needed and the file names no architecture.
+        """
+        known = (
+            "general.",
+            "tokenizer.",
+            "split.",
+            "adapter.",
+            "clip.",
+            "quantize.",
+            "imatrix.",
+            "gguftool.",
+            "xielu.",
+        )
+        arch = self.architecture
+        if key.startswith(known) or key in self.fields or (arch and key.startswith(arch + ".")):
+            return key
+        first, dot, _ = key.partition(".")
+        if first not in _ARCH_KEY_HEADS and (dot or not arch):
+            return key
+        if not arch:
+            raise UsageError(f"{key} needs an architecture prefix, and the file has no general.architecture")
+        return f"{arch}.{key}"
+
+    def read(self, name: str) -> bytes:
+        """Raw bytes of a tensor.
+
+        Raises:
+            KeyError: no such tensor.
+            FormatError: unknown type, or the data passes the end of the file.
+        """
+        t = self.tensors[name]
+        if t.nbytes is None:
+            raise FormatError(f"{name}: tensor type {t.type_name} is unknown, so is its size", key=name)
+        if t.offset + t.nbytes > t.part.size:
+            raise FormatError(
+                f"{name}: data passes the end of {t.part.name}", offset=t.offset, key=name, kind="truncated"
+            )
+        return t.part.source.read_at(t.offset, t.nbytes)
+
+    def close(self) -> None:
+        """Give back file descriptors."""
+        for part in self.parts:
+            part.source.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+_ARCH_KEY_HEADS = frozenset(
+    "vocab_size context_length embedding_length embedding_length_out embedding_length_per_layer_input block_count "
+    "feed_forward_length attention rope expert_count expert_used_count expert_shared_count expert_group_count "
+    "expert_group_used_count expert_feed_forward_length expert_shared_feed_forward_length expert_weights_scale "
+    "expert_weights_norm expert_gating_func leading_dense_block_count nextn_predict_layers pooling_type "
+    "use_parallel_residual logit_scale embedding_scale residual_scale final_logit_softcapping attn_logit_softcapping "
+    "router_logit_softcapping kv_cache_type ssm wkv shortconv kda full_attention_interval classifier "
+    "interleave_moe_layer_step moe_every_n_layers tensor_data_layout".split()
+)
+
+
+def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:
+    """Open a model: a ``.gguf`` file, any shard of a set, or a folder that holds one model.
+
+    Args:
+        path: what to open.
+        strict: raise at the first fault in a header or at a missing shard; else note it.
+        whole_set: follow the shard keys to the other files.
+
+    Raises:
+        MissingFile, Unreadable: no such file, a FIFO, no permission.
+        NotGguf: the file is something else.
+        FormatError: in strict mood, with offset and key.
+    """
+    text = os.fspath(path)
+    if os.path.isdir(text):
+        text = in_folder(text)
+    first = _part(text, strict)
+    shard_set = find(text, first.header) if whole_set else None
+    if shard_set is None:
+        keys = split_keys(first.header)
+        return Model((first,), shard_count=1 if keys is None else keys.count)
+    if strict and shard_set.missing:
+        numbers = ", ".join(str(n) for n in shard_set.missing)
+        raise FormatError(
+            f"{text}: shard {numbers} of {len(shard_set.paths)} is missing",
+            f"gguftool verify {text}",
+            kind="shard-missing",
+        )
+    parts = tuple(
+        Part(first.name, first.source, first.header, no) if p == text else _part(p, strict, no)
+        for no, p in enumerate(shard_set.paths)
+        if p is not None
+    )
+    return Model(parts, shard_set.missing, len(shard_set.paths))
+
+
+def from_source(source: Source, *, strict: bool = True) -> Model:
+    """A model of one file that is already open (memory, a range of a remote file)."""
+    return Model((Part(source.name, source, parse(source, strict=strict)),))
+
+
+def in_folder(folder: str) -> str:
+    """The one model in a folder: its only ``.gguf`` file or the first shard of its only set, whatever the names.
+
+    Raises:
+        MissingFile: there is none.
+        UsageError: there are several; the message lists them.
+    """
+    try:
+        everything = sorted(os.listdir(folder))
+    except OSError as e:
+        raise Unreadable(f"{folder}: {(e.strerror or str(e)).lower()}") from None
+    names = [n for n in everything if n.lower().endswith(".gguf")]
+    # Some splitters and stores leave the ending away; then the magic has to say it.
+    names = names or [n for n in everything if LIKELY.fullmatch(n) and is_gguf(os.path.join(folder, n))]
+    firsts: dict[str, str] = {}
+    for n in names:
+        if not n.lower().startswith("mmproj"):
+            m = NAME.match(n)
+            firsts.setdefault(n if m is None else f"{m['prefix']} {m['count']}", n)
+    models = list(firsts.values())
+    if not models:
+        raise MissingFile(f"{folder}: no .gguf file in this folder")
+    if len(models) == 1:
+        return os.path.join(folder, models[0])
+    first = os.path.join(folder, models[0])
+    paths = _set_of(first)
+    if not {os.path.join(folder, n) for n in models} <= set(paths):
+        listed = ", ".join(models[:5]) + (" …" if len(models) > 5 else "")
+        raise UsageError(f"{folder}: holds {len(models)} models: {listed}", "name one of them")
+    return paths[0]
+
+
+def _set_of(path: str) -> list[str]:
+    """The shards there are of the set that ``path`` belongs to."""
+    try:
+        with Model((_part(path, strict=False),)) as opened:
+            found = find(path, opened.parts[0].header)
+    except GgufToolError:
+        return []
+    return [] if found is None else [p for p in found.paths if p is not None]
+
+
+def is_gguf(path: str) -> bool:
+    """Whether a regular file begins as GGUF does; False also for what cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as f:
+            return f.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def _part(path: str, strict: bool, no: int = 0) -> Part:
+    source = LocalFile(path)
+    try:
+        header = parse(source, strict=strict)
+        source.check_unchanged()
+    except BaseException:
+        source.close()
+        raise
+    return Part(path, source, header, no)

@@ -1,0 +1,17 @@
+"""What llama.cpp does with a file, told from its header and size alone.
+
+`predict` runs the checks in llama.cpp's own order, so that the first fault it names is the one llama.cpp names::
+
+    file → architecture, splits → hyperparameters → vocabulary → tensors → data → context → first decode
+
+Each stage is a module; what differs between architectures is data (`load_maps.json`), read by a small machine
+(`gguftool/facts/machine/`). What the header cannot tell is said to be not evaluated, never guessed.
+"""
+
+from __future__ import annotations
+
+from gguftool.predict.stages import predict, predict_source
+from gguftool.predict.survey import Survey, survey
+from gguftool.predict.verdict import AfterLoad, LoadPrediction
+
+__all__ = ["AfterLoad", "LoadPrediction", "Survey", "predict", "predict_source", "survey"]

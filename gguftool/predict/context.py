@@ -1,0 +1,253 @@
+"""Making a context of 512 tokens: the memory, and the plan of the graph (llama.cpp b11434).
+
+Shapes, missing tensors and failed assertions show here, before a single number is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from gguftool.facts.arch import facts
+from gguftool.facts.data import load
+from gguftool.predict.graph import (
+    ABORTS,
+    CONTEXT,
+    DECODE,
+    REFUSED,
+    UNKNOWN,
+    asserts,
+    attends,
+    field,
+    int32,
+    machine_of,
+    missing,
+    types,
+)
+from gguftool.predict.tensors import NVFP4
+from gguftool.predict.verdict import AfterLoad
+
+if TYPE_CHECKING:
+    from gguftool.predict.stages import Run
+
+CONTEXT_TOKENS = 512
+"""Size of the context that is judged."""
+MUCH = 16 << 30
+"""Bytes beyond which the outcome depends on the machine."""
+NO_KV = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
+_GATING_FUNCS = frozenset({1, 2, 3, 4})
+_REUSES_KV = frozenset({"gemma3n", "gemma4"})
+_NO_KV = frozenset({"none", "recurrent"})
+
+
+def _huge(state: Run) -> Iterator[AfterLoad]:
+    """What only a machine of another age could hold: whether it fails, and how, is up to the machine."""
+    machine, arch = machine_of(state), state.model.architecture
+    names, h = machine.names, machine.h
+    known = facts(arch)
+    memory = known.memory if known else ""
+    values = 0 if names["is_mla()"]() else 1
+    rows = (names["n_embd_k_gqa()"](i) + values * names["n_embd_v_gqa()"](i) for i in range(h["n_layer_all"]))
+    kv = 0 if memory in _NO_KV else 2 * CONTEXT_TOKENS * sum(rows)
+    shift = h["n_embd"] * max(h.get("wkv_head_size", 0), h["token_shift_count"])
+    recurrent = 4 * max(shift, h.get("ssm_d_inner", 0) * max(1, h.get("ssm_d_state", 0)))
+    if any(names["is_recr()"](i) for i in range(h["n_layer_all"])):
+        kv = max(kv, recurrent)
+    if kv > MUCH:
+        text = f"the memory of {CONTEXT_TOKENS} tokens would take {kv >> 30:,} GiB"
+        yield AfterLoad(CONTEXT, UNKNOWN, text, field(state, "attention.key_length"))
+    elif arch.startswith("t5") and h["n_ctx_train"] > MUCH >> 12:
+        text = f"relative positions of {h['n_ctx_train']:,} tokens"
+        yield AfterLoad(CONTEXT, UNKNOWN, text, field(state, "context_length"))
+    elif h["swa_type"] != "none" and MUCH >> 8 < h.get("n_swa", 0) < 1 << 31:
+        text = f"a sliding window of {h['n_swa']:,} tokens"
+        yield AfterLoad(DECODE, UNKNOWN, text, field(state, "attention.sliding_window"))
+
+
+def _windows(state: Run) -> Iterator[AfterLoad]:
+    """Sliding-window flags against the kind of cache (`llama-model.cpp:create_memory`)."""
+    machine, arch = machine_of(state), facts(state.model.architecture)
+    memory = arch.memory if arch else ""
+    if memory in _NO_KV or memory.startswith("hybrid"):
+        return
+    windows = machine.names["is_swa_any()"]()
+    kind = machine.h["swa_type"]
+    where = field(state, "attention.sliding_window_pattern")
+    if kind != "none" and not windows:
+        yield AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(hparams.is_swa_any()) failed", where)
+    elif kind == "none" and windows:
+        yield AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(!hparams.is_swa_any()) failed", where)
+
+
+def _shared_kv(state: Run) -> Iterator[AfterLoad]:
+    """Layers that use an earlier layer's KV need one of their own kind."""
+    machine = machine_of(state)
+    if state.model.architecture not in _REUSES_KV:
+        return
+    h, n = machine.h, machine.h["n_layer_all"]
+    first = h["n_layer_kv_from_start"]
+    where = field(state, "attention.shared_kv_layers")
+    if first < 2:
+        yield AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(hparams.n_layer_kv_from_start >= 2) failed", where)
+        return
+    swa = h["is_swa_impl"]
+    for layer in range(first, n):
+        source = first - (2 if swa[layer] else 1)
+        if bool(swa[source]) != bool(swa[layer]):
+            words = "GGML_ASSERT(map_layer_ids.find(il_reuse) != map_layer_ids.end()) failed"
+            yield AfterLoad(CONTEXT, ABORTS, words, field(state, "attention.sliding_window_pattern"))
+            return
+
+
+def _graph_asserts(state: Run) -> Iterator[AfterLoad]:
+    yield from asserts(state, "graph", CONTEXT)
+
+
+def _context_missing(state: Run) -> Iterator[AfterLoad]:
+    yield from missing(state, CONTEXT)
+
+
+def _qkv(state: Run) -> Iterator[AfterLoad]:
+    """Where queries, keys and values are stored apart, all three must be there."""
+    machine = machine_of(state)
+    if state.model.architecture in _REUSES_KV:
+        return
+    for layer in range(machine.names["n_layer()"]()):
+        there = [slot for slot in ("wq", "wk", "wv") if (slot, layer) in machine.slots]
+        if there and len(there) < 3 and state.asked is not None:
+            for slot in {"wq", "wk", "wv"} - set(there):
+                name = f"blk.{layer}.attn_{slot[1]}.weight"
+                if name in state.asked.wanted:
+                    yield AfterLoad(CONTEXT, ABORTS, f"a null pointer: the graph needs {name}", f"tensor:{name}")
+                    return
+
+
+def _heads(state: Run) -> Iterator[AfterLoad]:
+    """Attention without heads, experts without a choice."""
+    machine, arch = machine_of(state), facts(state.model.architecture)
+    names = machine.names
+    for layer in range(names["n_layer()"]()):
+        attention = {("wq", layer), ("wqkv", layer)} & machine.slots
+        where = field(state, "attention.head_count")
+        if attention and not names["n_head()"](layer) and attends(state, layer):
+            if arch is not None and arch.memory in ("kv", "iswa", "iswa-if-window"):
+                words = (
+                    "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
+                )
+                yield AfterLoad(CONTEXT, REFUSED, words, where)
+            else:
+                yield AfterLoad(CONTEXT, ABORTS, "a shape with 0 heads", where)
+            return
+        if ("ffn_gate_inp", layer) in machine.slots and not names["n_expert_used()"]():
+            yield AfterLoad(CONTEXT, ABORTS, "division by zero (SIGFPE)", field(state, "expert_used_count"))
+            return
+    if not names["n_layer()"]():
+        words = 'GGML_ASSERT(buf != NULL && "tensor buffer not set") failed'
+        yield AfterLoad(DECODE, ABORTS, words, field(state, "nextn_predict_layers"))
+
+
+def _query_width(state: Run) -> Iterator[AfterLoad]:
+    """Queries are cut into heads: the product of heads and head size must be their width."""
+    machine = machine_of(state)
+    names = machine.names
+    if state.asked is None or state.model.architecture not in load("load_maps.json")["plain"] or names["is_mla()"]():
+        return
+    for layer in range(names["n_layer()"]()):
+        heads, size = names["n_head()"](layer), names["n_embd_head_k()"](layer)
+        kv = names["n_embd_k_gqa()"](layer) + names["n_embd_v_gqa()"](layer)
+        for slot, width in (("wq", heads * size), ("wqkv", heads * size + kv)):
+            info = state.asked.slots.get((slot, layer))
+            if info is not None and attends(state, layer) and info.shape[1:2] != (width,):
+                words = "GGML_ASSERT(ggml_nelements(a) == ne0*ne1*ne2) failed"
+                yield AfterLoad(CONTEXT, ABORTS, words, field(state, "attention.head_count"))
+                return
+
+
+def _kv_width(state: Run) -> Iterator[AfterLoad]:
+    """What a layer writes into the KV cache must be as wide as the cache's row (`ggml.c:ggml_set_rows`)."""
+    machine, arch = machine_of(state), facts(state.model.architecture)
+    if arch is None or arch.memory in _NO_KV or state.asked is None:
+        return
+    words = "GGML_ASSERT(a->ne[0] == b->ne[0]) failed"
+    names, h = machine.names, machine.h
+    for layer in range(names["n_layer()"]()):
+        if not attends(state, layer):
+            continue
+        if names["is_mla()"]() and ("wkv_a_mqa", layer) in machine.slots:
+            width = h.get("n_lora_kv", 0) + names["n_rot()"](layer)
+            if names["n_embd_k_gqa()"](layer) != width:
+                where = field(state, "attention.head_count_kv")
+                empty = not any(names["n_embd_k_gqa()"](i) for i in range(names["n_layer()"]()))
+                yield AfterLoad(CONTEXT, REFUSED if empty else ABORTS, NO_KV if empty else words, where)
+                return
+            continue
+        for slot, method, key in (("wk", "n_embd_k_gqa()", "key_length"), ("wv", "n_embd_v_gqa()", "value_length")):
+            info = state.asked.slots.get((slot, layer))
+            if info is None or (slot, layer) not in machine.slots or len(info.shape) < 2:
+                continue
+            if info.shape[1] != names[method](layer):
+                suffix = "_swa" if names["is_swa()"](layer) else ""
+                yield AfterLoad(CONTEXT, ABORTS, words, field(state, f"attention.{key}{suffix}"))
+                return
+
+
+def _rope_factors(state: Run) -> Iterator[AfterLoad]:
+    """Frequency factors must cover half the rotation (`ggml.c:ggml_rope_impl`)."""
+    machine = machine_of(state)
+    if state.asked is None:
+        return
+    for (slot, layer), info in state.asked.slots.items():
+        if slot in ("rope_freqs", "rope_long", "rope_short") and layer < machine.names["n_layer()"]():
+            rot = int32(machine.names["n_rot()"](layer))
+            if info.shape[0] < rot // 2:
+                words = "GGML_ASSERT(c->ne[0] >= n_dims / 2) failed"
+                yield AfterLoad(CONTEXT, ABORTS, words, f"tensor:{info.name}")
+                return
+
+
+def _nvfp4(state: Run) -> Iterator[AfterLoad]:
+    """NVFP4 weights of a feed-forward layer with both a scale and a bias (`llama-graph.cpp:build_ffn`)."""
+    if state.asked is None:
+        return
+    ignored = load("load_maps.json")["unused"].get(state.model.architecture, ())
+    for (slot, layer), info in state.asked.slots.items():
+        part = slot.removeprefix("ffn_")
+        both = {(f"{slot}_s", layer), (f"{slot}_b", layer)}
+        if info.type_id == NVFP4 and part in ("up", "gate", "down") and both <= machine_of(state).slots:
+            if f"{slot}_s" in ignored:
+                continue
+            words = f"GGML_ASSERT(!{part}_s || !{part}_b || !{part} || {part}->type != GGML_TYPE_NVFP4) failed"
+            yield AfterLoad(CONTEXT, ABORTS, words, f"tensor:{info.name}")
+            return
+
+
+def _gating(state: Run) -> Iterator[AfterLoad]:
+    """The function that picks experts (`llama-graph.cpp:build_moe_ffn`)."""
+    machine = machine_of(state)
+    if state.model.architecture not in load("load_maps.json")["gating"]:
+        return
+    moe = any(slot == "ffn_gate_inp" for slot, _ in machine.slots)
+    if moe and machine.h.get("expert_gating_func", 0) not in _GATING_FUNCS:
+        yield AfterLoad(CONTEXT, ABORTS, "fatal error (unknown expert_gating_func)", field(state, "expert_gating_func"))
+
+
+def _context_types(state: Run) -> Iterator[AfterLoad]:
+    yield from types(state, CONTEXT)
+
+
+Check = Callable[["Run"], Iterator[AfterLoad]]
+CHECKS: tuple[Check, ...] = (
+    _huge,
+    _windows,
+    _shared_kv,
+    _graph_asserts,
+    _context_missing,
+    _qkv,
+    _heads,
+    _query_width,
+    _kv_width,
+    _rope_factors,
+    _nvfp4,
+    _gating,
+    _context_types,
+)

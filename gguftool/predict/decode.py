@@ -1,0 +1,104 @@
+"""The first decode: types of tensors, the width of the rotation, and what a prompt needs (llama.cpp b11434)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from gguftool.facts.arch import Hparams, facts
+from gguftool.predict.graph import ABORTS, DECODE, HANGS, asserts, attends, field, int32, machine_of, missing, types
+from gguftool.predict.verdict import AfterLoad
+
+if TYPE_CHECKING:
+    from gguftool.predict.stages import Run
+
+
+def _decode_missing(state: Run) -> Iterator[AfterLoad]:
+    yield from missing(state, DECODE)
+
+
+def _decode_asserts(state: Run) -> Iterator[AfterLoad]:
+    yield from asserts(state, "decode", DECODE)
+
+
+def _decode_types(state: Run) -> Iterator[AfterLoad]:
+    yield from types(state, DECODE)
+
+
+def _epsilon(state: Run) -> Iterator[AfterLoad]:
+    """Normalisation wants an epsilon that is not negative."""
+    for key in ("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"):
+        name = "f_norm_rms_eps" if "rms" in key else "f_norm_eps"
+        value = machine_of(state).h.get(name)
+        if isinstance(value, float) and (math.isnan(value) or value < 0):
+            yield AfterLoad(DECODE, ABORTS, "GGML_ASSERT(eps >= 0.0f) failed", field(state, key))
+            return
+
+
+def _rope(state: Run) -> Iterator[AfterLoad]:
+    """Width of the rotation against the head size (`ops.cpp:ggml_compute_forward_rope_flt`)."""
+    machine, arch = machine_of(state), facts(state.model.architecture)
+    hp = Hparams(state.model.architecture, state.model.get)
+    if arch is None or not hp.ropes or machine.names["is_mla()"]() or arch.memory == "mla":
+        return
+    names = machine.names
+    for layer in range(names["n_layer()"]()):
+        if not names["n_head()"](layer) or not attends(state, layer) or not names["has_rope()"](layer):
+            continue
+        rot, head = int32(names["n_rot()"](layer)), names["n_embd_head_k()"](layer)
+        where = field(state, "rope.dimension_count" + ("_swa" if names["is_swa()"](layer) else ""))
+        if rot == 0:
+            yield AfterLoad(DECODE, HANGS, "a rotation of width 0 never ends", where)
+        elif rot > head:
+            yield AfterLoad(DECODE, ABORTS, "GGML_ASSERT(n_dims <= ne0) failed", where)
+        elif rot % 2:
+            yield AfterLoad(DECODE, ABORTS, "GGML_ASSERT(n_dims % 2 == 0) failed", where)
+        else:
+            continue
+        return
+    if arch.rope in ("mrope", "imrope") and not any(v > 0 for v in machine.h["rope_sections"][:3]):
+        words = "GGML_ASSERT(sections[0] > 0 || sections[1] > 0 || sections[2] > 0) failed"
+        yield AfterLoad(DECODE, ABORTS, words, field(state, "rope.dimension_sections"))
+
+
+def _start_token(state: Run) -> Iterator[AfterLoad]:
+    """The token a decoder starts with."""
+    if state.model.architecture != "t5":
+        return
+    start = state.model.get("t5.decoder_start_token_id")
+    if isinstance(start, int) and state.vocab is not None and int32(start) >= state.vocab.n_tokens:
+        words = f"init: invalid token[0] = {int32(start)}"
+        yield AfterLoad(DECODE, "fails", words, field(state, "decoder_start_token_id"))
+
+
+def _prompt(state: Run) -> Iterator[AfterLoad]:
+    """Tokens that a prompt needs."""
+    vocab = state.vocab
+    if vocab is None:
+        return
+    if vocab.kind == "none":
+        words = (
+            'GGML_ASSERT(tokenizer && "Tokenizer not initialized. Call llama_vocab::init_tokenizer() first.") failed'
+        )
+        yield AfterLoad(DECODE, ABORTS, words, "field:tokenizer.ggml.model")
+        return
+    ids = vocab.ids
+    words = "GGML_ASSERT(special_{}_id != LLAMA_TOKEN_NULL) failed"
+    if vocab.kind in ("SPM", "UGM", "PLaMo2", "BPE"):
+        if vocab.add_bos and ids["bos"] < 0:
+            yield AfterLoad(DECODE, ABORTS, words.format("bos"), "field:tokenizer.ggml.bos_token_id")
+        elif vocab.add_eos and ids["eos"] < 0:
+            yield AfterLoad(DECODE, ABORTS, words.format("eos"), "field:tokenizer.ggml.eos_token_id")
+    elif vocab.kind == "WPM":
+        for role, key in (("bos", "bos_token_id"), ("sep", "seperator_token_id")):
+            if ids[role] < 0:
+                yield AfterLoad(DECODE, ABORTS, words.format(role), f"field:tokenizer.ggml.{key}")
+                return
+    if vocab.kind == "SPM" and not vocab.newline:
+        text = "terminate called after throwing an instance of 'std::out_of_range' (a prompt with a line feed)"
+        yield AfterLoad(DECODE, ABORTS, text, "field:tokenizer.ggml.tokens")
+
+
+Check = Callable[["Run"], Iterator[AfterLoad]]
+CHECKS: tuple[Check, ...] = (_decode_missing, _decode_asserts, _decode_types, _epsilon, _rope, _start_token, _prompt)

@@ -1,0 +1,99 @@
+"""What the checks after the load share: outcomes, places, and the looks at rows of the load map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gguftool.facts.data import load
+from gguftool.facts.machine.ends import Abort, Unknown
+from gguftool.predict.file import type_name
+from gguftool.predict.types import fault_of_type
+from gguftool.predict.verdict import AfterLoad
+
+if TYPE_CHECKING:
+    from gguftool.predict.stages import Run
+
+CONTEXT, DECODE = "context", "decode"
+OK, REFUSED, ABORTS, HANGS, UNKNOWN = "ok", "refused", "aborts", "hangs", "unknown"
+
+
+def machine_of(state: Run) -> Any:
+    """The evaluator with the hyperparameters."""
+    if state.machine is None:
+        raise Unknown("the hyperparameters were not read")
+    return state.machine
+
+
+def field(state: Run, key: str) -> str:
+    """``field:KEY`` under the file's architecture."""
+    return f"field:{state.model.architecture}.{key}"
+
+
+def attends(state: Run, layer: int) -> bool:
+    """True for a layer with softmax attention; falcon-h1 has it beside the recurrent part of every layer."""
+    return state.model.architecture == "falcon-h1" or not machine_of(state).names["is_recr()"](layer)
+
+
+def int32(n: int) -> int:
+    """A u32 as a C int."""
+    return n - (1 << 32) if n >> 31 else n
+
+
+def asserts(state: Run, part: str, stage: str) -> Iterator[AfterLoad]:
+    """Assertions of the architecture's graph about hyperparameters alone."""
+    rows = load("load_maps.json")[part].get(state.model.architecture)
+    if rows is None:
+        return
+    try:
+        machine_of(state).run(rows)
+    except Abort as fault:
+        yield AfterLoad(stage, ABORTS, fault.text, field(state, _blame(fault.text)))
+    except Unknown as gap:
+        yield AfterLoad(stage, UNKNOWN, gap.why)
+
+
+def _blame(words: str) -> str:
+    """The key a failed head assertion most likely comes from."""
+    for part, key in (
+        ("n_rot", "rope.dimension_count"),
+        ("n_embd_head_k", "attention.key_length"),
+        ("n_embd_head_v", "attention.value_length"),
+        ("token_shift_count", "token_shift_count"),
+        ("n_group", "ssm.group_count"),
+        ("sliding_window", "attention.sliding_window"),
+        ("attn_temp_scale", "attention.sliding_window"),
+        ("a->ne[d]", "ssm.inner_size"),
+        ("ggml_nelements", "wkv.head_size"),
+    ):
+        if part in words:
+            return key
+    return "attention.head_count"
+
+
+def missing(state: Run, stage: str) -> Iterator[AfterLoad]:
+    """Tensors the graph uses without a look whether they are there (found by deleting each from real models)."""
+    machine = machine_of(state)
+    for slot, condition, when in load("load_maps.json")["needs"].get(state.model.architecture, ()):
+        if when != stage:
+            continue
+        for layer in range(machine.names["n_layer()"]()):
+            machine.names["il"] = layer
+            if (slot, layer) not in machine.slots and machine.value(condition):
+                yield AfterLoad(stage, ABORTS, f"a null pointer: the graph needs {slot} of layer {layer}")
+                return
+
+
+def types(state: Run, stage: str) -> Iterator[AfterLoad]:
+    """Tensor types no kernel takes."""
+    if state.asked is None:
+        return
+    ignored = load("load_maps.json")["unused"].get(state.model.architecture, ())
+    for wanted in state.asked.wanted.values():
+        info = state.asked.stored.get(wanted.name)
+        if info is None or not wanted.used or info.type_id == 0 or wanted.slot in ignored:
+            continue
+        when, words = fault_of_type(wanted, info.type_id)
+        if when == stage:
+            yield AfterLoad(stage, ABORTS, words.format(type=type_name(info.type_id)), f"tensor:{wanted.name}")
+            return

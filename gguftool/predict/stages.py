@@ -1,0 +1,216 @@
+"""The stages in llama.cpp's order, and what they make of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gguftool.errors import FormatError
+from gguftool.facts.arch import facts
+from gguftool.facts.data import load
+from gguftool.facts.machine.ends import Abort, Refusal, Unknown
+from gguftool.facts.machine.hparams import common
+from gguftool.facts.machine.program import Machine, Row
+from gguftool.facts.machine.reader import Reader, where
+from gguftool.format.header import Field, TensorInfo
+from gguftool.format.types import ARR, BOOL
+from gguftool.model import Model, from_source
+from gguftool.model.vocab import TOKENS, vocabulary
+from gguftool.predict.file import check_bounds, check_file
+from gguftool.predict.splits import check_splits
+from gguftool.predict.tensors import Asked, local_names, run
+from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, LoadPrediction
+from gguftool.predict.vocab import Loaded, load_vocab
+from gguftool.source import Source
+
+_WRAP = {
+    "hyperparameters": "error loading model hyperparameters: ",
+    "vocabulary": "error loading model vocabulary: ",
+}
+TENSOR_ALIGNMENT = 32
+"""The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One load in progress; what a stage learns the later ones use.
+
+    Attributes:
+        model: the model.
+        stage: name of the stage that runs.
+        machine: evaluator with the hyperparameters, after the stage of that name.
+        vocab: after the vocabulary stage.
+        asked: the tensors asked for.
+        warnings: llama.cpp's warning lines so far.
+        not_evaluated: open questions so far.
+    """
+
+    model: Model
+    stage: str = "file"
+    machine: Machine | None = None
+    vocab: Loaded | None = None
+    asked: Asked | None = None
+    warnings: list[str] = field(default_factory=list)
+    not_evaluated: list[str] = field(default_factory=list)
+
+
+def predict(model: Model) -> LoadPrediction:
+    """What llama.cpp b11434 does with a model.
+
+    Args:
+        model: opened with ``strict=False``, so that faults are seen rather than raised.
+    """
+    state = Run(model)
+    try:
+        run_stages(state)
+    except LoadEnds as end:
+        if end.verdict == UNKNOWN:
+            return _unknown(state, end.messages[0], end.where)
+        return _ended(state, end.verdict, end.messages, end.where, end.data)
+    except Refusal as fault:
+        line = LOAD_ERROR + _WRAP.get(state.stage, "") + fault.text
+        return _ended(state, REFUSED, (line.rstrip("\n"),), fault.where, fault.data)
+    except Abort as fault:
+        return _ended(state, ABORTS, (fault.text,), fault.where, fault.data)
+    except Unknown as gap:
+        return _unknown(state, gap.why, gap.where)
+    from gguftool.predict.after import after_load
+
+    outcome = after_load(state)
+    verdict = WARNS if state.warnings else LOADS
+    return LoadPrediction(verdict, "done", (), tuple(state.warnings), "file", outcome, tuple(state.not_evaluated))
+
+
+def _ended(state: Run, verdict: str, lines: tuple[str, ...], where: str, data: Any) -> LoadPrediction:
+    warnings = state.warnings + (state.asked.warnings if state.asked and state.stage == "tensors" else [])
+    return LoadPrediction(verdict, state.stage, lines, tuple(warnings), where, None, tuple(state.not_evaluated), data)
+
+
+def _unknown(state: Run, why: str, where: str) -> LoadPrediction:
+    not_evaluated = (*state.not_evaluated, why)
+    return LoadPrediction(UNKNOWN, state.stage, (), tuple(state.warnings), where, None, not_evaluated)
+
+
+def predict_source(source: Source) -> LoadPrediction:
+    """`predict` for bytes that may not even be GGUF."""
+    try:
+        model = from_source(source, strict=False)
+    except FormatError:
+        from gguftool.predict.walk import walk
+
+        try:
+            walk(source, source.name)
+        except LoadEnds as end:
+            return LoadPrediction(end.verdict, "file", end.messages, (), end.where)
+        return LoadPrediction(UNKNOWN, "file", not_evaluated=("not readable as GGUF here",))
+    return predict(model)
+
+
+def run_stages(state: Run) -> None:
+    """All stages up to the mapping of the data.
+
+    Raises:
+        LoadEnds, Refusal, Abort, Unknown: how it ends; ``state.stage`` says where.
+    """
+    m = state.model
+    check_file(m.parts[0])
+    state.stage = "architecture"
+    reader = _reader(m)
+    state.stage = "data"
+    check_bounds(m.parts[0])
+    state.stage = "splits"
+    check_splits(m, reader)
+    state.stage = "architecture"
+    reader.scalar("=general.file_type", "u32")
+    machine, program = hyperparameters(state)
+    state.stage = "vocabulary"
+    vocab = state.vocab = load_vocab(machine.reader, vocabulary(m))
+    state.warnings += vocab.warnings
+    state.not_evaluated += vocab.not_evaluated
+    state.stage = "tensors"
+    _tensors(state, machine, vocab, program)
+    state.stage = "data"
+    _mapped(state)
+
+
+def _reader(m: Model) -> Reader:
+    """Keys under the file's architecture; llama.cpp calls one it does not know "(unknown)"."""
+    fields = m.fields
+    if any("\0" in key for key in fields):
+        # C compares up to a NUL; of keys that are then equal the first counts.
+        cut: dict[str, Field] = {}
+        for key, f in fields.items():
+            cut.setdefault(key.partition("\0")[0], f)
+        fields = cut
+    name = Reader(fields, "").scalar("=general.architecture", "str") or ""
+    return Reader(fields, name if facts(name) is not None else "(unknown)")
+
+
+def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
+    """The hyperparameter stage.
+
+    Returns:
+        the evaluator with the hyperparameters, and the rows that ask for the tensors.
+
+    Raises:
+        Refusal, Abort, Unknown: how it ends.
+    """
+    reader = _reader(state.model)
+    name = state.model.architecture.partition("\0")[0]
+    if reader.arch == "(unknown)":
+        raise Refusal(f"unknown model architecture: '{name}'", "field:general.architecture")
+    family = load("load_maps.json")["arch"].get(name)
+    if family is None:
+        raise Refusal(f"unsupported model architecture: '{name}'", "field:general.architecture")
+    state.stage = "hyperparameters"
+    h = common(reader)
+    if name == "clip":
+        state.stage = "architecture"
+        text = "CLIP cannot be used as main model, use it with --mmproj instead"
+        raise Refusal(text, "field:general.architecture")
+    machine = state.machine = Machine(reader, h)
+    machine.includes = rows
+    hparams_family, tensors_family = family if isinstance(family, list) else (family, family)
+    machine.run(rows(hparams_family, "hparams"))
+    state.warnings += machine.warnings
+    return machine, rows(tensors_family, "tensors")
+
+
+def rows(family: str, part: str) -> list[Row]:
+    """Rows of one part (``hparams`` or ``tensors``) of an architecture family."""
+    found: list[Row] = load("load_maps.json")["classes"][family][part]
+    return found
+
+
+def stored_tensors(m: Model) -> dict[str, TensorInfo]:
+    """Tensors of all shards by name, which C cuts at a NUL."""
+    return {t.name.partition("\0")[0]: t.info for t in m.all_tensors()}
+
+
+def _tensors(state: Run, machine: Machine, vocab: Loaded, program: list[Row]) -> None:
+    if vocab.linefeed >= vocab.n_tokens and vocab.kind != "none":
+        n, size = vocab.linefeed, vocab.n_tokens
+        raise Refusal(f"vector::_M_range_check: __n (which is {n}) >= this->size() (which is {size})", where(TOKENS))
+    asked = state.asked = Asked(stored_tensors(state.model))
+    machine.names |= local_names(machine, vocab.n_tokens, vocab.n_token_types)
+    run(machine, program, asked)
+    state.warnings += asked.warnings
+
+
+def _mapped(state: Run) -> None:
+    """What stands between the tensors and a loaded model: precision policy, alignment of the mapped data."""
+    m = state.model
+    reader = Reader(m.fields, m.architecture)
+    names = reader.array("=general.tensor_extra.name", "str", 0, required=False)
+    if names is not None:
+        key = "general.tensor_extra.prec_a4"
+        f = m.fields.get(key)
+        if f is None or f.type != ARR or f.element_type != BOOL:
+            raise Refusal(f"{key} must be a bool array", f"field:{key}")
+        if f.count != len(names):
+            text = f"{key} tensor/value length mismatch ({len(names)} vs {f.count})"
+            raise Refusal(text, f"field:{key}")
+    for part in m.parts:
+        if part.header.tensors and part.header.data_offset % TENSOR_ALIGNMENT:
+            words = '(uintptr_t)ptr % TENSOR_ALIGNMENT == 0 && "buffer pointer must be aligned"'
+            raise Abort(f"GGML_ASSERT({words}) failed", "field:general.alignment")

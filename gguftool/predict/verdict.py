@@ -1,0 +1,80 @@
+"""What a prediction says, and how a stage ends the load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+LOADS, WARNS, REFUSED, ABORTS, UNKNOWN = "loads", "warns", "refused", "aborts", "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterLoad:
+    """What follows a load that succeeds.
+
+    Attributes:
+        stage: ``context`` (creation of a context of 512 tokens) or ``decode`` (the first tokens).
+        outcome: ``ok``, ``refused``, ``aborts``, ``hangs`` or ``unknown``.
+        message: llama.cpp's own words, or what is known of the place; "" when all is well.
+        where: ``field:KEY`` or ``tensor:NAME`` that it follows from, else "".
+    """
+
+    stage: str
+    outcome: str
+    message: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPrediction:
+    """What llama.cpp b11434 does with a file.
+
+    Attributes:
+        verdict: ``loads``, ``warns`` (loads with warnings), ``refused`` (an error message), ``aborts`` (the process
+            dies) or ``unknown`` (the header cannot tell; ``not_evaluated`` says why).
+        stage: where it ends: ``file``, ``architecture``, ``splits``, ``hyperparameters``, ``vocabulary``, ``tensors``,
+            ``data``, or ``done``.
+        messages: llama.cpp's error lines in order, of an abort the failed assertion.
+        warnings: llama.cpp's warning lines, in order.
+        where: ``field:KEY``, ``tensor:NAME`` or ``file``: what the end follows from.
+        after_load: what the first context and the first decode do; None when it does not load.
+        not_evaluated: questions the header leaves open.
+        data: details for programs (expected and stored shape, …).
+    """
+
+    verdict: str
+    stage: str
+    messages: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    where: str = "file"
+    after_load: AfterLoad | None = None
+    not_evaluated: tuple[str, ...] = ()
+    data: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def ok(self) -> bool:
+        """True when the model loads, makes a context and decodes."""
+        return self.verdict in (LOADS, WARNS) and (self.after_load is None or self.after_load.outcome == "ok")
+
+
+class LoadEnds(Exception):
+    """A stage ends the load. Never leaves `predict`.
+
+    Args:
+        messages: error lines; for a refusal the last one says ``llama_model_load: error loading model: …``.
+        verdict: ``refused``, ``aborts`` or ``unknown``.
+        where: what it follows from.
+    """
+
+    def __init__(
+        self, messages: tuple[str, ...], *, verdict: str = REFUSED, where: str = "file", **data: object
+    ) -> None:
+        super().__init__(messages[0] if messages else verdict)
+        self.messages = messages
+        self.verdict = verdict
+        self.where = where
+        self.data = data
+
+
+LOAD_ERROR = "llama_model_load: error loading model: "

@@ -1,0 +1,229 @@
+"""A broken header, walked as `gguf.cpp:gguf_init_from_reader` (b11434) walks it, to say the same first words.
+
+Only used when our own parser could not read the header to its end, or when it reads what llama.cpp does not (GGUF v1,
+big-endian files, nested arrays).
+"""
+
+from __future__ import annotations
+
+import struct
+
+from gguftool.format.header import TensorInfo
+from gguftool.format.types import ARR, MAX_DIMS, MAX_NAME, STR, U32, VALUE_TYPES, value_type_name
+from gguftool.predict.file import (
+    INIT,
+    KV_FAILED,
+    TENSOR_FAILED,
+    check_offsets,
+    failed,
+    shape_fault,
+    signed64,
+    type_fault,
+)
+from gguftool.predict.verdict import UNKNOWN, LoadEnds
+from gguftool.source import Source
+
+SIZE_MAX = (1 << 64) - 1
+MAX_STRING = MAX_ELEMENTS = 1 << 30
+"""Limits of `gguf.cpp` for the length of a string and of an array."""
+SIZEOF_TENSOR_INFO, SIZEOF_KV = 344, 88
+"""Sizes of two C++ structures that bound the counts (`gguf.cpp`, x86-64)."""
+_WALK_LIMIT = 256 << 20
+_CHUNK = 1 << 20
+
+
+class _Eof(Exception):
+    """A read passes the end of the file; ``lines``: what llama.cpp printed on the way."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = lines
+
+
+class _Cursor:
+    """Sequential reads, with the file's length as the only limit."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.pos = 0
+        self.base = 0
+        self.buf = b""
+
+    @property
+    def left(self) -> int:
+        return self.source.size - self.pos
+
+    def take(self, n: int) -> bytes:
+        if n > self.left:
+            raise _Eof()
+        if self.pos + n > _WALK_LIMIT:
+            raise LoadEnds(("the damaged header goes on for more than 256 MiB",), verdict=UNKNOWN)
+        start = self.pos - self.base
+        if start + n > len(self.buf):
+            self.base, start = self.pos, 0
+            self.buf = self.source.read_at(self.pos, max(n, _CHUNK))
+        self.pos += n
+        return self.buf[start : start + n]
+
+    def number(self, code: str) -> int:
+        return int(struct.unpack("<" + code, self.take(struct.calcsize(code)))[0])
+
+    def string(self) -> bytes:
+        n = self.number("Q")
+        if n > MAX_STRING:
+            raise _Eof(f"read: string length {n} exceeds maximum {MAX_STRING}")
+        if n > self.left:
+            raise _Eof(f"read: string length {n} exceeds remaining file size {self.left} bytes")
+        if n == 0:
+            return b""
+        return self.take(n)
+
+
+def walk(source: Source, path: str) -> None:
+    """Raise what llama.cpp says of this file; return when it would read it after all.
+
+    Raises:
+        LoadEnds: refused, with the error lines.
+    """
+    cursor = _Cursor(source)
+    n_tensors, n_kv = _prelude(cursor, path)
+    alignment = _fields(cursor, n_kv, path)
+    tensors = _tensors(cursor, n_tensors, path)
+    check_offsets(tensors, cursor.pos, alignment, source.size, path)
+
+
+def _prelude(cursor: _Cursor, path: str) -> tuple[int, int]:
+    """Magic, version and the two counts."""
+    try:
+        magic = cursor.take(4)
+    except _Eof:
+        raise LoadEnds(failed(path, f"{INIT}failed to read magic")) from None
+    if magic != b"GGUF":
+        shown = "".join(chr(b) if 32 <= b < 127 else "?" for b in magic)
+        raise LoadEnds(failed(path, f"{INIT}invalid magic characters: '{shown}', expected 'GGUF'"))
+    end = f"{INIT}failed to read header"
+    try:
+        fault = _version_fault(cursor.number("I"))
+        if fault:
+            raise LoadEnds(failed(path, INIT + fault, end), where="header")
+        n_tensors = cursor.number("q")
+        limit = SIZE_MAX // SIZEOF_TENSOR_INFO
+        if not 0 <= n_tensors <= limit:
+            line = f"{INIT}number of tensors is {n_tensors} but must be in [0, {limit}]"
+            raise LoadEnds(failed(path, line, end), where="header")
+        n_kv = cursor.number("q")
+        limit = SIZE_MAX // SIZEOF_KV
+        if not 0 <= n_kv <= limit:
+            line = f"{INIT}number of key value pairs is {n_kv} but must be in [0, {limit}]"
+            raise LoadEnds(failed(path, line, end), where="header")
+    except _Eof as e:
+        raise LoadEnds(failed(path, *e.lines, end)) from None
+    return n_tensors, n_kv
+
+
+def _version_fault(version: int) -> str:
+    if version == 0:
+        return "bad GGUF version: 0"
+    if version & 0xFFFF == 0:
+        return (
+            f"failed to load model: this GGUF file version {version} is extremely large, "
+            "is there a mismatch between the host and model endianness?"
+        )
+    if version == 1:
+        return "GGUFv1 is no longer supported, please use a more up-to-date version"
+    return f"this GGUF file is version {version} but this software only supports up to version 3" if version > 3 else ""
+
+
+def _fields(cursor: _Cursor, n_kv: int, path: str) -> int:
+    """All key-value pairs; returns the alignment."""
+    seen: set[bytes] = set()
+    alignment: tuple[int, bytes] | None = None
+    for index in range(n_kv):
+        key = b""
+        try:
+            key = cursor.string()
+            text = key.decode("utf-8", "surrogateescape")
+            if not key:
+                raise _Eof(f"{INIT}key {index} is empty")
+            if key in seen:
+                raise _Eof(f"{INIT}duplicate key '{text}' for KV pair {index}")
+            seen.add(key)
+            type_id, raw = _value(cursor, text)
+        except _Eof as e:
+            where = f"field:{key.decode('utf-8', 'surrogateescape')}" if key else "header"
+            raise LoadEnds(failed(path, *e.lines, KV_FAILED), where=where) from None
+        if key == b"general.alignment":
+            alignment = type_id, raw
+    return _alignment(alignment, path)
+
+
+def _alignment(stored: tuple[int, bytes] | None, path: str) -> int:
+    if stored is None:
+        return 32
+    type_id, raw = stored
+    where = "field:general.alignment"
+    if type_id != U32:
+        line = f"{INIT}key 'general.alignment' must be of type u32 but is {value_type_name(type_id)}"
+        raise LoadEnds(failed(path, line), where=where)
+    value = int.from_bytes(raw, "little")
+    if value == 0 or value & (value - 1):
+        raise LoadEnds(failed(path, f"{INIT}alignment {value} is not a power of 2"), where=where)
+    return value
+
+
+def _value(cursor: _Cursor, key: str) -> tuple[int, bytes]:
+    """Step over one value; its type id (9 for arrays) and, of a scalar number, its bytes."""
+    type_id = element = cursor.number("i")
+    count = 1
+    if type_id == ARR:
+        element = cursor.number("i")
+        count = cursor.number("Q")
+    t = VALUE_TYPES.get(element)
+    if t is None or element == ARR:
+        raise _Eof(f"{INIT}key '{key}' has invalid GGUF type {element}")
+    if type_id == ARR and (count > MAX_ELEMENTS or cursor.left < count * (t.size or 8)):
+        raise _Eof()
+    if element == STR:
+        for _ in range(count):
+            cursor.string()
+        return type_id, b""
+    return type_id, cursor.take(count * t.size) if count else b""
+
+
+def _tensors(cursor: _Cursor, n_tensors: int, path: str) -> list[TensorInfo]:
+    out: list[TensorInfo] = []
+    seen: set[bytes] = set()
+    for index in range(n_tensors):
+        name = b""
+        start = cursor.pos
+        try:
+            name = cursor.string()
+            text = name.decode("utf-8", "surrogateescape")
+            if len(name) >= MAX_NAME:
+                raise _Eof(f"{INIT}tensor name {index} is too long: {len(name)} >= {MAX_NAME}")
+            if name in seen:
+                raise _Eof(f"{INIT}duplicate tensor name '{text}' for tensor {index}")
+            seen.add(name)
+            n_dims = cursor.number("I")
+            if n_dims > MAX_DIMS:
+                raise _Eof(f"{INIT}tensor '{text}' has invalid number of dimensions: {n_dims} > {MAX_DIMS}")
+            shape = tuple(_dim(cursor, text, j) for j in range(n_dims))
+            fault = shape_fault(text, shape)
+            if fault:
+                raise _Eof(INIT + fault)
+            type_id = cursor.number("I")
+            fault = type_fault(text, shape, type_id)
+            if fault:
+                raise _Eof(INIT + fault)
+            offset = cursor.number("Q")
+        except _Eof as e:
+            where = f"tensor:{name.decode('utf-8', 'surrogateescape')}" if name else "header"
+            raise LoadEnds(failed(path, *e.lines, TENSOR_FAILED), where=where) from None
+        out.append(TensorInfo(text, shape, type_id, offset, (start, cursor.pos), memoryview(b"")))
+    return out
+
+
+def _dim(cursor: _Cursor, name: str, j: int) -> int:
+    n = cursor.number("Q")
+    if signed64(n) < 0:
+        raise _Eof(f"{INIT}tensor '{name}' dimension {j} has invalid number of elements: {signed64(n)} < 0")
+    return n

@@ -1,0 +1,194 @@
+"""From an error line to its cause and remedy, by a table of patterns (`gguftool/facts/data/errors.json`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from gguftool.facts.data import load
+from gguftool.run.flags import explain_flag
+from gguftool.run.log import Dull, Line, LogFacts, lines_of, read_log
+
+
+@dataclass(frozen=True, slots=True)
+class KnownError:
+    """One row of the table.
+
+    Attributes:
+        kind: short kebab-case name.
+        pattern: what the line looks like.
+        cause, remedy: for people; ``{name}`` stands for a group of the pattern.
+        fatal: the program ends with it.
+        program: the program that says it, "" for llama.cpp's own.
+        about_flag: the group ``argument`` is an option that can be explained.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    cause: str
+    remedy: str
+    fatal: bool
+    program: str
+    about_flag: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a line means.
+
+    Attributes:
+        kind, cause, remedy, fatal: as in the table, filled in.
+        line: the line itself, ``number`` its place in the log.
+        details: what the pattern found in it.
+    """
+
+    kind: str
+    line: str
+    number: int
+    cause: str
+    remedy: str
+    fatal: bool
+    details: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A whole log.
+
+    Attributes:
+        status: ``ready``, ``failed``, ``starting`` (it ends in the middle), ``finished`` (another program than a
+            server) or ``unknown`` (no log of llama.cpp).
+        error: why it failed, None when it did not.
+        notices: what is worth knowing although it runs.
+        facts: what the log says.
+    """
+
+    status: str
+    error: Diagnosis | None
+    notices: tuple[Diagnosis, ...]
+    facts: LogFacts
+
+
+@cache
+def table() -> tuple[KnownError, ...]:
+    """All known errors, from the root cause to its consequences."""
+    return tuple(
+        KnownError(
+            e["kind"],
+            re.compile(e["pattern"], re.IGNORECASE if e.get("program") else 0),
+            e["cause"],
+            e["remedy"],
+            e.get("fatal", True),
+            e.get("program", ""),
+            e.get("lookup") == "flag",
+        )
+        for e in load("errors.json")["errors"]
+    )
+
+
+def explain_line(text: str, number: int = 1) -> Diagnosis | None:
+    """What one line means; None when it is not known."""
+    return next((_diagnosis(e, m, text, number) for e in table() if (m := e.pattern.search(text))), None)
+
+
+def explain_text(text: str) -> Diagnosis | None:
+    """What a pasted message of several lines means: the root cause of all that is known in it."""
+    found = _all_known(lines_of(text))
+    return min(found, key=lambda d: _rank(d.kind, d.line), default=None)
+
+
+def judge(text: str) -> Judgement:
+    """Status of a whole log, and the reason where it failed."""
+    lines = [line for line in lines_of(text) if line.text.strip()]
+    facts = read_log(lines)
+    known = _all_known(lines)
+    # What was said before the server was ready did not keep it from that.
+    fatal = [d for d in known if d.fatal and not (facts.ready_line and d.number < facts.ready_line)]
+    notices = tuple(_once(d for d in known if d not in fatal))
+    error = min(fatal, key=lambda d: _rank(d.kind, d.line), default=None)
+    if error is None:
+        error = _unnamed(lines, facts)
+    return Judgement(_status(facts, error), error, notices, facts)
+
+
+def _status(facts: LogFacts, error: Diagnosis | None) -> str:
+    if error is not None:
+        return "failed"
+    if facts.ready:
+        return "ready"
+    if facts.program in ("", "llama-server"):
+        return "starting" if facts.program or facts.hparams or facts.tensors else "unknown"
+    return "finished"
+
+
+def _unnamed(lines: list[Line], facts: LogFacts) -> Diagnosis | None:
+    """The first line of level E of a program that did not get ready, or ended: better than nothing."""
+    if facts.ready:
+        return None
+    first = next((x for x in lines if x.level == "E" or re.match(r"(?:error|fatal)\b", x.text, re.IGNORECASE)), None)
+    if first is None:
+        return None
+    return Diagnosis(
+        "unknown", first.text.strip(), first.number, "This message is not in our table.",
+        "gguftool lint MODEL; look at the lines around it", True, {},
+    )  # fmt: skip
+
+
+def _all_known(lines: Iterable[Line]) -> list[Diagnosis]:
+    found, dull = [], Dull()
+    for line in lines:
+        shape = dull.shape(line.text)
+        if shape is None or not _worth(line):
+            continue
+        known = explain_line(line.text, line.number)
+        if known is None:
+            dull.add(shape)
+        else:
+            found.append(known)
+    return found
+
+
+def _worth(line: Line) -> bool:
+    """Values of metadata are printed too, and may hold any words."""
+    return " - kv " not in line.text and not line.text.startswith("llama_model_loader: - ")
+
+
+def _once(found: Iterable[Diagnosis]) -> Iterable[Diagnosis]:
+    seen: set[str] = set()
+    for d in found:
+        if d.kind not in seen:
+            seen.add(d.kind)
+            yield d
+
+
+def _rank(kind: str, line: str) -> int:
+    return next((i for i, e in enumerate(table()) if e.kind == kind and e.pattern.search(line)), len(table()))
+
+
+class _Groups(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return key.upper()
+
+
+def _diagnosis(error: KnownError, match: re.Match[str], text: str, number: int) -> Diagnosis:
+    details = {k: v.strip() for k, v in match.groupdict().items() if v is not None}
+    filled = _Groups(details)
+    line = text.strip()
+    cause, remedy = error.cause.format_map(filled), error.remedy.format_map(filled)
+    if error.about_flag:
+        cause, remedy = _with_flag(details.get("argument", ""), cause, remedy)
+    return Diagnosis(error.kind, line, number, cause, remedy, error.fatal, details)
+
+
+def _with_flag(flag: str, cause: str, remedy: str) -> tuple[str, str]:
+    """What the option was meant to be, where that is known."""
+    answer = explain_flag(flag)
+    if answer.exists:
+        return f"{cause} Other builds have it.", remedy
+    if answer.becomes:
+        return f"{cause} {answer.why}", f"write {answer.becomes}"
+    if answer.near:
+        return cause, f"did you mean {' or '.join(answer.near)}?"
+    return f"{cause} {answer.why}", "leave it out"

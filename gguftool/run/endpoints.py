@@ -1,0 +1,124 @@
+"""What a running server says about itself, and whether what it writes is sane."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gguftool.run.proof import Check, Expected
+from gguftool.run.server import Answer, Running, ask
+
+PROMPT = "The capital of France is"
+TOKENS = 24
+LOOP = 12
+"""So many times the same token in a row is soup; small models do repeat sentences, which is none."""
+_CANNOT_WRITE = ("does not support", "logits computation")
+"""What the server says for models that give embeddings only."""
+NEARLY_RANDOM = -7.0
+"""Mean log-probability of the most likely token below which the model only guesses (0.1 %)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Smoke:
+    """A short greedy completion and its judgement.
+
+    Attributes:
+        text: what came.
+        tokens: how many.
+        tokens_per_second: speed of writing, None when the server does not tell.
+        ok: None: this model cannot write (embeddings, encoders).
+        why: the reason where it is not well.
+    """
+
+    text: str
+    tokens: int
+    tokens_per_second: float | None
+    ok: bool | None
+    why: str = ""
+
+
+def endpoint_checks(running: Running, expected: Expected, model: str) -> list[Check]:
+    """``/props`` and ``/slots`` against what was planned; no endpoint knows cache types or sizes."""
+    props, slots = ask(running, "/props"), ask(running, "/slots")
+    body = props.body if props.status == 200 and isinstance(props.body, dict) else {}
+    settings = body.get("default_generation_settings")
+    out = [
+        _same("/props: context of a slot", expected.slot_context, (settings or {}).get("n_ctx")),
+        _same("/props: slots", expected.slots, body.get("total_slots")),
+        _same("/props: model", model, body.get("model_path")),
+    ]
+    if slots.status == 200 and isinstance(slots.body, list):
+        contexts = {s.get("n_ctx") for s in slots.body if isinstance(s, dict)}
+        out.append(_same("/slots: slots", expected.slots, len(slots.body)))
+        each = contexts.pop() if len(contexts) == 1 else None
+        out.append(_same("/slots: context of each", expected.slot_context, each))
+    return [c for c in out if c.expected is not None]
+
+
+def _same(what: str, expected: object, observed: object) -> Check:
+    return Check(what, expected, observed, None if observed is None else expected == observed)
+
+
+def smoke(running: Running, prompt: str = PROMPT, tokens: int = TOKENS, seconds: float = 300.0) -> Smoke:
+    """Ask for a short greedy completion and judge it."""
+    request = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "seed": 1, "n_probs": 1, "cache_prompt": False}
+    return judge_completion(ask(running, "/completion", request, seconds))
+
+
+def judge_completion(answer: Answer) -> Smoke:
+    """The judgement alone, for an answer that is there."""
+    body = answer.body if isinstance(answer.body, dict) else {}
+    if answer.status != 200:
+        said = body.get("error")
+        message = str(said.get("message", "")) if isinstance(said, Mapping) else ""
+        if answer.status == 501 or any(words in message for words in _CANNOT_WRITE):
+            return Smoke("", 0, None, None, message or "the server does not complete text")
+        return Smoke("", 0, None, False, message or f"no answer (HTTP {answer.status or 'connection closed'})")
+    text = str(body.get("content", ""))
+    rows = body.get("completion_probabilities")
+    ids, logprobs = _tokens(rows if isinstance(rows, Sequence) else ())
+    count = int(body.get("tokens_predicted") or len(ids))
+    timings = body.get("timings")
+    speed = timings.get("predicted_per_second") if isinstance(timings, Mapping) else None
+    why = _fault(text, ids, logprobs)
+    return Smoke(text, count, float(speed) if isinstance(speed, int | float) else None, not why, why)
+
+
+def _tokens(rows: Sequence[Any]) -> tuple[list[object], list[float]]:
+    ids: list[object] = []
+    logprobs: list[float] = []
+    for row in rows:
+        if isinstance(row, Mapping):
+            ids.append(row.get("id"))
+            value = row.get("logprob")
+            # JSON has no NaN: a server writes null in its place.
+            logprobs.append(float(value) if isinstance(value, int | float) else math.nan)
+    return ids, logprobs
+
+
+def _fault(text: str, ids: Sequence[object], logprobs: Sequence[float]) -> str:
+    if not text.strip():
+        return "the answer is empty"
+    if any(not math.isfinite(p) for p in logprobs):
+        return "log-probabilities are not finite: the computation went wrong"
+    if ids and _longest_run(ids) >= LOOP:
+        return f"the same token {_longest_run(ids)} times in a row"
+    if not ids and len(text) >= LOOP and Counter(text.strip()).most_common(1)[0][1] > 0.8 * len(text.strip()):
+        return "the same character over and over"
+    if text.count("\ufffd") > len(text) // 3:
+        return "mostly bytes that are no text"
+    if logprobs and sum(logprobs) / len(logprobs) < NEARLY_RANDOM:
+        return "every token is a guess: the weights or the computation are broken"
+    return ""
+
+
+def _longest_run(ids: Sequence[object]) -> int:
+    best = run = 0
+    last: object = object()
+    for token in ids:
+        run = run + 1 if token == last else 1
+        best, last = max(best, run), token
+    return best

@@ -1,0 +1,295 @@
+"""The child of `gguftool.run.kvtest`: loads a model and reads a text over several caches at once.
+
+Reads one JSON request from stdin, writes lines of JSON to stdout: notes about progress, then the answer. All contexts
+go through the text in step, so nothing but one batch of logits has to be kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import sys
+import time
+from ctypes import POINTER, Structure, c_bool, c_char_p, c_float, c_int8, c_int32, c_uint32, c_void_p
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gguftool.run.abi import FLASH, TYPE_IDS, ContextParams, Library
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ROWS = 32
+"""Tokens of a batch: rows of logits that are held at once."""
+WRITTEN = 16
+"""Tokens written to measure the speed of writing."""
+
+
+class Batch(Structure):
+    """`llama.h:llama_batch`."""
+
+    _fields_ = (
+        ("n_tokens", c_int32),
+        ("token", POINTER(c_int32)),
+        ("embd", c_void_p),
+        ("pos", c_void_p),
+        ("n_seq_id", c_void_p),
+        ("seq_id", c_void_p),
+        ("logits", POINTER(c_int8)),
+    )
+
+
+class Unable(Exception):
+    """The measurement cannot be made; ``usage``: the user asked for something impossible."""
+
+    def __init__(self, message: str, *, usage: bool = False) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+@dataclass(slots=True)
+class Reading:
+    """One pair of types: its context and what has been added up."""
+
+    type_k: str
+    type_v: str
+    ctx: int = 0
+    refused: str = ""
+    cache_bytes: int = 0
+    surprises: list[float] = field(default_factory=list)
+    divergences: list[float] = field(default_factory=list)
+    same: int = 0
+    seconds: float = 0.0
+    write_seconds: float = 0.0
+
+
+class Model:
+    """A loaded model and the functions of the library."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self.library = Library()
+        except (OSError, AttributeError, IndexError) as error:
+            raise Unable(f"the library cannot be used: {error}") from None
+        self.lib = self.library.lib
+        for name, result, arguments in (
+            ("llama_model_get_vocab", c_void_p, (c_void_p,)),
+            ("llama_vocab_n_tokens", c_int32, (c_void_p,)),
+            ("llama_tokenize", c_int32, (c_void_p, c_char_p, c_int32, POINTER(c_int32), c_int32, c_bool, c_bool)),
+            ("llama_batch_get_one", Batch, (POINTER(c_int32), c_int32)),
+            ("llama_decode", c_int32, (c_void_p, Batch)),
+            ("llama_get_logits_ith", POINTER(c_float), (c_void_p, c_int32)),
+            ("llama_get_memory", c_void_p, (c_void_p,)),
+            ("llama_memory_clear", None, (c_void_p, c_bool)),
+            ("llama_n_ctx", c_uint32, (c_void_p,)),
+            ("llama_model_has_encoder", c_bool, (c_void_p,)),
+            ("llama_synchronize", None, (c_void_p,)),
+        ):
+            function = getattr(self.lib, name)
+            function.restype, function.argtypes = result, arguments
+        params = self.lib.llama_model_default_params()
+        if (params.n_gpu_layers, params.split_mode, params.use_extra_bufts, params.no_alloc) != (-1, 1, True, False):
+            raise Unable("its structures are not those of the build we know")
+        self.model = self.lib.llama_model_load_from_file(os.fsencode(path), params)
+        if not self.model:
+            errors = [x for x in self.library.log if "error" in x.lower()]
+            raise Unable((errors or self.library.log or ["it cannot load the model"])[0])
+        if self.lib.llama_model_has_encoder(self.model):
+            raise Unable("this model has an encoder; only models that write left to right can be tested", usage=True)
+        self.vocab = self.lib.llama_model_get_vocab(self.model)
+        self.size = self.lib.llama_vocab_n_tokens(self.vocab)
+
+    def tokens(self, text: bytes) -> list[int]:
+        """Tokens of a text, with the begin token where the model wants one."""
+        room = len(text) + 16
+        out = (c_int32 * room)()
+        count = self.lib.llama_tokenize(self.vocab, text, len(text), out, room, True, False)
+        if count <= 0:
+            raise Unable("the tokenizer of this model makes nothing of the text")
+        return list(out[:count])
+
+    def open(self, r: Reading, chunk: int, threads: int) -> None:
+        """Set up a context, or note why llama.cpp does not."""
+        params: ContextParams = self.lib.llama_context_default_params()
+        if (params.n_batch, params.n_ubatch, params.n_seq_max, params.type_k, params.type_v) != (2048, 512, 1, 1, 1):
+            raise Unable("its structures are not those of the build we know")
+        params.n_ctx, params.n_batch, params.n_ubatch = chunk + WRITTEN, ROWS, ROWS
+        params.n_outputs_max = ROWS
+        params.n_threads = params.n_threads_batch = threads
+        params.type_k, params.type_v = TYPE_IDS[r.type_k], TYPE_IDS[r.type_v]
+        params.flash_attn_type = FLASH["auto"]
+        params.swa_full = False
+        self.library.log.clear()
+        r.ctx = self.lib.llama_init_from_model(self.model, params) or 0
+        if not r.ctx:
+            said = [x.strip() for x in self.library.log if x.strip()]
+            r.refused = said[0].split(": ", 1)[-1] if said else "llama.cpp refused"
+            return
+        r.cache_bytes = sum(b["context"] for b in self.library._breakdown(r.ctx).values())
+
+    def decode(self, r: Reading, tokens: list[int], *, outputs: bool) -> float:
+        """Feed tokens; returns seconds.
+
+        Raises:
+            Unable: the library refuses.
+        """
+        ids = (c_int32 * len(tokens))(*tokens)
+        batch = self.lib.llama_batch_get_one(ids, len(tokens))
+        if batch.n_tokens != len(tokens) or ctypes.addressof(batch.token.contents) != ctypes.addressof(ids):
+            raise Unable("its structures are not those of the build we know")
+        flags = (c_int8 * len(tokens))(*([1] * len(tokens) if outputs else [0] * (len(tokens) - 1) + [1]))
+        batch.logits = flags
+        began = time.perf_counter()
+        code = self.lib.llama_decode(r.ctx, batch)
+        self.lib.llama_synchronize(r.ctx)
+        if code != 0:
+            raise Unable(f"decoding over a {r.type_k}/{r.type_v} cache failed with code {code}")
+        return time.perf_counter() - began
+
+    def row(self, r: Reading, index: int) -> NDArray[np.float32]:
+        """Logits of one token of the last batch."""
+        import numpy as np
+
+        pointer = self.lib.llama_get_logits_ith(r.ctx, index)
+        if not pointer:
+            raise Unable("the library gave no logits")
+        return np.ctypeslib.as_array(pointer, (self.size,))
+
+    def clear(self, r: Reading) -> None:
+        """Forget what was read."""
+        self.lib.llama_memory_clear(self.lib.llama_get_memory(r.ctx), True)
+
+
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """The whole measurement."""
+    model = Model(request["path"])
+    try:
+        with open(request["text"], "rb") as file:
+            text = file.read(64 << 20)
+    except OSError as error:
+        raise Unable(f"{request['text']}: {error.strerror or error}", usage=True) from None
+    chunk, wanted = int(request["chunk"]), int(request["tokens"])
+    ids = model.tokens(text)
+    if len(ids) < chunk:
+        raise Unable(f"the text has {len(ids)} tokens, a chunk is {chunk}: give a longer one with --text", usage=True)
+    ids = ids[: wanted - wanted % chunk]
+    ids = ids[: len(ids) - len(ids) % chunk]
+    readings = [Reading(k, v) for k, v in request["types"]]
+    for r in readings:
+        model.open(r, chunk, int(request["threads"]))
+        _note(f"{r.type_k}/{r.type_v}: " + (r.refused or "ready"))
+    if readings[0].refused:
+        raise Unable(f"no f16 cache to compare with: {readings[0].refused}")
+    live = [r for r in readings if r.ctx]
+    compared = 0
+    for start in range(0, len(ids), chunk):
+        compared += _chunk(model, live, ids[start : start + chunk])
+        _note(f"{start + chunk} of {len(ids)} tokens")
+    for r in live:
+        _write(model, r)
+    return {
+        "tokens": len(ids),
+        "compared": compared,
+        "results": [_result(r, live[0], len(ids), compared) for r in readings],
+    }
+
+
+def _chunk(model: Model, live: list[Reading], ids: list[int]) -> int:
+    """One chunk over all caches; the second half is compared, so that each position has seen something."""
+    for r in live:
+        model.clear(r)
+    first = len(ids) // 2
+    compared = 0
+    for start in range(0, len(ids), ROWS):
+        part = ids[start : start + ROWS]
+        for r in live:
+            r.seconds += model.decode(r, part, outputs=start + len(part) > first)
+        for i in range(len(part)):
+            at = start + i
+            if first <= at < len(ids) - 1:
+                _compare(model, live, i, ids[at + 1])
+                compared += 1
+    return compared
+
+
+def _compare(model: Model, live: list[Reading], index: int, following: int) -> None:
+    """Add up one position: surprise by the token that follows, and divergence from the reference."""
+    import numpy as np
+
+    base = _log_softmax(model.row(live[0], index))
+    weights = np.exp(base)
+    choice = int(base.argmax())
+    for r in live:
+        log = base if r is live[0] else _log_softmax(model.row(r, index))
+        r.surprises.append(-float(log[following]))
+        r.same += int(log.argmax()) == choice
+        r.divergences.append(0.0 if r is live[0] else max(0.0, float(np.dot(weights, base - log))))
+
+
+def _log_softmax(row: NDArray[np.float32]) -> NDArray[np.float64]:
+    import numpy as np
+
+    x = row.astype(np.float64)
+    x -= x.max()
+    x -= math.log(float(np.exp(x).sum()))
+    return x
+
+
+def _write(model: Model, r: Reading) -> None:
+    """Write some tokens, the most likely each time."""
+    token = int(model.row(r, -1).argmax())
+    for _ in range(WRITTEN):
+        r.write_seconds += model.decode(r, [token], outputs=True)
+        token = int(model.row(r, 0).argmax())
+
+
+def _result(r: Reading, base: Reading, tokens: int, compared: int) -> dict[str, Any]:
+    if r.refused:
+        return {"type_k": r.type_k, "type_v": r.type_v, "refused": r.refused}
+    import numpy as np
+
+    d, own = np.array(r.divergences), np.array(r.surprises)
+    more = own - np.array(base.surprises)
+    return {
+        "type_k": r.type_k,
+        "type_v": r.type_v,
+        "cache_bytes": r.cache_bytes,
+        "perplexity": math.exp(min(float(own.mean()), 700.0)),
+        "perplexity_ratio": math.exp(max(-700.0, min(float(more.mean()), 700.0))),
+        "ratio_error": _error_of_mean(more),
+        "divergence": float(d.mean()),
+        "divergence_error": _error_of_mean(d),
+        "divergence_high": float(np.quantile(d, 0.99)),
+        "same_first": r.same / compared,
+        "prompt_speed": tokens / r.seconds if r.seconds else 0.0,
+        "write_speed": WRITTEN / r.write_seconds if r.write_seconds else 0.0,
+    }
+
+
+def _error_of_mean(x: NDArray[np.float64]) -> float:
+    return float(x.std(ddof=1) / math.sqrt(len(x))) if len(x) > 1 else 0.0
+
+
+def _note(text: str) -> None:
+    _say({"note": text})
+
+
+def _say(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Read the request, answer it, and leave without the library's own clean-up."""
+    try:
+        _say(measure(json.load(sys.stdin)))
+    except Unable as error:
+        _say({"error": str(error), "usage": error.usage})
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Measure what each KV cache type costs in quality and speed, for one model, against f16.
+
+Every type reads the same tokens in the same batches; what the model would say next is compared position by position
+with what it says over an f16 cache: Kullback-Leibler divergence, perplexity, and how often the first choice is the
+same. The real library does the work, in a child process (`gguftool.run.kvchild`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gguftool.errors import ToolFailed, UsageError
+from gguftool.facts import data
+from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
+from gguftool.run import perplexity
+from gguftool.run.measure import PACKAGE, VERSION, available
+from gguftool.run.tool import find
+
+TYPES = (
+    ("f16", "f16"), ("bf16", "bf16"), ("q8_0", "q8_0"), ("q8_0", "q4_0"), ("q5_1", "q5_1"), ("q5_0", "q5_0"),
+    ("q4_1", "q4_1"), ("q4_0", "q4_0"), ("iq4_nl", "iq4_nl"),
+)  # fmt: skip
+"""Pairs of types that are tried when none are named; the first is what the others are held against."""
+CHILD = "gguftool.run.kvchild"
+GRADES = ((0.01, 1.005, "next to no loss"), (0.03, 1.02, "a slight loss"), (0.1, 1.06, "a noticeable loss"))
+"""Mean divergence up to (nats), perplexity against f16 up to, and what to call it."""
+WORST = "a severe loss"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeResult:
+    """One pair of types.
+
+    Attributes:
+        type_k, type_v: the types.
+        refused: why llama.cpp does not take them, "" when it does; then the rest is 0.
+        cache_bytes: bytes llama.cpp allocated for cache and state in the test.
+        perplexity: of the text, second halves of the chunks.
+        divergence, divergence_error: mean Kullback-Leibler divergence from f16 in nats, and its standard error.
+        divergence_high: the 99th percentile.
+        same_first: share of positions where the most likely token is the same.
+        prompt_speed, write_speed: tokens per second, reading and writing.
+        perplexity_ratio: perplexity divided by that of f16.
+        ratio_error: standard error of its logarithm.
+    """
+
+    type_k: str
+    type_v: str
+    refused: str = ""
+    cache_bytes: int = 0
+    perplexity: float = 0.0
+    divergence: float = 0.0
+    divergence_error: float = 0.0
+    divergence_high: float = 0.0
+    same_first: float = 0.0
+    prompt_speed: float = 0.0
+    write_speed: float = 0.0
+    perplexity_ratio: float = 1.0
+    ratio_error: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """``q8_0`` or ``q8_0/q4_0``."""
+        return shown(self.type_k, self.type_v)
+
+    @property
+    def bytes_per_element(self) -> float:
+        """Mean of K and V, as far as the types go."""
+        return (CACHE_TYPES[self.type_k].bytes_per_element + CACHE_TYPES[self.type_v].bytes_per_element) / 2
+
+    @property
+    def grade(self) -> str:
+        """What the numbers mean; of the perplexity only what is surely above the noise of a short text."""
+        sure = self.perplexity_ratio / math.exp(2 * self.ratio_error)
+        for divergence, ratio, name in GRADES:
+            if self.divergence <= divergence and sure <= ratio:
+                return name
+        return WORST
+
+
+@dataclass(frozen=True, slots=True)
+class KvTest:
+    """A measurement.
+
+    Attributes:
+        results: one a pair of types, the reference first.
+        tokens: tokens read by each, ``compared`` of them were compared.
+        chunk: tokens of a chunk, which is how much context they saw.
+        text: where the text is from.
+        engine: what computed.
+    """
+
+    results: tuple[TypeResult, ...]
+    tokens: int
+    compared: int
+    chunk: int
+    text: str
+    engine: str
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        return verdict(self.results)
+
+
+def kv_test(
+    path: str,
+    types: Sequence[tuple[str, str]] = TYPES,
+    *,
+    text: str | None = None,
+    tokens: int = 512,
+    chunk: int = 512,
+    threads: int | None = None,
+    timeout: float = 3600.0,
+    engine: str = "auto",
+    tell: Callable[[str], None] = lambda _: None,
+) -> KvTest:
+    """Measure.
+
+    Args:
+        path: the model, its first shard.
+        types: pairs of cache types; f16 is put before them when it is missing.
+        text: path of a text; None: the first pages of Alice's Adventures in Wonderland (1865), which every model knows.
+        tokens: how many tokens to read.
+        chunk: tokens of a chunk; long contexts suffer more from coarse types than short ones.
+        threads: threads to compute with; None: all cores.
+        timeout: seconds for all of it (for each type with the program).
+        engine: ``library``, ``llama-perplexity``, or ``auto``: the library where it is installed.
+        tell: called with a line about progress.
+
+    Raises:
+        UsageError: the text is too short, or the sizes make no sense.
+        ToolFailed: there is neither library nor program, it does not load the model, or it ended.
+    """
+    program = None if engine == "library" or (engine == "auto" and available()) else find(perplexity.PROGRAM)
+    if program is None and (engine == perplexity.PROGRAM or not available()):
+        what = f"{PACKAGE} {VERSION}" if engine == "library" else f"{PACKAGE} {VERSION} or {perplexity.PROGRAM}"
+        raise ToolFailed(f"kv-test needs {what}, which is not installed", "pip install 'gguftool[server]'")
+    if chunk < 16 or tokens < chunk:
+        raise UsageError(f"{tokens} tokens in chunks of {chunk}: at least one chunk of 16 tokens is needed")
+    pairs = list(dict.fromkeys([(DEFAULT, DEFAULT), *types]))
+    source = text or data.path("alice.txt")
+    request: dict[str, Any] = {
+        "path": os.path.abspath(path),
+        "text": os.path.abspath(source),
+        "types": pairs,
+        "tokens": tokens,
+        "chunk": chunk,
+        "threads": threads or _cores(),
+    }
+    answer = perplexity.measure(program, request, timeout, tell) if program else _ask(request, timeout, tell)
+    results = tuple(TypeResult(**row) for row in answer["results"])
+    return KvTest(
+        results, answer["tokens"], answer["compared"], chunk, text or "Alice's Adventures in Wonderland",
+        program.path if program else f"{PACKAGE} {VERSION}",
+    )  # fmt: skip
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _ask(request: dict[str, Any], timeout: float, tell: Callable[[str], None]) -> dict[str, Any]:
+    # Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
+    quiet = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env={**os.environ, **quiet},
+        )  # fmt: skip
+        ends = time.monotonic() + timeout
+        try:
+            answer = _listen(process, request, ends, tell)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        if answer is None:
+            errors.seek(0)
+            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
+            raise ToolFailed(f"{PACKAGE} ended with code {process.returncode} while it measured: {said[0][:300]}")
+    if "error" in answer:
+        raise (UsageError if answer.get("usage") else ToolFailed)(str(answer["error"]))
+    return answer
+
+
+def _listen(
+    process: subprocess.Popen[str], request: dict[str, Any], ends: float, tell: Callable[[str], None]
+) -> dict[str, Any] | None:
+    """Lines of the child: ``note`` as it goes on, and the answer."""
+    if process.stdin is None or process.stdout is None:
+        return None
+    clock = threading.Timer(max(0.0, ends - time.monotonic()), process.kill)
+    clock.start()
+    try:
+        json.dump(request, process.stdin)
+        process.stdin.close()
+        for line in process.stdout:
+            found: dict[str, Any] = json.loads(line)
+            if "note" not in found:
+                return found
+            tell(str(found["note"]))
+        if time.monotonic() >= ends:
+            return {"error": "the measurement took longer than it was given (--timeout)"}
+        return None
+    except BrokenPipeError:
+        return None
+    finally:
+        clock.cancel()
+
+
+def verdict(results: Sequence[TypeResult]) -> str:
+    """Which type to take, in one line."""
+    base = results[0]
+    usable = [r for r in results[1:] if not r.refused and r.bytes_per_element < base.bytes_per_element]
+    if not usable:
+        return "nothing smaller than f16 works for this model: --cache-type f16"
+    for _, _, grade in GRADES[:2]:
+        good = [r for r in usable if r.grade == grade]
+        if good:
+            return _take(good, usable, base, grade)
+    best = min(usable, key=lambda r: r.divergence)
+    return f"--cache-type f16: even {best.name}, the best of the smaller ones, costs {best.grade}"
+
+
+def _take(good: Sequence[TypeResult], usable: Sequence[TypeResult], base: TypeResult, grade: str) -> str:
+    """The smallest of the good ones, one that is fast on a GPU before one that is not."""
+
+    def smallest(rows: Sequence[TypeResult]) -> TypeResult:
+        return min(rows, key=lambda r: (r.bytes_per_element, r.divergence))
+
+    best = smallest([r for r in good if (r.type_k, r.type_v) in FAST_PAIRS] or good)
+    said = f"--cache-type {best.name}: {grade} at {best.bytes_per_element / base.bytes_per_element:.0%} of the memory"
+    tiny = smallest(good)
+    if tiny.bytes_per_element < best.bytes_per_element:
+        said += f"; {tiny.name} is as good and smaller, but slow on a CUDA build as it comes"
+    rest = [r for r in usable if r.bytes_per_element < tiny.bytes_per_element]
+    return said + (f"; anything smaller costs {min(rest, key=lambda r: r.divergence).grade}" if rest else "")

@@ -1,0 +1,68 @@
+"""What the lines of llama.cpp's logs look like, as a table (b11434, and older wordings where they differ)."""
+
+from __future__ import annotations
+
+import re
+
+PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("hparam", r"(?:(?<!\w)print_info|llm_load_print_meta): (?P<name>[\w .]+?)\s+= (?P<value>.*?)\s*$"),
+        (
+            "context",
+            r"(?:llama_context|llama_new_context_with_model|llama_init_from_model): (?P<name>n_\w+|\w+_\w+)\s+= "
+            r"(?P<value>\S+)",
+        ),
+        (
+            "cache",
+            r"llama_kv_cache(?:_unified)?(?:_iswa)?: size =\s+(?P<mib>[\d.]+) MiB \(\s*(?P<cells>\d+) cells,"
+            r"\s+(?P<layers>\d+) layers,\s+(?P<seqs>\d+)(?:/\s*(?P<streams>\d+))? seqs\), K \((?P<type_k>\w+)\):\s+"
+            r"(?P<k>[\d.]+) MiB, V \((?P<type_v>\w+)\):\s+(?P<v>[\d.]+) MiB",
+        ),
+        (
+            "self_size",
+            r"KV self size\s+=\s+(?P<mib>[\d.]+) MiB, K \((?P<type_k>\w+)\):\s+(?P<k>[\d.]+) MiB, "
+            r"V \((?P<type_v>\w+)\):\s+(?P<v>[\d.]+) MiB",
+        ),
+        ("state", r"llama_memory_recurrent: size =\s+(?P<mib>[\d.]+) MiB"),
+        ("dsv4_state", r"llama_kv_cache_dsv4\w*: .*state.* =\s+(?P<mib>[\d.]+) MiB"),
+        ("buffer", r": +(?P<device>\S+) +(?P<kind>model|KV|RS|compute|output) +buffer size = +(?P<mib>[\d.]+) MiB"),
+        ("weights_old", r"llm_load_tensors: +(?P<device>\S+) +buffer size = +(?P<mib>[\d.]+) MiB"),
+        ("constructing", r"llama_context: constructing llama_context"),
+        (
+            "meta",
+            r"loaded meta data with (?P<keys>\d+) key-value pairs and (?P<tensors>\d+) tensors from (?P<path>.*) "
+            r"\(version",
+        ),
+        ("flash", r"(?:Flash Attention (?P<on>enabled)|Flash Attention not supported, set to (?P<off>disabled))"),
+        ("flash_old", r"Flash Attention was auto, set to (?P<on>enabled|disabled)"),
+        ("offloaded", r"offloaded (?P<n>\d+)/(?P<of>\d+) layers to GPU"),
+        ("device", r"using device (?P<name>\S+) \(.*\) - (?P<mib>\d+) MiB free"),
+        ("config", r"using config file: (?P<path>.*)"),
+        ("verbosity", r"verbosity = (?P<level>\d+) \(adjust"),
+        ("build", r"(?:common_params_print_info: |build_info: |^)(?P<text>build:? .*|b\d+-\w+)"),
+        ("loading", r"load_model: loading model '(?P<path>[^']*)'"),
+        (
+            "slots",
+            r"initializing, n_slots = (?P<n>\d+), n_ctx_slot = (?P<ctx>\d+)(?:, kv_unified = '(?P<unified>\w+)')?",
+        ),
+        ("slots_old", r"initializing slots, n_slots = (?P<n>\d+)"),
+        ("slot", r"new slot,? n_ctx(?:_slot)? = (?P<ctx>\d+)"),
+        ("loaded", r"(?:llama_server|main|server|init): model loaded"),
+        ("listening", r"(?:listening on |server is listening on )(?P<url>http\S+)"),
+        ("exited", r"(?:cleaning up before exit|exiting due to)"),
+        ("fit", r"common_fit_params: (?P<what>successfully fit.*|failed to fit.*|encountered an error while.*)"),
+    )
+)
+"""Name of a handler in `gguftool.run.log`, and the line it is for; the first that fits takes it."""
+
+MARKS = (
+    ("llama-server", ("llama_server:", "srv ", "server_context", "HTTP server")),
+    ("llama-quantize", ("main: quantiz", "llama_model_quantize", "quant size")),
+    ("llama-gguf-split", ("gguf_split:", "gguf_merge:")),
+    ("llama-perplexity", ("perplexity:", "kl_divergence:")),
+    ("llama-bench", ("llama-bench",)),
+    ("llama-fit-params", ("llama_fit_params:",)),
+    ("llama-cli", ("llama_perf_context_print", "sampler chain", "interactive mode")),
+)
+"""Words by which a program is told."""

@@ -1,0 +1,244 @@
+"""Start what was planned, prove it, watch it, and end it whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+
+from gguftool.run.devices import MIB, command_output
+from gguftool.run.diagnose import Diagnosis, Judgement, judge
+from gguftool.run.endpoints import Smoke, endpoint_checks, smoke
+from gguftool.run.launch import LaunchPlan, with_port
+from gguftool.run.proof import Check, compare, proven
+from gguftool.run.server import (
+    Running,
+    ask,
+    check_port,
+    check_reachable,
+    ended_how,
+    first_key,
+    free_port,
+    restart,
+    start,
+    stop,
+    wait_until_ready,
+)
+
+RETRIES, QUICK_SECONDS = 2, 10.0
+
+
+class Ended(Exception):
+    """SIGTERM or SIGHUP came: the server is to be stopped in good order."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a start.
+
+    Attributes:
+        judged: the log.
+        checks: planned against observed, from the log and the endpoints.
+        smoke: the short completion, None when none was asked for.
+        seconds: until it served, or gave up.
+        ended: how the process ended, "" while it runs.
+        late: it was still loading when the time was over.
+    """
+
+    judged: Judgement
+    checks: tuple[Check, ...]
+    smoke: Smoke | None
+    seconds: float
+    ended: str = ""
+    late: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """It serves, and does what was planned."""
+        return not self.ended and not self.late and proven(self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at a running server; None: it does not tell.
+
+    Attributes:
+        slots, busy: how many there are, and how many of them work.
+        written: tokens written by the tasks that run now.
+        filled: share of the cells that hold a token.
+        rss: resident bytes of the process.
+        gpu: bytes it holds on NVIDIA devices.
+    """
+
+    slots: int | None
+    busy: int | None
+    written: int | None
+    filled: float | None
+    rss: int | None
+    gpu: int | None = None
+
+
+@contextmanager
+def serving(plan: LaunchPlan, log_path: str) -> Iterator[Running]:
+    """The server of the plan, running; ended when the block is left, however that happens.
+
+    Raises:
+        Refused: the port is taken.
+        ToolFailed: it cannot be started, or an RPC server of the plan cannot be reached.
+    """
+    options = plan.options
+    if options.port:
+        check_port(options.host, options.port)
+    else:
+        plan = with_port(plan, free_port(options.host))
+    for endpoint in options.rpc:
+        check_reachable(endpoint)
+    key = first_key(options.api_key_file)
+    with ending_signals():
+        running = start(plan.argv, log_path, options.host, plan.options.port, key)
+        try:
+            yield running
+        finally:
+            stop(running)
+
+
+@contextmanager
+def ending_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into `Ended`, so that what is open gets closed."""
+
+    def on(number: int, frame: FrameType | None) -> None:
+        raise Ended(number)
+
+    before = {}
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            before[number] = signal.signal(number, on)
+    except ValueError:
+        # Not the main thread: whoever runs us there handles signals himself.
+        before.clear()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def prove(
+    running: Running,
+    plan: LaunchPlan,
+    *,
+    seconds: float = 600.0,
+    with_smoke: bool = False,
+    tell: Callable[[float], None] = lambda _: None,
+) -> Outcome:
+    """Wait until it serves and hold what it says against the plan.
+
+    Args:
+        running: the server.
+        plan: what was planned.
+        seconds: how long to wait for it.
+        with_smoke: also ask for a short completion.
+        tell: called with the seconds passed while it loads.
+    """
+    ready, took = _wait(running, seconds, tell)
+    code = running.process.poll()
+    if not ready:
+        judged = _with_end(judge(running.log()), code)
+        checks = tuple(compare(plan.expected, judged)) if judged.status == "ready" else ()
+        return Outcome(judged, checks, None, took, "" if code is None else ended_how(code), code is None)
+    tested = _smoke(running, plan) if with_smoke else None
+    endpoints = endpoint_checks(running, plan.expected, plan.options.model)
+    checks = (*compare(plan.expected, judge(running.log())), *endpoints)
+    if tested is not None:
+        said = tested.why or "sane text"
+        checks = (*checks, Check("smoke test", "sane text", said, tested.ok, tested.ok is not None))
+    # Once more: the completion may have ended it, and warnings about kernels come with the first decode.
+    judged = judge(running.log())
+    code = running.process.poll()
+    return Outcome(judged, checks, tested, took, "" if code is None else ended_how(code))
+
+
+def _smoke(running: Running, plan: LaunchPlan) -> Smoke:
+    """The completion; not asked of encoders, some of which end the server when they are asked to write."""
+    cache = plan.memory.cache
+    if not cache.caches and not cache.state:
+        return Smoke("", 0, None, None, "this model gives embeddings, it does not write")
+    return smoke(running)
+
+
+def _wait(running: Running, seconds: float, tell: Callable[[float], None]) -> tuple[bool, float]:
+    """Wait for it; one that ends at once without a reason is started again.
+
+    llama.cpp writes its log in a thread of its own (`common/log.cpp`), and a program that fails early now and then ends
+    before that thread has written why: 6 of 150 starts on a busy machine.
+    """
+    for left in range(RETRIES, -1, -1):
+        began = time.monotonic()
+        ready = wait_until_ready(running, seconds, tell)
+        took = time.monotonic() - began
+        code = running.process.poll()
+        silent = code is not None and code > 0 and judge(running.log()).error is None
+        if ready or not silent or took > QUICK_SECONDS or not left:
+            break
+        restart(running)
+    return ready, took
+
+
+def _with_end(j: Judgement, code: int | None) -> Judgement:
+    """A judgement that has an error whenever the process ended: some crashes leave no word in the log."""
+    if code is None or j.error is not None:
+        return j
+    how = ended_how(code)
+    cause = "The program ended and left no reason in its log."
+    remedy = "gguftool doctor; run the command of --print by hand"
+    return replace(j, status="failed", error=Diagnosis("ended", how, 0, cause, remedy, True, {}))
+
+
+def sample(running: Running) -> Sample:
+    """Slots in use, tokens written, cells filled, memory of the process."""
+    answer = ask(running, "/slots", seconds=5)
+    rows = [s for s in answer.body if isinstance(s, dict)] if isinstance(answer.body, list) else []
+    cells = sum(int(s.get("n_ctx") or 0) for s in rows)
+    # What llama-server calls prompt tokens includes those it has written.
+    held = sum(n for s in rows if isinstance(n := s.get("n_prompt_tokens"), int))
+    return Sample(
+        slots=len(rows) or None,
+        busy=sum(bool(s.get("is_processing")) for s in rows) if rows else None,
+        written=sum(_written(s) for s in rows if s.get("is_processing")) if rows else None,
+        filled=held / cells if cells else None,
+        rss=resident(running.process.pid),
+        gpu=on_gpu(running.process.pid),
+    )
+
+
+def _written(slot: dict[str, object]) -> int:
+    """Tokens the task of a slot has written."""
+    found = slot.get("next_token")
+    row = found[0] if isinstance(found, list) and found else found
+    count = row.get("n_decoded") if isinstance(row, dict) else None
+    return count if isinstance(count, int) else 0
+
+
+def on_gpu(pid: int) -> int | None:
+    """Bytes a process holds on NVIDIA devices; None without their driver."""
+    text = command_output("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
+    rows = [line.split(",") for line in text.splitlines() if line.count(",") == 1]
+    found = [int(mib) for who, mib in rows if who.strip() == str(pid) and mib.strip().isdigit()]
+    return sum(found) * MIB if found else None
+
+
+def resident(pid: int) -> int | None:
+    """Resident bytes of a process; None where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,229 @@
+"""Start a server, wait until it serves, ask it, end it. Nothing is left running, whatever happens to us."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gguftool.errors import Refused, ToolFailed
+from gguftool.run.embedded import die_with_parent
+
+GRACE_SECONDS = 9.0
+"""Time a server gets to end by itself after SIGTERM."""
+ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1", "*": "127.0.0.1"}
+"""Addresses to listen on that one cannot connect to."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A server process of ours.
+
+    Attributes:
+        process: the process.
+        log_path: file its output goes to.
+        host, port: where to reach it.
+        api_key: key to send, or "".
+        argv: what it was started with.
+    """
+
+    process: subprocess.Popen[bytes]
+    log_path: str
+    host: str
+    port: int
+    api_key: str = ""
+    argv: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        """Address for people."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    def log(self) -> str:
+        """What it has said so far."""
+        with open(self.log_path, "rb") as file:
+            return file.read().decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an endpoint said; ``status`` 0: no answer at all, ``body`` None: not JSON."""
+
+    status: int
+    body: Any
+
+
+def free_port(host: str) -> int:
+    """A port that is free right now."""
+    with _bound(host, 0) as sock:
+        return int(sock.getsockname()[1])
+
+
+def check_port(host: str, port: int) -> None:
+    """Make sure nobody listens there: another server would answer in the name of ours.
+
+    Raises:
+        Refused: it is taken; the hint says how to get another one.
+        ToolFailed: this address cannot be used at all.
+    """
+    try:
+        _bound(host, port).close()
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            why = "is in use" if error.errno == errno.EADDRINUSE else "needs more rights than you have"
+            raise Refused(f"port {port} on {host} {why}", "--port 0 takes a free one") from None
+        raise ToolFailed(f"cannot listen on {host}: {error.strerror or error}", "see --host") from None
+
+
+def check_reachable(endpoint: str, seconds: float = 5.0) -> None:
+    """Make sure somebody listens at ``host:port``: llama.cpp goes on without an RPC server it cannot reach.
+
+    Raises:
+        ToolFailed: nobody does.
+    """
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+    except OSError as error:
+        raise ToolFailed(
+            f"RPC server {endpoint} cannot be reached: {error.strerror or error}",
+            f"start it there: ggml-rpc-server -H {host} -p {port}; llama.cpp would silently do without it",
+        ) from None
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def start(argv: Sequence[str], log_path: str, host: str, port: int, api_key: str = "") -> Running:
+    """Start a server; its output goes to ``log_path``.
+
+    In a session of its own, so that Ctrl-C comes to us first; the kernel ends it when we are gone.
+
+    Raises:
+        ToolFailed: the program cannot be started.
+    """
+    with open(log_path, "wb") as log:
+        try:
+            process = subprocess.Popen(
+                list(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                preexec_fn=die_with_parent,
+            )  # fmt: skip
+        except OSError as error:
+            raise ToolFailed(f"{argv[0]}: cannot be started: {error.strerror or error}") from None
+    return Running(process, log_path, ANY.get(host, host), port, api_key, tuple(argv))
+
+
+def restart(running: Running) -> None:
+    """Start a server that has ended once more, the same way; its log begins anew."""
+    running.process = start(running.argv, running.log_path, running.host, running.port).process
+
+
+def stop(running: Running, grace: float = GRACE_SECONDS) -> int:
+    """End it: politely, politely once more, then by force. Returns its exit code (negative: the signal).
+
+    llama-server loses a SIGTERM that comes between its announcement and its main loop; a second one ends it at once
+    (`server.cpp:signal_handler`, b11434).
+    """
+    process = running.process
+    for attempt in (1, 2):
+        if process.poll() is not None:
+            break
+        process.terminate()
+        try:
+            process.wait(grace * attempt / 3)
+        except subprocess.TimeoutExpired:
+            continue
+    if process.poll() is None:
+        process.kill()
+    return process.wait()
+
+
+def wait_until_ready(running: Running, seconds: float, tell: Callable[[float], None] = lambda _: None) -> bool:
+    """Poll ``/health`` until it says 200; False when the process ended or the time is over.
+
+    Args:
+        running: the server.
+        seconds: how long to wait; large models on slow disks take minutes.
+        tell: called about once a second with the seconds passed.
+    """
+    began = time.monotonic()
+    told = began
+    pause = 0.05
+    while True:
+        if running.process.poll() is not None:
+            return False
+        if ask(running, "/health", seconds=5).status == 200:
+            return running.process.poll() is None
+        now = time.monotonic()
+        if now - began > seconds:
+            return False
+        if now - told >= 1:
+            told = now
+            tell(now - began)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.5)
+
+
+def ask(running: Running, path: str, body: Mapping[str, Any] | None = None, seconds: float = 60.0) -> Answer:
+    """One request; never raises for what the other side does."""
+    # http.client, not urllib: a proxy in the environment must not see this.
+    connection = http.client.HTTPConnection(running.host, running.port, timeout=seconds)
+    headers = {"Content-Type": "application/json"}
+    if running.api_key:
+        headers["Authorization"] = f"Bearer {running.api_key}"
+    try:
+        connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        data = response.read(64 << 20)
+    except (OSError, http.client.HTTPException):
+        return Answer(0, None)
+    finally:
+        connection.close()
+    try:
+        return Answer(response.status, json.loads(data))
+    except ValueError:
+        return Answer(response.status, None)
+
+
+def ended_how(code: int) -> str:
+    """An exit code for people."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return {"SIGKILL": "SIGKILL: it was killed, usually because memory ran out"}.get(name, name)
+
+
+def first_key(path: str | None) -> str:
+    """The first key of an API key file, "" without one.
+
+    Raises:
+        ToolFailed: the file cannot be read.
+    """
+    if path is None:
+        return ""
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8", errors="replace") as file:
+            return next((x.strip() for x in file if x.strip() and not x.startswith("#")), "")
+    except OSError as error:
+        raise ToolFailed(f"{path}: {error.strerror or error}") from None
