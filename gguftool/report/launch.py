@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from gguftool.facts.cachetypes import shown
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
-from gguftool.report.shell import shell as shell
 from gguftool.report.text import Style, count, safe, shorten, size
 from gguftool.run.endpoints import PROMPT, Smoke
 from gguftool.run.launch import LaunchPlan
@@ -14,6 +13,7 @@ from gguftool.run.proof import to_json
 from gguftool.run.serve import Outcome, Sample
 from gguftool.run.silent import SilentSetting
 from gguftool.run.wishes import Obstacle
+from gguftool.shell import shell as shell
 
 
 def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:

@@ -9,8 +9,8 @@ from gguftool.facts.cachetypes import shown
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import DeviceUse, MemoryPlan
-from gguftool.report.shell import shell
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
+from gguftool.shell import shell
 
 BAR = 16
 
