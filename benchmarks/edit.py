@@ -31,8 +31,9 @@ class Cost(NamedTuple):
 
 def make(path: Path, gigabytes: float, tokens: int = 32000) -> None:
     """A llama-like file: a vocabulary of 32,000 tokens and f16 tensors of 32 MiB full of random bytes."""
-    from gguftool.format.header import Layout, align
+    from gguftool.format.header import align
     from gguftool.format.render import make_tensor_info, render_parts
+    from gguftool.format.types import Layout
     from gguftool.format.values import make_field
 
     layout = Layout()

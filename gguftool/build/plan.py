@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from gguftool.build.ftypes import TARGETS, Target
 from gguftool.build.mixture import Choice, Facts, Overrides, Shape, choose
 from gguftool.errors import FormatError, Refused
-from gguftool.format.header import Field, Layout, TensorInfo, align
+from gguftool.format.header import Field, TensorInfo, align
 from gguftool.format.render import make_tensor_info, padding, render_parts
-from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.format.types import TENSOR_TYPE_BY_NAME, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Tensor
 

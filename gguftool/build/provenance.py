@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from gguftool.build.imatrix import Imatrix
 from gguftool.build.plan import FLOATS
-from gguftool.format.header import Field, Layout
+from gguftool.format.header import Field
+from gguftool.format.types import Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model
 from gguftool.version import __version__

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from gguftool.edit.ops import FILLER_KEY, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError
-from gguftool.format.header import Field, Header, Layout, align
+from gguftool.format.header import Field, Header, align
 from gguftool.format.render import render_parts
-from gguftool.format.types import ARR, MAGIC
+from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
 
 SLACK = 64 << 10

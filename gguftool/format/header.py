@@ -9,36 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gguftool.format.types import (
-    ARR,
-    TENSOR_TYPES,
-    TensorType,
-    tensor_type_name,
-    value_type_name,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How numbers are written: GGUF version (v1 has 32-bit counts and lengths) and byte order."""
-
-    version: int = 3
-    big_endian: bool = False
-
-    @property
-    def order(self) -> str:
-        """Byte order as struct spells it: ``<`` or ``>``."""
-        return ">" if self.big_endian else "<"
-
-    @property
-    def length_size(self) -> int:
-        """Bytes of a count or string length: 8, in v1 4."""
-        return 4 if self.version == 1 else 8
-
-    @property
-    def length_code(self) -> str:
-        """Struct code of a count or string length."""
-        return "I" if self.version == 1 else "Q"
+from gguftool.format.decode import elements, value
+from gguftool.format.types import ARR, TENSOR_TYPES, Layout, TensorType, tensor_type_name, value_type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +72,15 @@ class Field:
     def value(self) -> object:
         """The decoded value: int, float, bool, str, a list of str, bool or lists, or `array.array` of numbers.
 
-        Strings that are not UTF-8 carry surrogate escapes. See `gguftool.format.values.decode`.
+        Strings that are not UTF-8 carry surrogate escapes. See `gguftool.format.decode`.
         """
-        from gguftool.format.values import decode
-
-        return decode(self)
+        if self.type == ARR:
+            return elements(self.element_type, self.count or 0, self.value_bytes, self.layout, as_array=True)
+        return value(self.type, self.value_bytes, self.layout)
 
     def head(self, n: int, start: int = 0) -> list[object]:
         """Elements ``start .. start+n`` of an array without decoding the rest."""
-        from gguftool.format.values import decode_slice
-
-        return decode_slice(self, start, n)
+        return elements(self.element_type, self.count or 0, self.value_bytes, self.layout, start, n)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gguftool.errors import FormatError
-from gguftool.format.header import Field, Header, Layout, Problem, TensorInfo, align
+from gguftool.format.header import Field, Header, Problem, TensorInfo, align
 from gguftool.format.sniff import HEAD, identify
-from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, value_type_name
+from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, Layout, value_type_name
 from gguftool.source import Memory, Source
 
 FIRST_READ = 1 << 18

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from gguftool.format.header import Field, Header, Layout, TensorInfo, align
-from gguftool.format.types import MAGIC
+from gguftool.format.header import Field, Header, TensorInfo, align
+from gguftool.format.types import MAGIC, Layout
 from gguftool.format.values import make_field
 
 

@@ -18,6 +18,29 @@ TYPE_COUNT = 43
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """How numbers are written: GGUF version (v1 has 32-bit counts and lengths) and byte order."""
+
+    version: int = 3
+    big_endian: bool = False
+
+    @property
+    def order(self) -> str:
+        """Byte order as struct spells it: ``<`` or ``>``."""
+        return ">" if self.big_endian else "<"
+
+    @property
+    def length_size(self) -> int:
+        """Bytes of a count or string length: 8, in v1 4."""
+        return 4 if self.version == 1 else 8
+
+    @property
+    def length_code(self) -> str:
+        """Struct code of a count or string length."""
+        return "I" if self.version == 1 else "Q"
+
+
+@dataclass(frozen=True, slots=True)
 class ValueType:
     """A metadata value type: ``size`` in bytes (0: variable), ``code`` for struct and array."""
 

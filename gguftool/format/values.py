@@ -1,100 +1,14 @@
-"""One metadata value: bytes to Python and back, and the text form ``KEY:TYPE=VALUE``."""
+"""A metadata value made new: Python to bytes, and the text form ``KEY:TYPE=VALUE``."""
 
 from __future__ import annotations
 
 import json
 import math
 import struct
-import sys
-from array import array
 
 from gguftool.errors import UsageError
-from gguftool.format.header import Field, Layout
-from gguftool.format.types import ARR, BOOL, STR, VALUE_TYPE_BY_NAME, VALUE_TYPES, ValueType
-
-
-def decode(field: Field) -> object:
-    """The value of a field: int, float, bool, str; list of str, bool or lists; `array.array` of numbers."""
-    if field.type == ARR:
-        return decode_slice(field, 0, field.count or 0, as_array=True)
-    view = field.value_bytes
-    if field.type == STR:
-        return _text(view[field.layout.length_size :])
-    if field.type == BOOL:
-        return view[0] != 0
-    t = VALUE_TYPES[field.type]
-    value: object = struct.unpack(field.layout.order + t.code, view)[0]
-    return value
-
-
-def decode_slice(field: Field, start: int, n: int, *, as_array: bool = False) -> list[object]:
-    """Elements ``start .. start+n`` of an array field.
-
-    With ``as_array`` numbers come as `array.array` (half the memory and no object per element).
-    """
-    count = field.count or 0
-    start, stop = max(0, min(start, count)), max(0, min(start + n, count))
-    view, layout = field.value_bytes, field.layout
-    if field.element_type == STR:
-        return list(_strings(view, layout, start, stop))
-    if field.element_type == ARR:
-        return _nested(view, layout, count)[start:stop]
-    t = VALUE_TYPES[field.element_type if field.element_type is not None else 0]
-    part = view[start * t.size : stop * t.size]
-    if t.id == BOOL:
-        return [b != 0 for b in part]
-    numbers: array[int] | array[float] = array(_ARRAY_CODE[t.code])
-    numbers.frombytes(part)
-    if layout.big_endian == (sys.byteorder == "little"):
-        numbers.byteswap()
-    return numbers if as_array else numbers.tolist()  # type: ignore[return-value]
-
-
-_ARRAY_CODE = {c: c for c in "bBhHiIfdqQ"}
-
-
-def _text(data: memoryview | bytes) -> str:
-    return str(data, "utf-8", "surrogateescape")
-
-
-def _strings(view: memoryview, layout: Layout, start: int, stop: int) -> list[object]:
-    unpack = struct.Struct(layout.order + layout.length_code).unpack_from
-    size, o = layout.length_size, 0
-    for _ in range(start):
-        o += size + unpack(view, o)[0]
-    out: list[object] = []
-    for _ in range(stop - start):
-        n = unpack(view, o)[0]
-        o += size
-        out.append(str(view[o : o + n], "utf-8", "surrogateescape"))
-        o += n
-    return out
-
-
-def _nested(view: memoryview, layout: Layout, count: int) -> list[object]:
-    out, _ = _nested_at(view, layout, count, 0)
-    return out
-
-
-def _nested_at(view: memoryview, layout: Layout, count: int, o: int) -> tuple[list[object], int]:
-    """``count`` arrays, each with its own element type, from ``o`` on; and where they end."""
-    out: list[object] = []
-    for _ in range(count):
-        element = struct.unpack_from(layout.order + "I", view, o)[0]
-        n = struct.unpack_from(layout.order + layout.length_code, view, o + 4)[0]
-        o += 4 + layout.length_size
-        if element == ARR:
-            inner, o = _nested_at(view, layout, n, o)
-        elif element == STR:
-            inner = _strings(view[o:], layout, 0, n)
-            o += sum(layout.length_size + len(str(s).encode("utf-8", "surrogateescape")) for s in inner)
-        else:
-            t = VALUE_TYPES[element]
-            inner = list(struct.unpack_from(f"{layout.order}{n}{t.code}", view, o))
-            inner = [v != 0 for v in inner] if element == BOOL else inner
-            o += n * t.size
-        out.append(inner)
-    return out, o
+from gguftool.format.header import Field
+from gguftool.format.types import ARR, BOOL, STR, VALUE_TYPE_BY_NAME, VALUE_TYPES, Layout, ValueType
 
 
 def make_field(key: str, type_name: str, value: object, layout: Layout | None = None) -> Field:

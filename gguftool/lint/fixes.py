@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gguftool.edit.ops import Operation, apply
 from gguftool.errors import GgufToolError
-from gguftool.format.header import Header
 from gguftool.lint.rule import Context, Finding, Scope
 from gguftool.lint.run import lint, selected
-from gguftool.model import Model
+from gguftool.model import Model, with_header
 
 ROUNDS = 5
 """A fix may uncover what another rule then fixes; more rounds than this means that two rules fight."""
@@ -69,7 +68,7 @@ def collect(
                 continue
             fixed.append(finding)
             operations.extend(new)
-            model = _with_header(model, header)
+            model = with_header(model, header)
         if len(operations) == before:
             break
         # The data no longer stands where the new header has it, so only rules of the header go on.
@@ -77,8 +76,3 @@ def collect(
         if not names:
             break
     return Fixes(tuple(operations), tuple(fixed), tuple(refused))
-
-
-def _with_header(model: Model, header: Header) -> Model:
-    first = replace(model.parts[0], header=header)
-    return Model((first, *model.parts[1:]), model.missing_shards, model.shard_count)

@@ -17,7 +17,7 @@ from gguftool.predict import predict
 
 if TYPE_CHECKING:
     from gguftool.model import Model
-    from gguftool.predict import LoadPrediction
+    from gguftool.predict import Prediction
 
 
 LONGEST = 2000
@@ -38,7 +38,7 @@ class Report:
     path: str
     findings: tuple[Finding, ...]
     not_evaluated: tuple[NotEvaluated, ...]
-    load: LoadPrediction | None
+    load: Prediction | None
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)

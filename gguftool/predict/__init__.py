@@ -10,8 +10,8 @@ Each stage is a module; what differs between architectures is data (`load_maps.j
 
 from __future__ import annotations
 
-from gguftool.predict.stages import predict, predict_source
+from gguftool.predict.stages import predict
 from gguftool.predict.survey import Survey, survey
-from gguftool.predict.verdict import AfterLoad, LoadPrediction
+from gguftool.predict.verdict import AfterLoad, Prediction
 
-__all__ = ["AfterLoad", "LoadPrediction", "Survey", "predict", "predict_source", "survey"]
+__all__ = ["AfterLoad", "Prediction", "Survey", "predict", "survey"]

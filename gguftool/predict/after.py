@@ -6,19 +6,20 @@ assertions show at the context, tensor types (which no loader checks) and RoPE w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gguftool.facts.machine.ends import Unknown
 from gguftool.predict import context, decode
-from gguftool.predict.graph import DECODE, OK
+from gguftool.predict.graph import CONTEXT, DECODE, OK, UNKNOWN
+from gguftool.predict.state import Run
 from gguftool.predict.verdict import AfterLoad
-
-if TYPE_CHECKING:
-    from gguftool.predict.stages import Run
 
 
 def after_load(state: Run) -> AfterLoad:
     """The first thing that goes wrong after the load, or that nothing does."""
-    for check in (*context.CHECKS, *decode.CHECKS):
-        for fault in check(state):
-            return fault
+    for stage, checks in ((CONTEXT, context.CHECKS), (DECODE, decode.CHECKS)):
+        for check in checks:
+            try:
+                for fault in check(state):
+                    return fault
+            except Unknown as gap:
+                return AfterLoad(stage, UNKNOWN, gap.why, gap.where)
     return AfterLoad(DECODE, OK)

@@ -6,7 +6,6 @@ Shapes, missing tensors and failed assertions show here, before a single number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from gguftool.facts.arch import facts
 from gguftool.facts.data import load
@@ -24,11 +23,9 @@ from gguftool.predict.graph import (
     missing,
     types,
 )
+from gguftool.predict.state import Run
 from gguftool.predict.tensors import NVFP4
 from gguftool.predict.verdict import AfterLoad
-
-if TYPE_CHECKING:
-    from gguftool.predict.stages import Run
 
 CONTEXT_TOKENS = 512
 """Size of the context that is judged."""
@@ -235,7 +232,7 @@ def _context_types(state: Run) -> Iterator[AfterLoad]:
     yield from types(state, CONTEXT)
 
 
-Check = Callable[["Run"], Iterator[AfterLoad]]
+Check = Callable[[Run], Iterator[AfterLoad]]
 CHECKS: tuple[Check, ...] = (
     _huge,
     _windows,

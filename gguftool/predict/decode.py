@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from gguftool.facts.arch import Hparams, facts
 from gguftool.predict.graph import ABORTS, DECODE, HANGS, asserts, attends, field, int32, machine_of, missing, types
+from gguftool.predict.state import Run
 from gguftool.predict.verdict import AfterLoad
-
-if TYPE_CHECKING:
-    from gguftool.predict.stages import Run
 
 
 def _decode_missing(state: Run) -> Iterator[AfterLoad]:
@@ -100,5 +97,5 @@ def _prompt(state: Run) -> Iterator[AfterLoad]:
         yield AfterLoad(DECODE, ABORTS, text, "field:tokenizer.ggml.tokens")
 
 
-Check = Callable[["Run"], Iterator[AfterLoad]]
+Check = Callable[[Run], Iterator[AfterLoad]]
 CHECKS: tuple[Check, ...] = (_decode_missing, _decode_asserts, _decode_types, _epsilon, _rope, _start_token, _prompt)

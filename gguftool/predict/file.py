@@ -6,48 +6,14 @@ llama.cpp walks it (`walk.py`), because only that tells which of its messages co
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-from gguftool.format.header import Field, TensorInfo, align
-from gguftool.format.types import (
-    ARR,
-    MAX_DIMS,
-    MAX_NAME,
-    REMOVED_TENSOR_TYPES,
-    TENSOR_TYPES,
-    TYPE_COUNT,
-    U32,
-    value_type_name,
-)
+from gguftool.format.header import Field, TensorInfo
+from gguftool.format.types import ARR, MAX_NAME, U32, value_type_name
 from gguftool.model import Part
 from gguftool.predict.verdict import LOAD_ERROR, LoadEnds
-
-INIT = "gguf_init_from_reader: "
-KV_FAILED = INIT + "failed to read key-value pairs"
-TENSOR_FAILED = INIT + "failed to read tensor info"
-INT64_MAX = (1 << 63) - 1
-SIZE_MAX = (1 << 64) - 1
-_ODD_NAMES = {4: "DEPRECATED", 5: "DEPRECATED"} | {
-    i: f"TYPE_{name} REMOVED, use {name[:-4]} with runtime repacking"
-    for i, name in REMOVED_TENSOR_TYPES.items()
-    if i > 5
-}
-
-
-def type_name(type_id: int) -> str:
-    """A tensor type as llama.cpp prints it: ``q4_K``, ``f16``."""
-    t = TENSOR_TYPES.get(type_id)
-    if t is None:
-        return _ODD_NAMES.get(type_id, "NONE")
-    name = t.name.lower()
-    return name[:-1] + "K" if name.endswith("_k") else name
-
-
-def failed(path: str, *lines: str) -> tuple[str, ...]:
-    """Error lines of a file that could not be read, with the one llama.cpp adds; C cuts a name at a NUL."""
-    lines = tuple(re.sub("\0[^']*(?=')", "", line) if "\0" in line else line for line in lines)
-    return (*lines, f"{LOAD_ERROR}llama_model_loader: failed to load model from {path}")
+from gguftool.predict.walk import walk
+from gguftool.predict.words import INIT, KV_FAILED, TENSOR_FAILED, check_offsets, failed, shape_fault, type_fault
 
 
 def check_file(part: Part) -> None:
@@ -58,8 +24,6 @@ def check_file(part: Part) -> None:
     """
     header = part.header
     if header.version == 1 or header.big_endian or not header.complete or _nested(header.fields):
-        from gguftool.predict.walk import walk
-
         walk(part.source, part.name)
         return
     check_fields(header.fields, part.name)
@@ -129,70 +93,6 @@ def _check_names(tensors: Iterable[TensorInfo], path: str) -> None:
         seen.add(t.name)
 
 
-def shape_fault(name: str, shape: tuple[int, ...]) -> str:
-    """What is wrong with the dimensions, "" when nothing."""
-    if len(shape) > MAX_DIMS:
-        return f"tensor '{name}' has invalid number of dimensions: {len(shape)} > {MAX_DIMS}"
-    signed = [signed64(n) for n in shape] + [1] * (MAX_DIMS - len(shape))
-    for j, n in enumerate(signed):
-        if n < 0:
-            return f"tensor '{name}' dimension {j} has invalid number of elements: {n} < 0"
-    total = signed[0]
-    for n in signed[1:]:
-        if n > 1 and INT64_MAX // n < total:
-            dims = ", ".join(str(d) for d in signed)
-            return (
-                f"incorrect shape for a tensor '{name}' may cause overflow errors: "
-                f"({dims}) is >= INT64_MAX ({INT64_MAX})"
-            )
-        total *= n
-    return ""
-
-
-def type_fault(name: str, shape: tuple[int, ...], type_id: int) -> str:
-    """What is wrong with the tensor type over this shape, "" when nothing."""
-    signed_id = type_id - (1 << 32) if type_id >> 31 else type_id
-    if not 0 <= signed_id < TYPE_COUNT:
-        return f"tensor '{name}' has invalid ggml type {signed_id}. should be in [0, {TYPE_COUNT})"
-    t = TENSOR_TYPES.get(type_id)
-    row = shape[0] if shape else 1
-    block = t.block_size if t else 0
-    if t is None or row % block:
-        return (
-            f"tensor '{name}' of type {type_id} ({type_name(type_id)}) has {row} elements per row, "
-            f"not a multiple of block size ({block})"
-        )
-    elements = 1
-    for n in shape:
-        elements *= n
-    if elements // block > SIZE_MAX // t.block_bytes:
-        dims = ", ".join(str(d) for d in (*shape, *[1] * (MAX_DIMS - len(shape))))
-        return f"tensor '{name}' with shape ({dims}) has a size in bytes > {SIZE_MAX}"
-    return ""
-
-
-def check_offsets(tensors: Iterable[TensorInfo], end: int, alignment: int, size: int, path: str) -> None:
-    """The data section exists and every offset is the running padded sum."""
-    expected = 0
-    for index, t in enumerate(tensors):
-        if index == 0 and align(end, alignment) > size:
-            line = f"{INIT}failed to seek to beginning of data section"
-            raise LoadEnds(failed(path, line), where="file")
-        where = f"tensor:{t.name}"
-        if t.offset != expected:
-            line = f"{INIT}tensor '{t.name}' has offset {t.offset}, expected {expected}"
-            raise LoadEnds(failed(path, line, f"{INIT}failed to read tensor data"), where=where, expected=expected)
-        n = t.nbytes or 0
-        if n > SIZE_MAX - (alignment - 1):
-            line = f"{INIT}tensor '{t.name}' size {n} overflows after padding (alignment {alignment})"
-            raise LoadEnds(failed(path, line), where=where)
-        padded = align(n, alignment)
-        if SIZE_MAX - expected < padded:
-            line = f"{INIT}tensor '{t.name}' size overflow, cannot accumulate size {expected} + {padded}"
-            raise LoadEnds(failed(path, line), where=where)
-        expected += padded
-
-
 def check_bounds(part: Part) -> None:
     """Every tensor's data inside the file (`llama-model-loader.h:llama_tensor_weight`, b11434)."""
     for t in part.header.tensors:
@@ -200,8 +100,3 @@ def check_bounds(part: Part) -> None:
         if stop > part.size:
             text = f"tensor '{t.name}' data is not within the file bounds, model is corrupted or incomplete"
             raise LoadEnds((LOAD_ERROR + text,), where=f"tensor:{t.name}", missing=stop - part.size)
-
-
-def signed64(n: int) -> int:
-    """An unsigned 64-bit number as C reads it into an int64_t."""
-    return n - (1 << 64) if n >> 63 else n

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Unknown
-from gguftool.predict.file import type_name
+from gguftool.predict.state import Run
 from gguftool.predict.types import fault_of_type
 from gguftool.predict.verdict import AfterLoad
-
-if TYPE_CHECKING:
-    from gguftool.predict.stages import Run
+from gguftool.predict.words import type_name
 
 CONTEXT, DECODE = "context", "decode"
 OK, REFUSED, ABORTS, HANGS, UNKNOWN = "ok", "refused", "aborts", "hangs", "unknown"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from gguftool.errors import FormatError
+from gguftool.errors import FormatError, UsageError
+from gguftool.facts import BUILD
 from gguftool.facts.arch import facts
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
@@ -16,12 +16,15 @@ from gguftool.format.header import Field, TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, from_source
 from gguftool.model.vocab import TOKENS, vocabulary
+from gguftool.predict.after import after_load
 from gguftool.predict.file import check_bounds, check_file
 from gguftool.predict.splits import check_splits
+from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, local_names, run
-from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, LoadPrediction
+from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
-from gguftool.source import Source
+from gguftool.predict.walk import walk
+from gguftool.source import Memory, Source
 
 _WRAP = {
     "hyperparameters": "error loading model hyperparameters: ",
@@ -31,35 +34,39 @@ TENSOR_ALIGNMENT = 32
 """The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
 
 
-@dataclass(slots=True)
-class Run:
-    """One load in progress; what a stage learns the later ones use.
-
-    Attributes:
-        model: the model.
-        stage: name of the stage that runs.
-        machine: evaluator with the hyperparameters, after the stage of that name.
-        vocab: after the vocabulary stage.
-        asked: the tensors asked for.
-        warnings: llama.cpp's warning lines so far.
-        not_evaluated: open questions so far.
-    """
-
-    model: Model
-    stage: str = "file"
-    machine: Machine | None = None
-    vocab: Loaded | None = None
-    asked: Asked | None = None
-    warnings: list[str] = field(default_factory=list)
-    not_evaluated: list[str] = field(default_factory=list)
-
-
-def predict(model: Model) -> LoadPrediction:
-    """What llama.cpp b11434 does with a model.
+def predict(what: Model | Source | bytes, build: str = BUILD) -> Prediction:
+    """What a build of llama.cpp does with a model, told from its header and size alone.
 
     Args:
-        model: opened with ``strict=False``, so that faults are seen rather than raised.
+        what: a model, opened with ``strict=False`` so that faults are seen rather than raised; or a source or bytes,
+            which may not even be GGUF. A header that is yet to be written: `gguftool.model.with_header`.
+        build: the release of llama.cpp.
+
+    Raises:
+        UsageError: nothing is known of that build.
     """
+    if build != BUILD:
+        raise UsageError(f"what llama.cpp {build} does with a file is not known here", f"known: {BUILD}")
+    if isinstance(what, Model):
+        return _of_model(what)
+    source = Memory(what) if isinstance(what, bytes) else what
+    try:
+        model = from_source(source, strict=False)
+    except FormatError:
+        return _of_other_bytes(source)
+    return _of_model(model)
+
+
+def _of_other_bytes(source: Source) -> Prediction:
+    """Bytes that are no GGUF."""
+    try:
+        walk(source, source.name)
+    except LoadEnds as end:
+        return Prediction(end.verdict, "file", end.messages, (), end.where)
+    return Prediction(UNKNOWN, "file", not_evaluated=("not readable as GGUF here",))
+
+
+def _of_model(model: Model) -> Prediction:
     state = Run(model)
     try:
         run_stages(state)
@@ -74,36 +81,27 @@ def predict(model: Model) -> LoadPrediction:
         return _ended(state, ABORTS, (fault.text,), fault.where, fault.data)
     except Unknown as gap:
         return _unknown(state, gap.why, gap.where)
-    from gguftool.predict.after import after_load
+    aside = state.left_aside()
+    return Prediction(
+        WARNS if state.warnings else LOADS,
+        "done",
+        warnings=tuple(state.warnings),
+        after_load=after_load(state),
+        not_evaluated=tuple(state.not_evaluated),
+        layers=state.layers(),
+        tensors=len(state.asked.stored) - len(aside) if state.asked is not None else None,
+        left_aside=aside,
+    )
 
-    outcome = after_load(state)
-    verdict = WARNS if state.warnings else LOADS
-    return LoadPrediction(verdict, "done", (), tuple(state.warnings), "file", outcome, tuple(state.not_evaluated))
 
-
-def _ended(state: Run, verdict: str, lines: tuple[str, ...], where: str, data: Any) -> LoadPrediction:
+def _ended(state: Run, verdict: str, lines: tuple[str, ...], where: str, data: Any) -> Prediction:
     warnings = state.warnings + (state.asked.warnings if state.asked and state.stage == "tensors" else [])
-    return LoadPrediction(verdict, state.stage, lines, tuple(warnings), where, None, tuple(state.not_evaluated), data)
+    return Prediction(verdict, state.stage, lines, tuple(warnings), where, None, tuple(state.not_evaluated), data)
 
 
-def _unknown(state: Run, why: str, where: str) -> LoadPrediction:
+def _unknown(state: Run, why: str, where: str) -> Prediction:
     not_evaluated = (*state.not_evaluated, why)
-    return LoadPrediction(UNKNOWN, state.stage, (), tuple(state.warnings), where, None, not_evaluated)
-
-
-def predict_source(source: Source) -> LoadPrediction:
-    """`predict` for bytes that may not even be GGUF."""
-    try:
-        model = from_source(source, strict=False)
-    except FormatError:
-        from gguftool.predict.walk import walk
-
-        try:
-            walk(source, source.name)
-        except LoadEnds as end:
-            return LoadPrediction(end.verdict, "file", end.messages, (), end.where)
-        return LoadPrediction(UNKNOWN, "file", not_evaluated=("not readable as GGUF here",))
-    return predict(model)
+    return Prediction(UNKNOWN, state.stage, (), tuple(state.warnings), where, None, not_evaluated)
 
 
 def run_stages(state: Run) -> None:

@@ -9,7 +9,8 @@ from gguftool.facts.machine.program import Machine
 from gguftool.format.header import TensorInfo
 from gguftool.model import Model
 from gguftool.model.vocab import vocabulary
-from gguftool.predict.stages import Run, hyperparameters, stored_tensors
+from gguftool.predict.stages import hyperparameters, stored_tensors
+from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, Wanted, local_names, run
 from gguftool.predict.vocab import Loaded, load_vocab
 

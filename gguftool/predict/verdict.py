@@ -27,8 +27,8 @@ class AfterLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadPrediction:
-    """What llama.cpp b11434 does with a file.
+class Prediction:
+    """What a build of llama.cpp does with a file.
 
     Attributes:
         verdict: ``loads``, ``warns`` (loads with warnings), ``refused`` (an error message), ``aborts`` (the process
@@ -38,6 +38,9 @@ class LoadPrediction:
         messages: llama.cpp's error lines in order, of an abort the failed assertion.
         warnings: llama.cpp's warning lines, in order.
         where: ``field:KEY``, ``tensor:NAME`` or ``file``: what the end follows from.
+        layers: layers that the graph of every token runs through; None when it does not load.
+        tensors: tensors that are loaded and used; None when it does not load.
+        left_aside: tensors of the file that llama.cpp knows and does not use, in its order.
         after_load: what the first context and the first decode do; None when it does not load.
         not_evaluated: questions the header leaves open.
         data: details for programs (expected and stored shape, …).
@@ -51,11 +54,27 @@ class LoadPrediction:
     after_load: AfterLoad | None = None
     not_evaluated: tuple[str, ...] = ()
     data: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    layers: int | None = None
+    tensors: int | None = None
+    left_aside: tuple[str, ...] = ()
+
+    @property
+    def loads(self) -> bool:
+        """True when the model is loaded, with or without warnings."""
+        return self.verdict in (LOADS, WARNS)
+
+    @property
+    def first_error(self) -> str:
+        """The first line of the error that ends it, at the load or after it; "" when none is predicted."""
+        if self.messages:
+            return self.messages[0]
+        after = self.after_load
+        return after.message if after is not None and after.outcome not in ("ok", "unknown") else ""
 
     @property
     def ok(self) -> bool:
         """True when the model loads, makes a context and decodes."""
-        return self.verdict in (LOADS, WARNS) and (self.after_load is None or self.after_load.outcome == "ok")
+        return self.loads and (self.after_load is None or self.after_load.outcome == "ok")
 
 
 class LoadEnds(Exception):

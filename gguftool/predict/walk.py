@@ -10,9 +10,11 @@ import struct
 
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, MAX_DIMS, MAX_NAME, STR, U32, VALUE_TYPES, value_type_name
-from gguftool.predict.file import (
+from gguftool.predict.verdict import UNKNOWN, LoadEnds
+from gguftool.predict.words import (
     INIT,
     KV_FAILED,
+    SIZE_MAX,
     TENSOR_FAILED,
     check_offsets,
     failed,
@@ -20,10 +22,8 @@ from gguftool.predict.file import (
     signed64,
     type_fault,
 )
-from gguftool.predict.verdict import UNKNOWN, LoadEnds
 from gguftool.source import Source
 
-SIZE_MAX = (1 << 64) - 1
 MAX_STRING = MAX_ELEMENTS = 1 << 30
 """Limits of `gguf.cpp` for the length of a string and of an array."""
 SIZEOF_TENSOR_INFO, SIZEOF_KV = 344, 88

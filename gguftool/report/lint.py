@@ -14,7 +14,7 @@ from gguftool.report.text import Style, Styled, count, safe, shorten
 
 if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
-    from gguftool.predict import LoadPrediction
+    from gguftool.predict import Prediction
 
 LONGEST = 1000
 """Columns of a command that are shown; a command is there to be copied."""
@@ -91,7 +91,7 @@ _AFTER = {"refused": "refuses", "aborts": "aborts at", "hangs": "hangs at"}
 _STAGE = {"context": "the context", "decode": "the first tokens"}
 
 
-def _load_line(load: LoadPrediction, style: Style) -> str:
+def _load_line(load: Prediction, style: Style) -> str:
     from gguftool.facts import BUILD
 
     label, who, after = style.dim("load    "), f"llama.cpp {BUILD}", load.after_load
@@ -198,7 +198,7 @@ def finding_json(f: Finding) -> dict[str, object]:
     }
 
 
-def load_json(load: LoadPrediction) -> dict[str, object]:
+def load_json(load: Prediction) -> dict[str, object]:
     """The predicted load as JSON; ``messages`` are the lines behind the verdict, of a mere warning the warnings."""
     after = load.after_load
     lines = load.warnings if load.verdict == "warns" and not load.messages else load.messages

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import FormatError, Refused, Unreadable, UsageError
-from gguftool.format.header import Field, Header, Layout, align
+from gguftool.format.header import Field, Header, align
 from gguftool.format.parse import parse
 from gguftool.format.render import make_tensor_info, render_parts
-from gguftool.format.types import DEFAULT_ALIGNMENT
+from gguftool.format.types import DEFAULT_ALIGNMENT, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
 from gguftool.model.shards import SPLIT_KEYS, shard_name, split_keys

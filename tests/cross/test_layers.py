@@ -46,3 +46,36 @@ def test_house_rules(path: Path):
         if isinstance(node, ast.Raise):
             raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
             assert not (isinstance(raised, ast.Name) and raised.id == "NotImplementedError"), f"{where}: a stub"
+
+
+def _imports() -> dict[str, set[str]]:
+    """Every import of a module of the package by another, also inside functions and for type checkers alone."""
+    modules = {}
+    for path in PACKAGE:
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    out: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+                found |= {name if name in modules else node.module for name in names}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+        out[module] = (found & set(modules)) - {module}
+    # The root names the public functions of every room: that is its work, nothing is read before it is used.
+    return {module: found - {"gguftool"} for module, found in out.items() if module != "gguftool"}
+
+
+def test_no_module_is_in_a_circle_with_another():
+    """A lazy import would only hide it."""
+    left = _imports()
+    while free := [module for module, found in left.items() if not found & set(left)]:
+        for module in free:
+            del left[module]
+    known = set(left)
+    while loose := [m for m in left if not any(m in found for found in left.values())]:
+        for module in loose:
+            del left[module]
+    assert not left, f"in a circle: {sorted(left)} (or between them: {sorted(known)})"

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from gguftool.errors import UsageError
-from gguftool.format.header import Layout
+from gguftool.format.types import Layout
 from gguftool.format.values import make_field, nearest_type, parse_text, parse_type
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from gguftool.predict import LoadPrediction, predict_source
+from gguftool.predict import Prediction, predict
 from tests.predict.mutations import plain
 from tests.predict.recipes import bases, built, recipes
 
@@ -29,7 +29,7 @@ class Row:
     """Counts of one class: records, of which refused, loaded; agreements; and what did not agree."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    wrong: list[tuple[str, dict[str, Any], LoadPrediction]] = field(default_factory=list)
+    wrong: list[tuple[str, dict[str, Any], Prediction]] = field(default_factory=list)
 
 
 @cache
@@ -43,7 +43,7 @@ def held_out() -> frozenset[str]:
 @cache
 def base_warnings(base: str) -> Counter[str]:
     """Warnings of the unmutated file: the records hold only new ones."""
-    return Counter(predict_source(built({"base": base, "ops": []}, PATH)).warnings)
+    return Counter(predict(built({"base": base, "ops": []}, PATH)).warnings)
 
 
 def same_text(mine: str, real: str) -> bool:
@@ -52,14 +52,14 @@ def same_text(mine: str, real: str) -> bool:
     return mine == real or (bool(cut) and len(head) > 200 and mine.startswith(head))
 
 
-def compare(record: dict[str, Any], *, relative: bool) -> tuple[Counter[str], list[str], LoadPrediction]:
+def compare(record: dict[str, Any], *, relative: bool) -> tuple[Counter[str], list[str], Prediction]:
     """Counts, the kinds of disagreement, and the prediction.
 
     Args:
         record: recipe and verdict.
         relative: the record's verdict and warnings are relative to its base.
     """
-    p = predict_source(built(record, PATH))
+    p = predict(built(record, PATH))
     warnings = Counter(p.warnings) - (base_warnings(record["base"]) if relative else Counter())
     verdict = p.verdict
     if verdict in LOADED:

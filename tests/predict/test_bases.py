@@ -10,7 +10,7 @@ from gguftool.facts.data import load
 from gguftool.lint.rule import Severity
 from gguftool.lint.run import lint
 from gguftool.model import from_source, open_model
-from gguftool.predict import predict, predict_source, survey
+from gguftool.predict import predict, survey
 from tests.oracle.verdicts import judge
 from tests.predict.mutations import judged, mutations
 from tests.predict.recipes import bases, built
@@ -22,7 +22,7 @@ WITHOUT_VOCABULARY = "GGML_ASSERT(tokenizer"
 
 def test_every_base_loads_and_decodes() -> None:
     for name in NAMES:
-        p = predict_source(built({"base": name, "ops": []}))
+        p = predict(built({"base": name, "ops": []}))
         assert p.verdict in ("loads", "warns"), (name, p)
         assert p.messages == ()
         assert p.after_load is not None

@@ -18,13 +18,13 @@ from gguftool.facts.machine.expressions import compiled, divide
 from gguftool.facts.machine.program import Machine, printf
 from gguftool.facts.machine.reader import Reader
 from gguftool.model import from_source, open_model
-from gguftool.predict import AfterLoad, LoadPrediction, predict, predict_source
-from gguftool.predict.file import type_name
+from gguftool.predict import AfterLoad, Prediction, predict
+from gguftool.predict.words import type_name
 from gguftool.source import Memory
 from tests.build import GGUF, llama
 
 
-def predicted(g: GGUF) -> LoadPrediction:
+def predicted(g: GGUF) -> Prediction:
     return predict(from_source(Memory(g.bytes(), "m.gguf"), strict=False))
 
 
@@ -124,7 +124,7 @@ class TestBrokenBytes:
     """Words of `gguf.cpp` for files our own parser cannot read to the end."""
 
     def words(self, data: bytes, size: int | None = None) -> str:
-        p = predict_source(Memory(data, "m.gguf", size))
+        p = predict(Memory(data, "m.gguf", size))
         assert (p.verdict, p.stage) == ("refused", "file")
         return p.messages[0].removeprefix("gguf_init_from_reader: ")
 
@@ -160,7 +160,7 @@ class TestBrokenBytes:
         big = 1 << 29
         data = head + struct.pack("<IQ", 8, big) + b"x"
         start = time.perf_counter()
-        p = predict_source(Memory(data, "m.gguf", 1 << 40))
+        p = predict(Memory(data, "m.gguf", 1 << 40))
         assert time.perf_counter() - start < 5
         assert p.verdict in ("unknown", "refused")
 
@@ -184,7 +184,8 @@ def test_printf() -> None:
 
 
 def test_healthy_file() -> None:
-    assert predicted(llama()) == LoadPrediction("loads", "done", after_load=AfterLoad("decode", "ok"))
+    healthy = Prediction("loads", "done", after_load=AfterLoad("decode", "ok"), layers=1, tensors=11)
+    assert predicted(llama()) == healthy
     assert predicted(llama()).ok
 
 
@@ -253,7 +254,7 @@ def test_what_depends_on_the_machine_is_not_evaluated() -> None:
     huge = [r for r in recipes() if r.get("memory") and "insufficient memory" in str(r.get("context_errors"))]
     assert len(huge) > 15
     for record in huge:
-        p = predict_source(built(record))
+        p = predict(built(record))
         assert p.after_load is not None
         assert (p.after_load.stage, p.after_load.outcome) == ("context", "unknown"), record
 
@@ -272,7 +273,7 @@ def test_a_made_up_number_of_layers_does_not_keep_us_busy() -> None:
 def test_c_cuts_names_at_a_nul() -> None:
     record = struct.pack("<Q", 4) + b"k\0xy" + struct.pack("<I", 99)
     data = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + record + bytes(32)
-    p = predict_source(Memory(data, "m.gguf"))
+    p = predict(Memory(data, "m.gguf"))
     assert p.messages[0] == "gguf_init_from_reader: key 'k' has invalid GGUF type 99"
 
 
@@ -291,7 +292,7 @@ def test_damaged_bytes_never_raise() -> None:
             raw = r.choice([b"\xff" * 8, bytes(8), struct.pack("<Q", 1 << 31), bytes([r.randrange(256)])])
             data[at : at + len(raw)] = raw
             source = Hole(bytes(data), "m.gguf", size)
-            verdicts.add(predict_source(source).verdict)
+            verdicts.add(predict(source).verdict)
             try:
                 survey(from_source(source, strict=False))
             except GgufToolError:

@@ -9,18 +9,18 @@ from __future__ import annotations
 from gguftool.lint.rule import Context, Drafts, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.metadata.keys import NO_TOKENIZER
 from gguftool.model import Model
-from gguftool.predict import LoadPrediction, predict
+from gguftool.predict import Prediction, predict
 
 _PREFIXES = ("llama_model_load: error loading model: ", "gguf_init_from_reader: ")
 
 
-def prediction(m: Model, ctx: Context) -> LoadPrediction:
+def prediction(m: Model, ctx: Context) -> Prediction:
     """The predicted load, worked out once a run."""
-    predicted: LoadPrediction = ctx.once("load", lambda: predict(m))
+    predicted: Prediction = ctx.once("load", lambda: predict(m))
     return predicted
 
 
-def _words(load: LoadPrediction) -> str:
+def _words(load: Prediction) -> str:
     text = load.messages[0] if load.messages else "no message"
     for prefix in _PREFIXES:
         text = text.removeprefix(prefix)

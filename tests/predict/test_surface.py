@@ -1,0 +1,74 @@
+"""One function over a model, a source, bytes, or a header that is yet to be written."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gguftool.predict
+from gguftool.errors import UsageError
+from gguftool.facts import BUILD
+from gguftool.format.parse import parse
+from gguftool.model import from_source, with_header
+from gguftool.predict import predict
+from gguftool.source import Memory
+from tests.build import llama
+from tests.predict.recipes import built
+
+DATA = llama(layers=2).bytes()
+HEAVY = {"numpy", "gguf", "jinja2"}
+
+
+def test_model_source_and_bytes_are_the_same_question() -> None:
+    model = from_source(Memory(DATA, "m.gguf"), strict=False)
+    assert predict(model) == predict(Memory(DATA, "m.gguf")) == predict(DATA)
+    assert predict(DATA).layers == 2
+    assert predict(DATA).tensors == 2 + 2 * 9
+    assert predict(DATA).left_aside == ()
+    assert predict(DATA).first_error == ""
+
+
+def test_bytes_that_are_no_gguf() -> None:
+    p = predict(b"PK\3\4 and more")
+    assert (p.verdict, p.first_error) == (
+        "refused",
+        "gguf_init_from_reader: invalid magic characters: 'PK??', expected 'GGUF'",
+    )
+
+
+def test_only_one_build_is_known() -> None:
+    assert predict(DATA, build=BUILD).ok
+    with pytest.raises(UsageError, match="b9999"):
+        predict(DATA, build="b9999")
+
+
+def test_a_header_yet_to_be_written() -> None:
+    """Of the file only the size is needed: the data is never looked at."""
+    model = from_source(Memory(DATA, "m.gguf"), strict=False)
+    other = llama(layers=2, llama__attention__head_count=0).bytes()
+    header = parse(Memory(other), strict=False)
+    planned = with_header(model, header, other[: header.data_offset], len(other))
+    assert predict(planned) == predict(Memory(other, "m.gguf"))
+    assert predict(planned).verdict != predict(model).verdict
+    short = with_header(model, model.header, DATA[: model.header.data_offset], len(DATA) - 1)
+    assert "not within the file bounds" in predict(short).first_error
+
+
+def test_what_is_left_aside() -> None:
+    """Layers that predict several tokens at once are known to llama.cpp and not used (`llama-model.cpp`, b11434)."""
+    p = predict(built({"base": "tiny/glm4moe", "ops": []}))
+    assert (p.layers, p.tensors, len(p.left_aside)) == (3, 55, 25)
+    assert all(name.startswith("blk.3.") for name in p.left_aside)
+    assert len(p.warnings) == 25
+
+
+def test_nothing_in_the_room_is_imported_late() -> None:
+    """A lazy import hides a circle; only heavy packages of others may be."""
+    for path in Path(gguftool.predict.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                late = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
+                names = {n.module or "" if isinstance(n, ast.ImportFrom) else n.names[0].name for n in late}
+                assert {n.partition(".")[0] for n in names} <= HEAVY, path
