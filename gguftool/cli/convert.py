@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import LOG, Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.values import LOG
 
 if TYPE_CHECKING:
     from gguftool.build.convert import Options

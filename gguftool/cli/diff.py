@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gguftool.cli.options import MODEL, Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.values import MODEL
 
 
 @command(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.options import MODEL, Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.values import MODEL
 
 if TYPE_CHECKING:
     from gguftool.run.launch import LaunchPlan

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import (
-    CACHE_TYPES,
-    MODEL,
-    SIZE,
-    Session,
-    command,
-    format_option,
-    model_argument,
-    pass_session,
-)
+from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+from gguftool.cli.values import CACHE_TYPES, MODEL, SizeType
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
@@ -56,7 +48,7 @@ F = click.option
 @F("--dedupe", is_flag=True, help="Of duplicate keys keep the first.")
 @F("--repack", is_flag=True, help="Lay the tensor data out anew, without gaps.")
 @F("--realign", type=int, metavar="N", help="Lay the tensor data out with another alignment.")
-@F("--reserve", type=SIZE, metavar="SIZE", help="Keep that much room in the header for later edits.")
+@F("--reserve", type=SizeType(small=True), metavar="SIZE", help="Keep that much room in the header for later edits.")
 @F("--strip-padding", is_flag=True, help="Remove that room, before publishing.")
 @F("-n", "--dry-run", is_flag=True, help="Show the changes, the strategy and the bytes; write nothing.")
 @F("-o", "--output", type=MODEL, metavar="FILE", help="Write a new file; the input is never touched.")

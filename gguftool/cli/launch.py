@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import CACHE_TYPES, LOG, MODEL, RAM, SIZE, Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.values import CACHE_TYPES, LOG, MODEL, RAM, SIZE
 
 if TYPE_CHECKING:
     from gguftool.run.devices import FoundDevice

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import CACHE_TYPES, Session, command, format_option, models_argument, pass_session
+from gguftool.cli.options import Session, command, format_option, models_argument, pass_session
+from gguftool.cli.values import CACHE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

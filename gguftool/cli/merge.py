@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from gguftool.cli.options import MODEL, Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.values import MODEL
 
 
 @command(

@@ -1,4 +1,4 @@
-"""What the commands share: the session, the ``@command`` decorator and the option types.
+"""What the commands share: the session, the ``@command`` decorator and ``@option``.
 
 A command module looks like this::
 
@@ -17,17 +17,20 @@ It returns the exit code (or nothing for 0) and raises `gguftool.errors`; `gguft
 
 from __future__ import annotations
 
+import copy
 import os
-import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from gguftool.cli.names import HALVES, as_known, meant, others
+from gguftool.cli.values import CACHE_TYPES, MODEL
 from gguftool.report.text import Style, safe_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,6 +88,94 @@ def wants_color(choice: str, stream: Any) -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(stream.isatty())
 
 
+class Option(click.Option):
+    """An option that shows one name and answers to others, see `gguftool.cli.names`.
+
+    Args:
+        aliases: further spellings, those of this command alone.
+    """
+
+    def __init__(self, *args: Any, aliases: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.shown: tuple[str, ...] = tuple(self.opts)
+        # A flag with a counterpart (--this/--that) has no other names: nobody could tell which of the two they are.
+        wanted = aliases if self.secondary_opts else (*others(self.shown), *aliases)
+        self.opts = list(dict.fromkeys((*self.shown, *wanted)))
+
+    @property
+    def name_shown(self) -> str:
+        """The one name to tell people: the first long one."""
+        return next((name for name in self.shown if name.startswith("--")), self.shown[0])
+
+    @property
+    def spellings(self) -> list[str]:
+        """Everything the parser takes for it."""
+        return [*self.opts, *self.secondary_opts]
+
+    def without(self, taken: set[str]) -> None:
+        """Leave names to the options that show them."""
+        self.opts = [name for name in self.opts if name in self.shown or name not in taken]
+
+    def _as_shown(self) -> click.Option:
+        twin = copy.copy(self)
+        twin.opts = list(self.shown)
+        return twin
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The help line, with the name that is shown."""
+        return click.Option.get_help_record(self._as_shown(), ctx)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """What an error calls it."""
+        return click.Option.get_error_hint(self._as_shown(), ctx)  # type: ignore[arg-type, unused-ignore]
+
+
+class CacheTypeOption(Option):
+    """``--cache-type K[/V]``, and llama.cpp's two halves of it: ``-ctk K``, ``-ctv V``.
+
+    One half alone leaves the other as it was named, else at f16, which is what llama.cpp does.
+    """
+
+    @property
+    def spellings(self) -> list[str]:
+        """Everything the parser takes for it."""
+        return [*super().spellings, *(name for names in HALVES.values() for name in names)]
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """The halves have places of their own in what the parser brings."""
+        super().add_to_parser(parser, ctx)
+        for half, names in HALVES.items():
+            parser.add_option(obj=self, opts=names, dest=f"{self.name}.{half}", action="store", nargs=1)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
+        """Put the halves together."""
+        halves = [opts.get(f"{self.name}.{half}") for half in HALVES]
+        if not any(halves):
+            return super().consume_value(ctx, opts)
+        whole = opts.get(str(self.name))
+        # Several pairs (kv-test): the halves are one more.
+        if whole and "," in whole:
+            self.type.fail(f"{whole}: several pairs, beside {' '.join(filter(None, halves))}", self, ctx)
+        pair = CACHE_TYPES.convert(whole, self, ctx) if whole else ("f16", "f16")
+        for half in filter(None, halves):
+            if "/" in half or "," in half:
+                self.type.fail(f"{half!r} is not one type; -ctk and -ctv take one each", self, ctx)
+        types = [half or part for half, part in zip(halves, pair, strict=True)]
+        return "/".join(types), ParameterSource.COMMANDLINE
+
+
+def option(*names: str, aliases: Sequence[str] = (), **attrs: Any) -> Callable[[F], F]:
+    """``click.option`` that also answers to the other spellings of its name.
+
+    Args:
+        names: as for click: the names that the help shows, and the parameter's name.
+        aliases: spellings beside those of `gguftool.cli.names.SPELLINGS`; they work, and no help shows them.
+        attrs: further arguments of `click.option`.
+    """
+    attrs.setdefault("cls", CacheTypeOption if "--cache-type" in names else Option)
+    return click.option(*names, aliases=aliases, **attrs)
+
+
 class Command(click.Command):
     """A click command with an Examples section, which also takes the session's options after its name."""
 
@@ -92,6 +183,40 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = textwrap.dedent(examples).strip("\n")
         attach_session_options(self, hidden=True)
+        taken = {
+            name for param in self.params for name in getattr(param, "shown", (*param.opts, *param.secondary_opts))
+        }
+        for param in self.params:
+            if isinstance(param, Option):
+                param.without(taken)
+                taken.update(param.opts)
+
+    def spelled(self, ctx: click.Context) -> dict[str, str]:
+        """Every spelling this command takes, and the name it shows for it."""
+        out: dict[str, str] = {}
+        for param in self.get_params(ctx):
+            if isinstance(param, Option):
+                out.update(dict.fromkeys(param.spellings, param.name_shown))
+                out.update({name: name for name in (*param.shown, *param.secondary_opts) if name.startswith("--")})
+            elif isinstance(param, click.Option):
+                out.update({name: name for name in (*param.opts, *param.secondary_opts)})
+        return out
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it; what is unknown is looked up among all names there are."""
+        spelled = self.spelled(ctx)
+        first = next((param for param in self.params if isinstance(param, click.Argument)), None)
+        args = as_known(args, spelled.__contains__, model=first is not None and first.type is MODEL)
+        try:
+            # click's parser eats the list it is given.
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            raise _no_such_option(error, ctx, args, spelled) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What click offers, without the names that no help shows."""
+        hidden = {name for p in self.get_params(ctx) if isinstance(p, Option) for name in p.opts if name not in p.shown}
+        return [item for item in super().shell_complete(ctx, incomplete) if item.value not in hidden]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples as they were written, then click's epilog."""
@@ -99,6 +224,20 @@ class Command(click.Command):
             with formatter.section("Examples"):
                 formatter.write(textwrap.indent(self.examples, "  ") + "\n")
         super().format_epilog(ctx, formatter)
+
+
+def _no_such_option(
+    error: click.NoSuchOption, ctx: click.Context, args: Sequence[str], spelled: Mapping[str, str]
+) -> click.UsageError:
+    """The word as it was typed, and what it may have been meant to be."""
+    name = error.option_name
+    # Of -xyz click names -x, the first letter that is no option.
+    if len(name) == 2:
+        typed = (arg.partition("=")[0] for arg in args if arg.startswith(name) and not arg.startswith("--"))
+        name = next(typed, name)
+    near = meant(name, spelled)
+    guess = f" Did you mean {' or '.join(f'`{other}`' for other in near)}?" if near else ""
+    return click.UsageError(f"No such option: {name}.{guess}", ctx)
 
 
 def command(*, examples: str, **attrs: Any) -> Callable[[Callable[..., Any]], Command]:
@@ -153,28 +292,6 @@ def format_option(*formats: str) -> Callable[[F], F]:
     )
 
 
-if TYPE_CHECKING:
-    ModelParam = click.ParamType[str]
-    SizeParam = click.ParamType[int]
-    CacheTypesParam = click.ParamType[tuple[str, str]]
-else:
-    # Generic only since click 8.4.
-    ModelParam = SizeParam = CacheTypesParam = click.ParamType
-
-
-class ModelType(ModelParam):
-    """A model as the user names it; kept as text, opened by the library."""
-
-    name = "model"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Let the shell complete file names."""
-        return [CompletionItem(incomplete, type="file")]
-
-
-MODEL = ModelType()
-
-
 def model_argument(function: F) -> F:
     """One ``MODEL``, as the parameter ``model: str``."""
     return click.argument("model", type=MODEL, metavar="MODEL")(function)
@@ -183,91 +300,3 @@ def model_argument(function: F) -> F:
 def models_argument(function: F) -> F:
     """One or more ``MODEL``, as the parameter ``models: tuple[str, ...]``."""
     return click.argument("models", type=MODEL, metavar="MODEL...", nargs=-1, required=True)(function)
-
-
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?)(?P<base>i?b)?", re.IGNORECASE)
-_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-
-
-class SizeType(SizeParam):
-    """A number of bytes: ``4096``, ``16GiB`` (binary), ``4GB`` (decimal), ``512M``.
-
-    Args:
-        bare_base: what a letter alone stands for, 1024 (``G`` is GiB) or 1000 (as llama-gguf-split has it).
-    """
-
-    name = "size"
-
-    def __init__(self, bare_base: int = 1024) -> None:
-        self.bare_base = bare_base
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes, as an int."""
-        if isinstance(value, int):
-            return value
-        match = _SIZE.fullmatch(str(value).strip())
-        if not match:
-            self.fail(f"{value!r} is not a size; write for example 512MiB, 16GiB or 4GB.", param, ctx)
-        suffix = (match["base"] or "").lower()
-        base = {"ib": 1024, "b": 1000}.get(suffix, self.bare_base)
-        power: int = _POWER[match["unit"].lower()]
-        return round(float(match["number"]) * float(base**power))
-
-
-SIZE = SizeType()
-
-
-class RamType(SizeType):
-    """Memory of the host: a size, or ``auto`` for what is free now."""
-
-    name = "ram"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes, as an int."""
-        if str(value).strip().lower() != "auto":
-            return super().convert(value, param, ctx)
-        from gguftool.run.devices import host_memory
-
-        host = host_memory()
-        if host is None:
-            self.fail("this system does not say how much memory is free; name it, for example 32GiB.", param, ctx)
-        return host.free
-
-
-RAM = RamType()
-
-
-class CacheTypesType(CacheTypesParam):
-    """KV cache types ``K`` or ``K/V``; one name stands for both. Which names exist is the library's business."""
-
-    name = "K[/V]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The pair (type of K, type of V), in lower case."""
-        if isinstance(value, tuple):
-            return (str(value[0]), str(value[1]))
-        parts = [part.strip().lower() for part in str(value).split("/")]
-        if len(parts) > 2 or not all(parts):
-            self.fail(f"{value!r} is not K or K/V; write for example q8_0 or q8_0/q4_0.", param, ctx)
-        return (parts[0], parts[-1])
-
-
-CACHE_TYPES = CacheTypesType()
-
-
-class LogFile(click.Path):
-    """A file to write a log to. It is made anew, so a model must not bear that name."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path as it is; a usage error for a GGUF file."""
-        path = super().convert(value, param, ctx)
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                if file.read(4) == b"GGUF":
-                    self.fail(f"{value} is a model; a log would take its place", param, ctx)
-        return path
-
-
-LOG = LogFile(dir_okay=False)

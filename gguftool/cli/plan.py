@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import CACHE_TYPES, RAM, SIZE, Session, command, format_option, model_argument, pass_session
+from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+from gguftool.cli.values import CACHE_TYPES, RAM, SIZE
 
 if TYPE_CHECKING:
     from gguftool.memory.advice import Advice

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gguftool.cli.options import SIZE
+from gguftool.cli.values import SIZE
 from gguftool.errors import UsageError
 from gguftool.memory.devices import Device
 from gguftool.memory.plan import Machine

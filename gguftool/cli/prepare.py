@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import CACHE_TYPES, SIZE, Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.values import CACHE_TYPES, SIZE
 
 if TYPE_CHECKING:
     from gguftool.build.pipeline import Done, Step

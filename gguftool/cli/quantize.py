@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.options import LOG, MODEL, SIZE, Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.values import LOG, MODEL, SIZE
 
 if TYPE_CHECKING:
     from gguftool.build.quantize import Options

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from gguftool.cli.options import Session, SizeType, command, format_option, model_argument, pass_session
+from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+from gguftool.cli.values import SizeType
 
 
 @command(

@@ -35,7 +35,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "limit", [("--max-tensors", 10), ("--max-tensors", 1), ("--max-size", "64K"), ("--max-size", 20000)]
+    "limit", [("--max-tensors", 10), ("--max-tensors", 1), ("--max-size", "64K"), ("--max-size", "20000B")]
 )
 def test_there_and_back_is_byte_for_byte(cli, model: Path, tmp_path: Path, limit: tuple[str, object]):
     result = cli("split", model, *limit, "-o", tmp_path / "s", "--format", "json")

@@ -1,0 +1,174 @@
+"""The types of option values: sizes, token counts, cache types, models, logs.
+
+Each takes what people write (``16GiB``, ``32k``, ``q8_0/q4_0``) and hands the command a plain value; a usage error
+says what to write instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    ModelParam = click.ParamType[str]
+    SizeParam = click.ParamType[int]
+    CacheTypesParam = click.ParamType[tuple[str, str]]
+else:
+    # Generic only since click 8.4.
+    ModelParam = SizeParam = CacheTypesParam = click.ParamType
+
+
+class ModelType(ModelParam):
+    """A model as the user names it; kept as text, opened by the library."""
+
+    name = "model"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Let the shell complete file names."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+MODEL = ModelType()
+
+_NUMBER = r"\d+(?:_\d+)*|\d{1,3}(?:,\d{3})+"
+_COUNT = re.compile(rf"(?P<whole>{_NUMBER})(?P<part>\.\d+)?\s*(?:(?P<unit>[km])i?)?", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?)(?P<base>i?b)?", re.IGNORECASE | re.ASCII)
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+SMALLEST = 1 << 20
+"""Bytes below which a number without a unit is taken for one whose unit was forgotten."""
+
+
+class CountType(SizeParam):
+    """A number of tokens: ``32768``, ``32_768``, ``32,768``, ``32k`` (1024 each, in either case), ``1M``.
+
+    Args:
+        least: the smallest number that makes sense.
+        most: the largest, if there is one.
+    """
+
+    name = "count"
+
+    def __init__(self, least: int = 1, most: int | None = None) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        number = value if isinstance(value, int) else self._read(str(value), param, ctx)
+        if number < self.least:
+            self.fail(f"{value} is too small; the least is {self.least}.", param, ctx)
+        if self.most is not None and number > self.most:
+            self.fail(f"{value} is too large; the most is {self.most:,}.", param, ctx)
+        return number
+
+    def _read(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = _COUNT.fullmatch(text.strip())
+        if not match or len(text) > 40:
+            self._refuse(text, param, ctx)
+        times = 1 << 10 * _POWER[(match["unit"] or "").lower()]
+        digits = (match["part"] or "")[1:]
+        more, rest = divmod(int(digits or "0") * times, int("1" + "0" * len(digits)))
+        if rest:
+            self._refuse(text, param, ctx)
+        return int(re.sub("[_,]", "", match["whole"])) * times + more
+
+    def _refuse(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> NoReturn:
+        self.fail(f"{text!r} is not a whole number; write for example 32768, 32k (that is 32768) or 1M.", param, ctx)
+
+
+COUNT = CountType()
+
+
+class SizeType(SizeParam):
+    """A number of bytes: ``16GiB`` (binary), ``4GB`` (decimal), ``512M``.
+
+    Args:
+        bare_base: what a letter alone stands for, 1024 (``G`` is GiB) or 1000 (as llama-gguf-split has it).
+        small: take a small number without a unit as bytes; else it is refused, but for 0.
+    """
+
+    name = "size"
+
+    def __init__(self, bare_base: int = 1024, *, small: bool = False) -> None:
+        self.bare_base = bare_base
+        self.small = small
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes, as an int."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        match = _SIZE.fullmatch(text)
+        if not match:
+            self.fail(f"{value!r} is not a size; write for example 512MiB, 16GiB or 4GB.", param, ctx)
+        suffix = (match["base"] or "").lower()
+        base = {"ib": 1024, "b": 1000}.get(suffix, self.bare_base)
+        power: int = _POWER[match["unit"].lower()]
+        size = round(float(match["number"]) * float(base**power))
+        # `--vram 16` on a machine with 16 GB: whoever writes a bare number means the unit on the box.
+        if not (match["unit"] or suffix or self.small) and 0 < float(match["number"]) < SMALLEST:
+            unit = ("GiB" if float(match["number"]) < 1024 else "MiB") if self.bare_base == 1024 else "G"
+            self.fail(f"{text} bytes? Name the unit: {text}{unit}? ({text}B if bytes are meant.)", param, ctx)
+        return size
+
+
+SIZE = SizeType()
+
+
+class RamType(SizeType):
+    """Memory of the host: a size, or ``auto`` for what is free now."""
+
+    name = "ram"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes, as an int."""
+        if str(value).strip().lower() != "auto":
+            return super().convert(value, param, ctx)
+        from gguftool.run.devices import host_memory
+
+        host = host_memory()
+        if host is None:
+            self.fail("this system does not say how much memory is free; name it, for example 32GiB.", param, ctx)
+        return host.free
+
+
+RAM = RamType()
+
+
+class CacheTypesType(CacheTypesParam):
+    """KV cache types ``K`` or ``K/V``; one name stands for both. Which names exist is the library's business."""
+
+    name = "K[/V]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The pair (type of K, type of V), in lower case."""
+        if isinstance(value, tuple):
+            return (str(value[0]), str(value[1]))
+        parts = [part.strip().lower() for part in str(value).split("/")]
+        if len(parts) > 2 or not all(parts):
+            self.fail(f"{value!r} is not K or K/V; write for example q8_0 or q8_0/q4_0.", param, ctx)
+        return (parts[0], parts[-1])
+
+
+CACHE_TYPES = CacheTypesType()
+
+
+class LogFile(click.Path):
+    """A file to write a log to. It is made anew, so a model must not bear that name."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path as it is; a usage error for a GGUF file."""
+        path = super().convert(value, param, ctx)
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                if file.read(4) == b"GGUF":
+                    self.fail(f"{value} is a model; a log would take its place", param, ctx)
+        return path
+
+
+LOG = LogFile(dir_okay=False)
