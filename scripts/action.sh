@@ -8,7 +8,7 @@ set -f
 set -- $ARGS -- $MODELS
 [ -z "$POLICY" ] || set -- --policy "$POLICY" "$@"
 [ -z "$CACHE_TYPE" ] || set -- --cache-type "$CACHE_TYPE" "$@"
-[ -z "$CONTEXT_LENGTH" ] || set -- --context-length "$CONTEXT_LENGTH" "$@"
+[ -z "$CONTEXT_LENGTH" ] || set -- --ctx "$CONTEXT_LENGTH" "$@"
 
 if [ -n "$SARIF" ]; then
     gguftool lint --exit-zero --format sarif "$@" > "$SARIF"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
 
 if TYPE_CHECKING:
     from gguftool.run.proof import Expected
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     """
 )
 @click.argument("log", metavar="LOG", type=click.Path(allow_dash=True))
-@click.option("--expect", metavar="FILE", type=click.Path(), help="JSON of `gguftool plan` or `gguftool launch`.")
+@option("--expect", metavar="FILE", type=click.Path(), help="JSON of `gguftool plan` or `gguftool launch`.")
 @format_option("text", "json")
 @pass_session
 def check_log(session: Session, /, log: str, expect: str | None) -> int:

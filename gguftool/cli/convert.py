@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import LOG
 
 if TYPE_CHECKING:
@@ -21,31 +21,38 @@ if TYPE_CHECKING:
     gguftool convert --setup                          make the converter's environment, once
     gguftool convert ./Qwen2-0.5B -o qwen2-f16.gguf --outtype f16
     gguftool convert hf://owner/repo -o model.gguf
-    gguftool convert ./my-finetune --check            what speaks against it; converts nothing
+    gguftool convert ./my-finetune --dry-run          what speaks against it; converts nothing
     gguftool convert ./my-finetune -o tune.gguf --pre qwen2
     gguftool convert ./model -o model.gguf --llama-cpp ~/llama.cpp
     """
 )
 @click.argument("source", metavar="[SOURCE]", required=False)
-@click.option("-o", "--output", type=click.Path(), metavar="OUT", help="File to write; default: FOLDER-TYPE.gguf here.")
-@click.option(
+@option("-o", "--output", type=click.Path(), metavar="OUT", help="File to write; default: FOLDER-TYPE.gguf here.")
+@option(
     "--outtype",
     type=click.Choice(["auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0"]),
     default="auto",
     show_default=True,
     help="Type of the matrices; auto keeps the 16-bit type of the source.",
 )
-@click.option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
-@click.option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp with convert_hf_to_gguf.py to look in first.")
-@click.option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
-@click.option("--setup", is_flag=True, help="Make the environment of the converter, with torch, in the user's cache.")
-@click.option("--setup-arg", multiple=True, metavar="ARG", help="Hand ARG on to pip, for example torch==2.13.0.")
-@click.option("--check", is_flag=True, help="Look at the folder, convert nothing.")
-@click.option("--force", is_flag=True, help="Convert in spite of what the look at the folder found.")
-@click.option("--no-fix", is_flag=True, help="Do not repair what the converter lost.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
-@click.option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
-@click.option("--log", type=LOG, metavar="FILE", help="What the converter says; default: OUT.convert.log.")
+@option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
+@option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp with convert_hf_to_gguf.py to look in first.")
+@option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
+@option("--setup", is_flag=True, help="Make the environment of the converter, with torch, in the user's cache.")
+@option("--setup-arg", multiple=True, metavar="ARG", help="Hand ARG on to pip, for example torch==2.13.0.")
+@option("-n", "--dry-run", "check", is_flag=True, aliases=("--check",), help="Look at the folder, convert nothing.")
+@option(
+    "-y",
+    "--yes",
+    "force",
+    is_flag=True,
+    aliases=("--force",),
+    help="Convert in spite of what the look at the folder found.",
+)
+@option("--no-fix", is_flag=True, help="Do not repair what the converter lost.")
+@option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
+@option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
+@option("--log", type=LOG, metavar="FILE", help="What the converter says; default: OUT.convert.log.")
 @format_option("text", "json")
 @pass_session
 def convert(session: Session, /, source: str | None, **options: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import MODEL
 
 
@@ -18,7 +18,7 @@ from gguftool.cli.values import MODEL
 @click.argument("old", type=MODEL, metavar="A")
 @click.argument("new", type=MODEL, metavar="B")
 @format_option("text", "json")
-@click.option("--data", is_flag=True, help="Compare the tensor data too: bytes, and the distance of what differs.")
+@option("--data", is_flag=True, help="Compare the tensor data too: bytes, and the distance of what differs.")
 @pass_session
 def diff(session: Session, old: str, new: str, data: bool) -> int:
     """Compare two models: keys, tensors, types. Exit code 1 when they differ."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import MODEL
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     """
 )
 @click.argument("model", type=MODEL, metavar="[MODEL]", required=False)
-@click.option("--error", "message", metavar="TEXT", help="Say what an error message means; - reads it from stdin.")
+@option("--error", "message", metavar="TEXT", help="Say what an error message means; - reads it from stdin.")
 @format_option("text", "json")
 @pass_session
 def doctor(session: Session, /, model: str | None, message: str | None) -> int:

@@ -6,9 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-import click
-
-from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 
 if TYPE_CHECKING:
     from gguftool.format.header import Field
@@ -28,15 +26,15 @@ if TYPE_CHECKING:
 )
 @model_argument
 @format_option("text", "json", "markdown")
-@click.option("--keys", multiple=True, metavar="GLOB", help="Only metadata keys that match; may be given again.")
-@click.option("--tensors", multiple=True, metavar="GLOB", help="Only tensors whose name matches; may be given again.")
-@click.option("--no-tensors", is_flag=True, help="Leave the tensors out.")
-@click.option("--no-metadata", is_flag=True, help="Leave the metadata out.")
-@click.option("--overview", "only_overview", is_flag=True, help="The first screen alone.")
-@click.option("--full", is_flag=True, help="Whole arrays and long strings.")
-@click.option("--raw", metavar="KEY", help="The value of one key alone, as it is, to stdout.")
-@click.option("--layout", is_flag=True, help="The byte map: header, filler, padding, tensors, gaps.")
-@click.option("--tokens", metavar="FROM:TO", help="A stretch of the vocabulary with types and scores.")
+@option("--keys", multiple=True, metavar="GLOB", help="Only metadata keys that match; may be given again.")
+@option("--tensors", multiple=True, metavar="GLOB", help="Only tensors whose name matches; may be given again.")
+@option("--no-tensors", is_flag=True, help="Leave the tensors out.")
+@option("--no-metadata", is_flag=True, help="Leave the metadata out.")
+@option("--overview", "only_overview", is_flag=True, help="The first screen alone.")
+@option("--full", is_flag=True, help="Whole arrays and long strings.")
+@option("--raw", metavar="KEY", help="The value of one key alone, as it is, to stdout.")
+@option("--layout", is_flag=True, help="The byte map: header, filler, padding, tensors, gaps.")
+@option("--tokens", metavar="FROM:TO", help="A stretch of the vocabulary with types and scores.")
 @pass_session
 def dump(
     session: Session,

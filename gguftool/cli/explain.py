@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
 
 
 @command(
@@ -19,7 +19,7 @@ from gguftool.cli.options import Session, command, format_option, pass_session
     """
 )
 @click.argument("key", metavar="KEY", required=False)
-@click.option("--flag", metavar="OPTION", help="Explain an option of llama.cpp instead, right or wrong.")
+@option("--flag", metavar="OPTION", help="Explain an option of llama.cpp instead, right or wrong.")
 @format_option("text", "json")
 @pass_session
 def explain(session: Session, /, key: str | None, flag: str | None) -> int:

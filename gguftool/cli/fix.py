@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
-from gguftool.cli.values import CACHE_TYPES, MODEL, SizeType
+from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
+from gguftool.cli.values import CACHE_TYPES, MODEL, CountType, SizeType
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from gguftool.edit.ops import Operation
     from gguftool.model import Model
 
-F = click.option
+F = option
 
 
 @command(
     examples="""
-    gguftool fix model.gguf --context-length 32768 --kv-cache-type q8_0
+    gguftool fix model.gguf --context-length 32768 --cache-type q8_0
     gguftool fix model.gguf --set general.name='My model' --set my.key:u32=5 --dry-run
     gguftool fix model.gguf --special eos='<|im_end|>' --chat-template chat.jinja
     gguftool fix model.gguf --auto
@@ -31,12 +31,12 @@ F = click.option
     """
 )
 @model_argument
-@F("--context-length", type=int, metavar="N", help="Context in tokens, where the model can take it.")
+@F("--ctx", "--context-length", "context_length", type=CountType(0), metavar="N", help="Context to record: 32768, 32k.")
 @F("--rope-freq-base", type=float, metavar="F", help="RoPE base.")
 @F("--rope-freq-scale", type=float, metavar="F", help="RoPE scale (1/factor): the record, and what llama.cpp reads.")
 @F("--rope-scaling", type=click.Choice(["none", "linear", "yarn"]), help="How RoPE is stretched.")
 @F("--rope-scale-factor", type=float, metavar="F", help="By how much RoPE is stretched.")
-@F("--kv-cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache type to record, checked against the model.")
+@F("--cache-type", "kv_cache_type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache type to record.")
 @F("--chat-template", type=click.Path(), metavar="FILE", help="Chat template out of a file.")
 @F("--sampling", metavar="NAME=X,…", help="Sampler settings, taken where no flag is given: temp=0.3,top_k=40.")
 @F("--special", multiple=True, metavar="NAME=TOKEN", help="A special token by its text: eos='<|im_end|>'.")
@@ -57,7 +57,7 @@ F = click.option
 @F("--hard-links", type=click.Choice(["refuse", "follow", "break"]), default="refuse", help="When it has other names.")
 @F("--no-undo", is_flag=True, help="Keep no undo record.")
 @F("--preserve-mtime", is_flag=True, help="Leave the time of last change as it was.")
-@F("--yes", is_flag=True, help="Go on where quality would suffer or llama.cpp would refuse.")
+@F("-y", "--yes", is_flag=True, help="Go on where quality would suffer or llama.cpp would refuse.")
 @F("--force", is_flag=True, help="Take sparse files and types other than the known ones.")
 @format_option("text", "json")
 @pass_session

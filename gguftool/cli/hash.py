@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, models_argument, pass_session
+from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 
 if TYPE_CHECKING:
     from gguftool.source import Source
@@ -27,9 +27,9 @@ _WITHOUT = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
     """
 )
 @models_argument
-@click.option("--tensors", is_flag=True, help="Every tensor too.")
-@click.option("--data-section", is_flag=True, help="The data section too: it stays the same when metadata is edited.")
-@click.option(
+@option("--tensors", is_flag=True, help="Every tensor too.")
+@option("--data-section", is_flag=True, help="The data section too: it stays the same when metadata is edited.")
+@option(
     "--algorithm",
     "algorithms",
     multiple=True,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
+from gguftool.cli.values import COUNT, CountType
 
 if TYPE_CHECKING:
     from gguftool.facts.arch import Hparams
@@ -17,33 +18,40 @@ if TYPE_CHECKING:
 @command(
     examples="""
     gguftool kv-test model.gguf
-    gguftool kv-test model.gguf --types q8_0,q8_0/q4_0,q4_0
+    gguftool kv-test model.gguf --cache-type q8_0,q8_0/q4_0,q4_0
     gguftool kv-test model.gguf --chunk 8192 --tokens 32768 --text book.txt
     gguftool kv-test model.gguf --plot types.svg
     """
 )
 @model_argument
-@click.option("--types", metavar="K[/V],...", help="Cache types to try (default: all that llama.cpp has).")
-@click.option("--text", type=click.Path(dir_okay=False), help="Text to read (default: pages of a well-known book).")
-@click.option("--tokens", type=click.IntRange(min=16), default=512, show_default=True, help="Tokens to read.")
-@click.option(
+@option(
+    "--cache-type",
+    "types",
+    aliases=("--types",),
+    metavar="K[/V],...",
+    help="Cache types to try (default: all that llama.cpp has).",
+)
+@option("--text", type=click.Path(dir_okay=False), help="Text to read (default: pages of a well-known book).")
+@option("--tokens", type=CountType(16), metavar="N", default=512, show_default=True, help="Tokens to read.")
+@option(
     "--chunk",
-    type=click.IntRange(min=16),
+    type=CountType(16),
+    metavar="N",
     default=512,
     show_default=True,
     help="Tokens of context: long ones tell more.",
 )
-@click.option("--ctx", type=click.IntRange(min=1), metavar="N", help="Context the memory is given for (or the file's).")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
-@click.option(
+@option("--ctx", type=COUNT, metavar="N", help="Context the memory is given for (or the file's).")
+@option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
+@option(
     "--engine",
     type=click.Choice(["auto", "library", "llama-perplexity"]),
     default="auto",
     show_default=True,
     help="What computes.",
 )
-@click.option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds it may take.")
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw memory against divergence.")
+@option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds it may take.")
+@option("--plot", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw memory against divergence.")
 @format_option("text", "json")
 @pass_session
 def kv_test(session: Session, /, model: str, **options: object) -> int:

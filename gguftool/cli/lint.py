@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, models_argument, pass_session
-from gguftool.cli.values import CACHE_TYPES
+from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
+from gguftool.cli.values import CACHE_TYPES, COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @command(
     examples="""
     gguftool lint model.gguf                              all rules
-    gguftool lint --context-length 32768 --cache-type q8_0 model.gguf
+    gguftool lint --ctx 32768 --cache-type q8_0 model.gguf
                                                           is it ready for that deployment?
     gguftool lint --fix model.gguf                        apply the safe fixes
-    gguftool lint --fix --diff model.gguf                 show them only
+    gguftool lint --fix --dry-run model.gguf              show them only
     gguftool lint --select deploy,rope --fail-on error *.gguf
     gguftool lint --against ./hf-folder model.gguf        compare with config.json and the tokenizer
     gguftool lint --format sarif model.gguf > lint.sarif
@@ -34,27 +34,29 @@ if TYPE_CHECKING:
 )
 @models_argument
 @format_option("text", "json", "jsonl", "sarif", "github")
-@click.option("--select", multiple=True, metavar="RULE|FAMILY", help="Only these; comma separated or given again.")
-@click.option("--ignore", multiple=True, metavar="RULE|FAMILY", help="All but these.")
-@click.option(
+@option("--select", multiple=True, metavar="RULE|FAMILY", help="Only these; comma separated or given again.")
+@option("--ignore", multiple=True, metavar="RULE|FAMILY", help="All but these.")
+@option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),
     help="Exit with 1 from this severity on.  [default: warning]",
 )
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
-@click.option("--fix", "fix", is_flag=True, help="Apply the safe fixes, then report what is left.")
-@click.option("--fix-unsafe", is_flag=True, help="Apply all fixes, also those that change what llama.cpp computes.")
-@click.option("--diff", is_flag=True, help="Show what the fixes would change; write nothing.")
-@click.option("--context-length", type=click.IntRange(min=1), metavar="N", help="Context wanted, in tokens.")
-@click.option("--cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types wanted.")
-@click.option("--against", metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
-@click.option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")
-@click.option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
-@click.option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")
-@click.option("--layout", type=click.Choice(["lmstudio"]), help="Check where the files of a whole models folder lie.")
-@click.option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")
-@click.option("--no-config", is_flag=True, help="Look for no gguftool.toml or pyproject.toml.")
-@click.option("--no-load", is_flag=True, help="Do not predict what llama.cpp does with the file.")
+@option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+@option("--fix", "fix", is_flag=True, help="Apply the safe fixes, then report what is left.")
+@option("--fix-unsafe", is_flag=True, help="Apply all fixes, also those that change what llama.cpp computes.")
+@option(
+    "-n", "--dry-run", "diff", is_flag=True, aliases=("--diff",), help="Show what --fix would change; write nothing."
+)
+@option("--ctx", "context_length", type=COUNT, metavar="N", help="Context wanted, in tokens: 32768, 32k.")
+@option("--cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types wanted.")
+@option("--against", metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
+@option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")
+@option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
+@option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")
+@option("--layout", type=click.Choice(["lmstudio"]), help="Check where the files of a whole models folder lie.")
+@option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")
+@option("--no-config", is_flag=True, help="Look for no gguftool.toml or pyproject.toml.")
+@option("--no-load", is_flag=True, help="Do not predict what llama.cpp does with the file.")
 @pass_session
 def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """Find what breaks deployments, with a fix for each fault that can be fixed.

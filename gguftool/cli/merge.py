@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import MODEL
 
 
@@ -18,9 +18,9 @@ from gguftool.cli.values import MODEL
     """
 )
 @click.argument("shards", type=MODEL, metavar="SHARD...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="FILE", required=True, help="The file to write; it must not exist.")
-@click.option("--allow-foreign", is_flag=True, help="Merge shards of different quantisations or models all the same.")
-@click.option("--dry-run", is_flag=True, help="Check the set, show the file and write nothing.")
+@option("-o", "--output", metavar="FILE", required=True, help="The file to write; it must not exist.")
+@option("--allow-foreign", is_flag=True, help="Merge shards of different quantisations or models all the same.")
+@option("-n", "--dry-run", is_flag=True, help="Check the set, show the file and write nothing.")
 @format_option("text", "json")
 @pass_session
 def merge(session: Session, shards: tuple[str, ...], output: str, allow_foreign: bool, dry_run: bool) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
-from gguftool.cli.values import CACHE_TYPES, SIZE
+from gguftool.cli.options import Session, command, format_option, option, pass_session
+from gguftool.cli.values import CACHE_TYPES, COUNT, SIZE
 
 if TYPE_CHECKING:
     from gguftool.build.pipeline import Done, Step
@@ -18,54 +18,55 @@ if TYPE_CHECKING:
 @command(
     examples="""
     gguftool prepare model-f16.gguf -o model.gguf --quantize Q4_K_M
-    gguftool prepare ./Qwen2-7B -o qwen2.gguf --quantize Q4_K_M --context-length 32768 --kv-cache-type q8_0
+    gguftool prepare ./Qwen2-7B -o qwen2.gguf --quantize Q4_K_M --ctx 32768 --cache-type q8_0
     gguftool prepare hf://owner/repo -o model.gguf --quantize Q8_0 --vram 16GiB
-    gguftool prepare model.gguf -o ready.gguf --context-length 8192
+    gguftool prepare model.gguf -o ready.gguf --ctx 8192
     """
 )
 @click.argument("source", metavar="SOURCE")
-@click.option("-o", "--output", required=True, type=click.Path(), metavar="OUT", help="File to make.")
-@click.option("--quantize", "type_name", metavar="TYPE", help="For example Q4_K_M; the types stay when left out.")
-@click.option("--context-length", type=click.IntRange(min=1), metavar="N", help="Context to deploy with, in tokens.")
-@click.option("--kv-cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types to deploy with.")
-@click.option("--rope-freq-base", type=float, metavar="F", help="RoPE base.")
-@click.option("--rope-scaling", type=click.Choice(["none", "linear", "yarn"]), help="RoPE scaling.")
-@click.option("--rope-scale-factor", type=float, metavar="F", help="Factor of the RoPE scaling.")
-@click.option(
+@option("-o", "--output", required=True, type=click.Path(), metavar="OUT", help="File to make.")
+@option("--quantize", "type_name", metavar="TYPE", help="For example Q4_K_M; the types stay when left out.")
+@option("--ctx", "context_length", type=COUNT, metavar="N", help="Context to deploy with, in tokens: 32768, 32k.")
+@option("--cache-type", "kv_cache_type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types to deploy with.")
+@option("--rope-freq-base", type=float, metavar="F", help="RoPE base.")
+@option("--rope-freq-scale", type=float, metavar="F", help="RoPE scale (1/factor).")
+@option("--rope-scaling", type=click.Choice(["none", "linear", "yarn"]), help="RoPE scaling.")
+@option("--rope-scale-factor", type=float, metavar="F", help="Factor of the RoPE scaling.")
+@option(
     "--outtype",
     type=click.Choice(["auto", "f16", "bf16", "f32"]),
     default="auto",
     show_default=True,
     help="Type between converting and quantising.",
 )
-@click.option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
-@click.option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
-@click.option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
-@click.option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
-@click.option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
-@click.option(
+@option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
+@option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
+@option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
+@option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
+@option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
+@option(
     "--engine",
     type=click.Choice(["auto", "llama-quantize", "library", "builtin"]),
     default="auto",
     show_default=True,
     help="What quantises; auto takes the first that is there.",
 )
-@click.option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp to look in first.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
-@click.option("--no-auto-fix", is_flag=True, help="Write the fields asked for and nothing else.")
-@click.option(
+@option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp to look in first.")
+@option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
+@option("--no-auto-fix", is_flag=True, help="Write the fields asked for and nothing else.")
+@option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),
     default="warning",
     show_default=True,
     help="Findings of lint that stop it.",
 )
-@click.option("--vram", metavar="SIZE[,SIZE…]|auto|none", help="Memory of each device, for the plan.")
-@click.option("--ram", type=SIZE, help="Memory of the host, for the plan.")
-@click.option("--keep", is_flag=True, help="Keep the converted file in the work folder.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
-@click.option("--restart", is_flag=True, help="Begin anew: forget what an earlier run has done.")
-@click.option("--yes", is_flag=True, help="Go on where a question about the deploy fields would be asked.")
+@option("--vram", metavar="SIZE[,SIZE…]|auto|none", help="Memory of each device, for the plan.")
+@option("--ram", type=SIZE, help="Memory of the host, for the plan.")
+@option("--keep", is_flag=True, help="Keep the converted file in the work folder.")
+@option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
+@option("--restart", is_flag=True, help="Begin anew: forget what an earlier run has done.")
+@option("-y", "--yes", is_flag=True, help="Go on where a question about the deploy fields would be asked.")
 @format_option("text", "json")
 @pass_session
 def prepare(session: Session, /, source: str, output: str, **options: Any) -> int:
@@ -135,6 +136,7 @@ def _request(session: Session, source: str, output: str, options: dict[str, Any]
     wanted = Wanted(
         context_length=options["context_length"],
         rope_freq_base=options["rope_freq_base"],
+        rope_freq_scale=options["rope_freq_scale"],
         rope_scaling=options["rope_scaling"],
         rope_scale_factor=options["rope_scale_factor"],
         kv_cache_type=options["kv_cache_type"],

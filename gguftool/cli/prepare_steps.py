@@ -39,11 +39,11 @@ def context(wanted: Wanted, against: str | None) -> Context:
 def answered(wanted: Wanted) -> tuple[str, ...]:
     """Rules about differences from the source that the user asked for."""
     asked = {
-        "source-context-length": wanted.context_length,
-        "source-rope-base": wanted.rope_freq_base,
-        "source-rope-scaling": wanted.rope_scaling,
+        "source-context-length": (wanted.context_length,),
+        "source-rope-base": (wanted.rope_freq_base,),
+        "source-rope-scaling": (wanted.rope_scaling, wanted.rope_freq_scale, wanted.rope_scale_factor),
     }
-    return tuple(name for name, value in asked.items() if value is not None)
+    return tuple(name for name, values in asked.items() if any(value is not None for value in values))
 
 
 def safe_fixes(wanted: Wanted, against: str | None) -> Operations:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import LOG, MODEL, SIZE
 
 if TYPE_CHECKING:
@@ -30,29 +30,30 @@ if TYPE_CHECKING:
 @click.argument("source", type=MODEL, metavar="IN")
 @click.argument("output", type=click.Path(), metavar="[OUT]", required=False)
 @click.argument("type_name", metavar="[TYPE]", required=False)
-@click.option("--dry-run", is_flag=True, help="Show the exact size, the types and the fallbacks; write nothing.")
-@click.option("--list", "listing", is_flag=True, help="Show all types with bits per weight and size for this model.")
-@click.option("--fits", type=SIZE, metavar="SIZE", help="As --list, with what fits into SIZE.")
-@click.option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
-@click.option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
-@click.option("--output-tensor-type", metavar="TYPE", help="Type of output.weight.")
-@click.option("--token-embedding-type", metavar="TYPE", help="Type of the token embeddings.")
-@click.option("--pure", is_flag=True, help="One type for all tensors, no mixture.")
-@click.option("--leave-output-tensor", is_flag=True, help="Do not quantise output.weight.")
-@click.option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
-@click.option("--strict", is_flag=True, help="Refuse when a tensor has to fall back to another type.")
-@click.option(
+@option("-o", "--output", "named", type=click.Path(), metavar="OUT", help="The same as OUT in its place.")
+@option("-n", "--dry-run", is_flag=True, help="Show the exact size, the types and the fallbacks; write nothing.")
+@option("--list", "listing", is_flag=True, help="Show all types with bits per weight and size for this model.")
+@option("--fits", type=SIZE, metavar="SIZE", help="As --list, with what fits into SIZE.")
+@option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
+@option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
+@option("--output-tensor-type", metavar="TYPE", help="Type of output.weight.")
+@option("--token-embedding-type", metavar="TYPE", help="Type of the token embeddings.")
+@option("--pure", is_flag=True, help="One type for all tensors, no mixture.")
+@option("--leave-output-tensor", is_flag=True, help="Do not quantise output.weight.")
+@option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
+@option("--strict", is_flag=True, help="Refuse when a tensor has to fall back to another type.")
+@option(
     "--engine",
     type=click.Choice(["auto", "llama-quantize", "library", "builtin"]),
     default="auto",
     show_default=True,
     help="What does the work; auto takes the first that is there.",
 )
-@click.option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp to look in first.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
-@click.option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
-@click.option("--log", type=LOG, metavar="FILE", help="Keep what the engine says.")
+@option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp to look in first.")
+@option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
+@option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
+@option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
+@option("--log", type=LOG, metavar="FILE", help="Keep what the engine says.")
 @format_option("text", "json")
 @pass_session
 def quantize(
@@ -60,6 +61,7 @@ def quantize(
     source: str,
     output: str | None,
     type_name: str | None,
+    named: str | None,
     dry_run: bool,
     listing: bool,
     fits: int | None,
@@ -103,14 +105,14 @@ def quantize(
     )
     if listing or fits is not None:
         return _list(session, source, fits, options)
-    output, type_name = _names(source, output, type_name)
+    output, type_name = _names(source, output, type_name, named)
     if dry_run:
         return _dry_run(session, source, output, type_name, options)
     return _quantize(session, source, output, type_name, options)
 
 
-def _names(source: str, output: str | None, type_name: str | None) -> tuple[str, str]:
-    """OUT and TYPE; as with llama-quantize, OUT may be left out."""
+def _names(source: str, output: str | None, type_name: str | None, named: str | None) -> tuple[str, str]:
+    """OUT and TYPE; as with llama-quantize, OUT may be left out, or be ``named`` with --output."""
     import re
 
     from gguftool.build.ftypes import is_target, target
@@ -121,6 +123,10 @@ def _names(source: str, output: str | None, type_name: str | None) -> tuple[str,
         wanted, output = output, None
     else:
         wanted = type_name
+    if named is not None:
+        if output is not None:
+            raise click.UsageError(f"OUT is named twice: {output}, and --output {named}.")
+        output = named
     name = target(wanted).name
     if output is None:
         folder, base = os.path.split(source.rstrip("/"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
 
 
 @command(
@@ -16,14 +16,14 @@ from gguftool.cli.options import Session, command, format_option, pass_session
     """
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--jobs", type=click.IntRange(1), help="Models at a time; the number of processors when left out.")
-@click.option("--no-lint", is_flag=True, help="Facts and integrity only.")
-@click.option(
+@option("--jobs", type=click.IntRange(1), help="Models at a time; the number of processors when left out.")
+@option("--no-lint", is_flag=True, help="Facts and integrity only.")
+@option(
     "--resume",
     metavar="FILE",
     help="Keep rows in this file; models that did not change are taken from it.",
 )
-@click.option(
+@option(
     "--fail-on",
     type=click.Choice(["error", "warning", "broken", "never"]),
     default="broken",

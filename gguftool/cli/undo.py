@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 
 
 @command(
@@ -15,12 +15,12 @@ from gguftool.cli.options import Session, command, format_option, model_argument
     """
 )
 @model_argument
-@click.option("--all", "everything", is_flag=True, help="Take back all recorded edits.")
-@click.option("--list", "listing", is_flag=True, help="List the recorded edits; take none back.")
-@click.option(
+@option("--all", "everything", is_flag=True, help="Take back all recorded edits.")
+@option("--list", "listing", is_flag=True, help="List the recorded edits; take none back.")
+@option(
     "--in-use", type=click.Choice(["refuse", "rewrite"]), default="refuse", help="When another program has it open."
 )
-@click.option(
+@option(
     "--hard-links", type=click.Choice(["refuse", "follow", "break"]), default="refuse", help="When it has other names."
 )
 @format_option("text", "json")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from gguftool.cli import verify_repair, verify_steps
-from gguftool.cli.options import Session, command, format_option, models_argument, pass_session
+from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 
 if TYPE_CHECKING:
     from gguftool.verify import Verification
@@ -30,22 +28,22 @@ if TYPE_CHECKING:
     """
 )
 @models_argument
-@click.option("--hash", "hashed", is_flag=True, help="Hash the files and compare with what lies around them.")
-@click.option("--sha256", metavar="HEX", help="The hash that the file must have.")
-@click.option(
+@option("--hash", "hashed", is_flag=True, help="Hash the files and compare with what lies around them.")
+@option("--sha256", metavar="HEX", help="The hash that the file must have.")
+@option(
     "--against",
     multiple=True,
     metavar="LIST",
     help="A SHA256SUMS file, manifest, LFS pointer or hf://owner/repo to compare with (repeatable).",
 )
-@click.option("--data", is_flag=True, help="Look for NaN, infinities and broken scales in all tensors.")
-@click.option("--write-manifest", "manifest", metavar="FILE", help="Write hashes of file, header, data and tensors.")
-@click.option("--repair-from", metavar="COPY", help="Mend what is wrong with the bytes of another copy, near or far.")
-@click.option("--repair-names", is_flag=True, help="Give shards the names llama.cpp looks for; --yes does it.")
-@click.option("--prefix", metavar="NAME", help="With --repair-names: what the names start with.")
-@click.option("--link-to", metavar="FOLDER", help="With --repair-names: make links in this folder instead of renaming.")
-@click.option("--join", metavar="OUT", help="Put the raw pieces of a file (.part1of2, -split-aa) together.")
-@click.option("--yes", is_flag=True, help="Do what --repair-names shows.")
+@option("--data", is_flag=True, help="Look for NaN, infinities and broken scales in all tensors.")
+@option("--write-manifest", "manifest", metavar="FILE", help="Write hashes of file, header, data and tensors.")
+@option("--repair-from", metavar="COPY", help="Mend what is wrong with the bytes of another copy, near or far.")
+@option("--repair-names", is_flag=True, help="Give shards the names llama.cpp looks for; --yes does it.")
+@option("--prefix", metavar="NAME", help="With --repair-names: what the names start with.")
+@option("--link-to", metavar="FOLDER", help="With --repair-names: make links in this folder instead of renaming.")
+@option("--join", metavar="OUT", help="Put the raw pieces of a file (.part1of2, -split-aa) together.")
+@option("-y", "--yes", is_flag=True, help="Do what --repair-names shows.")
 @format_option("text", "json")
 @pass_session
 def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:

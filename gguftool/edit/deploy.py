@@ -193,7 +193,7 @@ def _cache(model: Model, pair: tuple[str, str], notes: list[str], yes: bool) -> 
         if not yes:
             raise Refused(
                 f"{model.name}: llama.cpp would refuse a {shown(k, v)} cache for this model: {reason}",
-                "--kv-cache-type f16, or --yes to record it all the same",
+                "--cache-type f16, or --yes to record it all the same",
             )
         notes.append(f"llama.cpp will refuse it: {reason}")
     notes.extend(slow_pairs(k, v))

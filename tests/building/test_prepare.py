@@ -266,6 +266,17 @@ def test_without_quantize_the_types_stay(cli: Cli, source: Path, tmp_path: Path)
         assert new["llama.context_length"] == 1024
 
 
+def test_rope_scale_as_fix_has_it(cli: Cli, source: Path, tmp_path: Path):
+    with open_model(source) as old:
+        trained = old["llama.context_length"]
+    output = tmp_path / "out.gguf"
+    result = cli("prepare", source, "-o", output, "--rope-freq-scale", "0.5", "-ctk", "q8_0", "-ctv", "q8_0")
+    assert result.code == 0, result.err
+    with open_model(output) as new:
+        assert new["llama.rope.scaling.factor"] == 1 / new["llama.rope.freq_scale"] == 2
+        assert new["llama.context_length"] == 2 * trained
+
+
 @pytest.mark.oracle
 def test_from_a_hugging_face_folder(cli: Cli, converter_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))

@@ -256,3 +256,12 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path):
     assert child.returncode == 130, err
     assert time.monotonic() - started < 10
     assert os.listdir(tmp_path) == ["big.gguf"]
+
+
+def test_the_output_by_option_as_everywhere(cli, dense: Path, tmp_path: Path):
+    in_place, named = tmp_path / "a.gguf", tmp_path / "b.gguf"
+    assert cli("quantize", dense, in_place, "Q8_0").code == 0
+    assert cli("quantize", dense, "Q8_0", "-o", named).code == 0
+    assert in_place.read_bytes() == named.read_bytes()
+    twice = cli("quantize", dense, in_place, "Q8_0", "--output", named)
+    assert (twice.code, "named twice" in twice.err) == (2, True)

@@ -168,7 +168,7 @@ SAMPLES = [
         f"field:{CACHE}",
         "no cache type",
         severity="error",
-        fix="--kv-cache-type q8_0",
+        fix="--cache-type q8_0",
         safe=False,
     ),
     Sample(

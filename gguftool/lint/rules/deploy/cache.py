@@ -32,7 +32,7 @@ def kv_cache_type_missing(m: Model, ctx: Context) -> Drafts:
     Evidence. No key string `kv_cache_type` in the sources of b11434; `docs/myths.md`.
     Example. llama.kv_cache_type is not recorded: llama.cpp takes f16 (it does not read this key)
     Fix. Records f16, which is what llama.cpp does anyway; q8_0, the usual choice, with `gguftool fix
-    --kv-cache-type q8_0`.
+    --cache-type q8_0`.
     """
     key = _key(m)
     if key in m or not has_cache(m):
@@ -43,7 +43,7 @@ def kv_cache_type_missing(m: Model, ctx: Context) -> Drafts:
     wish = ctx.wish.cache_type
     value = shown(*wish) if wish and not refusals(m.arch, *wish) else DEFAULT
     title = f"record {value}, as wanted" if value != DEFAULT else "record f16, what llama.cpp takes anyway"
-    usual = "" if wish or refusals(m.arch, "q8_0", "q8_0") else "; the usual choice: --kv-cache-type q8_0"
+    usual = "" if wish or refusals(m.arch, "q8_0", "q8_0") else "; the usual choice: --cache-type q8_0"
     yield found(
         f"{key} is not recorded: without -ctk/-ctv llama.cpp takes f16 (it does not read this key){usual}",
         where=f"field:{key}",
@@ -59,7 +59,7 @@ def kv_cache_type_invalid(m: Model, ctx: Context) -> Drafts:
     one for both or K/V: f32 f16 bf16 q8_0 q4_0 q4_1 iq4_nl q5_0 q5_1.
     Evidence. `common/arg.cpp:kv_cache_type_from_str` (b11434): "Unsupported cache type: …".
     Example. llama.kv_cache_type is "Q8_0", write q8_0
-    Fix. `gguftool fix --kv-cache-type q8_0`.
+    Fix. `gguftool fix --cache-type q8_0`.
     """
     key = _key(m)
     value = m.arch.raw(RECORD_KEY)
@@ -70,7 +70,7 @@ def kv_cache_type_invalid(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{key} is {m.fields[key].type_name}, must be a string such as q8_0 or q8_0/q4_0",
             where=f"field:{key}",
-            fix=Fix("record a cache type", command="gguftool fix {path} --kv-cache-type q8_0"),
+            fix=Fix("record a cache type", command="gguftool fix {path} --cache-type q8_0"),
         )
         return
     pair = recorded(m.arch)
@@ -87,7 +87,7 @@ def kv_cache_type_invalid(m: Model, ctx: Context) -> Drafts:
     yield found(
         f'{key} is "{value}", which is no cache type of llama.cpp ({names})',
         where=f"field:{key}",
-        fix=Fix("record a cache type", command="gguftool fix {path} --kv-cache-type q8_0"),
+        fix=Fix("record a cache type", command="gguftool fix {path} --cache-type q8_0"),
         llama_cpp=f"Unsupported cache type: {value}",
     )
 
@@ -129,7 +129,7 @@ def kv_cache_type_differs(m: Model, ctx: Context) -> Drafts:
     Why. `gguftool launch` without options follows the record. Checked only with `--cache-type`.
     Evidence. `docs/deploy.md`; llama.cpp itself reads no such key.
     Example. llama.kv_cache_type records f16, wanted q8_0
-    Fix. `gguftool fix --kv-cache-type q8_0`.
+    Fix. `gguftool fix --cache-type q8_0`.
     """
     own, wish = recorded(m.arch), ctx.wish.cache_type
     if own is None or wish is None or own == wish or not has_cache(m) or refusals(m.arch, *wish):
@@ -150,7 +150,7 @@ def kv_cache_type_slow(m: Model, ctx: Context) -> Drafts:
     Evidence. `ggml-cuda/fattn.cu` and the build option GGML_CUDA_FA_QUANTS (b11434); llama.cpp issues 27109,
     28455, 28633.
     Example. q8_0/q4_0: no FlashAttention vector kernel in a CUDA build as it comes
-    Fix. `gguftool fix --kv-cache-type q8_0`, or a build with GGML_CUDA_FA_QUANTS that names the pair.
+    Fix. `gguftool fix --cache-type q8_0`, or a build with GGML_CUDA_FA_QUANTS that names the pair.
     """
     pair = ctx.wish.cache_type or recorded(m.arch)
     if pair is None or not has_cache(m) or refusals(m.arch, *pair):
@@ -171,7 +171,7 @@ def kv_cache_type_weak_k(m: Model, ctx: Context) -> Drafts:
     the answers fall apart while the same type for V is harmless.
     Evidence. Reports on q4_0 K caches with Qwen2 and 2.5; `gguftool kv-test` measures it for this file.
     Example. q4_0 for K on qwen2 with attn_k.bias
-    Fix. `gguftool fix --kv-cache-type q8_0/q4_0`, or q8_0 for both.
+    Fix. `gguftool fix --cache-type q8_0/q4_0`, or q8_0 for both.
     """
     pair = ctx.wish.cache_type or recorded(m.arch)
     if pair is None or m.architecture not in LARGE_K_BIAS or "blk.0.attn_k.bias" not in m.tensors:

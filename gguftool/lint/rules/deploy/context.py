@@ -19,7 +19,7 @@ def context_length_missing(m: Model, ctx: Context) -> Drafts:
     Evidence. `llama-model.cpp:load_hparams` (b11434): "key not found in model: llama.context_length".
     Example. qwen2.context_length is missing
     Fix. `gguftool fix --context-length N`, with N from the model's card or `config.json`
-    (max_position_embeddings); it is never guessed. `lint --against FOLDER` or `--context-length N` fills it in.
+    (max_position_embeddings); it is never guessed. `lint --against FOLDER` or `lint --ctx N` fills it in.
     """
     key = f"{m.architecture}.context_length"
     if key in m:
@@ -77,7 +77,7 @@ def context_length_too_small(m: Model, ctx: Context) -> Drafts:
     all of `-c`. A longer context than the model was trained for needs RoPE scaling, which costs quality on short
     texts.
     Evidence. `server-context.cpp` (b11434): "exceeds the training context … capping"; checked only with
-    `--context-length N`.
+    `lint --ctx N`.
     Example. wanted 32,768 tokens, the file allows 4,096
     Fix. `gguftool fix --context-length N --rope-scaling yarn --rope-scale-factor F`, or ask for less.
     """

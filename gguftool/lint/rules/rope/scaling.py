@@ -140,7 +140,7 @@ def yarn_context_mismatch(m: Model, ctx: Context) -> Drafts:
     Why. A factor in the file does not raise any cap: llama-server cuts every slot at context_length, so with the
     original value there YaRN costs quality on short texts and gives nothing. A context length above the product
     is beyond what the scaling was made for. Any other value below it was lowered on purpose: told as info, as
-    when the context wanted (`--context-length`) fits.
+    when the context wanted (`lint --ctx`) fits.
     Evidence. `server-context.cpp` (b11434) caps slots at the trained context; the converter writes
     max_position_embeddings as it is.
     Example. context_length is 32,768, YaRN reaches 131,072 (4 × 32,768)

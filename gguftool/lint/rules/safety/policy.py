@@ -72,7 +72,7 @@ def policy_quantization(m: Model, ctx: Context) -> Drafts:
     Why. A team that measured two recipes wants no third one by accident.
     Evidence. `file_types` and `cache_types` of the policy file.
     Example. file type Q2_K is not allowed (Q4_K_M, Q8_0)
-    Fix. Choose another file; `gguftool fix --kv-cache-type T` for the cache.
+    Fix. Choose another file; `gguftool fix --cache-type T` for the cache.
     """
     if ctx.policy is None:
         return
