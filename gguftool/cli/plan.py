@@ -77,10 +77,11 @@ def plan(session: Session, /, model: str, **options: Any) -> int:
     """
     from gguftool.cli.plan_command import server_command_of
     from gguftool.hub import open_any
+    from gguftool.model.role import only_runnable
     from gguftool.report import plan as report
 
     with open_any(model) as m:
-        _only_models(m)
+        only_runnable(m)
         advice = _advise(session, m, options)
         argv = server_command_of(model, m.name, advice, options)
         if options["plot"]:
@@ -93,17 +94,6 @@ def plan(session: Session, /, model: str, **options: Any) -> int:
         else:
             session.out(report.plan_text(advice, m.name, argv, session.style))
     return _code(advice, options)
-
-
-def _only_models(m: Model) -> None:
-    """Adapters and importance matrices carry a model's architecture, but nothing can be launched from them alone."""
-    kind = m.get("general.type")
-    if kind in ("adapter", "imatrix"):
-        from gguftool.errors import UsageError
-        from gguftool.run.launch import NOT_A_MODEL
-
-        what, hint = NOT_A_MODEL[str(kind)]
-        raise UsageError(f"{m.name} is {what}, not a model", hint)
 
 
 def _code(advice: Advice, options: Mapping[str, Any]) -> int:

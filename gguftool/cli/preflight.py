@@ -48,12 +48,14 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
 
 def _projector(path: str | None) -> list[Obstacle]:
     from gguftool.model import open_model
+    from gguftool.model.role import ROLES, role, what_it_is
     from gguftool.run.wishes import Obstacle
 
     if path is None:
         return []
     with open_model(path, strict=False) as m:
-        if m.architecture == "clip":
+        found = role(m)
+        if found == "mmproj":
             return []
-        found = m.architecture or "no architecture"
-    return [Obstacle("model", f"{path} is no multimodal projector: it is {found}", "its architecture must be clip")]
+        what = what_it_is(m)
+    return [Obstacle("model", f"{path} is no multimodal projector: it is {what}", ROLES[found].hint)]

@@ -167,6 +167,7 @@ def _fill(row: Row, path: str, lint: bool) -> None:
         o = overview(model)
         row["facts"] = {
             "architecture": o.architecture,
+            "role": o.role,
             "name": o.name,
             "size": o.file_size,
             "parameters": o.parameters,

@@ -70,6 +70,13 @@ def _name(head: bytes, size: int) -> tuple[str, str, str | None, dict[str, objec
             what = f"a Git LFS pointer; the real file has {real:,} bytes, sha256 {oid}"
             return "lfs-pointer", what, "git lfs pull   (or download the file itself)", {"oid": oid, "size": real}
         return "lfs-pointer", "a Git LFS pointer", "git lfs pull", {}
+    if head[:4] == b"lmgg" and _whisper(head):
+        return (
+            "whisper",
+            "a model of whisper.cpp in its own format",
+            "for whisper-cli, not for llama.cpp",
+            {},
+        )
     for magic, kind, what, remedy in _MAGICS:
         if head.startswith(magic):
             return kind, what, remedy, {}
@@ -94,6 +101,16 @@ def _name(head: bytes, size: int) -> tuple[str, str, str | None, dict[str, objec
     if size < 1 << 20 and _is_text(head):
         return "text", f"a text file: {_printable(text[:40])}", None, {}
     return "unknown", f"it starts with {_printable(head[:4])} ({head[:4].hex(' ')}), expected GGUF", None, {}
+
+
+def _whisper(head: bytes) -> bool:
+    """Whether the numbers behind the magic are those of whisper.cpp, which still writes this format.
+
+    Source: `whisper.cpp:whisper_model_load` (the vocabulary of Whisper, 1,500 audio positions) and
+    `whisper_vad_init_with_params` (a length and the name of the kind).
+    """
+    vocabulary, positions = (int.from_bytes(head[at : at + 4], "little") for at in (4, 8))
+    return (vocabulary in range(51_864, 51_867) and positions == 1500) or head[8:14] == b"silero"
 
 
 def _printable(data: bytes) -> str:

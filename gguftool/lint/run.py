@@ -165,8 +165,8 @@ def _why_not(one: Rule, m: Model, ctx: Context) -> str | None:
     if one.scope is Scope.DATA and not ctx.data:
         return ""
     what: str = ctx.once("role", lambda: role(m))
-    if one.role == "model" and what != "model":
-        return f"the file is {ROLES[what]}, not a model"
+    if one.role == "model" and not ROLES[what].loads:
+        return f"the file is {ROLES[what].what}; the rule is for models that llama.cpp loads"
     if one.role == "model" and 1 in m.missing_shards:
         return "shard 1, which carries the metadata, is missing"
     if one.whole and not m.header.complete:

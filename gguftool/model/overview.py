@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gguftool.format.types import ARR, STR, file_type_name
 from gguftool.model.model import Model, Part
+from gguftool.model.role import BITNET_TYPES, bitnet_types, role, what_it_is
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Overview:
 
     ``label`` is what `general.file_type` claims; ``mix`` is what the tensors are, largest share of bytes first.
     ``faults`` are one-line reasons why the file is not whole; empty when ``complete``.
+    ``role`` is a key of `gguftool.model.role.ROLES`, ``what`` its words.
     """
 
     path: str
@@ -83,6 +85,8 @@ class Overview:
     chat_template: int | None
     shards: int
     faults: tuple[str, ...]
+    role: str
+    what: str
 
     @property
     def complete(self) -> bool:
@@ -139,6 +143,8 @@ def overview(m: Model) -> Overview:
         chat_template=None if template is None or template.type != STR else len(template.value_bytes) - 8,
         shards=m.shard_count,
         faults=tuple(faults(m)),
+        role=role(m),
+        what=what_it_is(m),
     )
 
 
@@ -146,12 +152,14 @@ def type_mix(m: Model) -> tuple[TypeShare, ...]:
     """Tensors, elements and bytes by tensor type, largest share of bytes first."""
     sums: dict[str, list[int]] = {}
     unknown: set[str] = set()
+    odd = bitnet_types(m)
     for t in m.all_tensors():
-        row = sums.setdefault(t.type_name, [0, 0, 0])
+        name = BITNET_TYPES[t.info.type_id] if t.info.type_id in odd else t.type_name
+        row = sums.setdefault(name, [0, 0, 0])
         row[0] += 1
         row[1] += t.info.elements
         if t.nbytes is None:
-            unknown.add(t.type_name)
+            unknown.add(name)
         else:
             row[2] += t.nbytes
     shares = [TypeShare(k, n, e, None if k in unknown else b) for k, (n, e, b) in sums.items()]
@@ -197,13 +205,13 @@ def _vocabulary(m: Model) -> TokenFacts:
     tokens = m.fields.get("tokenizer.ggml.tokens")
     size = tokens.count if tokens is not None and tokens.type == ARR else None
     special: list[tuple[str, int, str | None]] = []
-    for role in _ROLES:
-        value = m.get(f"tokenizer.ggml.{role}_token_id")
+    for name in _ROLES:
+        value = m.get(f"tokenizer.ggml.{name}_token_id")
         if isinstance(value, int) and not isinstance(value, bool):
             text = None
             if tokens is not None and tokens.element_type == STR and 0 <= value < (size or 0):
                 text = str(tokens.head(1, value)[0])
-            special.append(("separator" if role == "seperator" else role, value, text))
+            special.append(("separator" if name == "seperator" else name, value, text))
     model, pre = _text(m, "tokenizer.ggml.model"), _text(m, "tokenizer.ggml.pre")
     return TokenFacts(size, model, pre, tuple(special))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gguftool.model import Model
 from gguftool.model.overview import Overview, RopeFacts, TypeShare, span_text
+from gguftool.model.role import ROLES
 from gguftool.report.text import Style, count, safe, size
 
 
@@ -17,6 +18,7 @@ def overview_lines(o: Overview, memory: str, style: Style) -> Iterator[str]:
     title = f"{style.bold(os.path.basename(o.path) or o.path)}   {size(o.file_size)}{shards}"
     yield f"{title}   GGUF v{o.version}, {order}, alignment {o.alignment}"
     for label, text in (
+        ("role", _role_line(o)),
         ("model", _model_line(o)),
         ("quant", _quant_line(o)),
         ("attention", _attention_line(o)),
@@ -36,6 +38,11 @@ def parameters_text(n: int) -> str:
         if n >= limit:
             return f"{n / limit:.4g} {unit}"
     return str(n)
+
+
+def _role_line(o: Overview) -> str:
+    hint = ROLES[o.role].hint
+    return "" if o.role == "model" else safe(o.what) + (f": {hint}" if hint else "")
 
 
 def _model_line(o: Overview) -> str:
@@ -138,6 +145,7 @@ def summary_json(o: Overview, m: Model) -> dict[str, object]:
     return {
         "name": o.name,
         "architecture": o.architecture,
+        "role": o.role,
         "size_label": o.size_label,
         "parameters": o.parameters,
         "bits_per_weight": o.bits_per_weight,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gguftool.model.role import ROLES
 from gguftool.report.envelope import dumps
 from gguftool.report.text import Style, markdown_table, safe, shorten, size, table
 
@@ -46,7 +47,7 @@ def _short(row: Row, folder: str) -> str:
 
 def _cells(row: Row, style: Style, folder: str) -> list[object]:
     whole = style.green("yes") if row["ok"] else style.red("no")
-    return [shorten(_short(row, folder), 60), *_facts(row), whole, row["load"] or "", _lint(row)]
+    return [shorten(_short(row, folder), 60), *_facts(row), whole, _load(row), _lint(row)]
 
 
 def _facts(row: Row) -> list[object]:
@@ -63,6 +64,12 @@ def _facts(row: Row) -> list[object]:
         f"{context:,}" if context is not None else "",
         size(facts["size"]),
     ]
+
+
+def _load(row: Row) -> object:
+    """What llama.cpp does with it as a model; of a file that is none, what it is."""
+    role = row["facts"]["role"] if row["facts"] else "model"
+    return (row["load"] or "") if ROLES[role].loads else role
 
 
 def _millions(parameters: int) -> str:
@@ -94,7 +101,7 @@ def _reason(row: Row) -> str:
 def markdown(rows: Sequence[Row]) -> str:
     """A Markdown table."""
     cells = [
-        [row["path"], *_facts(row), "yes" if row["ok"] else f"no: {_reason(row)}", row["load"] or "", _lint(row)]
+        [row["path"], *_facts(row), "yes" if row["ok"] else f"no: {_reason(row)}", _load(row), _lint(row)]
         for row in rows
     ]
     return markdown_table(cells, HEADERS) + "\n"

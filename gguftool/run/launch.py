@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used, recorded, refusals, shown, slow_pairs
 from gguftool.memory.devices import Device
@@ -19,6 +18,7 @@ from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
+from gguftool.model.role import only_runnable, role
 from gguftool.run import embedded
 from gguftool.run.args import LOOPBACK, CommandLine, ServerOptions, server_command
 from gguftool.run.capabilities import Capabilities, known
@@ -29,13 +29,6 @@ from gguftool.run.wishes import Obstacle, Wishes, unknown_extra
 
 UBATCH, BATCH = 512, 2048
 """Defaults of `-ub` and `-b` (`common/common.h`, b11434)."""
-NOT_A_MODEL = {
-    "clip": ("a multimodal projector", "name the language model, and give this file with --mmproj"),
-    "mmproj": ("a multimodal projector", "name the language model, and give this file with --mmproj"),
-    "adapter": ("a LoRA adapter", "name the base model, and give this file behind the dashes: -- --lora FILE"),
-    "imatrix": ("an importance matrix", "it is for `gguftool quantize --imatrix`"),
-    "vocab": ("a vocabulary without weights", "name the model itself"),
-}
 EMBEDDINGS = {"--embedding", "--embeddings"}
 CHANGES_ROPE = ("--rope-", "--yarn-", "--override-kv")
 
@@ -125,7 +118,8 @@ def plan_launch(
     """
     engine = engine or no_engine()
     t = _Thoughts()
-    _role(model, t)
+    only_runnable(model)
+    _loads(model, t)
     hp = model.arch
     settings = _settings(hp, wishes, t)
     planned, machine = _memory(model, wishes, settings, devices, host)
@@ -138,7 +132,7 @@ def plan_launch(
     for problem in unknown_extra(wishes.extra, engine.build):
         t.stop("build", problem, "llama-server --help lists what it takes")
     _network(wishes, t)
-    if not planned.cache.caches and not planned.cache.state and not EMBEDDINGS & set(wishes.extra):
+    if role(model) == "encoder" and not EMBEDDINGS & set(wishes.extra):
         t.notes.append("this model gives embeddings: the server wants `-- --embeddings` for them")
     if engine.build.assumed:
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
@@ -163,16 +157,7 @@ def first_shard(model: Model) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def _role(model: Model, t: _Thoughts) -> None:
-    kind = model.get("general.type")
-    role = kind if isinstance(kind, str) and kind in NOT_A_MODEL else ""
-    if model.architecture == "clip":
-        role = "clip"
-    elif not role and not model.tensors and not model.missing_shards:
-        role = "vocab"
-    if role:
-        what, hint = NOT_A_MODEL[role]
-        raise UsageError(f"{model.name} is {what}, not a model", hint)
+def _loads(model: Model, t: _Thoughts) -> None:
     if model.missing_shards:
         numbers = ", ".join(str(n) for n in model.missing_shards)
         t.stop("model", f"shard {numbers} of {model.shard_count} is missing", f"gguftool verify {model.name}")

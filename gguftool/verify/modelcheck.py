@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gguftool.errors import GgufToolError, Unreadable
-from gguftool.model import Model
+from gguftool.model import Model, Part
+from gguftool.model.role import ROLES, role, what_it_is
 from gguftool.model.shards import LIKELY
+from gguftool.source import Memory
 from gguftool.verify import bytesplit, shards
 from gguftool.verify.filecheck import examine, quick
 from gguftool.verify.foreign import duplicates, foreign
@@ -37,7 +39,8 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
         return Verification((report,))
     found = shards.check(path, header, extra)
     if found is None:
-        return Verification((report.plus(notes=tuple(shards.leftover(header))),))
+        alone = Model((Part(path, Memory(b"", path), header),))
+        return Verification((report.plus(notes=(*shards.leftover(header), *role_note(alone))),))
     files = tuple(report if p == path else _quick(p) for p in found.paths if p is not None)
     return Verification(files, found)
 
@@ -70,7 +73,7 @@ def _of_model(model: Model) -> Verification:
     """A model opened through an address: its parts are known, names do not matter."""
     files = tuple(quick(part) for part in model.parts)
     if model.shard_count <= 1:
-        return Verification(files)
+        return Verification(tuple(report.plus(notes=role_note(model)) for report in files))
     numbered = {part.no: part for part in model.parts}
     paths = tuple(numbered[no].name if no in numbered else None for no in range(model.shard_count))
     faults = [
@@ -81,6 +84,12 @@ def _of_model(model: Model) -> Verification:
     faults += duplicates(headers)
     odd, notes = foreign(headers)
     return Verification(files, SetReport(model.shard_count, paths, (*faults, *odd), tuple(notes)))
+
+
+def role_note(model: Model) -> tuple[Fault, ...]:
+    """What a sound file is when it is not a model that runs by itself."""
+    found = ROLES[role(model)]
+    return () if found.runs else (Fault("role", f"the file is {what_it_is(model)}", hint=found.hint),)
 
 
 def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -115,9 +115,10 @@ def test_divided_context_is_told() -> None:
     [
         (GGUF().kv("general.architecture", "clip").tensor("v.x", (32,), "f32"), "multimodal projector"),
         (GGUF().kv("general.type", "adapter").kv("general.architecture", "llama").tensor("a", (32,), "f32"), "LoRA"),
-        (GGUF().kv("general.architecture", "llama").kv("llama.context_length", 4096), "vocabulary"),
+        (GGUF().kv("general.architecture", "llama").kv("llama.context_length", 4096), "metadata without tensors"),
+        (GGUF("llama").kv("tokenizer.ggml.model", "gpt2"), "vocabulary"),
     ],
-    ids=["projector", "adapter", "vocabulary"],
+    ids=["projector", "adapter", "metadata", "vocabulary"],
 )
 def test_what_is_no_model(g: GGUF, words: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -8,6 +8,7 @@ from gguftool.format.header import TensorInfo
 from gguftool.format.types import MAX_DIMS, MAX_NAME, REMOVED_TENSOR_TYPES, TENSOR_TYPES, TYPE_COUNT
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model, Part
+from gguftool.model.role import BITNET_TYPES, bitnet_types
 
 MOST_DOUBLES = 8
 """Tensors that stand twice, one finding each; one more counts the rest."""
@@ -214,6 +215,9 @@ def tensor_type_unknown(m: Model, ctx: Context) -> Drafts:
         else:
             name = REMOVED_TENSOR_TYPES.get(type_id, "?")
             text = f"tensor {t.name} has type {type_id} ({name}), which llama.cpp removed: quantise again{more}"
+            if type_id in bitnet_types(m):
+                kind = f"{BITNET_TYPES[type_id]} of bitnet.cpp (microsoft/BitNet)"
+                text = f"tensor {t.name} has type {type_id}, in this model {kind}; no llama.cpp reads it{more}"
             row = t.shape[0] if t.shape else 1
             said = f"tensor '{t.name}' of type {type_id} has {row} elements per row, not a multiple of block size (0)"
         yield found(

@@ -7,7 +7,6 @@ from gguftool.facts.arch import facts, nearest
 from gguftool.facts.keys import read_keys
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
-from gguftool.model.role import IMAGE_ARCHITECTURES
 
 KEY = "general.architecture"
 
@@ -59,7 +58,7 @@ def architecture_unknown(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --set general.architecture=NAME` for a misspelling, a newer llama.cpp for a newer model.
     """
     name = m.architecture
-    if not name or facts(name) is not None or name in IMAGE_ARCHITECTURES:
+    if not name or facts(name) is not None:
         return
     near = nearest(name)
     own = _prefix(m)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from gguftool.facts.arch import facts
 from gguftool.format.types import STR
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model
-from gguftool.model.role import ROLES, role
+from gguftool.model.role import ROLES, made_for, role, what_it_is
 
 LONG = 1 << 20
 _HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
@@ -27,21 +28,23 @@ def not_a_model(m: Model, ctx: Context) -> Drafts:
     Fix. None: use the program it was made for.
     """
     what = ctx.once("role", lambda: role(m))
-    if what == "model":
+    if ROLES[what].runs:
         return
-    if what == "image":
+    if program := made_for(m):
+        arch = m.architecture
         yield found(
-            f"{ROLES[what]} ({m.architecture}): made for ComfyUI or stable-diffusion.cpp, not for llama.cpp",
-            where="field:general.architecture",
+            f"{ROLES[what].what} ({arch or 'no architecture'}): made for {program}, not for llama.cpp",
+            where="field:general.architecture" if arch else "file",
             severity=Severity.ERROR,
-            llama_cpp=f"unknown model architecture: '{m.architecture}'",
+            llama_cpp=f"unknown model architecture: '{arch}'" if facts(arch) is None else None,
             role=what,
         )
     elif what == "nothing":
-        yield found(f"{ROLES[what]}", where="file", severity=Severity.ERROR, role=what)
+        yield found(ROLES[what].what, where="file", severity=Severity.ERROR, role=what)
     else:
         where = "field:general.type" if "general.type" in m else "file"
-        yield found(f"the file is {ROLES[what]}, not a model to be loaded by itself", where=where, role=what)
+        text = f"the file is {what_it_is(m)}, not a model to be loaded by itself; {ROLES[what].hint}"
+        yield found(text, where=where, role=what)
 
 
 def _strings(m: Model) -> list[tuple[str, str]]:

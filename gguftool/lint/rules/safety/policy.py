@@ -25,7 +25,9 @@ def policy_architecture(m: Model, ctx: Context) -> Drafts:
         text = f"policy: architecture {name} is not allowed ({', '.join(allowed)})"
         yield found(text, where="field:general.architecture")
     what = ctx.once("role", lambda: role(m))
-    if roles and what not in roles:
+    # An embedding model is a model too, unless the policy tells them apart.
+    fits = what in roles or (what == "encoder" and "model" in roles)
+    if roles and not fits:
         yield found(f"policy: a file of role {what} is not allowed ({', '.join(roles)})", where="file", role=what)
 
 
