@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import click
 
-from gguftool.cli.group import TABLE, gguftool
+from gguftool.cli.group import called, gguftool
 from gguftool.cli.options import Session, wants_color
 from gguftool.errors import GgufToolError
 from gguftool.report.text import Style, safe_lines
@@ -142,8 +142,7 @@ def _write_envelope(what: Failure, args: Sequence[str], session: Session, *, com
     command = session.command
     if command == "gguftool":
         # The group did not get as far as the command: a usage error.
-        names = {entry.name for entry in TABLE}
-        command = next((arg for arg in args if arg in names), command)
+        command = next((name for arg in args if (name := called(arg))), command)
     row = {"code": what.code, "message": what.message, "hint": what.hint}
     write(envelope(command, False, {}, [row]), sys.stdout, compact=compact)
     sys.stdout.flush()

@@ -7,14 +7,16 @@ a line here.
 
 from __future__ import annotations
 
-import difflib
+import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
 
 import click
 
-from gguftool.cli.options import Session, attach_session_options
+from gguftool.cli.options import NOTE, Session, attach_session_options
+from gguftool.near import near_names
 from gguftool.version import __version__
 
 
@@ -56,6 +58,42 @@ TABLE = (
     Entry("completion", "Run", "Print the completion script for bash, zsh or fish."),
 )
 _BY_NAME = {entry.name: entry for entry in TABLE}
+OTHER_WORDS = {
+    "dump": "show info inspect view cat metadata describe keys",
+    "explain": "define",
+    "lint": "check validate test",
+    "verify": "integrity",
+    "hash": "sha256 sha256sum checksum digest",
+    "diff": "compare",
+    "fix": "set edit repair patch modify",
+    "undo": "revert rollback",
+    "split": "shard",
+    "merge": "join concat unsplit",
+    "quantize": "quant quantise compress requantize",
+    "prepare": "build",
+    "plan": "estimate vram memory size mem",
+    "launch": "serve server run start",
+    "check-log": "log logs",
+    "kv-test": "kvtest",
+    "doctor": "diagnose",
+    "scan": "ls list",
+}
+"""Words that people try, by the command they mean."""
+_MEANT = {word: name for name, words in OTHER_WORDS.items() for word in words.split()}
+_FETCH = "Models are fetched with `hf download OWNER/REPO FILE`; most commands also read hf://OWNER/REPO/FILE as it is."
+_SEND = "Files are published with `hf upload OWNER/REPO FILE`; `gguftool prepare` makes them ready."
+ELSEWHERE = {
+    **dict.fromkeys(("download", "pull", "get", "fetch"), _FETCH),
+    **dict.fromkeys(("upload", "push", "publish"), _SEND),
+    "chat": "`gguftool launch MODEL` starts llama-server, which has a chat page at its address.",
+}
+"""Words for what another program does."""
+
+
+def called(word: str) -> str | None:
+    """The command that ``word`` names, in any of the forms that people write."""
+    plain = word.lower().replace("_", "-")
+    return plain if plain in _BY_NAME else _MEANT.get(plain)
 
 
 def _is_there(entry: Entry) -> bool:
@@ -83,14 +121,37 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with the nearest names for a command that does not exist."""
-        name = args[0]
-        found = self.get_command(ctx, name)
-        if found is None and not ctx.resilient_parsing and not name.startswith("-"):
-            near = difflib.get_close_matches(name.lower(), self.list_commands(ctx), n=3, cutoff=0.5)
-            guess = f" Did you mean {' or '.join(f'`{ctx.info_name} {other}`' for other in near)}?" if near else ""
-            raise click.UsageError(f"There is no command {name!r}.{guess}", ctx)
+        """As click does it; also for other words, ``help``, ``version``, and a model in a command's place."""
+        word = args[0]
+        if self.get_command(ctx, word) is None and not word.startswith("-"):
+            args = self._meant(ctx, word, args[1:])
         return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, word: str, rest: list[str]) -> list[str]:
+        """The command line that was meant, with its command in front."""
+        plain = word.lower()
+        if plain in ("help", "version"):
+            if plain == "help" and rest:
+                return [called(rest[0]) or self._meant(ctx, rest[0], [])[0], "--help"]
+            if not ctx.resilient_parsing:
+                sys.stdout.write(f"{ctx.get_help()}\n" if plain == "help" else f"gguftool {__version__}\n")
+                ctx.exit()
+        if name := called(word):
+            if plain.replace("_", "-") != name:
+                ctx.meta[NOTE] = f"note: `{word}` is `gguftool {name}`"
+            return [name, *rest]
+        if plain in ELSEWHERE:
+            raise click.UsageError(f"There is no command {word!r}. {ELSEWHERE[plain]}", ctx)
+        if "://" in word or plain.endswith(".gguf") or os.path.exists(word):
+            overview = [] if rest else ["--overview"]
+            ctx.meta[NOTE] = f"note: this is `gguftool {' '.join(['dump', *overview])}`"
+            return ["dump", *overview, word, *rest]
+        if not ctx.resilient_parsing:
+            names = near_names(plain, self.list_commands(ctx), 1, cutoff=0.7)
+            near = dict.fromkeys([*names, *(called(other) for other in near_names(plain, [*_BY_NAME, *_MEANT]))])
+            guess = f" Did you mean {' or '.join(f'`{ctx.info_name} {other}`' for other in near)}?" if near else ""
+            raise click.UsageError(f"There is no command {word!r}.{guess}", ctx)
+        return [word, *rest]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by section, out of the table: no command module is imported for this."""

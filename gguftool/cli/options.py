@@ -33,6 +33,9 @@ from gguftool.cli.names import HALVES, as_known, meant, others
 from gguftool.cli.values import CACHE_TYPES, MODEL
 from gguftool.report.text import Style, safe_lines
 
+NOTE = "gguftool.note"
+"""Where the group leaves a word about the command line for the command to say, once ``--quiet`` is known."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -212,6 +215,12 @@ class Command(click.Command):
             return super().parse_args(ctx, list(args))
         except click.NoSuchOption as error:
             raise _no_such_option(error, ctx, args, spelled) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; first say which it is, when it was called by another word."""
+        if note := ctx.meta.pop(NOTE, None):
+            ctx.ensure_object(Session).note(note)
+        return super().invoke(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What click offers, without the names that no help shows."""

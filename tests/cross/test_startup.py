@@ -38,7 +38,9 @@ def test_help_loads_no_command():
         "gguftool.cli.main",
         "gguftool.cli.boundary",
         "gguftool.cli.group",
+        "gguftool.cli.names",
         "gguftool.cli.options",
+        "gguftool.cli.values",
     }
 
 
