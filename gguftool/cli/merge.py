@@ -29,12 +29,12 @@ def merge(session: Session, shards: tuple[str, ...], output: str, allow_foreign:
     The set is checked first: a missing, cut off or foreign shard stops it. Tensors are copied byte for byte, the file
     is read back before it gets its name, and nothing is overwritten. Metadata stays as it is, but for the split keys.
     """
+    from gguftool.files.draft import clear_way
     from gguftool.report import resplit as report
     from gguftool.report.progress import Progress
     from gguftool.verify.resplit import open_set, plan_merge, write_all
-    from gguftool.verify.writing import refuse_existing
 
-    refuse_existing([output])
+    clear_way([output])
     with open_set(shards, allow_foreign=allow_foreign) as opened:
         plan = plan_merge(opened, output)
         if dry_run:

@@ -9,7 +9,8 @@ from gguftool.edit.job import Job, journal_size, written
 from gguftool.edit.layout import Fit, looks_whole
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.target import Target
-from gguftool.errors import MissingFile, NoRoom, Refused
+from gguftool.errors import MissingFile, Refused
+from gguftool.files.disk import check_room as check_free_room
 
 SPARE = 64 << 20
 """Bytes that must stay free on the disk beside what a rewrite needs."""
@@ -114,9 +115,4 @@ def check_room(layer: OsLayer, path: str, needed: int) -> None:
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise MissingFile(f"{folder}: no such folder")
-    free = layer.free_bytes(folder)
-    if free < needed:
-        raise NoRoom(
-            f"{folder}: {needed:,} bytes are needed and {free:,} are free; nothing was touched",
-            "free some space, or write to another disk: --output",
-        )
+    check_free_room(folder, needed, free=layer.free_bytes(folder))

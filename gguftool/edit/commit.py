@@ -34,10 +34,11 @@ from gguftool.edit.inuse import users_of
 from gguftool.edit.job import Job, make_record, written
 from gguftool.edit.journal import INSERTED, STARTED, Record, new_path, pack, read
 from gguftool.edit.layout import Fit
-from gguftool.edit.oslayer import OsLayer, Progress
+from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import settle
 from gguftool.edit.steps import barrier, drop_journal, keep_journal, mark, poison, take_journal, unpoison
 from gguftool.errors import ChangedMeanwhile, GgufToolError, InterruptedEdit, NoRoom, Refused, Unreadable
+from gguftool.files.disk import Progress
 
 
 class InsertImpossible(Exception):
@@ -111,6 +112,7 @@ def _rewrite(job: Job, layer: OsLayer, journal: int, progress: Progress | None) 
         record = make_record(job, layer, model)
         _write_journal(layer, journal, record, path)
         copy = layer.create(target, 0o600)
+        layer.copy_flags(model, copy)
         build(layer, model, copy, job.fit, progress)
         layer.copy_attributes(model, copy)
         layer.fsync(copy)

@@ -10,18 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat as stat_bits
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from gguftool.errors import ChangedMeanwhile
+from gguftool.files import attributes, disk
+from gguftool.files.disk import O_BINARY, O_CLOEXEC, Progress
 from gguftool.source import step_aside
 
 BLOCK = 4096
 """Unit of insertion, and what is saved and restored at once, in bytes."""
-PIECE = 16 << 20
-"""Bytes copied between two calls of the progress function."""
 
 _KEEP_SIZE = 0x01
 _PUNCH = 0x02
@@ -31,11 +29,6 @@ _FICLONERANGE = 0x4020940D
 _F_SETLEASE = 1024
 _F_SETSIG = 10
 _SIGURG = 23  # ignored by default, so a lease break needs no handler; SIGIO's default would end the process
-_FS_IOC_GETFLAGS = 0x80086601
-IMMUTABLE, APPEND_ONLY = 0x10, 0x20
-_NO_SUCH_CALL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY, errno.EPERM, errno.EXDEV, errno.EBADF)
-
-Progress = Callable[[int, int], None]
 
 
 class OsLayer:
@@ -60,15 +53,7 @@ class OsLayer:
 
     def read(self, fd: int, offset: int, n: int) -> bytes:
         """Up to ``n`` bytes; fewer only at the end of the file."""
-        parts = []
-        while n > 0:
-            part = os.pread(fd, n, offset)
-            if not part:
-                break
-            parts.append(part)
-            offset += len(part)
-            n -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return disk.read_at(fd, offset, n)
 
     def hole(self, fd: int, start: int) -> int:
         """Offset of the first hole at or behind ``start``; the file's length when none is there or can be seen."""
@@ -84,11 +69,11 @@ class OsLayer:
 
     def open(self, path: str, *, write: bool) -> int:
         """A descriptor of a file that exists."""
-        return os.open(path, (os.O_RDWR if write else os.O_RDONLY) | _O_CLOEXEC | _O_BINARY)
+        return os.open(path, (os.O_RDWR if write else os.O_RDONLY) | O_CLOEXEC | O_BINARY)
 
     def create(self, path: str, mode: int = 0o666) -> int:
         """A descriptor of a new file, for reading and writing; FileExistsError when the name is taken."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _O_CLOEXEC | _O_BINARY, mode)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | O_CLOEXEC | O_BINARY, mode)
 
     def close(self, fd: int) -> None:
         """Give a descriptor back."""
@@ -107,11 +92,7 @@ class OsLayer:
 
     def pwrite(self, fd: int, offset: int, data: bytes | memoryview) -> None:
         """All of ``data`` at ``offset``; short writes are continued."""
-        view = memoryview(data)
-        while view:
-            done = os.pwrite(fd, view, offset)
-            offset += done
-            view = view[done:]
+        disk.write_at(fd, offset, data)
 
     def truncate(self, fd: int, size: int) -> None:
         """Cut the file to ``size`` bytes, or lengthen it with a hole."""
@@ -119,15 +100,7 @@ class OsLayer:
 
     def preallocate(self, fd: int, size: int) -> None:
         """Take the room of a new file at once, so that a full disk shows before any copying."""
-        if hasattr(os, "posix_fallocate"):
-            try:
-                os.posix_fallocate(fd, 0, size)
-            except OSError as e:
-                if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                    raise
-                os.ftruncate(fd, size)
-        else:
-            os.ftruncate(fd, size)
+        disk.preallocate(fd, size)
 
     def insert(self, fd: int, offset: int, n: int) -> None:
         """Make room of ``n`` bytes at ``offset`` by moving extents (FALLOC_FL_INSERT_RANGE); the room is a hole."""
@@ -149,77 +122,24 @@ class OsLayer:
         Raises:
             ChangedMeanwhile: the source ended before ``n`` bytes.
         """
-        done, by_kernel = 0, hasattr(os, "copy_file_range")
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(src, src_at, n, os.POSIX_FADV_SEQUENTIAL)
-        while done < n:
-            want = min(PIECE, n - done)
-            if by_kernel:
-                try:
-                    got = os.copy_file_range(src, dst, want, src_at + done, dst_at + done)
-                except OSError as e:
-                    if e.errno not in _NO_SUCH_CALL:
-                        raise
-                    by_kernel = False
-                    continue
-            else:
-                data = self.read(src, src_at + done, min(want, 1 << 20))
-                got = len(data)
-                self.pwrite(dst, dst_at + done, data)
-            if not got:
-                raise ChangedMeanwhile("the file became shorter while it was copied", "try again when it is complete")
-            done += got
-            if progress is not None:
-                progress(done, n)
+        disk.copy_range(src, src_at, dst, dst_at, n, progress)
 
     # -- barriers
 
     def fsync(self, fd: int) -> None:
         """Content and length are on the disk when this returns."""
-        if sys.platform == "darwin":  # pragma: no cover - other platform
-            import fcntl
-
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-        else:
-            os.fsync(fd)
+        disk.sync(fd)
 
     def syncdir(self, folder: str) -> None:
         """The names in ``folder`` are on the disk when this returns."""
-        if os.name == "nt":  # pragma: no cover - other platform
-            return
-        fd = os.open(folder or ".", os.O_RDONLY | _O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        except OSError as e:
-            # Some network and FUSE file systems have no sync of folders.
-            if e.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
-                raise
-        finally:
-            os.close(fd)
+        disk.sync_folder(folder)
 
     # -- who else
 
     def lock(self, fd: int) -> bool:
         """Hold the journal for us alone; False when another process holds it."""
-        if os.name == "nt":  # pragma: no cover - other platform
-            import msvcrt
-
-            try:
-                msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-            except OSError:
-                return False
-            return True
-        import fcntl
-
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as e:
-            if e.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-                return True  # no locks on this file system: O_EXCL alone must do
-            raise
-        return True
+        # Where the file system has no locks, O_EXCL alone must do.
+        return disk.lock(fd)
 
     def lease(self, fd: int) -> bool | None:
         """Keep everybody else from opening the file while we write it (Linux F_SETLEASE).
@@ -250,19 +170,17 @@ class OsLayer:
 
     # -- attributes
 
+    def copy_flags(self, src: int, dst: int) -> None:
+        """Inode flags that say how a file is stored (no copy on write), before the new one has content."""
+        attributes.copy_flags(src, dst)
+
     def copy_attributes(self, src: int, dst: int) -> None:
         """Mode, owner, extended attributes (ACLs are among them) of one open file to another, as far as allowed."""
-        s = os.fstat(src)
-        if hasattr(os, "fchown"):
-            with contextlib.suppress(OSError):
-                os.fchown(dst, s.st_uid, s.st_gid)
-        if hasattr(os, "listxattr"):
-            with contextlib.suppress(OSError):
-                for name in os.listxattr(src):
-                    with contextlib.suppress(OSError):
-                        os.setxattr(dst, name, os.getxattr(src, name))
-        if hasattr(os, "fchmod"):
-            os.fchmod(dst, stat_bits.S_IMODE(s.st_mode))
+        attributes.copy_attributes(src, dst)
+
+    def give(self, fd: int, like: os.stat_result) -> None:
+        """Owner and group of another file, as far as allowed."""
+        attributes.give(fd, like)
 
     def set_mtime(self, path: str, ns: int) -> None:
         """Set the time of last change, in nanoseconds since 1970."""
@@ -270,27 +188,13 @@ class OsLayer:
 
     def flags(self, fd: int) -> int:
         """Inode flags (`IMMUTABLE`, `APPEND_ONLY`); 0 where there are none."""
-        if sys.platform != "linux":
-            return 0
-        import fcntl
-
-        buf = bytearray(8)
-        try:
-            fcntl.ioctl(fd, _FS_IOC_GETFLAGS, buf)
-        except OSError:
-            return 0
-        return int(struct.unpack_from("=I", buf)[0])
+        return attributes.flags(fd)
 
     # -- what the file system can do
 
     def free_bytes(self, folder: str) -> int:
         """Room left for this user, in bytes."""
-        if not hasattr(os, "statvfs"):  # pragma: no cover - other platform
-            import shutil
-
-            return shutil.disk_usage(folder or ".").free
-        s = os.statvfs(folder or ".")
-        return s.f_bavail * s.f_frsize
+        return disk.free_bytes(folder)
 
     def insert_unit(self, folder: str) -> int:
         """The multiple of bytes that can be inserted in files of this folder; 0 when it cannot be done.
@@ -332,10 +236,6 @@ class OsLayer:
             return True
 
 
-_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-_O_BINARY = getattr(os, "O_BINARY", 0)
-
-
 @contextlib.contextmanager
 def _scratch(folder: str) -> Iterator[int]:
     """A descriptor of a file without a name; -1 where there are no such files."""
@@ -343,7 +243,7 @@ def _scratch(folder: str) -> Iterator[int]:
     fd = -1
     if flag:
         with contextlib.suppress(OSError):
-            fd = os.open(folder or ".", os.O_RDWR | flag | _O_CLOEXEC, 0o600)
+            fd = os.open(folder or ".", os.O_RDWR | flag | O_CLOEXEC, 0o600)
     try:
         yield fd
     finally:

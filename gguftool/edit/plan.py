@@ -11,14 +11,17 @@ from gguftool.edit.changes import Change, changes_of
 from gguftool.edit.choose import check_room, choose, costs
 from gguftool.edit.commit import InsertImpossible, build, commit, identity
 from gguftool.edit.job import Job
-from gguftool.edit.journal import new_path
 from gguftool.edit.layout import Fit, fit
 from gguftool.edit.ops import Operation, Realign, Rename, Repack, apply
-from gguftool.edit.oslayer import OsLayer, Progress
+from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import pending
 from gguftool.edit.target import Target, check, look
 from gguftool.edit.which import metadata_file
-from gguftool.errors import FormatError, InterruptedEdit, Refused, UsageError
+from gguftool.errors import ChangedMeanwhile, FormatError, InterruptedEdit, Refused, UsageError
+from gguftool.files.attributes import readers_of
+from gguftool.files.disk import Progress
+from gguftool.files.draft import Draft
+from gguftool.files.faults import writing
 from gguftool.format.header import Header, align
 from gguftool.format.parse import parse
 from gguftool.format.resync import walk_past
@@ -285,30 +288,17 @@ def _nothing_changes(laid_out: Fit, front: bytes, size: int) -> bool:
 
 
 def _write_output(plan: EditPlan, progress: Progress | None) -> None:
-    """A new file beside the input, which is only read."""
-    layer, out = plan.layer, os.path.realpath(str(plan.output))
+    """A new file; the input is only read."""
+    layer, out = plan.layer, str(plan.output)
     there = layer.stat(out)
-    if there is not None:
-        if (there.st_dev, there.st_ino) == plan.job.identity[:2]:
-            raise Refused(f"{plan.output}: is the input itself", "leave --output out to edit in place")
-        raise Refused(f"{plan.output}: exists already", "choose another name, or remove it first")
-    draft = new_path(out)
-    source = layer.open(plan.job.path, write=False)
-    target = -1
-    try:
-        target = layer.create(draft, 0o666)
-        build(layer, source, target, plan.fit, progress)
-        layer.fsync(target)
+    if there is not None and (there.st_dev, there.st_ino) == plan.job.identity[:2]:
+        raise Refused(f"{plan.output}: is the input itself", "leave --output out to edit in place")
+    with contextlib.ExitStack() as stack:
+        draft = stack.enter_context(Draft(out, readers=readers_of([plan.job.path])))
+        source = layer.open(plan.job.path, write=False)
+        stack.callback(layer.close, source)
+        with writing(out):
+            build(layer, source, draft.fd, plan.fit, progress)
         if identity(layer.fstat(source)) != plan.job.identity:
-            raise Refused(f"{plan.path}: changed while it was copied", "run the command again")
-        layer.rename(draft, out)
-        layer.syncdir(os.path.dirname(out))
-    except BaseException:
-        if target >= 0:
-            with contextlib.suppress(OSError):
-                layer.unlink(draft)
-        raise
-    finally:
-        layer.close(source)
-        if target >= 0:
-            layer.close(target)
+            raise ChangedMeanwhile(f"{plan.path}: changed while it was copied", "run the command again")
+        draft.publish()

@@ -239,6 +239,7 @@ def _restore_by_copy(layer: OsLayer, path: str, model: int, record: Record, gap:
     layer.unlink(target)
     fd = layer.create(target, 0o600)
     try:
+        layer.copy_flags(model, fd)
         layer.preallocate(fd, record.old_size)
         if gap:
             layer.copy_range(model, 0, fd, 0, gap)

@@ -67,6 +67,9 @@ def take_journal(layer: OsLayer, path: str) -> int:
         fd = layer.create(name, there.st_mode & 0o666 if there is not None else 0o600)
     except FileExistsError:
         raise EditInProgress(f"{path}: another edit of this file has just begun", "try again in a moment") from None
+    if there is not None:
+        # So that its owner can undo and recover what an administrator edited.
+        layer.give(fd, there)
     if not hold(layer, fd, name):
         layer.close(fd)
         raise EditInProgress(f"{path}: another edit of this file has just begun", "try again in a moment")

@@ -8,8 +8,11 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gguftool.edit.oslayer import APPEND_ONLY, IMMUTABLE, OsLayer
-from gguftool.errors import MissingFile, Refused, Unreadable
+from gguftool.edit.journal import journal_path
+from gguftool.edit.oslayer import OsLayer
+from gguftool.errors import InterruptedEdit, MissingFile, Refused, Unreadable
+from gguftool.files.attributes import APPEND_ONLY, IMMUTABLE
+from gguftool.shell import shell
 
 # A path that matches is a blob of a content-addressed store: its name says what is in it, and other snapshots, models
 # or repositories may share it. Rewritten in place it would serve other bytes under the same name to all of them.
@@ -20,6 +23,9 @@ _STORES = (
     ("the DVC cache", re.compile(r"/\.dvc/cache/")),
     ("a content-addressed store", re.compile(r"/blobs/([0-9a-f]{2}/)?([0-9a-f]{40}|[0-9a-f]{64})$")),
 )
+
+
+COPY = "edit a copy: --output NEW.gguf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,32 @@ def look(path: str, layer: OsLayer) -> Target:
         MissingFile, Unreadable: no such file, no regular file, no permission.
     """
     target, _ = _look(path, layer, "refuse", False)
+    return target
+
+
+def check_replaceable(path: str, layer: OsLayer) -> Target:
+    """The file behind a path, when it may be replaced by a mended one: what `check` refuses, but for two things.
+
+    In a store, mending brings the content back that the name of the file promises; a hole is what is to be mended.
+
+    Raises:
+        Refused: not safe; the hint says the way on.
+        InterruptedEdit: an unfinished edit stands in the way.
+        MissingFile, Unreadable: no such file, no regular file, no permission.
+    """
+    target, seen = _look(path, layer, "refuse", True)
+    for refuse in (_read_only, _folder, _linked):
+        problem = refuse(seen)
+        if problem is not None:
+            hint = problem.hint
+            if refuse is _linked:
+                copy = shell(["cp", "-p", target.real, f"{target.real}.own"])
+                hint = f"{copy} makes a file of its own; then verify that one"
+            elif hint == COPY:
+                hint = "mend a copy of it in another folder"
+            raise Refused(str(problem), hint)
+    if layer.stat(journal_path(target.real)) is not None:
+        raise InterruptedEdit(f"{path}: an edit of this file is not finished", shell(["gguftool", "recover", path]))
     return target
 
 
@@ -111,7 +143,7 @@ def _in_store(t: _Look) -> Refused | None:
                 return Refused(
                     f"{t.named}: lies in {name}, where files are named by their content and shared; "
                     "an edit in place would give every user of the store other bytes under the same name",
-                    "edit a copy: --output NEW.gguf",
+                    COPY,
                 )
     return None
 
@@ -122,9 +154,9 @@ def _read_only(t: _Look) -> Refused | None:
     if t.flags & (IMMUTABLE | APPEND_ONLY):
         return Refused(f"{t.named}: is marked immutable or append-only", f"chattr -i -a {t.real}")
     if hasattr(os, "statvfs") and os.statvfs(t.real).f_flag & getattr(os, "ST_RDONLY", 1):
-        return Refused(f"{t.named}: its file system is mounted read-only", "edit a copy: --output NEW.gguf")
+        return Refused(f"{t.named}: its file system is mounted read-only", COPY)
     if not os.access(t.real, os.W_OK):
-        return Refused(f"{t.named}: no permission to write it", "edit a copy: --output NEW.gguf")
+        return Refused(f"{t.named}: no permission to write it", COPY)
     return None
 
 
@@ -133,7 +165,7 @@ def _folder(t: _Look) -> Refused | None:
     if not os.access(folder, os.W_OK | os.X_OK):
         return Refused(
             f"{t.named}: no permission to write into its folder, where the journal would lie",
-            "edit a copy: --output NEW.gguf",
+            COPY,
         )
     return None
 

@@ -12,11 +12,12 @@ from gguftool.edit.commit import in_use as in_use_error
 from gguftool.edit.job import Job
 from gguftool.edit.journal import INSERTED, Record, pack, read, undo_numbers, undo_path
 from gguftool.edit.layout import Fit, Segment
-from gguftool.edit.oslayer import OsLayer, Progress
+from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import pending, settle
 from gguftool.edit.steps import drop_journal, front_sha, poison, take_journal
 from gguftool.edit.target import check
-from gguftool.errors import InterruptedEdit, NoRoom, Refused
+from gguftool.errors import InterruptedEdit, Refused
+from gguftool.files.disk import Progress, check_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,8 @@ def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, p
 
 def _check_room(layer: OsLayer, path: str, record: Record, *, needed: bool) -> None:
     folder = os.path.dirname(path)
-    if (needed or not layer.insert_unit(folder)) and layer.free_bytes(folder) < record.old_size:
-        raise NoRoom(f"{folder}: {record.old_size:,} bytes are needed for a copy", "free some space on that disk")
+    if needed or not layer.insert_unit(folder):
+        check_room(folder, record.old_size, what="a copy", free=layer.free_bytes(folder))
 
 
 def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat_result) -> Job:

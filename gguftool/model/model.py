@@ -30,6 +30,12 @@ class Part:
         """Length of the file in bytes."""
         return self.source.size
 
+    @property
+    def path(self) -> str | None:
+        """The file on this machine that the bytes come from; None for those of the network or of memory."""
+        found = getattr(self.source, "path", None)
+        return found if isinstance(found, str) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -82,6 +88,11 @@ class Model:
     def name(self) -> str:
         """Path or URL of the first part."""
         return self.parts[0].name
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files on this machine that it is made of."""
+        return tuple(part.path for part in self.parts if part.path is not None)
 
     @property
     def header(self) -> Header:

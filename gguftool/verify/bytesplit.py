@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import FormatError, GgufToolError, UsageError
+from gguftool.files.attributes import readers_of
+from gguftool.files.disk import check_room
+from gguftool.files.draft import Draft
 from gguftool.format.parse import parse
 from gguftool.source import LocalFile
 from gguftool.verify.inside import ends
 from gguftool.verify.stream import Progress, run
-from gguftool.verify.writing import Draft, need_room, refuse_existing
 
 MOST = 10_000
 """Pieces at most."""
@@ -176,9 +178,8 @@ def join(pieces: Pieces, output: str, progress: Progress | None = None) -> int:
         what = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         message = f"{pieces.base}: {len(pieces.paths)} pieces have {pieces.size:,} bytes, the header asks for {what}"
         raise FormatError(message, "a piece is cut off or missing", kind="pieces-size")
-    refuse_existing([output])
-    need_room(os.path.dirname(output), pieces.size)
-    with Draft(output) as draft:
+    with Draft(output, readers=readers_of(pieces.paths)) as draft:
+        check_room(os.path.dirname(output), pieces.size)
         for path in pieces.paths:
             source = LocalFile(path)
             try:

@@ -25,6 +25,11 @@ class Window:
         self.name = name
         self.size = source.size - start if size is None else size
 
+    @property
+    def path(self) -> str | None:
+        """The file that it is a part of, when that is on this machine."""
+        return getattr(self._source, "path", None)
+
     def read_at(self, offset: int, n: int) -> bytes:
         """As `Source.read_at`."""
         return self._source.read_at(self._start + offset, max(0, min(n, self.size - offset)))

@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gguftool.errors import FormatError, MissingFile, Refused, Unreadable
+from gguftool.errors import FormatError, MissingFile, Unreadable
+from gguftool.files.attributes import readers_of
+from gguftool.files.small import check_mine, write_file
 from gguftool.model import is_gguf
 from gguftool.verify.hashes import FileHashes
 
@@ -168,31 +170,24 @@ def check_name(path: str) -> None:
     Raises:
         Refused: what is there is no manifest of ours.
     """
-    if not os.path.lexists(path):
-        return
-    if os.path.isfile(path):
-        with open(path, "rb") as f:
-            begin = f.read(len(_BEGIN))
-        if not begin or begin == _BEGIN:
-            return
-    raise Refused(f"{path}: exists already and is no manifest; nothing was written", "name another file")
+    check_mine(path, _is_manifest, "manifest")
+
+
+def _is_manifest(begin: bytes) -> bool:
+    return begin.startswith(_BEGIN)
 
 
 def write(path: str, found: Iterable[FileHashes]) -> None:
     """Write the manifest of hashed files; an older one under that name is replaced in one step.
 
     Raises:
-        OSError: it cannot be written.
-        Refused: something else has that name.
+        Refused: something else has that name, or the folder may not be written.
+        NoRoom: the disk is full.
     """
-    check_name(path)
-    folder = os.path.dirname(os.path.abspath(path))
-    draft = f"{path}.tmp-{os.getpid()}"
-    with open(draft, "x", encoding="utf-8", errors="surrogateescape") as f:
-        f.write(render(found, folder))
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(draft, path)
+    hashed = list(found)
+    text = render(hashed, os.path.dirname(os.path.abspath(path)))
+    readers = readers_of(h.path for h in hashed)
+    write_file(path, text, mine=_is_manifest, what="manifest", readers=readers)
 
 
 def render(found: Iterable[FileHashes], base: str) -> str:

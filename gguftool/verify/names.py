@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import Refused, UsageError
+from gguftool.files.faults import writing
+from gguftool.files.names import move_new, symlink_new
 from gguftool.format.header import Header
 from gguftool.model.shards import NAME, shard_name
 from gguftool.verify.result import SetReport
@@ -85,13 +87,12 @@ def apply(renaming: Renaming) -> None:
     A run that is broken off leaves every file whole under its old, new or in-between name; running it again finishes.
 
     Raises:
-        Refused: a name was taken meanwhile.
-        OSError: the system does not let us.
+        Refused: a name was taken meanwhile, or the system does not let us.
     """
     if renaming.link:
         for old, new in renaming.pairs:
-            os.makedirs(os.path.dirname(new) or ".", exist_ok=True)
-            os.symlink(os.path.abspath(old), new)
+            with writing(new):
+                symlink_new(os.path.abspath(old), new)
         return
     todo = dict(renaming.pairs)
     while todo:
@@ -107,6 +108,5 @@ def apply(renaming: Renaming) -> None:
 
 
 def _rename(old: str, new: str) -> None:
-    if os.path.lexists(new):
-        raise Refused(f"{new}: appeared meanwhile; {old} keeps its name")
-    os.rename(old, new)
+    with writing(new):
+        move_new(old, new)

@@ -9,11 +9,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gguftool.edit.oslayer import OsLayer
+from gguftool.edit.target import check_replaceable
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
+from gguftool.files.disk import check_room, copy_range, sync, write_at
+from gguftool.files.draft import Draft
+from gguftool.files.faults import writing
 from gguftool.format.parse import parse
 from gguftool.model import Model, Part
 from gguftool.source import LocalFile
@@ -22,7 +26,6 @@ from gguftool.verify.hashes import FileHashes, Want, hash_file
 from gguftool.verify.manifest import Entry
 from gguftool.verify.result import Damage, FileReport
 from gguftool.verify.stream import Progress
-from gguftool.verify.writing import need_room, sync_folder
 
 STEP = 4 << 20
 """Bytes fetched and written at a time."""
@@ -117,49 +120,37 @@ def repair(
 
     Raises:
         ToolFailed: the other copy gives bytes with another hash.
-        Refused: the patched copy is not what the manifest says; the file stays as it is.
+        Refused: the patched copy is not what the manifest says, or the file may not be replaced (read-only,
+            immutable, other hard links); it stays as it is.
+        InterruptedEdit: an unfinished edit stands in the way.
         NoRoom: not enough space for the copy.
     """
-    path = os.path.realpath(path)
-    need_room(os.path.dirname(path), size)
-    draft = f"{path}.draft-{os.getpid()}"
-    with contextlib.closing(LocalFile(path)) as source:
-        try:
-            _copy(source, draft, size)
-            fetched = 0
-            with open(draft, "r+b", buffering=0) as out:
-                for patch in patches:
-                    fetched += _apply(out.fileno(), patch, progress)
-                os.fsync(out.fileno())
-            found = hash_file(draft, Want(tensors=bool(entry and entry.tensors), data=True), progress)
-            proven = _proof(found, entry, path)
-            source.check_unchanged()
-            os.chmod(draft, stat.S_IMODE(os.stat(path).st_mode))
-            os.replace(draft, path)
-            sync_folder(os.path.dirname(path))
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)
+    layer = OsLayer()
+    path = check_replaceable(path, layer).real
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(contextlib.closing(LocalFile(path)))
+        old = layer.open(path, write=False)
+        stack.callback(layer.close, old)
+        draft = stack.enter_context(Draft(path, overwrite=True, like=old))
+        check_room(os.path.dirname(path), size)
+        with writing(path):
+            _copy(old, draft.fd, min(source.size, size), size)
+            fetched = sum(_apply(draft.fd, patch, progress) for patch in patches)
+            sync(draft.fd)
+        found = hash_file(draft.reading, Want(tensors=bool(entry and entry.tensors), data=True), progress)
+        proven = _proof(found, entry, path)
+        source.check_unchanged()
+        draft.finish()
+        # Once more: the copy may have taken an hour.
+        check_replaceable(path, layer)
+        draft.publish()
     return Repaired(path, tuple(p.damage for p in patches), fetched, found.file, proven)
 
 
-def _copy(source: LocalFile, draft: str, size: int) -> None:
-    """The old bytes, as far as they belong to the file; the filesystem shares them where it can."""
-    fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        end, at = min(source.size, size), 0
-        with open(source.path, "rb", buffering=0) as old:
-            while at < end:
-                n = 0
-                with contextlib.suppress(OSError, AttributeError):
-                    n = os.copy_file_range(old.fileno(), fd, min(end - at, 1 << 30), at, at)
-                if n == 0:
-                    data = source.read_at(at, min(STEP, end - at))
-                    n = os.pwrite(fd, data, at)
-                at += n
-        os.ftruncate(fd, size)
-    finally:
-        os.close(fd)
+def _copy(old: int, new: int, n: int, size: int) -> None:
+    """The old bytes, as far as they belong to the file; the file system shares them where it can."""
+    copy_range(old, 0, new, 0, n)
+    os.ftruncate(new, size)
 
 
 def _apply(fd: int, patch: Patch, progress: Progress | None) -> int:
@@ -167,9 +158,7 @@ def _apply(fd: int, patch: Patch, progress: Progress | None) -> int:
     digest = hashlib.sha256()
     for at, data in _donated(patch):
         digest.update(data)
-        written = 0
-        while written < len(data):
-            written += os.pwrite(fd, data[written:], patch.damage.start + at + written)
+        write_at(fd, patch.damage.start + at, data)
         if progress:
             progress(len(data))
     if patch.sha256 is not None and digest.hexdigest() != patch.sha256:

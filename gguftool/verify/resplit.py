@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import FormatError, Refused, Unreadable, UsageError
+from gguftool.files.attributes import readers_of
+from gguftool.files.disk import check_room
+from gguftool.files.draft import Draft, clear_way, publish_all
 from gguftool.format.header import Field, Header, align
 from gguftool.format.parse import parse
 from gguftool.format.render import make_tensor_info, render_parts
@@ -24,7 +27,6 @@ from gguftool.verify.filecheck import quick
 from gguftool.verify.hashes import Want, hash_file
 from gguftool.verify.inside import Window, embedded, ends
 from gguftool.verify.stream import Progress, Sink, run
-from gguftool.verify.writing import Draft, need_room, refuse_existing
 
 MOST_SHARDS = 65535
 """`split.count` is a u16."""
@@ -182,25 +184,20 @@ def write_all(plans: Sequence[OutFile], progress: Progress | None = None) -> lis
         NoRoom: not enough space.
         ChangedMeanwhile, Unreadable: a read failed, or what was written reads back differently.
     """
-    refuse_existing(plan.path for plan in plans)
-    need_room(os.path.dirname(plans[0].path), sum(plan.size for plan in plans))
+    clear_way(plan.path for plan in plans)
+    check_room(os.path.dirname(plans[0].path), sum(plan.size for plan in plans))
+    sources = {t.part.path for plan in plans for t in plan.tensors}
+    readers = readers_of(sorted(path for path in sources if path is not None))
     drafts: list[Draft] = []
     done: list[Written] = []
     try:
         for plan in plans:
-            draft = Draft(plan.path)
+            draft = Draft(plan.path, readers=readers, swept=True)
             drafts.append(draft)
             hashes = _fill(draft, plan, progress)
-            draft.sync()
+            draft.finish()
             done.append(_read_back(draft, plan, hashes, progress))
-        try:
-            for draft in drafts:
-                draft.publish()
-        except BaseException:
-            # All of them or none: part of a set under its final names would look like a set with shards lost.
-            for draft in drafts:
-                draft.withdraw()
-            raise
+        publish_all(drafts)
     finally:
         for draft in drafts:
             draft.close()
@@ -244,7 +241,7 @@ def _fill(draft: Draft, plan: OutFile, progress: Progress | None) -> list[str]:
 
 def _read_back(draft: Draft, plan: OutFile, hashes: Sequence[str], progress: Progress | None) -> Written:
     """Read the draft from the disk and compare every tensor with what the source gave."""
-    source = LocalFile(draft.draft)
+    source = LocalFile(draft.reading)
     try:
         source.forget()
         found = hash_file(source, Want(tensors=True), progress)

@@ -82,7 +82,7 @@ def test_broken_off_in_the_middle_and_run_again(cli, tmp_path: Path, monkeypatch
     for p, data in zip(paths, original[1:] + original[:1], strict=True):
         p.write_bytes(data)
     steps: list[str] = []
-    real = os.rename
+    real = names._rename
 
     def rename(old: str, new: str) -> None:
         if len(steps) == 2:
@@ -90,9 +90,9 @@ def test_broken_off_in_the_middle_and_run_again(cli, tmp_path: Path, monkeypatch
         steps.append(old)
         real(old, new)
 
-    monkeypatch.setattr(names.os, "rename", rename)
+    monkeypatch.setattr(names, "_rename", rename)
     assert cli("verify", "--repair-names", "--yes", paths[0]).code == 130
-    monkeypatch.setattr(names.os, "rename", real)
+    monkeypatch.setattr(names, "_rename", real)
     assert sorted(listing(tmp_path).values()) == sorted(original)
     left = next(iter(sorted(tmp_path.iterdir())))
     assert cli("verify", "--repair-names", "--yes", left).code == 0

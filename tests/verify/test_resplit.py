@@ -261,7 +261,7 @@ class TestRefused:
         real = resplit._read_back
 
         def flipped(draft, *rest):
-            with open(draft.draft, "r+b") as f:
+            with open(draft.reading, "r+b") as f:
                 f.seek(-40, 2)
                 byte = f.read(1)
                 f.seek(-40, 2)

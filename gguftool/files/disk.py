@@ -1,0 +1,165 @@
+"""Bytes onto a disk: whole writes, copies that share extents where they can, room, locks and barriers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Callable
+
+from gguftool.errors import ChangedMeanwhile, NoRoom
+
+PIECE = 16 << 20
+"""Bytes copied between two calls of the progress function."""
+O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+O_BINARY = getattr(os, "O_BINARY", 0)
+_NO_SUCH_CALL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY, errno.EPERM, errno.EXDEV, errno.EBADF)
+
+Progress = Callable[[int, int], None]
+"""(bytes done, of all)."""
+
+
+def write_at(fd: int, offset: int, data: bytes | memoryview) -> None:
+    """All of ``data`` at ``offset``; short writes are continued."""
+    view = memoryview(data).cast("B")
+    while view:
+        done = os.pwrite(fd, view, offset)
+        offset += done
+        view = view[done:]
+
+
+def read_at(fd: int, offset: int, n: int) -> bytes:
+    """Up to ``n`` bytes; fewer only at the end of the file."""
+    parts = []
+    while n > 0:
+        part = os.pread(fd, n, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+        n -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def preallocate(fd: int, size: int) -> None:
+    """Take the room of a new file at once, so that a full disk shows before any copying."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as e:
+            if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+            os.ftruncate(fd, size)
+    else:
+        os.ftruncate(fd, size)
+
+
+def copy_range(src: int, src_at: int, dst: int, dst_at: int, n: int, progress: Progress | None = None) -> None:
+    """Copy ``n`` bytes between files: shared extents or a copy inside the kernel where it can, else by hand.
+
+    Raises:
+        ChangedMeanwhile: the source ended before ``n`` bytes.
+    """
+    done, by_kernel = 0, hasattr(os, "copy_file_range")
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(src, src_at, n, os.POSIX_FADV_SEQUENTIAL)
+    while done < n:
+        want = min(PIECE, n - done)
+        if by_kernel:
+            try:
+                got = os.copy_file_range(src, dst, want, src_at + done, dst_at + done)
+            except OSError as e:
+                if e.errno not in _NO_SUCH_CALL:
+                    raise
+                by_kernel = False
+                continue
+        else:
+            data = read_at(src, src_at + done, min(want, 1 << 20))
+            got = len(data)
+            write_at(dst, dst_at + done, data)
+        if not got:
+            raise ChangedMeanwhile("the file became shorter while it was copied", "try again when it is complete")
+        done += got
+        if progress is not None:
+            progress(done, n)
+
+
+def sync(fd: int) -> None:
+    """Content and length are on the disk when this returns."""
+    if sys.platform == "darwin":  # pragma: no cover - other platform
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)
+
+
+def sync_folder(folder: str | int) -> None:
+    """The names in a folder (path or descriptor) are on the disk when this returns."""
+    if os.name == "nt":  # pragma: no cover - other platform
+        return
+    fd = folder if isinstance(folder, int) else os.open(folder or ".", os.O_RDONLY | O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        # Some network and FUSE file systems have no sync of folders.
+        if e.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF):
+            raise
+    finally:
+        if not isinstance(folder, int):
+            os.close(fd)
+
+
+def lock(fd: int, without: bool = True) -> bool:
+    """Hold an open file for us alone; False when another process holds it.
+
+    Args:
+        fd: the file.
+        without: the answer where the file system has no locks.
+    """
+    if os.name == "nt":  # pragma: no cover - other platform
+        import msvcrt
+
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as e:
+        if e.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            return without
+        raise
+    return True
+
+
+def free_bytes(folder: str) -> int:
+    """Room left for this user on the disk of a folder, in bytes."""
+    return shutil.disk_usage(folder or ".").free
+
+
+def check_room(folder: str, needed: int, *, what: str = "", free: int | None = None) -> None:
+    """Refuse before anything is written when the disk of a folder has not that many bytes free.
+
+    Args:
+        folder: where the file will lie; "" is the current one.
+        needed: bytes.
+        what: what takes them, for the message.
+        free: bytes that are free, when they were asked for already.
+
+    Raises:
+        NoRoom: it has not.
+    """
+    there = free_bytes(folder) if free is None else free
+    if there < needed:
+        raise NoRoom(
+            f"{folder or '.'}: {needed:,} bytes are needed{f' for {what}' if what else ''}, {there:,} are free; "
+            "nothing was written",
+            "free some space, or write to another disk",
+        )

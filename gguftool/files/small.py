@@ -1,0 +1,186 @@
+"""Small files: texts and pictures that replace an older one of their kind, lists that grow, logs, scratch files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, BinaryIO
+
+from gguftool.errors import EditInProgress, Refused
+from gguftool.files.attributes import ANYBODY, Readers
+from gguftool.files.disk import O_CLOEXEC, lock, write_at
+from gguftool.files.draft import Draft, draft_folder
+from gguftool.files.faults import plain, writing
+from gguftool.files.names import look, make_folder, taken
+
+Mine = Callable[[bytes], bool]
+"""Whether the first bytes of a file are those of a file of the kind that is to be written; b"" is an empty file."""
+LOG_BEGIN = b"$ "
+"""What a log of ours begins with: the command it is of."""
+BEGIN = 512
+
+
+def write_file(path: str, content: str | bytes, *, mine: Mine, what: str, readers: Readers = ANYBODY) -> None:
+    """Write a small file whole; an older one of the same kind is replaced in one step and hands on its attributes.
+
+    Args:
+        path: the file; a device or pipe is written to as it is.
+        content: text is written as UTF-8.
+        mine: what may be replaced.
+        what: the kind, for the message: ``picture``.
+        readers: who may read a file that was not there before.
+
+    Raises:
+        Refused: something else has that name.
+        NoRoom, MissingFile: it cannot be written.
+    """
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    old = check_mine(path, mine, what)
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with writing(path), open(path, "wb", buffering=0) as stream:
+            stream.write(data)
+        return
+    real = os.path.realpath(path) if old is not None else path
+    with contextlib.ExitStack() as stack:
+        like = None
+        if old is not None:
+            with writing(path):
+                like = os.open(real, os.O_RDONLY | O_CLOEXEC)
+            stack.callback(os.close, like)
+        draft = stack.enter_context(Draft(real, overwrite=old is not None, like=like, readers=readers))
+        draft.write(data)
+        draft.publish()
+
+
+def check_mine(path: str, mine: Mine, what: str) -> os.stat_result | None:
+    """Before any work: refuse a name that something of another kind has.
+
+    Returns:
+        What will be replaced; None when nothing is there.
+
+    Raises:
+        Refused: see above.
+    """
+    there = look(path)
+    if there is None:
+        return None
+    try:
+        found = os.stat(path)
+    except OSError:
+        raise taken(path, there) from None
+    if stat.S_ISDIR(found.st_mode):
+        raise taken(path, there)
+    if stat.S_ISREG(found.st_mode):
+        with writing(path), open(path, "rb", buffering=0) as f:
+            begin = f.read(BEGIN)
+        if begin and not mine(begin):
+            refusal = taken(path, there)
+            raise Refused(f"{path}: exists already and is no {what}; nothing was written", refusal.hint)
+    return found
+
+
+def replace_own(path: str, text: str) -> None:
+    """Write a file of a folder of ours anew, in one step.
+
+    Raises:
+        NoRoom, Refused: it cannot be written.
+    """
+    with Draft(path, overwrite=True) as draft:
+        draft.write(text.encode("utf-8", "surrogateescape"))
+        draft.publish()
+
+
+def append(path: str, lines: Sequence[str]) -> None:
+    """Put lines behind what is there; a last line that a killed run left half is ended first.
+
+    Raises:
+        NoRoom, Refused, MissingFile: it cannot be written.
+    """
+    with writing(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | O_CLOEXEC, 0o666)
+        try:
+            size = os.fstat(fd).st_size
+            begin = b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
+            # With O_APPEND the offset does not count.
+            write_at(fd, size, begin + "".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape"))
+        finally:
+            os.close(fd)
+
+
+def begin_log(path: str, command: Sequence[str]) -> BinaryIO:
+    """A log that begins anew with the command it is of; an older log of ours is emptied, anything else refused.
+
+    A log grows under its name from the start, so that people can watch it.
+
+    Raises:
+        Refused: something else has that name.
+        NoRoom, MissingFile: it cannot be written.
+    """
+    check_mine(path, is_log, "log of gguftool")
+    with writing(path):
+        stream = open(path, "ab", buffering=0)  # noqa: SIM115 - the caller closes it
+        try:
+            if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                stream.truncate(0)
+            stream.write(LOG_BEGIN + " ".join(command).encode("utf-8", "surrogateescape") + b"\n")
+        except BaseException:
+            stream.close()
+            raise
+    return stream
+
+
+def is_log(begin: bytes) -> bool:
+    """Whether a file with these first bytes is a log of ours, or empty."""
+    return not begin or begin.startswith(LOG_BEGIN)
+
+
+def scratch_file() -> IO[bytes]:
+    """A file without a name in the system's folder for temporary files."""
+    import tempfile
+
+    return tempfile.TemporaryFile()
+
+
+def kept_file(prefix: str, suffix: str) -> str:
+    """A new empty file in the system's folder for temporary files, which stays; its path."""
+    import tempfile
+
+    fd, path = tempfile.mkstemp(prefix=prefix, suffix=suffix)
+    os.close(fd)
+    return path
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[str]:
+    """A folder of ours in the system's folder for temporary files; gone at the end, or swept by the next run."""
+    import tempfile
+
+    with draft_folder(os.path.join(tempfile.gettempdir(), "gguftool")) as place:
+        yield place
+
+
+@contextlib.contextmanager
+def alone(path: str, busy: str) -> Iterator[None]:
+    """Hold a lock file; its folder is made.
+
+    Args:
+        path: the lock file, which stays.
+        busy: the message when another process holds it.
+
+    Raises:
+        EditInProgress: another process holds it.
+        Refused, NoRoom: it cannot be made.
+    """
+    try:
+        make_folder(os.path.dirname(path))
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise plain(error, path) from error
+    try:
+        if not lock(fd):
+            raise EditInProgress(busy, "wait for it")
+        yield
+    finally:
+        os.close(fd)
