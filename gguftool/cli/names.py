@@ -74,18 +74,34 @@ def as_known(args: Sequence[str], known: Callable[[str], bool], *, model: bool) 
     return out
 
 
-def meant(word: str, spelled: Mapping[str, str]) -> list[str]:
-    """Up to three options of a command that ``word`` may have been meant to be.
+def of_llama_cpp(word: str) -> bool:
+    """Whether ``word`` is an option of llama-server, spelled as there."""
+    from gguftool.run.capabilities import known
+
+    return word in known().by_name
+
+
+def same_notion(word: str) -> frozenset[str]:
+    """All names of what ``word`` is for: ours, llama.cpp's, itself. A wrong option is what it was meant to be."""
+    from gguftool.run.flags import explain_flag
+
+    names = {word, *explain_flag(word).names}
+    for name, words in SPELLINGS.items():
+        if not names.isdisjoint((name, *words)):
+            names |= {name, *words}
+    return frozenset(names)
+
+
+def resembling(word: str, spelled: Mapping[str, str]) -> list[str]:
+    """Up to three options of a command that ``word`` may be a slip for.
 
     Args:
         word: an option that the command does not have, with its dashes.
         spelled: every spelling the command takes, and the name it shows for it.
     """
-    notion = next((name for name, words in SPELLINGS.items() if word in words), "")
-    if notion in spelled:
-        return [spelled[notion]]
     bare: dict[str, str] = {}
     for name, shown in spelled.items():
         bare.setdefault(name.lstrip("-"), shown)
-    near = near_names(word.lstrip("-").lower().replace("_", "-"), [name for name in bare if len(name) > 1], n=5)
+    plain = word.lstrip("-").lower().replace("_", "-")
+    near = [plain] if plain in bare else near_names(plain, [name for name in bare if len(name) > 1], n=5)
     return list(dict.fromkeys(bare[name] for name in near))[:3]

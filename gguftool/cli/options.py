@@ -29,7 +29,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from gguftool.cli.names import HALVES, as_known, meant, others
+from gguftool.cli.names import HALVES, as_known, of_llama_cpp, others, resembling, same_notion
 from gguftool.cli.values import CACHE_TYPES, MODEL
 from gguftool.report.text import Style, safe_lines
 
@@ -210,11 +210,18 @@ class Command(click.Command):
         spelled = self.spelled(ctx)
         first = next((param for param in self.params if isinstance(param, click.Argument)), None)
         args = as_known(args, spelled.__contains__, model=first is not None and first.type is MODEL)
+        if not ctx.resilient_parsing:
+            _refuse_run_together(ctx, args, spelled)
         try:
             # click's parser eats the list it is given.
             return super().parse_args(ctx, list(args))
         except click.NoSuchOption as error:
-            raise _no_such_option(error, ctx, args, spelled) from None
+            name = error.option_name
+            # Of -xyz click names -x, the first letter that is no option.
+            if len(name) == 2:
+                typed = (arg.partition("=")[0] for arg in args if arg[:1] == "-" != arg[1:2] and name[1] in arg)
+                name = next(typed, name)
+            raise _no_such_option(name, ctx, spelled) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; first say which it is, when it was called by another word."""
@@ -235,18 +242,42 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-def _no_such_option(
-    error: click.NoSuchOption, ctx: click.Context, args: Sequence[str], spelled: Mapping[str, str]
-) -> click.UsageError:
-    """The word as it was typed, and what it may have been meant to be."""
-    name = error.option_name
-    # Of -xyz click names -x, the first letter that is no option.
-    if len(name) == 2:
-        typed = (arg.partition("=")[0] for arg in args if arg.startswith(name) and not arg.startswith("--"))
-        name = next(typed, name)
-    near = meant(name, spelled)
-    guess = f" Did you mean {' or '.join(f'`{other}`' for other in near)}?" if near else ""
-    return click.UsageError(f"No such option: {name}.{guess}", ctx)
+def _refuse_run_together(ctx: click.Context, args: Sequence[str], spelled: Mapping[str, str]) -> None:
+    """Not let ``-ot``, which is llama.cpp's, pass for ``-o t``, nor ``-output`` for ``-o utput``."""
+    for word in args:
+        name = word.partition("=")[0]
+        if word == "--":
+            return
+        cut_up = len(name) > 2 and name[0] == "-" != name[1] and name not in spelled and name[:2] in spelled
+        if cut_up and (f"-{name}" in spelled or of_llama_cpp(name)):
+            raise _no_such_option(name, ctx, spelled)
+
+
+def _no_such_option(name: str, ctx: click.Context, spelled: Mapping[str, str]) -> click.UsageError:
+    """What the word was meant to be: here, in another command, or as a slip."""
+    notion = same_notion(name)
+    here = dict.fromkeys(shown for word, shown in spelled.items() if word in notion)
+    more = ""
+    if not here and (elsewhere := _commands_with(notion, ctx)):
+        more = f" It is an option of {', '.join(elsewhere)}."
+    elif not here and of_llama_cpp(name):
+        more = " It is llama-server's: `gguftool launch MODEL -- …` hands it on."
+    elif near := list(here) or resembling(name, spelled):
+        more = f" Did you mean {' or '.join(f'`{other}`' for other in near)}?"
+    return click.UsageError(f"No such option: {name}.{more}", ctx)
+
+
+def _commands_with(notion: frozenset[str], ctx: click.Context) -> list[str]:
+    """Commands beside this one that take one of these names."""
+    above = ctx.parent
+    if above is None or not isinstance(above.command, click.Group):
+        return []
+    found = []
+    for name in above.command.list_commands(above):
+        other = above.command.get_command(above, name)
+        if isinstance(other, Command) and not notion.isdisjoint(other.spelled(click.Context(other, parent=above))):
+            found.append(f"`gguftool {name}`")
+    return found
 
 
 def command(*, examples: str, **attrs: Any) -> Callable[[Callable[..., Any]], Command]:

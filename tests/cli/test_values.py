@@ -107,7 +107,11 @@ def test_help_shows_one_name():
         (("--contex", "1"), "No such option: --contex. Did you mean `--ctx`?"),
         (("--ctx-len", "1"), "No such option: --ctx-len. Did you mean `--ctx`?"),
         (("--kv-cache-tpye", "f16"), "No such option: --kv-cache-tpye. Did you mean `--cache-type`?"),
-        (("-ngl", "1"), "No such option: -ngl."),
+        (("--kv-quant", "q8_0"), "No such option: --kv-quant. Did you mean `--cache-type`?"),
+        (("--temp", "1"), "No such option: --temp. It is llama-server's: `gguftool launch MODEL -- …` hands it on."),
+        (("-output", "x"), "No such option: -output. Did you mean `--output`?"),
+        (("-ctx", "1"), "No such option: -ctx. Did you mean `--ctx`?"),
+        (("-ot", "1"), "No such option: -ot. It is llama-server's: `gguftool launch MODEL -- …` hands it on."),
         (("--zzz",), "No such option: --zzz."),
     ],
 )
