@@ -43,7 +43,7 @@ F = option
 @F("--set", "sets", multiple=True, metavar="KEY[:TYPE]=VALUE", help="Set a key, or one element: KEY[5]=VALUE.")
 @F("--set-file", multiple=True, metavar="KEY[:TYPE]=PATH", help="Set a key to the content of a file.")
 @F("--delete", multiple=True, metavar="KEY", help="Remove a key.")
-@F("--rename", multiple=True, metavar="OLD=NEW", help="Give a field another key.")
+@F("--rename", multiple=True, metavar="OLD=NEW", help="Give a field another key; OLD.*=NEW.* all of a kind.")
 @F("--auto", is_flag=True, help="All safe fixes of `gguftool lint`.")
 @F("--dedupe", is_flag=True, help="Of duplicate keys keep the first.")
 @F("--repack", is_flag=True, help="Lay the tensor data out anew, without gaps.")
@@ -57,7 +57,7 @@ F = option
 @F("--hard-links", type=click.Choice(["refuse", "follow", "break"]), default="refuse", help="When it has other names.")
 @F("--no-undo", is_flag=True, help="Keep no undo record.")
 @F("--preserve-mtime", is_flag=True, help="Leave the time of last change as it was.")
-@F("-y", "--yes", is_flag=True, help="Go on where quality would suffer or llama.cpp would refuse.")
+@F("-y", "--yes", is_flag=True, help="Go on where quality would suffer or llama.cpp would not run it any more.")
 @F("--force", is_flag=True, help="Take sparse files and types other than the known ones.")
 @format_option("text", "json")
 @pass_session
@@ -89,6 +89,7 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
         "in_use": given["in_use"],
         "hard_links": given["hard_links"],
         "force": given["force"],
+        "harm": "allow" if given["yes"] else "refuse",
         "keep_undo": not given["no_undo"],
         "preserve_mtime": given["preserve_mtime"],
         "argv": sys.argv[1:],
@@ -159,7 +160,8 @@ def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], l
     if given["auto"]:
         out.extend(_auto(model, notes))
     out.extend(request.delete_operation(model, key) for key in given["delete"])
-    out.extend(request.rename_operation(model, text) for text in given["rename"])
+    for text in given["rename"]:
+        out.extend(request.rename_operations(model, text))
     if any(given[name] is not None for name in _DEPLOY):
         from gguftool.edit import deploy
 

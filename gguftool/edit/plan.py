@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from gguftool.edit.changes import Change, changes_of
 from gguftool.edit.choose import check_room, choose, costs
 from gguftool.edit.commit import InsertImpossible, build, commit, identity
+from gguftool.edit.forecast import Forecast
 from gguftool.edit.job import Job
 from gguftool.edit.layout import Fit, fit
-from gguftool.edit.ops import Operation, Realign, Rename, Repack, apply
+from gguftool.edit.ops import Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import pending
 from gguftool.edit.target import Target, check, look
@@ -27,11 +28,13 @@ from gguftool.format.parse import parse
 from gguftool.format.resync import walk_past
 from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.model.shards import split_keys
+from gguftool.shell import shell
 from gguftool.source import LocalFile
 
 STRATEGIES = ("patch", "insert", "rewrite")
 IN_USE = ("refuse", "rewrite", "patch")
 HARD_LINKS = ("refuse", "follow", "break")
+HARM = ("refuse", "allow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class EditPlan:
         bytes_written: to the disk, journal included.
         space_needed: free bytes needed meanwhile.
         notes: what a reader should know.
+        forecast: what llama.cpp does with the file before and after, worked out when first asked for.
     """
 
     path: str
@@ -82,6 +86,7 @@ class EditPlan:
     forced: bool
     job: Job
     layer: OsLayer
+    forecast: Forecast
 
     @property
     def shift(self) -> int:
@@ -128,6 +133,7 @@ def plan_edit(
     in_use: str = "refuse",
     hard_links: str = "refuse",
     force: bool = False,
+    harm: str = "refuse",
     keep_undo: bool = True,
     preserve_mtime: bool = False,
     argv: Sequence[str] = (),
@@ -144,6 +150,8 @@ def plan_edit(
         in_use: what to do when another process has the file open: ``refuse``, ``rewrite`` or ``patch``.
         hard_links: ``refuse``, ``follow`` or ``break``.
         force: take sparse files, and types other than the known ones.
+        harm: what to do when llama.cpp loads the file and would not load or run it any more, or would use less of it:
+            ``refuse`` or ``allow``.
         keep_undo: keep an undo record.
         preserve_mtime: leave the time of last change as it was.
         argv: the command line, for the record.
@@ -162,6 +170,7 @@ def plan_edit(
         ("strategy", strategy, (None, *STRATEGIES)),
         ("in_use", in_use, IN_USE),
         ("hard_links", hard_links, HARD_LINKS),
+        ("harm", harm, HARM),
     ):
         if value not in allowed:
             raise UsageError(f"{name} is {value!r}, must be one of {', '.join(map(str, allowed))}")
@@ -173,6 +182,9 @@ def plan_edit(
     new = apply(ops, old, force=force)
     _guard(old, new, ops, force)
     laid_out = fit(old, new, ops, front, target.stat.st_size)
+    forecast = Forecast(named, old, replace(new, data_offset=len(laid_out.front)), laid_out.new_size)
+    if harm == "refuse":
+        _refuse_harm(forecast, ops)
     job = Job(
         path=target.real,
         strategy="rewrite",
@@ -229,7 +241,21 @@ def plan_edit(
         forced=strategy is not None,
         job=job,
         layer=layer,
+        forecast=forecast,
     )
+
+
+def _refuse_harm(forecast: Forecast, ops: Sequence[Operation]) -> None:
+    """The best knowledge there is, asked where the damage would be done."""
+    broken = forecast.harm
+    if broken is None:
+        return
+    hint = "it is done all the same with --yes (in Python: harm='allow')"
+    renamed = next((op for op in ops if isinstance(op, Set) and op.key == "general.architecture"), None)
+    was = forecast.old.get("general.architecture")
+    if renamed is not None and was is not None:
+        hint = f"its keys are taken along by {shell(['--rename', f'{was.value}.*={renamed.value}.*'])}; {hint}"
+    raise Refused(f"{forecast.path}: {broken}", hint)
 
 
 def _read(target: Target) -> tuple[Header, bytes]:

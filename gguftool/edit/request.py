@@ -78,12 +78,21 @@ def delete_operation(model: Model, text: str) -> Operation:
     return Delete(model.full_key(text))
 
 
-def rename_operation(model: Model, text: str) -> Operation:
-    """``OLD=NEW`` as an operation; a new name without a prefix gets the architecture's."""
+def rename_operations(model: Model, text: str) -> list[Operation]:
+    """``OLD=NEW`` as operations; a new name without a prefix gets the architecture's, ``OLD.*=NEW.*`` is all of a kind.
+
+    Raises:
+        UsageError: not of that form, or no key begins like that.
+    """
     old, equals, new = text.rpartition("=")
     if not equals or not old or not new:
         raise UsageError(f"--rename {text}: must be OLD=NEW")
-    return Rename(model.full_key(old), model.full_key(new))
+    if not (old.endswith(".*") and new.endswith(".*")):
+        return [Rename(model.full_key(old), model.full_key(new))]
+    keys = [key for key in model.fields if key.startswith(old[:-1])]
+    if not keys:
+        raise UsageError(f"--rename {text}: no key begins with {old[:-1]}", f"gguftool dump --no-tensors {model.name}")
+    return [Rename(key, new[:-1] + key[len(old) - 1 :]) for key in keys]
 
 
 def sampling_operations(text: str) -> list[Operation]:

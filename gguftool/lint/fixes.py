@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gguftool.edit.ops import Operation, apply
-from gguftool.errors import GgufToolError
+from gguftool.edit.ops import Operation
+from gguftool.lint.offer import after
 from gguftool.lint.rule import Context, Finding, Scope
 from gguftool.lint.run import lint, selected
-from gguftool.model import Model, with_header
+from gguftool.model import Model
 
 ROUNDS = 5
 """A fix may uncover what another rule then fixes; more rounds than this means that two rules fight."""
@@ -60,19 +60,21 @@ def collect(
             new = [op for op in fix.operations if op not in operations]
             if not new:
                 continue
-            try:
-                header = apply(new, model.header)
-            except GgufToolError as e:
+            planned, why = after(model, new)
+            if planned is None:
                 if all(finding.rule != f.rule or finding.where != f.where for f, _ in refused):
-                    refused.append((finding, str(e)))
+                    refused.append((finding, why))
                 continue
             fixed.append(finding)
             operations.extend(new)
-            model = with_header(model, header)
+            model = planned
         if len(operations) == before:
             break
         # The data no longer stands where the new header has it, so only rules of the header go on.
         names = tuple(r.id for r in selected(select, ignore) if r.scope is Scope.HEADER)
         if not names:
             break
-    return Fixes(tuple(operations), tuple(fixed), tuple(refused))
+    # What stood in the way of a fix in one round another fix may have put right.
+    healed = {(f.rule, f.where) for f in fixed}
+    left = tuple((f, why) for f, why in refused if (f.rule, f.where) not in healed)
+    return Fixes(tuple(operations), tuple(fixed), left)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.errors import UsageError
 from gguftool.facts.arch import facts
+from gguftool.lint.offer import withhold
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
 from gguftool.lint.rules import FAMILIES, by_id, family
 from gguftool.model.role import ROLES, role
@@ -103,11 +104,20 @@ def lint(
     findings.sort(key=lambda f: (f.severity.rank, FAMILIES.index(f.family)))
     predicted = None
     if load:
+        findings = [_offered(model, f, skipped) for f in findings]
         try:
             predicted = ctx.once("load", lambda: predict(model))
         except Exception as e:
             _trip(e, "load", skipped)
     return Report(model.name, tuple(findings), tuple(skipped), predicted)
+
+
+def _offered(model: Model, finding: Finding, skipped: list[NotEvaluated]) -> Finding:
+    try:
+        return withhold(model, finding)
+    except Exception as e:
+        _trip(e, finding.rule, skipped)
+        return finding
 
 
 def _trip(e: Exception, name: str, skipped: list[NotEvaluated]) -> None:

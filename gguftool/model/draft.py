@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gguftool.format.header import Header
+from gguftool.format.render import render
 from gguftool.model.model import Model
-from gguftool.source import Memory
 
 
-def with_header(model: Model, header: Header, front: bytes = b"", size: int | None = None) -> Model:
-    """The same model, its first file with ``header`` (the metadata of a set stands there).
+def with_header(model: Model, header: Header, size: int | None = None) -> Model:
+    """The same model with another header in its first file, where the metadata of a set stands too.
+
+    Of the new file there is the header alone: its data reads as zeros.
 
     Args:
         model: the model as it is; its other files stay.
-        header: what its first file would begin with.
-        front: the bytes in front of the data, where they are made already; without them the file's own source stays,
-            and only the header of the new model is to be trusted.
-        size: bytes of the whole new file, when ``front`` is given.
+        header: what its first file would begin with; ``data_offset`` says where its data would stand.
+        size: bytes of the whole new file; as many more or fewer than now as the header has when None.
     """
     first = model.parts[0]
     if size is None:
-        return Model((replace(first, header=header), *model.parts[1:]), model.missing_shards, model.shard_count)
-    header = replace(header, data_offset=len(front))
-    part = replace(first, header=header, source=Memory(front, first.name, size))
+        size = first.size + header.data_offset - first.header.data_offset
+    part = replace(first, header=header, source=_Unwritten(first.name, header, size))
     return Model((part, *model.parts[1:]), model.missing_shards, model.shard_count)
+
+
+@dataclass(frozen=True)
+class _Unwritten:
+    """The bytes of a file that is not there yet."""
+
+    name: str
+    header: Header
+    size: int
+
+    @cached_property
+    def _front(self) -> bytes:
+        return render(self.header)
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """The header; zeros behind it."""
+        n = max(0, min(n, self.size - offset))
+        return self._front[offset : offset + n].ljust(n, b"\0")
+
+    def close(self) -> None:
+        """Nothing to give back."""

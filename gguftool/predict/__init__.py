@@ -10,8 +10,9 @@ Each stage is a module; what differs between architectures is data (`load_maps.j
 
 from __future__ import annotations
 
+from gguftool.predict.harm import Harm, harm, judge
 from gguftool.predict.stages import predict
 from gguftool.predict.survey import Survey, survey
 from gguftool.predict.verdict import AfterLoad, Prediction
 
-__all__ = ["AfterLoad", "Prediction", "Survey", "predict", "survey"]
+__all__ = ["AfterLoad", "Harm", "Prediction", "Survey", "harm", "judge", "predict", "survey"]

@@ -66,10 +66,19 @@ def _of_other_bytes(source: Source) -> Prediction:
     return Prediction(UNKNOWN, "file", not_evaluated=("not readable as GGUF here",))
 
 
-def _of_model(model: Model) -> Prediction:
+def screen(model: Model) -> Prediction | None:
+    """As `predict`, but taking the vocabulary for granted; None where the number of tokens does not stand at once.
+
+    For comparing two headers with the same vocabulary.
+    """
+    n, types = vocabulary(model).count, model.get("tokenizer.ggml.token_type_count")
+    return None if n is None else _of_model(model, Loaded("", n, types if isinstance(types, int) else 0))
+
+
+def _of_model(model: Model, granted: Loaded | None = None) -> Prediction:
     state = Run(model)
     try:
-        run_stages(state)
+        run_stages(state, granted)
     except LoadEnds as end:
         if end.verdict == UNKNOWN:
             return _unknown(state, end.messages[0], end.where)
@@ -104,8 +113,8 @@ def _unknown(state: Run, why: str, where: str) -> Prediction:
     return Prediction(UNKNOWN, state.stage, (), tuple(state.warnings), where, None, not_evaluated)
 
 
-def run_stages(state: Run) -> None:
-    """All stages up to the mapping of the data.
+def run_stages(state: Run, granted: Loaded | None = None) -> None:
+    """All stages up to the mapping of the data; a vocabulary that is ``granted`` is not looked at.
 
     Raises:
         LoadEnds, Refusal, Abort, Unknown: how it ends; ``state.stage`` says where.
@@ -122,7 +131,7 @@ def run_stages(state: Run) -> None:
     reader.scalar("=general.file_type", "u32")
     machine, program = hyperparameters(state)
     state.stage = "vocabulary"
-    vocab = state.vocab = load_vocab(machine.reader, vocabulary(m))
+    vocab = state.vocab = granted or load_vocab(machine.reader, vocabulary(m))
     state.warnings += vocab.warnings
     state.not_evaluated += vocab.not_evaluated
     state.stage = "tensors"

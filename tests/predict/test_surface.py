@@ -49,10 +49,10 @@ def test_a_header_yet_to_be_written() -> None:
     model = from_source(Memory(DATA, "m.gguf"), strict=False)
     other = llama(layers=2, llama__attention__head_count=0).bytes()
     header = parse(Memory(other), strict=False)
-    planned = with_header(model, header, other[: header.data_offset], len(other))
+    planned = with_header(model, header, len(other))
     assert predict(planned) == predict(Memory(other, "m.gguf"))
     assert predict(planned).verdict != predict(model).verdict
-    short = with_header(model, model.header, DATA[: model.header.data_offset], len(DATA) - 1)
+    short = with_header(model, model.header, len(DATA) - 1)
     assert "not within the file bounds" in predict(short).first_error
 
 

@@ -1,0 +1,52 @@
+"""What llama.cpp does with a file before and after an edit, worked out when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from gguftool.format.header import Header
+from gguftool.model import Model, Part, open_model, with_header
+from gguftool.model.shards import split_keys
+from gguftool.predict import Harm, Prediction, harm, predict
+from gguftool.source import LocalFile
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Two predictions and the judgement between them.
+
+    Attributes:
+        path: the file that is edited.
+        old, new: its header as it is and as it would be.
+        size: bytes of the whole new file.
+    """
+
+    path: str
+    old: Header
+    new: Header
+    size: int
+
+    @cached_property
+    def harm(self) -> Harm | None:
+        """What the edit breaks; None when nothing, or when it cannot be known."""
+        with self._opened() as model:
+            return harm(model, with_header(model, self.new, self.size))
+
+    @cached_property
+    def before(self) -> Prediction:
+        """Of the file as it is."""
+        with self._opened() as model:
+            return predict(model)
+
+    @cached_property
+    def after(self) -> Prediction:
+        """Of the file as it would be."""
+        with self._opened() as model:
+            return predict(with_header(model, self.new, self.size))
+
+    def _opened(self) -> Model:
+        """The file is open only while a question is answered: an edit must find it alone."""
+        if split_keys(self.old) is not None:
+            return open_model(self.path, strict=False)
+        return Model((Part(self.path, LocalFile(self.path), self.old),))

@@ -1,0 +1,111 @@
+"""Whether a change to a file makes it worse for llama.cpp: one judgement for every edit and every fix."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gguftool.facts import BUILD
+from gguftool.format.header import Field, Header
+from gguftool.model import Model
+from gguftool.predict.stages import predict, screen
+from gguftool.predict.verdict import ABORTS, REFUSED, AfterLoad, Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What a change would break.
+
+    Attributes:
+        message: what gets worse, as a sentence.
+        line: the line that llama.cpp would print, or "" when it prints none.
+        where: ``field:KEY``, ``tensor:NAME`` or ``file``: what it follows from.
+    """
+
+    message: str
+    line: str = ""
+    where: str = "file"
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.line}" if self.line else self.message
+
+
+_LOADS_NOT = {REFUSED: "would refuse it after this change", ABORTS: "would abort on it after this change"}
+_VERB = {"aborts": "abort at", "hangs": "hang at"}
+_STAGE = {"context": "the context", "decode": "the first tokens"}
+_IDLE = re.compile(
+    r"general\.(?!architecture$|alignment$|file_type$|name$|tensor_extra)[^\0]+"
+    r"|(tokenizer\.chat_template|gguftool\.|quantize\.)[^\0]*"
+    r"|[^\0]+\.(attention\.)?(kv_cache_type|rope\.freq_scale)"
+)
+"""Keys that no stage of a load looks at, so that most edits need no prediction."""
+
+
+def harm(old: Model, new: Model) -> Harm | None:
+    """What a change breaks; None when nothing, or when it cannot be known.
+
+    Args:
+        old: the model as it is, opened with ``strict=False``.
+        new: the model as it would be (`gguftool.model.with_header`).
+    """
+    changed = _changed(old.header, new.header)
+    if not changed and old.header.tensors is new.header.tensors:
+        return None
+    if not any(key.startswith("tokenizer.") or key == "general.architecture" for key in changed):
+        # The vocabulary, the longest stage by far, ends both alike: without it the rest is compared first.
+        before = screen(old)
+        if before is not None and (not before.loads or judge(before, screen(new) or before) is None):
+            return None
+    before = predict(old)
+    return judge(before, predict(new)) if before.loads else None
+
+
+def _changed(old: Header, new: Header) -> set[str]:
+    """Keys that differ and that a load looks at."""
+    before, after = _first(old), _first(new)
+    keys = {key for key in before.keys() | after.keys() if before.get(key) is not after.get(key)}
+    out = {key for key in keys if not _IDLE.fullmatch(key)}
+    # The name is read and not used; only its type counts.
+    name = after.get("general.name")
+    return out - {"general.name"} if name is None or name.type_name == "str" else out
+
+
+def _first(header: Header) -> dict[str, Field]:
+    out: dict[str, Field] = {}
+    for field in header.fields:
+        out.setdefault(field.key, field)
+    return out
+
+
+def judge(before: Prediction, after: Prediction) -> Harm | None:
+    """What stands between two predictions; None when the second is no worse, or when it cannot be known.
+
+    Args:
+        before: of the file as it is.
+        after: of the file as it would be.
+    """
+    who = f"llama.cpp {BUILD} loads this file, and "
+    if not before.loads:
+        return None
+    if after.verdict in _LOADS_NOT:
+        return Harm(who + _LOADS_NOT[after.verdict], after.first_error, after.where)
+    if not after.loads:
+        return None
+    was, now = _reached(before.after_load), _reached(after.after_load)
+    end = after.after_load
+    if was is not None and now is not None and now < was and end is not None:
+        verb = f"{_VERB.get(end.outcome, 'fail at')} {_STAGE.get(end.stage, end.stage)}"
+        return Harm(f"{who}would {verb} after this change", end.message, end.where or "file")
+    for what, had, has in (("layers", before.layers, after.layers), ("tensors", before.tensors, after.tensors)):
+        if had is not None and has is not None and has < had:
+            aside = next((name for name in after.left_aside if name not in before.left_aside), "")
+            message = f"llama.cpp {BUILD} uses {had:,} {what} of this file, and would use {has:,} after this change"
+            return Harm(message, f"{aside} is left aside" if aside else "", f"tensor:{aside}" if aside else "file")
+    return None
+
+
+def _reached(end: AfterLoad | None) -> int | None:
+    """How far a loaded model gets: 0 not to a context, 1 not past the first tokens, 2 it runs; None: not known."""
+    if end is None or end.outcome == "unknown":
+        return None
+    return 2 if end.outcome == "ok" else 0 if end.stage == "context" else 1
