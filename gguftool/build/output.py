@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from gguftool.errors import NoRoom, Refused, UsageError
+from gguftool.shell import path_word, shell
 
 MARK = ".gguftool-part"
 """Ending of files and folders that are being written; what is left over is deleted by the next run."""
@@ -25,7 +26,7 @@ def check_free(path: str, *, overwrite: bool) -> None:
     """
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        raise UsageError(f"{folder}: no such folder", f"mkdir -p {folder}")
+        raise UsageError(f"{folder}: no such folder", shell(("mkdir", "-p", path_word(folder))))
     if os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; name the file to write")
     if os.path.lexists(path) and not overwrite:

@@ -14,6 +14,7 @@ from gguftool.format.render import make_tensor_info, padding, render_parts
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Tensor
+from gguftool.shell import gguftool, path_word
 
 FLOATS = ("F32", "F16", "BF16")
 UNREADABLE = frozenset("I8 I16 I32 I64 F64 Q8_1 Q8_K".split())
@@ -185,18 +186,20 @@ def _check_source(model: Model) -> None:
     for part in model.parts:
         key = next(part.header.duplicates(), None)
         if key is not None:
-            raise Refused(f"{part.name}: the key {key.key} stands there twice", f"gguftool fix {part.name} --dedupe")
+            raise Refused(
+                f"{part.name}: the key {key.key} stands there twice", gguftool("fix", path_word(part.name), "--dedupe")
+            )
     seen: set[str] = set()
     for t in model.all_tensors():
         if t.name in seen:
-            raise Refused(f"{model.name}: the tensor {t.name} is there twice", f"gguftool lint {model.name}")
+            raise Refused(f"{model.name}: the tensor {t.name} is there twice", gguftool("lint", path_word(model.name)))
         seen.add(t.name)
         if t.nbytes is None:
             raise FormatError(f"{t.name}: tensor type {t.type_name} is unknown, so is its size", key=t.name)
         if t.offset + t.nbytes > t.part.size:
             raise FormatError(
                 f"{t.part.name}: the data of {t.name} passes the end of the file",
-                f"gguftool verify {t.part.name}",
+                gguftool("verify", path_word(t.part.name)),
                 offset=t.offset,
                 key=t.name,
                 kind="truncated",

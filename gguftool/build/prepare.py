@@ -19,6 +19,7 @@ from gguftool.edit.plan import plan_edit
 from gguftool.edit.recover import pending, recover
 from gguftool.errors import UsageError
 from gguftool.model import Model, open_model
+from gguftool.shell import gguftool, path_word
 
 Progress = Callable[[str, int, int], None]
 """(what is going on, done, total)."""
@@ -181,7 +182,8 @@ def _copy(source: str, draft: str) -> Outcome:
     """The model as it is, in one file."""
     with open_model(source) as model:
         if len(model.parts) > 1:
-            raise UsageError(f"{source}: is a set of shards", f"gguftool merge {source} -o whole.gguf, or --quantize")
+            whole = gguftool("merge", path_word(source), "-o", "whole.gguf")
+            raise UsageError(f"{source}: is a set of shards", f"say --quantize, or first: {whole}")
         size = model.file_size
         with (
             whole_file(draft, size, overwrite=True) as fd,

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
+from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from gguftool.format.header import Field
@@ -135,7 +136,7 @@ def _broken(m: Model) -> bool:
 
 def _errors(m: Model) -> list[dict[str, object]]:
     return [
-        {"code": "not-readable", "message": f"{m.name}: {p.message}", "hint": f"gguftool lint {m.name}"}
+        {"code": "not-readable", "message": f"{m.name}: {p.message}", "hint": gguftool("lint", path_word(m.name))}
         for p in m.problems
         if p.fatal
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import click
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 from gguftool.cli.values import CACHE_TYPES, MODEL, CountType, SizeType
 from gguftool.report.text import safe
+from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,11 +209,11 @@ def _preview_text(preview: bool, any_fix: bool) -> str:
 def _next(preview: bool, any_fix: bool, path: str, output: str | None) -> str:
     if not preview:
         return "nothing was written (--dry-run)"
-    name = safe(shlex.quote(path))
     if any_fix:
-        elsewhere = f" --output {safe(shlex.quote(output))}" if output is not None else ""
-        return f"nothing was written; to do it: gguftool fix {name} --auto{elsewhere}"
-    return f"lint knows no safe fix for this file; see gguftool lint {name} and gguftool fix --help"
+        elsewhere = ("--output", output) if output is not None else ()
+        return f"nothing was written; to do it: {gguftool('fix', path_word(path), '--auto', *elsewhere)}"
+    look = gguftool("lint", path_word(path))
+    return f"lint knows no safe fix for this file; the options: gguftool fix --help; what lint says: {look}"
 
 
 def _progress(session: Session) -> Callable[[int, int], None] | None:

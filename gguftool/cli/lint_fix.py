@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from gguftool.cli.options import Session
 from gguftool.errors import GgufToolError
 from gguftool.lint.check import unreadable
 from gguftool.lint.fixes import Fixes, collect
+from gguftool.shell import gguftool, path_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _edit(session: Session, target: str, fixes: Fixes, diff: bool) -> Fixed:
                 session.note(f"  {safe(op.describe())}")
         if not diff:
             plan.commit()
-            session.note(f"  done; take it back with: gguftool undo {shlex.quote(target)}")
+            session.note(f"  done; take it back with: {gguftool('undo', path_word(target))}")
         return Fixed(target, fixes, plan.strategy, not diff)
     except GgufToolError as e:
         # The other models are fixed all the same, and the report of this one is still wanted.

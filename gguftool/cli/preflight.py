@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gguftool.shell import gguftool, path_word
+
 if TYPE_CHECKING:
     from gguftool.model import Model
     from gguftool.run.wishes import Obstacle, Wishes
@@ -23,7 +25,7 @@ def _verify(model: str) -> list[Obstacle]:
 
     found = check(model)
     faults = [f for report in found.files for f in report.faults] + list(found.set.faults if found.set else ())
-    return [Obstacle("verify", f.message, f.hint or f"gguftool verify {model}") for f in faults]
+    return [Obstacle("verify", f.message, f.hint or gguftool("verify", path_word(model))) for f in faults]
 
 
 def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
@@ -38,11 +40,12 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
     out = []
     for f in report.findings:
         if f.severity is not Severity.INFO:
-            remedy = f"gguftool fix --auto {model}" if f.fix and f.fix.safe else f"gguftool rules {f.rule}"
+            words = ("fix", "--auto", path_word(model)) if f.fix and f.fix.safe else ("rules", f.rule)
+            remedy = gguftool(*words)
             out.append(Obstacle("lint", f"{f.rule}: {f.message}", remedy, str(f.severity)))
     if report.load is not None and str(report.load.verdict) in ("refused", "aborts") and not out:
         said = "; ".join(str(m) for m in report.load.messages[:2])
-        out.append(Obstacle("lint", f"llama.cpp would not load it: {said}", f"gguftool lint {model}"))
+        out.append(Obstacle("lint", f"llama.cpp would not load it: {said}", gguftool("lint", path_word(model))))
     return out
 
 

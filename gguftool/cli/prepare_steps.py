@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguftool.build.pipeline import Event, Outcome, Step
 from gguftool.cli.options import Session
+from gguftool.shell import shell
 
 if TYPE_CHECKING:
     from gguftool.build.prepare import Operations, Progress, Request
@@ -129,8 +130,6 @@ def plan_step(request: Request, vram: str | None, ram: int | None) -> Step:
     """Plan memory for the deployment asked for, and say how to launch it."""
 
     def act(log: str, before: Before) -> Outcome:
-        import shlex
-
         from gguftool.report.text import size
 
         arguments = [request.output]
@@ -155,7 +154,7 @@ def plan_step(request: Request, vram: str | None, ram: int | None) -> Step:
             "refused": refused,
             "command": plan["command"],
         }
-        return Outcome(summary, (request.output,), data, (shlex.join(plan["command"]), *refused), not refused)
+        return Outcome(summary, (request.output,), data, (shell(plan["command"]), *refused), not refused)
 
     return Step("plan", {"vram": vram, "ram": ram}, act)
 

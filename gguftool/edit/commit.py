@@ -39,6 +39,7 @@ from gguftool.edit.recover import settle
 from gguftool.edit.steps import barrier, drop_journal, keep_journal, mark, poison, take_journal, unpoison
 from gguftool.errors import ChangedMeanwhile, GgufToolError, InterruptedEdit, NoRoom, Refused, Unreadable
 from gguftool.files.disk import Progress
+from gguftool.shell import gguftool, path_word
 
 
 class InsertImpossible(Exception):
@@ -206,7 +207,7 @@ def half_done(error: BaseException, path: str) -> BaseException:
     if not isinstance(error, OSError):
         return error
     what = (error.strerror or str(error)).lower()
-    return InterruptedEdit(f"{path}: {what}; the edit is not finished", f"gguftool recover {path}")
+    return InterruptedEdit(f"{path}: {what}; the edit is not finished", gguftool("recover", path_word(path)))
 
 
 def abandon(layer: OsLayer, path: str, target: str | None = None) -> None:

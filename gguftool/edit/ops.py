@@ -8,7 +8,6 @@ their place.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ from gguftool.format.header import Field, Header, align
 from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import ARR, VALUE_TYPES, value_type_name
 from gguftool.format.values import make_field
+from gguftool.shell import ELLIPSIS, blank, path_word, shell
 
 FILLER_KEY = "gguftool.pad"
 
@@ -234,11 +234,14 @@ def _rename(op: Rename, header: Header, force: bool) -> Header:
     if not op.new:
         raise UsageError("an empty key is not possible")
     if header.get(op.new) is not None:
-        raise UsageError(f"{op.new} is there already", f"delete one of the two: --delete {op.old}")
+        raise UsageError(f"{op.new} is there already", f"delete one of the two: {shell(('--delete', op.old))}")
     allowed = key_types(op.new, architecture(header))
     if allowed and type_text(f) not in allowed and not force:
         right = " or ".join(allowed)
-        raise UsageError(f"{op.new} is {right}, {op.old} is {type_text(f)}", f"--delete {op.old} --set {op.new}=…")
+        raise UsageError(
+            f"{op.new} is {right}, {op.old} is {type_text(f)}",
+            shell(("--delete", op.old, "--set", blank(f"{op.new}="))),
+        )
     layout = header.layout
     size = layout.length_size
     order = "big" if layout.big_endian else "little"
@@ -280,14 +283,38 @@ def _realign(op: Realign, header: Header) -> Header:
 
 
 def command(ops: Sequence[Operation], path: str, header: Header | None = None) -> str:
-    """The shell-quoted ``gguftool fix`` line that does the same."""
-    words = ["gguftool", "fix", path]
+    """The ``gguftool fix`` line that does the same; see `spellable`."""
+    words = ["gguftool", "fix", path_word(path)]
     for op in ops:
         words.extend(_option(op, architecture(header) if header is not None else ""))
-    return shlex.join(words)
+    return shell(words)
 
 
-_SAFE_IN_LIST = re.compile(r"[^,\[\]]+")
+def spellable(op: Operation) -> bool:
+    """Whether an option of ``gguftool fix`` can say it: no zero bytes, no key that is read as key and type or value."""
+    match op:
+        case Set():
+            return spellable_key(op.key) and "\0" not in _text(op.value) and op.value != ELLIPSIS
+        case SetElement():
+            return "\0" not in op.key and "=" not in op.key and "\0" not in _text(op.value)
+        case Delete():
+            return bool(op.key) and "\0" not in op.key
+        case Rename():
+            return bool(op.old) and "\0" not in op.old + op.new and "=" not in op.new
+        case _:
+            return True
+
+
+def spellable_key(key: str) -> bool:
+    """Whether ``KEY=VALUE`` can give this key a value."""
+    return bool(key) and "=" not in key and "\0" not in key and TYPED.match(key) is None and ELEMENT.match(key) is None
+
+
+TYPED = re.compile(r"(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])\Z", re.DOTALL)
+"""``KEY:TYPE``."""
+ELEMENT = re.compile(r"(?P<key>.+)\[(?P<index>[0-9]+)\]\Z", re.DOTALL)
+"""``KEY[5]``."""
+_SAFE_IN_LIST = re.compile(r"\s*[^\s,\[\]][^,\[\]]*")
 
 
 def _option(op: Operation, arch: str) -> list[str]:

@@ -28,7 +28,7 @@ from gguftool.format.parse import parse
 from gguftool.format.resync import walk_past
 from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.model.shards import split_keys
-from gguftool.shell import shell
+from gguftool.shell import gguftool, path_word, shell
 from gguftool.source import LocalFile
 
 STRATEGIES = ("patch", "insert", "rewrite")
@@ -177,7 +177,7 @@ def plan_edit(
     named = metadata_file(os.fspath(path))
     target = look(named, layer) if output is not None else check(named, layer, hard_links=hard_links, force=force)
     if pending(target.real, layer):
-        raise InterruptedEdit(f"{named}: an edit of this file is not finished", f"gguftool recover {named}")
+        raise InterruptedEdit(f"{named}: an edit of this file is not finished", gguftool("recover", path_word(named)))
     old, front = _read(target)
     new = apply(ops, old, force=force)
     _guard(old, new, ops, force)
@@ -272,7 +272,7 @@ def _read(target: Target) -> tuple[Header, bytes]:
             p = fatal[0]
             raise FormatError(
                 f"{target.named}: cannot be edited: {p.message}",
-                f"gguftool lint {target.named}",
+                gguftool("lint", path_word(target.named)),
                 offset=p.offset,
                 key=p.key,
                 kind=p.kind,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 
-from gguftool.edit.ops import Delete, Operation, Rename, Set, SetElement
+from gguftool.edit.ops import ELEMENT, TYPED, Delete, Operation, Rename, Set, SetElement
 from gguftool.edit.schema import WHOLE, key_types, resolve_type, spell_type, type_text
 from gguftool.errors import UsageError
 from gguftool.format.header import Field
 from gguftool.format.values import parse_text
 from gguftool.model import Model
+from gguftool.shell import ELLIPSIS, shell
 
-_TYPED = re.compile(r"^(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])$")
-_ELEMENT = re.compile(r"^(?P<key>.+)\[(?P<index>\d+)\]$")
 _SAMPLING = "general.sampling."
 # Bounds that llama.cpp's samplers make sense in; None: no bound.
 _RANGES: dict[str, tuple[float | None, float | None]] = {
@@ -46,7 +44,9 @@ def set_operation(model: Model, text: str) -> Operation:
         raise UsageError(
             f"--set {text}: must be KEY=VALUE or KEY:TYPE=VALUE", "for example --set general.name='My model'"
         )
-    element = _ELEMENT.match(left)
+    if value == ELLIPSIS:
+        raise UsageError(f"--set {text}: put the value in place of {ELLIPSIS}")
+    element = ELEMENT.match(left)
     if element is not None:
         key = model.full_key(element["key"])
         return SetElement(key, int(element["index"]), _element_value(model, key, value))
@@ -152,7 +152,7 @@ def special_operation(model: Model, text: str) -> tuple[Operation, str | None]:
     if kind and kind[0] != CONTROL and name not in ("unk",):
         note = (
             f"token {index} ({token}) is not marked as a control token, so llama.cpp would print it as text; "
-            f"--set 'tokenizer.ggml.token_type[{index}]=3' marks it"
+            f"marked by {shell(('--set', f'tokenizer.ggml.token_type[{index}]={CONTROL}'))}"
         )
     return Set(key, index, "u32"), note
 
@@ -218,7 +218,7 @@ def template_operation(path: str) -> tuple[Operation, str | None]:
 
 def _typed(model: Model, left: str) -> tuple[str, str | None]:
     """Key and type of ``KEY[:TYPE]``; a colon that is followed by no type belongs to the key."""
-    m = _TYPED.match(left)
+    m = TYPED.match(left)
     if m is not None and left not in model.fields:
         return model.full_key(m["key"]), spell_type(m["type"])
     return model.full_key(left), None

@@ -11,6 +11,7 @@ from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.errors import EditInProgress, InterruptedEdit
 from gguftool.format.sniff import POISONED_MAGIC
 from gguftool.format.types import MAGIC
+from gguftool.shell import gguftool, path_word
 
 
 def barrier(layer: OsLayer, fd: int, path: str) -> None:
@@ -27,7 +28,7 @@ def barrier(layer: OsLayer, fd: int, path: str) -> None:
         what = (e.strerror or str(e)).lower()
         raise InterruptedEdit(
             f"{path}: the disk did not confirm a write ({what}); the edit stands half done",
-            f"check the disk, then: gguftool recover {path}",
+            f"check the disk, then: {gguftool('recover', path_word(path))}",
         ) from e
 
 

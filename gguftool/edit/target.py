@@ -12,7 +12,7 @@ from gguftool.edit.journal import journal_path
 from gguftool.edit.oslayer import OsLayer
 from gguftool.errors import InterruptedEdit, MissingFile, Refused, Unreadable
 from gguftool.files.attributes import APPEND_ONLY, IMMUTABLE
-from gguftool.shell import shell
+from gguftool.shell import path_word, shell
 
 # A path that matches is a blob of a content-addressed store: its name says what is in it, and other snapshots, models
 # or repositories may share it. Rewritten in place it would serve other bytes under the same name to all of them.
@@ -150,9 +150,14 @@ def _in_store(t: _Look) -> Refused | None:
 
 def _read_only(t: _Look) -> Refused | None:
     if not t.stat.st_mode & 0o222:
-        return Refused(f"{t.named}: is read-only (mode {stat.S_IMODE(t.stat.st_mode):04o})", f"chmod u+w {t.real}")
+        return Refused(
+            f"{t.named}: is read-only (mode {stat.S_IMODE(t.stat.st_mode):04o})",
+            shell(("chmod", "u+w", path_word(t.real))),
+        )
     if t.flags & (IMMUTABLE | APPEND_ONLY):
-        return Refused(f"{t.named}: is marked immutable or append-only", f"chattr -i -a {t.real}")
+        return Refused(
+            f"{t.named}: is marked immutable or append-only", shell(("chattr", "-i", "-a", path_word(t.real)))
+        )
     if hasattr(os, "statvfs") and os.statvfs(t.real).f_flag & getattr(os, "ST_RDONLY", 1):
         return Refused(f"{t.named}: its file system is mounted read-only", COPY)
     if not os.access(t.real, os.W_OK):

@@ -18,6 +18,7 @@ from gguftool.edit.steps import drop_journal, front_sha, poison, take_journal
 from gguftool.edit.target import check
 from gguftool.errors import InterruptedEdit, Refused
 from gguftool.files.disk import Progress, check_room
+from gguftool.shell import gguftool, path_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def undo(
     layer = layer or OsLayer()
     target = check(os.fspath(path), layer, hard_links=hard_links, force=True)
     if pending(target.real, layer):
-        raise InterruptedEdit(f"{path}: an edit of this file is not finished", f"gguftool recover {path}")
+        raise InterruptedEdit(f"{path}: an edit of this file is not finished", gguftool("recover", path_word(path)))
     number, record = newest(path, layer)
     if record.strategy != "patch" and not layer.can_clone(os.path.dirname(target.real)):
         _check_room(layer, target.real, record, needed=record.strategy == "rewrite" or in_use == "rewrite")

@@ -9,6 +9,7 @@ from gguftool.edit.recover import Outcome, pending, recover
 from gguftool.errors import GgufToolError, MissingFile
 from gguftool.format.parse import parse
 from gguftool.model.shards import find, split_keys
+from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 
 SEARCHED = 1 << 20
@@ -72,6 +73,6 @@ def metadata_file(path: str) -> str:
     if first is None:
         raise MissingFile(
             f"{path}: is shard {keys.no + 1} of {keys.count}; the metadata is in shard 1, which is missing",
-            f"gguftool verify {path}",
+            gguftool("verify", path_word(path)),
         )
     return first

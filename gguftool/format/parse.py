@@ -18,6 +18,7 @@ from gguftool.errors import FormatError
 from gguftool.format.header import Field, Header, Problem, TensorInfo, align
 from gguftool.format.sniff import HEAD, identify
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, Layout, value_type_name
+from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory, Source
 
 FIRST_READ = 1 << 18
@@ -104,7 +105,7 @@ def parse(source: Source, *, strict: bool = True) -> Header:
     header = _collect(walk, source)
     if strict and header.problems:
         p = header.problems[0]
-        hint = f"gguftool lint {source.name}"
+        hint = gguftool("lint", path_word(source.name))
         raise FormatError(f"{source.name}: {p.message}", hint, offset=p.offset, key=p.key, kind=p.kind)
     return header
 

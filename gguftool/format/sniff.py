@@ -6,6 +6,7 @@ import re
 
 from gguftool.errors import GgufToolError, InterruptedEdit, NotGguf
 from gguftool.format.types import MAGIC
+from gguftool.shell import gguftool, path_word
 
 HEAD = 4096
 """Bytes of the file's start that `identify` wants to see."""
@@ -51,7 +52,7 @@ def identify(head: bytes, size: int, name: str, journaled: bool = False) -> Gguf
     if head[:4] == POISONED_MAGIC or journaled:
         return InterruptedEdit(
             f"{name}: an edit of this file was interrupted; it cannot be loaded in this state",
-            f"gguftool recover {name}",
+            gguftool("recover", path_word(name)),
         )
     kind, what, hint, facts = _name(head, size)
     return NotGguf(f"{name}: not a GGUF file: {what}", hint, kind=kind, facts=facts)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from gguftool.errors import MissingFile, UsageError
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding
+from gguftool.shell import ELLIPSIS, INTO, blank, path_word, shell
 
 Key = tuple[str, str, str]
 """File name (without its folder), rule, where."""
@@ -27,9 +28,7 @@ def read_baseline(path: str | os.PathLike[str]) -> Counter[Key]:
         with open(text, encoding="utf-8") as f:
             content = f.read()
     except FileNotFoundError:
-        raise MissingFile(
-            f"{text}: no such file", f"make it: gguftool lint --format json --exit-zero MODEL > {text}"
-        ) from None
+        raise MissingFile(f"{text}: no such file", _how(text)) from None
     known: Counter[Key] = Counter()
     try:
         try:
@@ -45,9 +44,15 @@ def read_baseline(path: str | os.PathLike[str]) -> Counter[Key]:
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise UsageError(
             f"{text}: not a report of gguftool lint: {e}",
-            f"make it: gguftool lint --format json --exit-zero MODEL > {text}",
+            _how(text),
         ) from None
     return known
+
+
+def _how(path: str) -> str:
+    return f"make it from {ELLIPSIS}: " + shell(
+        ("gguftool", "lint", "--format", "json", "--exit-zero", blank(), INTO, path_word(path))
+    )
 
 
 def key(finding: Finding) -> Key:

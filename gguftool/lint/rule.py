@@ -26,6 +26,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gguftool.shell import FILE, Blank, Words, blank
+
 if TYPE_CHECKING:
     from gguftool.edit.ops import Operation
     from gguftool.lint.against import HfFolder
@@ -69,14 +71,31 @@ class Fix:
         title: what it does, imperative: ``rename llama.context_length to qwen2.context_length``.
         operations: edits to apply; empty when only a person can choose the value (then ``command`` says how).
         safe: changes nothing that llama.cpp computes, or puts right what it could not load at all; `--fix` applies it.
-        command: shell line for a fix without operations, or with operations too long to type; ``{path}`` stands for the
-            quoted path.
+        command: words of the command for a fix without operations, or with operations too long to type
+            (`gguftool.shell`: `FILE` stands for the file); a `Blank` among them is for a person to fill in.
     """
 
     title: str
     operations: tuple[Operation, ...] = ()
     safe: bool = False
-    command: str | None = None
+    command: Words | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the command runs as it stands, with no value left for a person to choose."""
+        return not any(isinstance(word, Blank) for word in self.command or ())
+
+
+def to_choose(title: str, option: str, key: str) -> Fix | None:
+    """A fix whose value a person must find: ``option KEY=…`` of ``gguftool fix``; None for a key it cannot spell."""
+    from gguftool.edit.ops import spellable_key
+
+    return Fix(title, command=edit(option, blank(f"{key}="))) if spellable_key(key) else None
+
+
+def edit(*options: str) -> Words:
+    """The words of ``gguftool fix`` with these options, for the file that the finding is about."""
+    return ("gguftool", "fix", FILE, *options)
 
 
 @dataclass(frozen=True, slots=True)

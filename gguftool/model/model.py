@@ -13,6 +13,7 @@ from gguftool.format.header import Field, Header, Problem, TensorInfo
 from gguftool.format.parse import parse
 from gguftool.format.types import MAGIC
 from gguftool.model.shards import LIKELY, NAME, find, split_keys
+from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile, Source
 
 
@@ -155,7 +156,7 @@ class Model:
         import difflib
 
         near = difflib.get_close_matches(key, list(self.fields), 3, 0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"gguftool dump --no-tensors {self.name}"
+        hint = f"did you mean {' or '.join(near)}?" if near else gguftool("dump", "--no-tensors", path_word(self.name))
         raise UsageError(f"{self.name}: has no key {key}", hint)
 
     @property
@@ -262,7 +263,7 @@ def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: 
         numbers = ", ".join(str(n) for n in shard_set.missing)
         raise FormatError(
             f"{text}: shard {numbers} of {len(shard_set.paths)} is missing",
-            f"gguftool verify {text}",
+            gguftool("verify", path_word(text)),
             kind="shard-missing",
         )
     parts = tuple(

@@ -12,6 +12,7 @@ from gguftool.lint.rule import Severity
 from gguftool.lint.run import Report as LintReport
 from gguftool.report.progress import clock
 from gguftool.report.text import Style, safe, size, table
+from gguftool.shell import gguftool, path_word
 
 
 def plan_text(plan: QuantizePlan, path: str, engine: str, style: Style) -> str:
@@ -159,7 +160,7 @@ def converted_text(done: Converted, repaired: Sequence[str], found: LintReport, 
     ]
     counts = _counts(found)
     if any(counts.values()):
-        lines.append(f"  lint: {_said(counts)}; gguftool lint {safe(done.path)} says more")
+        lines.append(f"  lint: {_said(counts)}; more: {gguftool('lint', path_word(done.path))}")
     else:
         lines.append("  lint: clean")
     return "\n".join(lines)

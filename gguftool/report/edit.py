@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gguftool.edit.schema import architecture, brief, read_by
 from gguftool.facts.arch import Hparams
 from gguftool.report.text import Style, Styled, safe, size, table
+from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from gguftool.edit.changes import Change
@@ -96,8 +96,8 @@ def done_text(plan: EditPlan, result: Result, style: Style) -> str:
     if plan.output is not None:
         return f"{style.green('wrote')} {safe(result.path)} with {what}; {safe(plan.path)} is as it was"
     how = f"{result.strategy}, {size(result.bytes_written)} written, file is {size(plan.fit.new_size)}"
-    undo = f"undo: gguftool undo {shlex.quote(plan.path)}" if result.undo else "no undo record was kept (--no-undo)"
-    return f"{style.green('done')}: {what} in {safe(plan.path)} ({how})\n{safe(undo)}"
+    undo = f"undo: {gguftool('undo', path_word(plan.path))}" if result.undo else "no undo record was kept (--no-undo)"
+    return f"{style.green('done')}: {what} in {safe(plan.path)} ({how})\n{undo}"
 
 
 def plan_body(plan: EditPlan, result: Result | None, extra_notes: Sequence[str] = ()) -> dict[str, object]:
@@ -179,7 +179,7 @@ def recovered_text(outcome: Outcome, style: Style) -> str:
     if outcome.action != "nothing":
         lines += [f"  {safe(line)}" for line in (outcome.record.operations if outcome.record else ())]
     if outcome.undo:
-        lines.append(f"undo: gguftool undo {safe(shlex.quote(outcome.path))}")
+        lines.append(f"undo: {gguftool('undo', path_word(outcome.path))}")
     elif outcome.action == "rolled-back":
         lines.append("run the command again to make the change")
     return "\n".join(lines)

@@ -18,7 +18,7 @@ def annotation_lines(checks: Iterable[FileCheck]) -> Iterator[str]:
         if check.error is not None:
             yield _line("error", check.path, check.error.code, str(check.error))
         for f in check.findings:
-            fix = f". Fix: {fix_command(f.fix, f.path)}" if f.fix is not None else ""
+            fix = f". Fix: {fix_command(f.fix, f.path, f.rule)}" if f.fix is not None else ""
             yield _line(_LEVEL[f.severity], f.path, f.rule, f.message + fix)
 
 

@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Fix, NotEvaluated, Severity
-from gguftool.report.text import Style, Styled, count, safe, shorten
+from gguftool.report.text import Style, Styled, count, safe
+from gguftool.shell import ELLIPSIS, FILE, gguftool, path_word, shell
 
 if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
     from gguftool.predict import Prediction
 
 LONGEST = 1000
-"""Columns of a command that are shown; a command is there to be copied."""
+"""Columns of a command of options; a longer one names the rule instead, for a command is there to be copied."""
 MANY = 5
 """Findings of one rule in one file that are shown without ``-v``."""
+MOST_FILES = 20
+"""Files that are named in one command."""
 _LEFT = 11
 """Columns in front of the text of a finding."""
 
 
-def fix_command(fix: Fix, path: str) -> str:
-    """The shell line that does what the fix says."""
-    if fix.operations and fix.command is None:
-        from gguftool.edit.ops import command
+def fix_command(fix: Fix, path: str, rule: str = "") -> str:
+    """The shell line that does what the fix says.
 
-        return command(fix.operations, path)
-    return (fix.command or "").replace("{path}", shlex.quote(path))
+    Args:
+        fix: what to do.
+        path: the file.
+        rule: id of the rule that found it; its fixes are applied by name where no option can spell the operations.
+    """
+    if fix.command is not None or not fix.operations:
+        return shell(fix.command or (), path)
+    from gguftool.edit.ops import command, spellable
+
+    line = command(fix.operations, path) if all(map(spellable, fix.operations)) else ""
+    if rule and not 0 < len(line) <= LONGEST:
+        how = "--fix" if fix.safe else "--fix-unsafe"
+        return shell(("gguftool", "lint", FILE, "--select", rule, how), path)
+    return line
 
 
 # -- text
@@ -82,7 +94,8 @@ def _finding_lines(f: Finding, path: str, style: Style) -> Iterator[str]:
         yield f"{' ' * _LEFT}{style.dim('llama.cpp: ' + str(said))}"
     line: list[str] = [style.dim(f.rule)]
     if f.fix is not None:
-        line.append(f"{'safe fix' if f.fix.safe else 'fix'}: {shorten(fix_command(f.fix, f.path), LONGEST)}")
+        what = "safe fix" if f.fix.safe else "fix" if f.fix.complete else f"fix (fill in {ELLIPSIS})"
+        line.append(f"{what}: {fix_command(f.fix, f.path, f.rule)}")
     yield " " * _LEFT + "  ".join(line)
 
 
@@ -140,11 +153,12 @@ def _next_lines(checks: Sequence[FileCheck], style: Style) -> Iterator[str]:
     safe_fixes = [c for c in checks if any(f.fix and f.fix.safe and f.fix.operations for f in c.findings)]
     n = sum(1 for c in safe_fixes for f in c.findings if f.fix and f.fix.safe and f.fix.operations)
     if n:
-        paths = " ".join(shlex.quote(c.path) for c in safe_fixes[:3]) + (" …" if len(safe_fixes) > 3 else "")
-        yield f"{n} can be fixed safely: {style.cyan('gguftool lint --fix ' + paths)}"
+        line = gguftool("lint", "--fix", *(path_word(c.path) for c in safe_fixes[:MOST_FILES]))
+        some = f", those of the first {MOST_FILES} files" if len(safe_fixes) > MOST_FILES else ""
+        yield f"{n} can be fixed safely{some}: {style.cyan(line)}"
     worst = min((f for c in checks for f in c.findings), key=lambda f: f.severity.rank, default=None)
     if worst is not None:
-        yield style.dim(f"What a rule means: gguftool rules {worst.rule}")
+        yield style.dim(f"What a rule means: {gguftool('rules', worst.rule)}")
 
 
 # -- JSON
@@ -184,7 +198,10 @@ def finding_json(f: Finding) -> dict[str, object]:
     """One finding as JSON."""
     fix = None
     if f.fix is not None:
-        fix = {"title": f.fix.title, "safe": f.fix.safe, "command": fix_command(f.fix, f.path)}
+        line = fix_command(f.fix, f.path, f.rule)
+        fix = {"title": f.fix.title, "safe": f.fix.safe, "command": line} | (
+            {} if f.fix.complete else {"fill_in": True}
+        )
     return {
         "rule": f.rule,
         "family": f.family,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from gguftool.build.pipeline import Done
 from gguftool.build.prepare import Request
 from gguftool.report.text import Style, safe, table
+from gguftool.shell import gguftool, path_word, shell
 
 
 def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style) -> str:
@@ -33,12 +33,12 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
         lines += ["", f"{style.red('stopped')} at {last.name}; its log: {safe(last.log)}"]
         lines.append(f"the draft is kept: {safe(request.draft)}")
         if last.name == "lint":
-            lines.append(
-                "what a finding means: gguftool rules RULE; the same command with --fail-on error goes on with warnings"
-            )
+            lines.append("the same command with --fail-on error goes on with warnings")
+            if isinstance(findings, list) and findings:
+                lines.append(f"what a finding means: {gguftool('rules', str(findings[0]['rule']))}")
     elif command:
-        lines += ["", f"{style.bold(request.output)} is ready. Start it:", f"  {safe(shlex.join(command))}"]
-        lines.append(f"or let it be checked on the way: gguftool launch {safe(shlex.quote(request.output))}")
+        lines += ["", f"{style.bold(request.output)} is ready. Start it:", f"  {shell(command)}"]
+        lines.append(f"or let it be checked on the way: {gguftool('launch', path_word(request.output))}")
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Rule, Severity
 from gguftool.lint.rules import catalogue
-from gguftool.report.lint import fix_command
+from gguftool.report.lint import finding_json, fix_command
 from gguftool.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -65,8 +65,8 @@ def _result(f: Finding, index: dict[str, int]) -> dict[str, object]:
     properties: dict[str, object] = {"where": f.where, "family": f.family}
     message = f.message
     if f.fix is not None:
-        command = fix_command(f.fix, f.path)
-        properties["fix"] = {"title": f.fix.title, "safe": f.fix.safe, "command": command}
+        command = fix_command(f.fix, f.path, f.rule)
+        properties["fix"] = finding_json(f)["fix"]
         message = f"{message}. Fix: {command}"
     return {
         "ruleId": f.rule,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gguftool.report.launch import shell
 from gguftool.report.text import Style, safe
 from gguftool.run.flags import FlagAnswer
 from gguftool.run.translate import Translation
+from gguftool.shell import shell
 
 
 def shell_line(t: Translation) -> str:
     """The command, quoted for a POSIX shell."""
-    return " ".join([*t.environment, shell(t.argv)])
+    return shell(t.argv, environment=t.environment)
 
 
 def translation_lines(t: Translation, style: Style) -> Iterator[str]:

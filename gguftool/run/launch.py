@@ -26,6 +26,7 @@ from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.proof import Expected, ExpectedCache
 from gguftool.run.tool import Tool
 from gguftool.run.wishes import Obstacle, Wishes, unknown_extra
+from gguftool.shell import gguftool, path_word
 
 UBATCH, BATCH = 512, 2048
 """Defaults of `-ub` and `-b` (`common/common.h`, b11434)."""
@@ -160,11 +161,11 @@ def first_shard(model: Model) -> str:
 def _loads(model: Model, t: _Thoughts) -> None:
     if model.missing_shards:
         numbers = ", ".join(str(n) for n in model.missing_shards)
-        t.stop("model", f"shard {numbers} of {model.shard_count} is missing", f"gguftool verify {model.name}")
+        t.stop("model", f"shard {numbers} of {model.shard_count} is missing", gguftool("verify", path_word(model.name)))
     facts = model.arch.facts
     if facts is None:
         name = model.architecture
-        t.stop("model", f"llama.cpp b11434 knows no architecture {name!r}", f"gguftool lint {model.name}")
+        t.stop("model", f"llama.cpp b11434 knows no architecture {name!r}", gguftool("lint", path_word(model.name)))
     elif facts.unsupported:
         t.stop("model", f"llama.cpp cannot run {model.architecture}: {facts.unsupported}")
 

@@ -16,7 +16,7 @@ from gguftool.run.flags import explain_flag, normal, notes, substitutes
 
 __all__ = ["Change", "Translation", "explain_flag", "translate"]
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL | re.ASCII)
 _SERVERS = ("llama-server", "llama-cli")
 _BUILDS = (
     "it builds programs, it starts none",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gguftool.shell import INTO, gguftool, path_word, shell
 from gguftool.source import LocalFile
 from gguftool.verify.digests import EMPTY_SHA256
 from gguftool.verify.expect import Expectation
@@ -66,7 +67,7 @@ def compare(
         if steps is not None:
             edits = "the last edit" if steps == 1 else f"the last {steps} edits"
             message = f"before {edits} with gguftool it was exactly the file that {expectation.source} names"
-            notes.append(Fault("edited-since", message, "file", f"gguftool undo {report.path}"))
+            notes.append(Fault("edited-since", message, "file", gguftool("undo", path_word(report.path))))
             parts = [f for f in parts if f.kind != "metadata-changed"]
             wrong = None
         elif wrong is not None:
@@ -110,13 +111,13 @@ def _explained(fault: Fault, found: FileHashes, entry: Entry) -> Fault:
             return replace(
                 fault,
                 message=fault.message + more,
-                hint=f"truncate -s {length} {found.path}",
+                hint=shell(("truncate", "-s", str(length), path_word(found.path))),
                 span=(length, found.size),
             )
     for start, digest in (found.tail or {}).items():
         if digest == entry.sha256:
             more = f"; from byte {start:,} on it is exactly that file"
-            hint = f"tail -c +{start + 1} {found.path} > whole.gguf"
+            hint = shell(("tail", "-c", f"+{start + 1}", path_word(found.path), INTO, "whole.gguf"))
             return replace(fault, message=fault.message + more, hint=hint, span=(0, start))
     if entry.data and found.data == entry.data.digests.get("sha256"):
         return replace(

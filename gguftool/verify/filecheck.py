@@ -11,6 +11,7 @@ from gguftool.errors import EditPending, FormatError, GgufToolError, MissingFile
 from gguftool.format.header import Header, TensorInfo, align
 from gguftool.format.parse import parse
 from gguftool.model import Model, Part
+from gguftool.shell import AND, INTO, PIPE, gguftool, path_word, shell
 from gguftool.source import LocalFile, Source
 from gguftool.verify import siblings
 from gguftool.verify.inside import embedded, ends, restarted
@@ -85,7 +86,7 @@ def _of_header(source: Source, header: Header) -> FileReport:
     for p in header.problems:
         where = f"field:{p.key}" if p.key and not p.fatal else "header"
         if not p.fatal:
-            notes.append(Fault(p.kind, p.message, where, f"gguftool lint {source.name}"))
+            notes.append(Fault(p.kind, p.message, where, gguftool("lint", path_word(source.name))))
             continue
         hint = "download it again" if p.kind == "truncated" else None
         faults.append(Fault(p.kind, p.message, where, hint, (p.offset, p.offset)))
@@ -190,10 +191,11 @@ def _excess(source: Source, header: Header, stop: tuple[int, int]) -> Fault:
         what = f"{len(more)} more GGUF file{'s' if len(more) > 1 else ''} inside, starting at byte {cuts}"
         if any(e.keys is not None for e in more):
             what += ": shards joined with cat, which gives no model"
-            hint = f"gguftool merge {source.name} -o OUT.gguf makes one of them"
+            hint = f"makes one of them: {gguftool('merge', path_word(source.name), '-o', 'merged.gguf')}"
         else:
             first = more[0]
-            hint = f"tail -c +{first.start + 1} {source.name} | head -c {first.end - first.start} > second.gguf"
+            part = ("head", "-c", str(first.end - first.start), INTO, "second.gguf")
+            hint = shell(("tail", "-c", f"+{first.start + 1}", path_word(source.name), PIPE, *part))
         return Fault("joined-files", what, "file", hint, span)
     again = restarted(source, header)
     if again is not None:
@@ -201,10 +203,12 @@ def _excess(source: Source, header: Header, stop: tuple[int, int]) -> Fault:
             f"the file starts again at byte {again:,}: a download was restarted behind its own beginning; "
             f"the last {source.size - again:,} bytes are the whole file"
         )
-        hint = f"tail -c +{again + 1} {source.name} > whole.gguf, then gguftool verify --hash it"
+        proof = ("gguftool", "verify", "--hash", "whole.gguf")
+        hint = shell(("tail", "-c", f"+{again + 1}", path_word(source.name), INTO, "whole.gguf", AND, *proof))
         return Fault("restarted-download", message, "file", hint, (0, again))
     message = f"{extra:,} bytes too long: the data ends at {stop[1]:,}, the file at {source.size:,}"
-    hint = f"gguftool verify --hash tells whether its first {stop[1]:,} bytes are the published file"
+    check = gguftool("verify", "--hash", path_word(source.name))
+    hint = f"whether its first {stop[1]:,} bytes are the published file: {check}"
     return Fault("excess", message, "file", hint, span)
 
 

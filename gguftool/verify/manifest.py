@@ -17,6 +17,7 @@ from gguftool.errors import FormatError, MissingFile, Unreadable
 from gguftool.files.attributes import readers_of
 from gguftool.files.small import check_mine, write_file
 from gguftool.model import is_gguf
+from gguftool.shell import ELLIPSIS, blank, gguftool, path_word
 from gguftool.verify.hashes import FileHashes
 
 LIMIT = 256 << 20
@@ -97,7 +98,8 @@ def read(path: str) -> HashList:
     try:
         if is_gguf(path):
             message = f"{path}: is a model, not a list of hashes"
-            raise FormatError(message, f"two models are compared by: gguftool diff --data MODEL {path}", kind="gguf")
+            way = gguftool("diff", "--data", blank(), path_word(path))
+            raise FormatError(message, f"to compare it with another model in place of {ELLIPSIS}: {way}", kind="gguf")
         if os.path.getsize(path) > LIMIT:
             raise FormatError(f"{path}: too large for a list of hashes", kind="not-a-manifest")
         with open(path, encoding="utf-8", errors="surrogateescape") as f:

@@ -10,6 +10,7 @@ from gguftool.errors import GgufToolError, Unreadable
 from gguftool.model import Model, Part
 from gguftool.model.role import ROLES, role, what_it_is
 from gguftool.model.shards import LIKELY
+from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory
 from gguftool.verify import bytesplit, shards
 from gguftool.verify.filecheck import examine, quick
@@ -53,7 +54,7 @@ def _of_pieces(report: FileReport, pieces: bytesplit.Pieces) -> Verification:
         state = f"piece {', '.join(pieces.missing[:8])} is missing"
     elif pieces.whole:
         state = f"all are here, {pieces.size:,} bytes together as the header asks"
-        hint = f"gguftool verify --join {pieces.base} {report.path}"
+        hint = gguftool("verify", "--join", pieces.base, path_word(report.path))
     else:
         state = f"together they have {pieces.size:,} bytes, the header asks for {(pieces.expected or (0, 0))[0]:,}"
     message = f"a raw piece of {name}, no shard: {len(pieces.paths)} pieces found; {state}"

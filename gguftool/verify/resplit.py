@@ -21,6 +21,7 @@ from gguftool.format.types import DEFAULT_ALIGNMENT, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
 from gguftool.model.shards import SPLIT_KEYS, shard_name, split_keys
+from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 from gguftool.verify import shards
 from gguftool.verify.filecheck import quick
@@ -133,7 +134,7 @@ def check_whole(model: Model) -> None:
         if report.faults:
             fault = report.faults[0]
             message = f"{part.name}: {fault.message}"
-            raise FormatError(message, f"gguftool verify {part.name}", kind=fault.kind)
+            raise FormatError(message, gguftool("verify", path_word(part.name)), kind=fault.kind)
         for t in part.header.tensors:
             if t.nbytes is None:
                 message = f"{part.name}: tensor {t.name!r} is of type {t.type_name}, so its size cannot be known"
@@ -277,7 +278,7 @@ def _joined(source: LocalFile, header: Header) -> tuple[Part, ...]:
         inner = parse(window)
         mine = split_keys(inner)
         if mine is None or (mine.count, mine.tensors) != (keys.count, keys.tensors) or mine.no in parts:
-            raise FormatError(f"{name}: is not a shard of the same set", f"gguftool verify {source.name}")
+            raise FormatError(f"{name}: is not a shard of the same set", gguftool("verify", path_word(source.name)))
         parts[mine.no] = Part(name, window, inner, mine.no)
     missing = [str(no + 1) for no in range(keys.count) if no not in parts]
     if missing:
@@ -314,11 +315,11 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
     if found is None or found.count == 1:
         raise UsageError(f"{paths[0]}: is a whole model, not a shard")
     for fault in found.faults:
-        hint = f"gguftool verify {paths[0]}"
+        hint = gguftool("verify", path_word(paths[0]))
         if fault.kind == "shard-missing":
             raise FormatError(f"{paths[0]}: {fault.message}", hint, kind=fault.kind)
         if fault.kind == "foreign-shard" and not allow_foreign:
-            raise Refused(f"{paths[0]}: {fault.message}", f"{hint}; --allow-foreign merges them all the same")
+            raise Refused(f"{paths[0]}: {fault.message}", f"--allow-foreign merges them all the same; see: {hint}")
         if fault.kind in ("duplicate-shard", "duplicate-tensor", "tensor-count", "shard-number"):
             raise Refused(f"{paths[0]}: {fault.message}", fault.hint or hint)
     strange = {os.path.realpath(p) for p in paths} - {os.path.realpath(p) for p in found.paths if p}

@@ -10,6 +10,7 @@ from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
 from gguftool.format.parse import parse
 from gguftool.model.shards import FEW_FIELDS, NAME, SplitKeys, neighbours, shard_name, split_keys
+from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.result import Fault, SetReport
@@ -99,8 +100,8 @@ def check(path: str, header: Header, extra: Iterable[str] = ()) -> SetReport | N
             f"split.count is {keys.count}, yet all {keys.tensors:,} tensors are here: a merged model with its split "
             f"keys left in; llama.cpp looks for the other shards and fails"
         )
-        keys_named = " ".join(f"--delete {f.key}" for f in header.fields if f.key.startswith("split."))
-        hint = f"gguftool fix {path} {keys_named}"
+        left = (word for f in header.fields if f.key.startswith("split.") for word in ("--delete", f.key))
+        hint = gguftool("fix", path_word(path), *left)
         return SetReport(1, (path,), (Fault("split-keys-left", message, "field:split.count", hint),))
     return _judge(own, members, strangers)
 
@@ -162,7 +163,9 @@ def _judge(own: Shard, members: dict[int, list[Shard]], strangers: list[Shard]) 
     notes += more[1]
     if keys.old:
         message = "the shards carry general.split keys of early 2024: llama.cpp no longer joins them"
-        faults.append(Fault("old-split-keys", message, "set", f"gguftool merge {own.path} -o OUT.gguf"))
+        faults.append(
+            Fault("old-split-keys", message, "set", gguftool("merge", path_word(own.path), "-o", "merged.gguf"))
+        )
     if 0 in chosen and not chosen[0].header.tensors and chosen[0].header.complete:
         notes.append(Fault("no-tensors-first", "the first shard holds metadata only; this is meant to be", "shard:1"))
     if keys.count > MANY:
@@ -172,7 +175,7 @@ def _judge(own: Shard, members: dict[int, list[Shard]], strangers: list[Shard]) 
 
 def _names(chosen: dict[int, Shard], count: int, path: str) -> list[Fault]:
     """llama.cpp finds shards by name only: names must have the one form, one prefix, and fit the content."""
-    hint = f"gguftool verify --repair-names {path}"
+    hint = gguftool("verify", "--repair-names", path_word(path))
     swapped = [
         f"{_base(s)} holds shard {no + 1}"
         for no, s in sorted(chosen.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from gguftool.shell import gguftool, path_word
 from gguftool.verify.result import Fault
 
 # Ending behind the name of the file -> who leaves it.
@@ -61,7 +62,7 @@ def signs(path: str) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
     journal = os.path.realpath(path) + "-journal"
     if os.path.lexists(journal):
         message = f"{os.path.basename(journal)} lies beside it: an edit is unfinished, or under way now"
-        faults.append(Fault("interrupted-edit", message, hint=f"gguftool recover {path}"))
+        faults.append(Fault("interrupted-edit", message, hint=gguftool("recover", path_word(path))))
     return tuple(faults), tuple(notes)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 
 from gguftool.edit.ops import (
@@ -25,6 +23,7 @@ from gguftool.errors import UsageError
 from gguftool.format.parse import parse_bytes
 from gguftool.format.render import render
 from tests.build import llama
+from tests.shell_words import shell_words
 
 HEADER = parse_bytes(llama().bytes())
 
@@ -195,7 +194,7 @@ def test_the_command_line_does_the_same(ops: tuple[Operation, ...], tmp_path, cl
     one, two = llama().write(tmp_path / "one file.gguf"), llama().write(tmp_path / "two.gguf")
     plan_edit(one, ops).commit()
     line = command(ops, str(two))
-    words = shlex.split(line)
+    words = shell_words(line, tmp_path)
     assert words[:2] == ["gguftool", "fix"]
     result = cli(*words[1:])
     assert result.code == 0, result.err

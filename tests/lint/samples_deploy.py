@@ -35,7 +35,7 @@ SAMPLES = [
         f"field:{CONTEXT}",
         "llama.cpp refuses the file",
         severity="error",
-        fix="gguftool fix m.gguf --context-length N",
+        fix="gguftool fix m.gguf --context-length '…'",
         safe=False,
     ),
     Sample(

@@ -23,9 +23,9 @@ SAMPLES = [
     # case 148
     Sample("lmstudio-place", at("/models/m.gguf", ready()), "file", "directly in the models folder", context=IN,
            silent=at("/models/me/repo/m.gguf", ready()), severity="warning",
-           fix="mkdir -p /models/PUBLISHER/m && mv /models/m.gguf /models/PUBLISHER/m/"),
+           fix="mkdir -p /models/local/m && mv /models/m.gguf /models/local/m/"),
     Sample("lmstudio-place", at("/models/repo/m.gguf", ready()), "file", "one folder down", context=IN,
-           silent=at("/models/me/repo/m.gguf", ready()), fix="/models/PUBLISHER/repo"),
+           silent=at("/models/me/repo/m.gguf", ready()), fix="/models/local/repo"),
     Sample("lmstudio-place", at("/models/a/b/c/m.gguf", ready()), "file", "3 folders down", context=IN,
            silent=at("/models/me/repo/m.gguf", ready())),
     # case 65

@@ -146,7 +146,7 @@ SAMPLES = [
         "field:llama.rope.freq_base",
         "is 0",
         severity="error",
-        fix="--rope-freq-base F",
+        fix="--rope-freq-base '…'",
     ),
     Sample(
         "rope-freq-base-odd",

@@ -144,7 +144,7 @@ SAMPLES = [
         "general.license is missing",
         silent=ready().kv("general.license", "mit"),
         context=policy(required_keys=("general.license",)),
-        fix="--set general.license=VALUE",
+        fix="--set 'general.license=…'",
     ),
     Sample(
         "policy-keys",

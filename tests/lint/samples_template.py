@@ -22,7 +22,7 @@ def named(name: str, words: GGUF | None = None) -> GGUF:
     return (words or ready()).replace("general.name", name).drop(TEMPLATE)
 
 
-SET_FILE = "gguftool fix m.gguf --chat-template FILE"
+SET_FILE = "gguftool fix m.gguf --chat-template '…'"
 LOOP = "{% for m in messages %}{{ m.content }}{% endfor %}"
 ONLY_FIRST = "<|im_start|>{{ messages[0].content }}<|im_end|>"
 NO_SYSTEM = CHATML.partition("{% if")[0].replace("in messages", "in messages if m.role != 'system'")
@@ -51,7 +51,7 @@ SAMPLES = [
     Sample("chat-template-empty", with_template(" \n"), WHERE, "every prompt is empty", safe=False),
     Sample("chat-template-variants", bpe().kv(TEMPLATE + ".tool_use", "a\n{{ x"), f"{WHERE}.tool_use",
            "does not parse: line 2: unexpected end of template", severity="warning",
-           fix="--set-file tokenizer.chat_template.tool_use=FILE", silent=bpe().kv(TEMPLATE + ".tool_use", CHATML)),
+           fix="--set-file 'tokenizer.chat_template.tool_use=…'", silent=bpe().kv(TEMPLATE + ".tool_use", CHATML)),
     Sample("chat-template-variants", bpe(template=None).kv(TEMPLATE + ".tool_use", "{{ x"), f"{WHERE}.tool_use",
            "llama-server exits", severity="error"),
     Sample("chat-template-variants", bpe().kv("tokenizer.chat_templates", ["rag"], "[str]"), message="names rag",

@@ -171,7 +171,7 @@ SAMPLES = [
            silent=spm(_290="<|endoftext|>").replace(*PHI)),
     # 16
     Sample("pre-tokenizer-missing", bpe().drop(PRE), f"field:{PRE}", "answers get worse", severity="error",
-           fix="--set tokenizer.ggml.pre=NAME", safe=False, silent=bpe()),
+           fix="--set 'tokenizer.ggml.pre=…'", safe=False, silent=bpe()),
     Sample("pre-tokenizer-missing", bpe().replace(PRE, ""), message="is empty", silent=ready()),
     Sample("pre-tokenizer-missing", llama3(None), message="the vocabulary of Llama 3, which needs llama-bpe",
            fix="--set tokenizer.ggml.pre=llama-bpe", safe=False, silent=llama3("llama-bpe")),
@@ -206,7 +206,7 @@ SAMPLES = [
     # 13: no EOS key
     Sample("eos-missing", bpe(eos=None), f"field:{EOS}", "llama.cpp takes 11 ','", severity="error",
            fix="--set tokenizer.ggml.eos_token_id=257", silent=bpe(eos=0)),
-    Sample("eos-missing", spm(_2="x").drop(EOS), message="takes 2 'x'", fix="--special eos=TEXT",
+    Sample("eos-missing", spm(_2="x").drop(EOS), message="takes 2 'x'", fix="--special 'eos=…'",
            silent=ready().drop(EOS)),
     # 8: eos names a start marker
     Sample("eos-is-start-marker", bpe(eos=256), f"field:{EOS}", "is 256 '<|bos|>', which starts a text",
@@ -236,7 +236,7 @@ SAMPLES = [
     Sample("eos-and-eot-alike", renamed((299, "<|endoftext|>"), types={299: 3}).kv(TOK + "eot_token_id", 257),
            f"field:{EOS}",
            "both 257 '<|im_end|>', although 299 '<|endoftext|>' is there; generation ends at 257 '<|im_end|>', 299",
-           severity="info", fix="--special eos='<|endoftext|>'", silent=bpe().kv(TOK + "eot_token_id", 257)),
+           severity="info", fix="--special 'eos=<|endoftext|>'", silent=bpe().kv(TOK + "eot_token_id", 257)),
     Sample("nothing-ends-generation",
            t5().replace(TOK + "model", "llama").replace(TOKENS, ["a", "b"]).drop(SCORES, TYPES),
            f"field:{EOS}", "no token ends a generation", severity="warning"),

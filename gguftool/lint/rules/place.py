@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 from gguftool.model.role import role
+from gguftool.shell import AND, FILE, path_word
 
 
 @rule(Severity.WARNING, role="any", whole=False)
@@ -27,11 +27,11 @@ def lmstudio_place(m: Model, ctx: Context) -> Drafts:
     name = inside[-1]
     at = {1: "directly in the models folder", 2: "one folder down"}.get(len(inside), f"{len(inside) - 1} folders down")
     repository = inside[0] if len(inside) == 2 else name.removesuffix(".gguf")
-    target = shlex.quote(os.path.join(ctx.models_folder, "PUBLISHER", repository))
+    target = path_word(os.path.join(ctx.models_folder, "local", repository))
     yield found(
         f"{name} lies {at}; LM Studio shows PUBLISHER/REPOSITORY/{name}",
         where="file",
-        fix=Fix("move it two folders down", command=f"mkdir -p {target} && mv {{path}} {target}/"),
+        fix=Fix("move it two folders down", command=("mkdir", "-p", target, AND, "mv", FILE, f"{target}/")),
     )
 
 
@@ -49,9 +49,9 @@ def lmstudio_name(m: Model, ctx: Context) -> Drafts:
     if ctx.models_folder is None or name.startswith("mmproj") or ctx.once("role", lambda: role(m)) != "mmproj":
         return
     right = f"mmproj-{name}"
-    target = shlex.quote(os.path.join(os.path.dirname(m.name), right))
+    target = path_word(os.path.join(os.path.dirname(m.name), right))
     yield found(
         f"{name} is a multimodal projector; LM Studio expects {right}",
         where="file",
-        fix=Fix(f"rename it to {right}", command=f"mv {{path}} {target}"),
+        fix=Fix(f"rename it to {right}", command=("mv", FILE, target)),
     )

@@ -9,6 +9,7 @@ from gguftool.edit.ops import Delete, Set
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
 from gguftool.model import Model, Part
 from gguftool.model.shards import NAME, shard_name, split_keys
+from gguftool.shell import FILE
 
 TYPES = {"split.no": "u16", "split.count": "u16", "split.tensors.count": "i32"}
 MANY = 64
@@ -131,7 +132,7 @@ def shard_name_invalid(m: Model, ctx: Context) -> Drafts:
             f"{name} is shard {keys.no + 1} of {keys.count}: llama.cpp looks for {right}",
             where=f"shard:{keys.no + 1}",
             path=part.name,
-            fix=Fix(f"rename it to {right}", command="gguftool verify --repair-names {path}"),
+            fix=Fix(f"rename it to {right}", command=("gguftool", "verify", "--repair-names", FILE)),
             llama_cpp=f"{said}: {name}",
             right=right,
         )
@@ -268,5 +269,5 @@ def shards_many(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool merge`, or split with larger pieces.
     """
     if m.shard_count > MANY:
-        fix = Fix("merge the shards", command="gguftool merge {path} -o MERGED.gguf")
+        fix = Fix("merge the shards", command=("gguftool", "merge", FILE, "-o", "merged.gguf"))
         yield found(f"{m.shard_count} shards: some programs open at most {MANY}", where="field:split.count", fix=fix)

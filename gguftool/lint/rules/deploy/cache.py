@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gguftool.edit.ops import Set
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, RECORD_KEY, recorded, refusals, shown, slow_pairs
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.lint.rules.deploy.prefix import misplaced
 from gguftool.model import Model
 
@@ -70,7 +70,7 @@ def kv_cache_type_invalid(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{key} is {m.fields[key].type_name}, must be a string such as q8_0 or q8_0/q4_0",
             where=f"field:{key}",
-            fix=Fix("record a cache type", command="gguftool fix {path} --cache-type q8_0"),
+            fix=Fix("record a cache type", command=edit("--cache-type", "q8_0")),
         )
         return
     pair = recorded(m.arch)
@@ -87,7 +87,7 @@ def kv_cache_type_invalid(m: Model, ctx: Context) -> Drafts:
     yield found(
         f'{key} is "{value}", which is no cache type of llama.cpp ({names})',
         where=f"field:{key}",
-        fix=Fix("record a cache type", command="gguftool fix {path} --cache-type q8_0"),
+        fix=Fix("record a cache type", command=edit("--cache-type", "q8_0")),
         llama_cpp=f"Unsupported cache type: {value}",
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Operation, Rename, Set
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.lint.rules.deploy.prefix import misplaced
 from gguftool.model import Model
+from gguftool.shell import blank
 
 LARGEST = 1 << 31
 
@@ -26,7 +27,7 @@ def context_length_missing(m: Model, ctx: Context) -> Drafts:
         return
     wanted = ctx.wish.context_length or _told(m, ctx)
     other = next((k for k, right in misplaced(m) if right == key), None)
-    fix = Fix("set the context length (from the model's card)", command="gguftool fix {path} --context-length N")
+    fix = Fix("set the context length (from the model's card)", command=edit("--context-length", blank()))
     if other is not None:
         fix = Fix(f"rename {other} to {key}", (Rename(other, key),), safe=True)
     elif wanted:
@@ -65,7 +66,7 @@ def context_length_odd(m: Model, ctx: Context) -> Drafts:
     yield found(
         f"{key} is {value:,}, which no model has",
         where=f"field:{key}",
-        fix=Fix("set the context length", command="gguftool fix {path} --context-length N"),
+        fix=Fix("set the context length", command=edit("--context-length", blank())),
     )
 
 
@@ -90,10 +91,10 @@ def context_length_too_small(m: Model, ctx: Context) -> Drafts:
     grown = (Set(f"{arch}.context_length", wanted, "u32"),)
     ops: tuple[Operation, ...] = grown
     title = f"raise the context length to {wanted:,}"
-    command = f"gguftool fix {{path}} --context-length {wanted}"
+    command = edit("--context-length", str(wanted))
     if m.arch.ropes:
         title += f" with YaRN, factor {factor:g} (short texts may suffer)"
-        command += f" --rope-scaling yarn --rope-scale-factor {factor:g}"
+        command += ("--rope-scaling", "yarn", "--rope-scale-factor", f"{factor:g}")
         ops = (
             *grown,
             Set(f"{arch}.rope.scaling.type", "yarn", "str"),
@@ -130,5 +131,5 @@ def context_length_suspect(m: Model, ctx: Context) -> Drafts:
     yield found(
         f"{m.architecture}.context_length is {written:,}, {name} has {real:,}: its converter writes a constant",
         where=f"field:{m.architecture}.context_length",
-        fix=Fix(f"set it to {real:,}", command=f"gguftool fix {{path}} --context-length {real}"),
+        fix=Fix(f"set it to {real:,}", command=edit("--context-length", str(real))),
     )

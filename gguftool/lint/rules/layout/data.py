@@ -9,6 +9,7 @@ from gguftool.format.header import TensorInfo, align
 from gguftool.format.types import MAGIC
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model, Part
+from gguftool.shell import FILE, INTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,9 @@ def trailing_bytes(m: Model, ctx: Context) -> Drafts:
         joined = part.source.read_at(at, 4) == MAGIC
         if joined:
             text = f"another GGUF file starts at byte {at:,}: shards joined with cat? They need `gguftool merge`"
-            fix = Fix("cut it apart again and merge the shards", command=f"head -c {at} {{path}} > part1.gguf")
+            fix = Fix(
+                "cut it apart again and merge the shards", command=("head", "-c", str(at), FILE, INTO, "part1.gguf")
+            )
         else:
             text = f"{extra:,} bytes follow the last tensor: the file is longer than its header says"
             fix = Fix("lay the file out without them", (Repack(),))

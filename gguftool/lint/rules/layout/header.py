@@ -7,6 +7,7 @@ from gguftool.format.header import Field, Problem
 from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model, Part
+from gguftool.shell import FILE
 
 KEY_LIMIT = 65535
 """Bytes a key may have by the GGUF specification; llama.cpp itself takes longer ones."""
@@ -84,7 +85,7 @@ def byte_order(m: Model, ctx: Context) -> Drafts:
                 where="header",
                 span=(4, 8),
                 path=part.name,
-                fix=Fix("swap the byte order (writes into the file)", command="gguf-convert-endian {path} little"),
+                fix=Fix("swap the byte order (writes into the file)", command=("gguf-convert-endian", FILE, "little")),
                 llama_cpp=f"failed to load model: this GGUF file version {number} is extremely large, "
                 "is there a mismatch between the host and model endianness?",
             )

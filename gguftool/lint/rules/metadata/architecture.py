@@ -5,8 +5,9 @@ from __future__ import annotations
 from gguftool.edit.ops import Set
 from gguftool.facts.arch import facts, nearest
 from gguftool.facts.keys import read_keys
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
+from gguftool.shell import blank
 
 KEY = "general.architecture"
 
@@ -116,7 +117,7 @@ def required_key_missing(m: Model, ctx: Context) -> Drafts:
         if key in m or suffix == "context_length" or key.startswith("tokenizer."):
             continue
         kind = read_keys(known.name).get(key, "")
-        command = None if kind.endswith("arr") and "or" not in kind else f"gguftool fix {{path}} --set {key}=VALUE"
+        command = None if kind.endswith("arr") and "or" not in kind else edit("--set", blank(f"{key}="))
         yield found(
             f"{key} is missing: llama.cpp refuses the file",
             where=f"field:{key}",

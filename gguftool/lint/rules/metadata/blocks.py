@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from gguftool.edit.ops import Set
 from gguftool.facts.keys import read_keys
 from gguftool.format.types import ARR
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
+from gguftool.shell import blank
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024
@@ -106,7 +107,7 @@ def head_count_missing(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{key} is {'missing' if missing else '0'}; llama.cpp then complains about tensor shapes, or crashes",
             where=f"field:{key}",
-            fix=Fix("set it to num_attention_heads of config.json", command=f"gguftool fix {{path}} --set {key}=N"),
+            fix=to_choose("set it to num_attention_heads of config.json", "--set", key),
         )
 
 
@@ -161,7 +162,7 @@ def expert_keys(m: Model, ctx: Context) -> Drafts:
     """
     arch, n, used = m.architecture, m.arch.int("expert_count"), _used(m)
     where = f"field:{arch}.expert_used_count"
-    command = f"gguftool fix {{path}} --set {arch}.expert_used_count=N"
+    command = edit("--set", blank(f"{arch}.expert_used_count="))
     fix = Fix("set it to num_experts_per_tok of config.json", command=command)
     if n > MAX_EXPERTS:
         yield found(
@@ -220,5 +221,5 @@ def nextn_layers(m: Model, ctx: Context) -> Drafts:
     n, layers = m.arch.int("nextn_predict_layers"), m.arch.int("block_count")
     if layers and n > layers:
         key = f"{m.architecture}.nextn_predict_layers"
-        fix = Fix("set it to the number in config.json", command=f"gguftool fix {{path}} --set {key}=N")
+        fix = to_choose("set it to the number in config.json", "--set", key)
         yield found(f"{key} is {n}, block_count is {layers}", where=f"field:{key}", fix=fix, aborts=True)

@@ -7,8 +7,9 @@ import math
 from gguftool.edit.ops import Set
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
+from gguftool.shell import blank
 
 
 def _bad_utf8(text: str) -> bool:
@@ -125,7 +126,7 @@ def float_not_finite(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{f.key} is {value:g}",
             where=f"field:{f.key}",
-            fix=Fix("set it to the value of config.json", command=f"gguftool fix {{path}} --set {f.key}=VALUE"),
+            fix=to_choose("set it to the value of config.json", "--set", f.key),
         )
 
 
@@ -177,5 +178,5 @@ def sampling_odd(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{f.key} is {shown}, expected {low:g} to {high:g}",
             where=f"field:{f.key}",
-            fix=Fix("set a usable value", command=f"gguftool fix {{path}} --sampling {name}=VALUE"),
+            fix=Fix("set a usable value", command=edit("--sampling", blank(f"{name}="))),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gguftool.facts.layers import READS_MLA_KEYS
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Severity, found, rule, to_choose
 from gguftool.model import Model
 
 HAVE_WINDOW = frozenset({"gemma3", "modern-bert", "smallthinker", "mellum", "muse-glimmer", "plamo3"})
@@ -32,7 +32,7 @@ def mla_half(m: Model, ctx: Context) -> Drafts:
     yield found(
         f"{m.architecture}.attention.{has}_length_mla is set, {lacks}_length_mla is missing",
         where=f"field:{key}",
-        fix=Fix("set it to the value of config.json", command=f"gguftool fix {{path}} --set {key}=N"),
+        fix=to_choose("set it to the value of config.json", "--set", key),
     )
 
 
@@ -59,7 +59,7 @@ def sliding_window_missing(m: Model, ctx: Context) -> Drafts:
         else f"{key} is missing: every layer gets full attention",
         where=f"field:{key}",
         severity=Severity.INFO if phi3 else None,
-        fix=Fix("set it to sliding_window of config.json", command=f"gguftool fix {{path}} --set {key}=N"),
+        fix=to_choose("set it to sliding_window of config.json", "--set", key),
     )
 
 
@@ -86,6 +86,6 @@ def sliding_window_pattern_empty(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{key} has no sliding layer: llama.cpp aborts when it makes the context",
             where=f"field:{key}",
-            fix=Fix("set the pattern of config.json", command=f"gguftool fix {{path}} --set {key}=PATTERN"),
+            fix=to_choose("set the pattern of config.json", "--set", key),
             aborts=True,
         )

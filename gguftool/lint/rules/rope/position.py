@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import Delete, Set
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
+from gguftool.shell import blank
 
 EXACT_DIMENSION = frozenset({"llama", "deci", "falcon", "llama-embed"})
 """Architectures where llama.cpp itself compares rope.dimension_count with the head size."""
@@ -31,12 +32,12 @@ def rope_freq_base_odd(m: Model, ctx: Context) -> Drafts:
         if not bad and value >= 100:
             continue
         key = f"{m.architecture}.{name}"
-        option = "--rope-freq-base F" if name == "rope.freq_base" else f"--set {key}=F"
+        option = ("--rope-freq-base", blank()) if name == "rope.freq_base" else ("--set", blank(f"{key}="))
         yield found(
             f"{key} is {value:g}, which no model has",
             where=f"field:{key}",
             severity=None if bad else Severity.WARNING,
-            fix=Fix("set it to rope_theta of config.json", command=f"gguftool fix {{path}} {option}"),
+            fix=Fix("set it to rope_theta of config.json", command=edit(*option)),
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import Delete, Set
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
+from gguftool.shell import blank
 
 TYPES = ("none", "linear", "yarn", "longrope")
 _MEANT = {
@@ -38,6 +39,7 @@ def rope_scaling_type_invalid(m: Model, ctx: Context) -> Drafts:
     value = m.get(key)
     if not isinstance(value, str) or value in TYPES:
         return
+    fix: Fix | None
     low = value.strip().lower()
     right = low if low in TYPES else _MEANT.get(low, "")
     if right:
@@ -45,7 +47,7 @@ def rope_scaling_type_invalid(m: Model, ctx: Context) -> Drafts:
     elif right is None:
         fix = Fix("delete the key (llama.cpp takes linear, with no factor: no scaling)", (Delete(key),))
     else:
-        fix = Fix("write one of none, linear, yarn, longrope", command=f"gguftool fix {{path}} --set {key}=yarn")
+        fix = to_choose("write one of none, linear, yarn, longrope", "--set", key)
     yield found(
         f'{key} is "{value}": llama.cpp aborts unless it is {", ".join(TYPES[:-1])} or {TYPES[-1]}',
         where=f"field:{key}",
@@ -77,7 +79,7 @@ def rope_factor_odd(m: Model, ctx: Context) -> Drafts:
             f"{key} is {value:g}{meant}",
             where=f"field:{key}",
             severity=Severity.WARNING if meant else None,
-            fix=fix or Fix("set a factor", command=f"gguftool fix {{path}} --set {key}=VALUE"),
+            fix=fix or to_choose("set a factor", "--set", key),
         )
 
 
@@ -116,7 +118,8 @@ def yarn_incomplete(m: Model, ctx: Context) -> Drafts:
     arch = m.architecture
     factor = m.arch.float("rope.scaling.factor", 0.0)
     fix = Fix(
-        "write all four keys consistently", command="gguftool fix {path} --rope-scaling yarn --rope-scale-factor F"
+        "write all four keys consistently",
+        command=edit("--rope-scaling", "yarn", "--rope-scale-factor", blank()),
     )
     if not factor:
         yield found(
@@ -188,10 +191,7 @@ def longrope_original_missing(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{key} is missing: the long RoPE factors are never used",
             where=f"field:{key}",
-            fix=Fix(
-                "set it to original_max_position_embeddings of config.json",
-                command=f"gguftool fix {{path}} --set {key}=N",
-            ),
+            fix=to_choose("set it to original_max_position_embeddings of config.json", "--set", key),
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gguftool.edit.ops import Delete, spellable
 from gguftool.format.types import file_type_name
-from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.role import role
 
@@ -61,7 +62,7 @@ def policy_context(m: Model, ctx: Context) -> Drafts:
     low, high = ctx.policy.min_context, ctx.policy.max_context
     where = f"field:{m.architecture}.context_length"
     if high is not None and has > high:
-        fix = Fix(f"lower it to {high:,}", command=f"gguftool fix {{path}} --context-length {high}")
+        fix = Fix(f"lower it to {high:,}", command=edit("--context-length", str(high)))
         yield found(f"policy: context length {has:,}, allowed are {high:,}", where=where, fix=fix)
     if low is not None and has < low:
         yield found(f"policy: context length {has:,}, needed are {low:,}", where=where)
@@ -106,12 +107,12 @@ def policy_keys(m: Model, ctx: Context) -> Drafts:
     for key in ctx.policy.required_keys:
         whole = m.full_key(key) if m.architecture else key
         if whole not in m:
-            fix = Fix("set it", command=f"gguftool fix {{path}} --set {whole}=VALUE")
+            fix = to_choose("set it", "--set", whole)
             yield found(f"policy: {whole} is missing", where=f"field:{whole}", fix=fix)
     for key in ctx.policy.forbidden_keys:
         whole = m.full_key(key) if m.architecture else key
         if whole in m:
-            fix = Fix("delete it", command=f"gguftool fix {{path}} --delete {whole}")
+            fix = Fix("delete it", command=edit("--delete", whole)) if spellable(Delete(whole)) else None
             yield found(f"policy: {whole} is not allowed", where=f"field:{whole}", fix=fix)
     if ctx.policy.licenses and m.get("general.license") not in ctx.policy.licenses:
         said = m.get("general.license", "(none)")

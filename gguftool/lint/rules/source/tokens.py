@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from gguftool.chat.talk import KEY
 from gguftool.edit.ops import Set
-from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, edit, found, not_evaluated, rule
 from gguftool.lint.rules.source.numbers import source
 from gguftool.model import Model
 from gguftool.model.vocab import TOKENS, id_key, vocabulary
+from gguftool.shell import FILE
 
 if TYPE_CHECKING:
     from gguftool.lint.against import HfFolder
@@ -156,14 +156,13 @@ def source_chat_template(m: Model, ctx: Context) -> Drafts:
     if there is None or not there.strip() or here == there:
         return
     file = "chat_template.jinja" if folder.jinja == there else "tokenizer_config.json"
-    command = (
-        f"gguftool fix {{path}} --chat-template {shlex.quote(folder.name.rstrip('/') + '/chat_template.jinja')}"
-        if file == "chat_template.jinja"
-        else None
-    )
-    fix = Fix("take the template of the source", command=command) if command else None
-    if fix is None:
-        fix = Fix("take the template of the source", (Set(KEY, there, "str"),), command=_AUTO)
+    if file == "chat_template.jinja":
+        command = edit("--chat-template", f"{folder.name.rstrip('/')}/{file}")
+        fix = Fix("take the template of the source", command=command)
+    else:
+        again = ("--against", folder.name, "--select", "source-chat-template", "--fix-unsafe")
+        command = ("gguftool", "lint", FILE, *again)
+        fix = Fix("take the template of the source", (Set(KEY, there, "str"),), command=command)
     if not isinstance(here, str):
         yield found(
             f"no {KEY}, but {file} of {folder.name} has one",
@@ -179,9 +178,6 @@ def source_chat_template(m: Model, ctx: Context) -> Drafts:
         fix=fix,
         line=line,
     )
-
-
-_AUTO = "gguftool lint {path} --against FOLDER --select source-chat-template --fix-unsafe"
 
 
 def _pairs(a: str, b: str) -> list[tuple[str | None, str | None]]:

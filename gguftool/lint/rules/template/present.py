@@ -6,12 +6,13 @@ import re
 
 from gguftool.chat.talk import KEY
 from gguftool.edit.ops import Delete
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import vocabulary
+from gguftool.shell import blank
 
 WHERE = f"field:{KEY}"
-SET_FILE = "gguftool fix {path} --chat-template FILE"
+SET_FILE = edit("--chat-template", blank())
 
 _INSTRUCT = re.compile(r"(?:^|[\W_])(?:instruct(?:ion|ed)?|chat|it|assistant|dpo|rlhf|sft|tuned)(?:$|[\W_])", re.I)
 _TURNS = (
@@ -139,7 +140,7 @@ def chat_template_variants(m: Model, ctx: Context) -> Drafts:
                 f"{key} does not parse: {why}" + ("; it is the only template, llama-server exits" if alone else ""),
                 where=f"field:{key}",
                 severity=Severity.ERROR if alone else None,
-                fix=Fix("write another", command=f"gguftool fix {{path}} --set-file {key}=FILE"),
+                fix=to_choose("write another", "--set-file", key),
             )
     listed = m.get("tokenizer.chat_templates")
     if isinstance(listed, list):

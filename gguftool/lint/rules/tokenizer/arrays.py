@@ -10,6 +10,7 @@ from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rul
 from gguftool.model import Model
 from gguftool.model.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 from gguftool.near import near_names
+from gguftool.shell import FILE, Words
 
 MODEL = "tokenizer.ggml.model"
 
@@ -155,9 +156,9 @@ def token_array_too_short(m: Model, ctx: Context) -> Drafts:
         )
 
 
-def _fix(rule_id: str) -> str:
+def _fix(rule_id: str, option: str = "--fix-unsafe") -> Words:
     """Command for a fix whose operations hold a whole array."""
-    return f"gguftool lint {{path}} --select {rule_id} --fix-unsafe"
+    return ("gguftool", "lint", FILE, "--select", rule_id, option)
 
 
 @rule(Severity.INFO, role="any")
@@ -182,7 +183,7 @@ def token_array_too_long(m: Model, ctx: Context) -> Drafts:
                 f"cut it to {count:,} elements",
                 ops,
                 safe=True,
-                command="gguftool lint {path} --select token-array-too-long --fix",
+                command=_fix("token-array-too-long", "--fix"),
             ),
         )
 

@@ -7,7 +7,7 @@ import re
 from array import array
 
 from gguftool.edit.ops import SetElement
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import BYTE, CONTROL, NORMAL, SCORES, TOKENS, TYPES, Vocabulary, names, vocabulary
 
@@ -304,6 +304,6 @@ def phi3_tokens_missing(m: Model, ctx: Context) -> Drafts:
             f"general.name is {name!r}, so llama.cpp needs the {plural} {', '.join(map(repr, absent))}, which "
             f"{'is' if len(absent) == 1 else 'are'} not in the vocabulary",
             where="field:general.name",
-            fix=Fix("rename the model", command="gguftool fix {path} --set general.name=NAME"),
+            fix=to_choose("rename the model", "--set", "general.name"),
             llama_cpp="error loading model vocabulary: unordered_map::at",
         )

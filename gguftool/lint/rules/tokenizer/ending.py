@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gguftool.chat.talk import chat
 from gguftool.edit.ops import Set
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, not_evaluated, rule
 from gguftool.model import Model
 from gguftool.model.vocab import CONTROL, Vocabulary, id_key, names, vocabulary
+from gguftool.shell import blank
 
 
 def _set_text(vocab: Vocabulary, ids: frozenset[int]) -> str:
@@ -97,7 +98,7 @@ def eos_and_eot_alike(m: Model, ctx: Context) -> Drafts:
             where=f"field:{id_key('eos')}",
             fix=Fix(
                 "tell eos and eot apart",
-                command=f"gguftool fix {{path}} --special eos='{vocab.text(others[0])}'",
+                command=edit("--special", f"eos={vocab.text(others[0])}"),
             ),
             eog=sorted(vocab.eog),
         )
@@ -118,7 +119,7 @@ def nothing_ends_generation(m: Model, ctx: Context) -> Drafts:
     yield found(
         "no token ends a generation: no eos, no eot, no token with a known name",
         where=f"field:{id_key('eos')}",
-        fix=Fix("name the eos token", command="gguftool fix {path} --special eos=TEXT"),
+        fix=Fix("name the eos token", command=edit("--special", blank("eos="))),
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from gguftool.edit.ops import Operation, Set
-from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
 from gguftool.model.vocab import ID_KEYS, OLD_ID_KEYS, TOKENS, Vocabulary, id_key, names, vocabulary
+from gguftool.shell import blank
 
 ADD_BOS, ADD_EOS = "tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token"
 
@@ -82,7 +83,7 @@ def _by_name(vocab: Vocabulary, role: str, key: str) -> Fix | None:
         i = _named(vocab, BOS_NAMES if role == "bos" else EOS_NAMES)
         if i is not None:
             return Fix(f"set it to {vocab.show(i)}", (Set(key, i, "u32"),))
-        return Fix(f"name the {role} token", command=f"gguftool fix {{path}} --special {role}=TEXT")
+        return Fix(f"name the {role} token", command=edit("--special", blank(f"{role}=")))
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool.edit.ops import Set
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import Vocabulary, names, vocabulary
 from gguftool.near import near_names
@@ -111,7 +111,7 @@ def pre_tokenizer_missing(m: Model, ctx: Context) -> Drafts:
             f"{KEY} is {state}: llama.cpp splits text by its default and answers get worse; the model's publisher or "
             "config knows the name",
             where=f"field:{KEY}",
-            fix=Fix("name the pre-tokenizer", command=f"gguftool fix {{path}} --set {KEY}=NAME"),
+            fix=to_choose("name the pre-tokenizer", "--set", KEY),
         )
         return
     yield found(
