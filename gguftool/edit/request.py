@@ -10,7 +10,7 @@ from gguftool.errors import UsageError
 from gguftool.format.header import Field
 from gguftool.format.values import parse_text
 from gguftool.model import Model
-from gguftool.shell import ELLIPSIS, shell
+from gguftool.shell import ELLIPSIS, gguftool, path_word, shell
 
 _SAMPLING = "general.sampling."
 # Bounds that llama.cpp's samplers make sense in; None: no bound.
@@ -91,7 +91,8 @@ def rename_operations(model: Model, text: str) -> list[Operation]:
         return [Rename(model.full_key(old), model.full_key(new))]
     keys = [key for key in model.fields if key.startswith(old[:-1])]
     if not keys:
-        raise UsageError(f"--rename {text}: no key begins with {old[:-1]}", f"gguftool dump --no-tensors {model.name}")
+        hint = gguftool("dump", "--no-tensors", path_word(model.name))
+        raise UsageError(f"--rename {text}: no key begins with {old[:-1]}", hint)
     return [Rename(key, new[:-1] + key[len(old) - 1 :]) for key in keys]
 
 

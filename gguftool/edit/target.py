@@ -12,7 +12,7 @@ from gguftool.edit.journal import journal_path
 from gguftool.edit.oslayer import OsLayer
 from gguftool.errors import InterruptedEdit, MissingFile, Refused, Unreadable
 from gguftool.files.attributes import APPEND_ONLY, IMMUTABLE
-from gguftool.shell import path_word, shell
+from gguftool.shell import gguftool, path_word, shell
 
 # A path that matches is a blob of a content-addressed store: its name says what is in it, and other snapshots, models
 # or repositories may share it. Rewritten in place it would serve other bytes under the same name to all of them.
@@ -86,13 +86,13 @@ def check_replaceable(path: str, layer: OsLayer) -> Target:
         if problem is not None:
             hint = problem.hint
             if refuse is _linked:
-                copy = shell(["cp", "-p", target.real, f"{target.real}.own"])
-                hint = f"{copy} makes a file of its own; then verify that one"
+                copy = shell(("cp", "-p", path_word(target.real), path_word(f"{target.real}.own")))
+                hint = f"make a file of its own, then verify that one: {copy}"
             elif hint == COPY:
                 hint = "mend a copy of it in another folder"
             raise Refused(str(problem), hint)
     if layer.stat(journal_path(target.real)) is not None:
-        raise InterruptedEdit(f"{path}: an edit of this file is not finished", shell(["gguftool", "recover", path]))
+        raise InterruptedEdit(f"{path}: an edit of this file is not finished", gguftool("recover", path_word(path)))
     return target
 
 
