@@ -6,6 +6,8 @@ import click
 
 from gguftool.cli.options import Session, command, pass_session
 
+NO_BLANK = "[[ $value == *= ]] && compopt -o nospace"
+
 
 @command(
     examples="""
@@ -28,4 +30,6 @@ def completion(session: Session, shell: str) -> None:
     writer = get_completion_class(shell)
     if writer is None:
         raise click.UsageError(f"click knows no completion for {shell}")
-    session.out(writer(gguftool, {}, "gguftool", "_GGUFTOOL_COMPLETE").source())
+    script = writer(gguftool, {}, "gguftool", "_GGUFTOOL_COMPLETE").source()
+    # Bash puts a blank behind what it completed; KEY= is not yet a word.
+    session.out(script.replace("COMPREPLY+=($value)", f"COMPREPLY+=($value)\n            {NO_BLANK}"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
-from gguftool.cli.values import LOG
+from gguftool.cli.values import LOG, MODEL
 
 if TYPE_CHECKING:
     from gguftool.build.convert import Options
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     gguftool convert ./model -o model.gguf --llama-cpp ~/llama.cpp
     """
 )
-@click.argument("source", metavar="[SOURCE]", required=False)
+@click.argument("source", type=MODEL, metavar="[SOURCE]", required=False)
 @option("-o", "--output", type=click.Path(), metavar="OUT", help="File to write; default: FOLDER-TYPE.gguf here.")
 @option(
     "--outtype",

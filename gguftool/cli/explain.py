@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gguftool.cli.complete import KEY
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 
 
@@ -18,7 +19,7 @@ from gguftool.cli.options import Session, command, format_option, option, pass_s
                                                one from an article: what was it meant to be?
     """
 )
-@click.argument("key", metavar="KEY", required=False)
+@click.argument("key", type=KEY, metavar="KEY", required=False)
 @option("--flag", metavar="OPTION", help="Explain an option of llama.cpp instead, right or wrong.")
 @format_option("text", "json")
 @pass_session

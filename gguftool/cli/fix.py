@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gguftool.cli.complete import FILE_SETTING, KEY_OF_FILE, RENAMING, SETTING
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 from gguftool.cli.values import CACHE_TYPES, MODEL, CountType, SizeType
 from gguftool.report.text import safe
@@ -40,10 +41,10 @@ F = option
 @F("--chat-template", type=click.Path(), metavar="FILE", help="Chat template out of a file.")
 @F("--sampling", metavar="NAME=X,…", help="Sampler settings, taken where no flag is given: temp=0.3,top_k=40.")
 @F("--special", multiple=True, metavar="NAME=TOKEN", help="A special token by its text: eos='<|im_end|>'.")
-@F("--set", "sets", multiple=True, metavar="KEY[:TYPE]=VALUE", help="Set a key, or one element: KEY[5]=VALUE.")
-@F("--set-file", multiple=True, metavar="KEY[:TYPE]=PATH", help="Set a key to the content of a file.")
-@F("--delete", multiple=True, metavar="KEY", help="Remove a key.")
-@F("--rename", multiple=True, metavar="OLD=NEW", help="Give a field another key; OLD.*=NEW.* all of a kind.")
+@F("--set", "sets", multiple=True, type=SETTING, help="Set a key, or one element: KEY[5]=VALUE.")
+@F("--set-file", multiple=True, type=FILE_SETTING, help="Set a key to the content of a file.")
+@F("--delete", multiple=True, type=KEY_OF_FILE, help="Remove a key.")
+@F("--rename", multiple=True, type=RENAMING, help="Give a field another key; OLD.*=NEW.* all of a kind.")
 @F("--auto", is_flag=True, help="All safe fixes of `gguftool lint`.")
 @F("--dedupe", is_flag=True, help="Of duplicate keys keep the first.")
 @F("--repack", is_flag=True, help="Lay the tensor data out anew, without gaps.")

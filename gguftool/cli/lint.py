@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gguftool.cli.complete import RULES
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
-from gguftool.cli.values import CACHE_TYPES, COUNT
+from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 )
 @models_argument
 @format_option("text", "json", "jsonl", "sarif", "github")
-@option("--select", multiple=True, metavar="RULE|FAMILY", help="Only these; comma separated or given again.")
-@option("--ignore", multiple=True, metavar="RULE|FAMILY", help="All but these.")
+@option("--select", multiple=True, type=RULES, help="Only these; comma separated or given again.")
+@option("--ignore", multiple=True, type=RULES, help="All but these.")
 @option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 )
 @option("--ctx", "context_length", type=COUNT, metavar="N", help="Context wanted, in tokens: 32768, 32k.")
 @option("--cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types wanted.")
-@option("--against", metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
+@option("--against", type=MODEL, metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
 @option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")
 @option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
 @option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")

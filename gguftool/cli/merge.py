@@ -18,7 +18,7 @@ from gguftool.cli.values import MODEL
     """
 )
 @click.argument("shards", type=MODEL, metavar="SHARD...", nargs=-1, required=True)
-@option("-o", "--output", metavar="FILE", required=True, help="The file to write; it must not exist.")
+@option("-o", "--output", type=MODEL, metavar="FILE", required=True, help="The file to write; it must not exist.")
 @option("--allow-foreign", is_flag=True, help="Merge shards of different quantisations or models all the same.")
 @option("-n", "--dry-run", is_flag=True, help="Check the set, show the file and write nothing.")
 @format_option("text", "json")

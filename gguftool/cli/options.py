@@ -87,8 +87,13 @@ def wants_color(choice: str, stream: Any) -> bool:
     """Whether to colour what goes to ``stream``, for the value ``choice`` of ``--color``."""
     if choice != "auto":
         return choice == "always"
-    # NO_COLOR counts when it is set and not empty (no-color.org).
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(stream.isatty())
+    said = os.environ.get
+    # NO_COLOR counts when it is set and not empty (no-color.org), and before the others, as in Python 3.13.
+    if said("NO_COLOR"):
+        return False
+    if any(said(name) not in (None, "", "0", "false") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    return said("TERM") != "dumb" and said("CLICOLOR") != "0" and bool(stream.isatty())
 
 
 class Option(click.Option):
@@ -139,10 +144,9 @@ class CacheTypeOption(Option):
     One half alone leaves the other as it was named, else at f16, which is what llama.cpp does.
     """
 
-    @property
-    def spellings(self) -> list[str]:
-        """Everything the parser takes for it."""
-        return [*super().spellings, *(name for names in HALVES.values() for name in names)]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.opts += [name for names in HALVES.values() for name in names]
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         """The halves have places of their own in what the parser brings."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
+from gguftool.cli.values import MODEL
 
 
 @command(
@@ -15,11 +16,12 @@ from gguftool.cli.options import Session, command, format_option, option, pass_s
     gguftool scan hf://owner/repo hf://owner
     """
 )
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", type=MODEL, metavar="PATH...", nargs=-1, required=True)
 @option("--jobs", type=click.IntRange(1), help="Models at a time; the number of processors when left out.")
 @option("--no-lint", is_flag=True, help="Facts and integrity only.")
 @option(
     "--resume",
+    type=MODEL,
     metavar="FILE",
     help="Keep rows in this file; models that did not change are taken from it.",
 )

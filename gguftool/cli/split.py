@@ -7,7 +7,7 @@ import sys
 import click
 
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
-from gguftool.cli.values import SizeType
+from gguftool.cli.values import MODEL, SizeType
 
 
 @command(
@@ -20,7 +20,9 @@ from gguftool.cli.values import SizeType
 @model_argument
 @option("--max-size", type=SizeType(1000), help="Most bytes of a file, header included: 4G is 4,000,000,000.")
 @option("--max-tensors", type=click.IntRange(1), help="Most tensors in a file.")
-@option("-o", "--output", metavar="PREFIX", help="What the names start with; the model's name when left out.")
+@option(
+    "-o", "--output", type=MODEL, metavar="PREFIX", help="What the names start with; the model's name when left out."
+)
 @option("--metadata-first", is_flag=True, help="No tensors in the first file.")
 @option("-n", "--dry-run", is_flag=True, help="Show the files and write nothing.")
 @format_option("text", "json")

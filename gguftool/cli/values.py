@@ -152,6 +152,12 @@ class CacheTypesType(CacheTypesParam):
             self.fail(f"{value!r} is not K or K/V; write for example q8_0 or q8_0/q4_0.", param, ctx)
         return (parts[0], parts[-1])
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The types there are, one or two of them."""
+        from gguftool.cli import complete
+
+        return complete.CACHE_TYPES(ctx, param, incomplete)
+
 
 CACHE_TYPES = CacheTypesType()
 

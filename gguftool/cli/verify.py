@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguftool.cli import verify_repair, verify_steps
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
+from gguftool.cli.values import MODEL
 
 if TYPE_CHECKING:
     from gguftool.verify import Verification
@@ -32,17 +33,27 @@ if TYPE_CHECKING:
 @option("--sha256", metavar="HEX", help="The hash that the file must have.")
 @option(
     "--against",
+    type=MODEL,
     multiple=True,
     metavar="LIST",
     help="A SHA256SUMS file, manifest, LFS pointer or hf://owner/repo to compare with (repeatable).",
 )
 @option("--data", is_flag=True, help="Look for NaN, infinities and broken scales in all tensors.")
-@option("--write-manifest", "manifest", metavar="FILE", help="Write hashes of file, header, data and tensors.")
-@option("--repair-from", metavar="COPY", help="Mend what is wrong with the bytes of another copy, near or far.")
+@option(
+    "--write-manifest", "manifest", type=MODEL, metavar="FILE", help="Write hashes of file, header, data and tensors."
+)
+@option(
+    "--repair-from", type=MODEL, metavar="COPY", help="Mend what is wrong with the bytes of another copy, near or far."
+)
 @option("--repair-names", is_flag=True, help="Give shards the names llama.cpp looks for; --yes does it.")
 @option("--prefix", metavar="NAME", help="With --repair-names: what the names start with.")
-@option("--link-to", metavar="FOLDER", help="With --repair-names: make links in this folder instead of renaming.")
-@option("--join", metavar="OUT", help="Put the raw pieces of a file (.part1of2, -split-aa) together.")
+@option(
+    "--link-to",
+    type=MODEL,
+    metavar="FOLDER",
+    help="With --repair-names: make links in this folder instead of renaming.",
+)
+@option("--join", type=MODEL, metavar="OUT", help="Put the raw pieces of a file (.part1of2, -split-aa) together.")
 @option("-y", "--yes", is_flag=True, help="Do what --repair-names shows.")
 @format_option("text", "json")
 @pass_session

@@ -71,6 +71,12 @@ def explain(key: str) -> Explanation:
     raise UsageError(f"no program is known to read a key {key!r}", _guess(key))
 
 
+def known_keys() -> tuple[str, ...]:
+    """Keys that `explain` knows, those of an architecture without their prefix; not those with a variable part."""
+    short = (key.removeprefix(f"{ARCH}.") for key in load("keys.json")["keys"])
+    return tuple(sorted(key for key in short if "{" not in key))
+
+
 def _of_architecture(arch: str | None, suffix: str) -> Explanation:
     entry = load("keys.json")["keys"].get(f"{ARCH}.{suffix}", {})
     who, listed = _who_reads(arch, suffix)
