@@ -8,7 +8,8 @@ set -f
 set -- $ARGS -- $MODELS
 [ -z "$POLICY" ] || set -- --policy "$POLICY" "$@"
 [ -z "$CACHE_TYPE" ] || set -- --cache-type "$CACHE_TYPE" "$@"
-[ -z "$CONTEXT_LENGTH" ] || set -- --ctx "$CONTEXT_LENGTH" "$@"
+CTX=${CTX:-$CONTEXT_LENGTH}
+[ -z "$CTX" ] || set -- --ctx "$CTX" "$@"
 
 if [ -n "$SARIF" ]; then
     gguftool lint --exit-zero --format sarif "$@" > "$SARIF"

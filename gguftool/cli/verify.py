@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from gguftool.cli import verify_repair, verify_steps
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 from gguftool.cli.values import MODEL
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 )
 @option("--join", type=MODEL, metavar="OUT", help="Put the raw pieces of a file (.part1of2, -split-aa) together.")
 @option("-y", "--yes", is_flag=True, help="Do what --repair-names shows.")
+@option("-n", "--dry-run", is_flag=True, help="Only show what --repair-names would do; so without --yes, too.")
 @format_option("text", "json")
 @pass_session
 def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
@@ -72,6 +75,8 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """
     from gguftool.report import verify as report
 
+    if options.pop("dry_run"):
+        _only_looks(options)
     asked = verify_steps.Asked(**options)
     if asked.join is not None:
         models = (verify_repair.join(session, models, asked.join),)
@@ -100,6 +105,14 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
             + report.text(results, session.style)
         )
     return exit_code(results)
+
+
+def _only_looks(options: dict[str, Any]) -> None:
+    """Refuse what writes: names are shown before they are given, the rest has nothing to show."""
+    writes = {"yes": "--yes", "join": "--join", "repair_from": "--repair-from", "manifest": "--write-manifest"}
+    for name, shown in writes.items():
+        if options[name]:
+            raise click.UsageError(f"--dry-run writes nothing, {shown} does.")
 
 
 def exit_code(results: list[Verification]) -> int:

@@ -6,7 +6,7 @@ Never from the model's folder: a downloaded model must not bring its own rules. 
     select = ["deploy", "layout"]
     ignore = ["kv-cache-type-slow"]
     fail-on = "error"
-    context-length = 32768
+    ctx = 32768                    # or context-length
     cache-type = "q8_0"
     policy = "policy.toml"         # relative to this file
     baseline = "lint-baseline.json"
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gguftool.errors import MissingFile, UsageError
+from gguftool.near import near_names
 
 FAIL_ON = ("error", "warning", "info", "never")
 
@@ -78,13 +79,14 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     for name, value in (outside | section).items():
         kind = _KINDS.get(name)
         if kind is None:
-            import difflib
-
-            near = difflib.get_close_matches(name.replace("_", "-"), _KINDS, 1)
+            near = near_names(name.replace("_", "-"), _KINDS, 1)
             raise UsageError(
                 f"{text}: [lint] has no {name!r}", f"did you mean {near[0]}?" if near else f"names: {', '.join(_KINDS)}"
             )
-        values[name.replace("-", "_")] = _checked(text, name, kind, value)
+        field = _FIELDS.get(name, name.replace("-", "_"))
+        if field in values:
+            raise UsageError(f"{text}: {name} is said twice, under two names")
+        values[field] = _checked(text, name, kind, value)
     return Config(path=text, **values)
 
 
@@ -92,11 +94,14 @@ _KINDS = {
     "select": "names",
     "ignore": "names",
     "fail-on": "level",
+    "ctx": "number",
     "context-length": "number",
     "cache-type": "text",
     "policy": "file",
     "baseline": "file",
 }
+# `ctx` is what the command line calls it.
+_FIELDS = {"ctx": "context_length"}
 
 
 def _checked(path: str, name: str, kind: str, value: object) -> object:

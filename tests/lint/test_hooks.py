@@ -151,6 +151,7 @@ def test_action_annotates(where: Path) -> None:
     assert action(where, "bad.gguf", fail_on="never").returncode == 0
     assert action(where, "good.gguf", context_length="4096").returncode == 1
     assert action(where, "good.gguf", args="--ignore deploy", context_length="4096").returncode == 0
+    assert action(where, "good.gguf", ctx="4k").returncode == 1
 
 
 def test_action_cannot_be_injected(where: Path) -> None:

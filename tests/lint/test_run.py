@@ -143,6 +143,15 @@ def test_config_from_the_working_directory(cli, model: Path, tmp_path: Path, mon
     assert rules_of(cli("lint", model, "--format", "json", "--select", "context-length-too-small"))
 
 
+def test_config_by_the_name_of_the_command_line(tmp_path: Path) -> None:
+    own = tmp_path / "gguftool.toml"
+    own.write_text("ctx = 4096\n")
+    assert find_config(tmp_path).context_length == 4096
+    own.write_text("ctx = 4096\ncontext-length = 4096\n")
+    with pytest.raises(UsageError, match="twice"):
+        find_config(tmp_path)
+
+
 def test_config_never_from_the_folder_of_the_model(cli, model: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "gguftool.toml").write_text('[lint]\nignore = ["deploy"]\n')
     other = tmp_path.parent / (tmp_path.name + "-elsewhere")
