@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gguftool.format.header import Header
+from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model import Model, Part, open_model, with_header
 from gguftool.model.shards import split_keys
 from gguftool.predict import Harm, Prediction, harm, predict
@@ -47,6 +48,8 @@ class Forecast:
 
     def _opened(self) -> Model:
         """The file is open only while a question is answered: an edit must find it alone."""
-        if split_keys(self.old) is not None:
+        # A value type that llama.cpp does not know is not judged from a header that stepped over it.
+        odd = any((f.element_type if f.type == ARR else f.type) not in VALUE_TYPES for f in self.old.fields)
+        if odd or split_keys(self.old) is not None:
             return open_model(self.path, strict=False)
         return Model((Part(self.path, LocalFile(self.path), self.old),))

@@ -16,7 +16,7 @@ from gguftool.errors import UsageError
 from gguftool.format.header import Field, Header, align
 from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import ARR, VALUE_TYPES, value_type_name
-from gguftool.format.values import make_field
+from gguftool.format.values import make_field, plain
 from gguftool.shell import ELLIPSIS, blank, path_word, shell
 
 FILLER_KEY = "gguftool.pad"
@@ -180,9 +180,9 @@ def _step(op: Operation, header: Header, force: bool) -> Header:
 def _set(op: Set, header: Header, force: bool) -> Header:
     if not op.key:
         raise UsageError("an empty key is not possible")
-    is_list = hasattr(op.value, "__iter__") and not isinstance(op.value, (str, bytes))
+    value = plain(op.value)
+    is_list = hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
     type_name = resolve_type(op.key, is_list, op.type, header, force=force)
-    value = op.value
     if type_name in ("f32", "f64") and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     new = make_field(op.key, type_name, value, header.layout)

@@ -18,14 +18,13 @@ from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import pending
 from gguftool.edit.target import Target, check, look
 from gguftool.edit.which import metadata_file
-from gguftool.errors import ChangedMeanwhile, FormatError, InterruptedEdit, Refused, UsageError
+from gguftool.edit.whole import editable
+from gguftool.errors import ChangedMeanwhile, InterruptedEdit, Refused, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import Progress
 from gguftool.files.draft import Draft
 from gguftool.files.faults import writing
 from gguftool.format.header import Header, align
-from gguftool.format.parse import parse
-from gguftool.format.resync import walk_past
 from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.model.shards import split_keys
 from gguftool.shell import gguftool, path_word, shell
@@ -262,21 +261,7 @@ def _read(target: Target) -> tuple[Header, bytes]:
     """The header, and the bytes in front of the data."""
     source = LocalFile(target.real)
     try:
-        header = parse(source, strict=False)
-        fatal = [p for p in header.problems if p.fatal]
-        if fatal and fatal[0].kind == "unknown-value-type":
-            whole = walk_past(source, header)
-            if whole is not None:
-                header, fatal = whole, []
-        if fatal:
-            p = fatal[0]
-            raise FormatError(
-                f"{target.named}: cannot be edited: {p.message}",
-                gguftool("lint", path_word(target.named)),
-                offset=p.offset,
-                key=p.key,
-                kind=p.kind,
-            )
+        header = editable(source, target.named)
         return header, source.read_at(0, header.data_offset)
     finally:
         source.close()

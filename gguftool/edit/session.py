@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, MutableMapping
 from types import TracebackType
 from typing import Any
 
-from gguftool.edit.ops import Delete, Operation, Rename, Set, SetElement
+from gguftool.brief import line, shown
+from gguftool.edit.ops import Delete, Operation, Rename, Set, SetElement, apply
 from gguftool.edit.plan import EditPlan, Result, plan_edit
 from gguftool.edit.recover import pending, recover
-from gguftool.model import Model, open_model
+from gguftool.edit.which import metadata_file
+from gguftool.edit.whole import editable
+from gguftool.format.values import plain
+from gguftool.model import Model, Part, with_header
+from gguftool.source import LocalFile
 
 
-class edit:
+class edit(MutableMapping[str, object]):
     """Change a model in a ``with`` block; everything is committed at its end, or nothing when it raises.
+
+    As a mapping it is the metadata as it will be: what was set in the block is there, what was deleted is not. Keys
+    without a prefix get the architecture's: ``context_length`` is ``qwen2.context_length``.
 
     Args:
         path: a ``.gguf`` file, or any shard of a set.
-        options: as for `gguftool.edit.plan.plan_edit`.
+        options: as for `gguftool.edit.plan.plan_edit`; ``harm="allow"`` also makes changes after which llama.cpp would
+            not load or run the model any more.
+
+    Raises:
+        UsageError: at once, for a key, type or value that is not possible; nothing is written then.
+        Refused: at the end of the block, when the edit is not safe; the hint says the way on.
 
     ::
 
@@ -33,7 +47,15 @@ class edit:
         self.options = options
         self.operations: list[Operation] = []
         self.result: Result | None = None
-        self._model: Model | None = None
+        self._opened: Model | None = None
+        self._pending: Model | None = None
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def __repr__(self) -> str:
+        state = "done" if self.result is not None else f"{len(self.operations):,} changes"
+        return line("edit", [shown(self.path), state])
 
     def __enter__(self) -> edit:
         if pending(self.path):
@@ -53,36 +75,64 @@ class edit:
         return plan_edit(self.path, self.operations, **self.options)
 
     def set(self, key: str, value: object, type: str | None = None) -> None:
-        """Give a key a value; the type by the schema of known keys unless named."""
-        self.operations.append(Set(self._full(key), value, type))
+        """Give a key a value, also a number or array of numpy; the type by the schema of known keys unless named."""
+        self._do(Set(self._full(key), plain(value), type))
 
     def set_element(self, key: str, index: int, value: object) -> None:
         """Give one element of an array another value."""
-        self.operations.append(SetElement(self._full(key), index, value))
+        self._do(SetElement(self._full(key), index, plain(value)))
 
     def rename(self, old: str, new: str) -> None:
         """Give a field another key."""
-        self.operations.append(Rename(self._full(old), new))
+        self._do(Rename(self._full(old), self._full(new)))
+
+    def do(self, *operations: Operation) -> None:
+        """Add operations as they are: those of a fix, `Repack`, `Reserve` …"""
+        for operation in operations:
+            self._do(operation)
 
     def __setitem__(self, key: str, value: object) -> None:
         self.set(key, value)
 
     def __delitem__(self, key: str) -> None:
-        self.operations.append(Delete(self._full(key)))
+        if key not in self:
+            raise KeyError(key)
+        self._do(Delete(self._full(key)))
 
     def __getitem__(self, key: str) -> object:
-        """The value as it stands in the file (changes of this block are not in it yet)."""
-        return self._opened()[self._full(key)]
+        """The value as it will be; KeyError when there will be none."""
+        return self._model[self._full(key)]
+
+    def __contains__(self, key: object) -> bool:
+        model = self._model
+        return key in model or (isinstance(key, str) and model.architecture != "" and model.full_key(key) in model)
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys as they will be, in the order of the file; changes may be made meanwhile."""
+        return iter(list(self._model))
+
+    def __len__(self) -> int:
+        return len(self._model)
+
+    @property
+    def _model(self) -> Model:
+        """The model as it will be."""
+        if self._pending is None:
+            path = metadata_file(self.path)
+            source = LocalFile(path)
+            self._opened = self._pending = Model((Part(path, source, editable(source, path)),))
+        return self._pending
+
+    def _do(self, operation: Operation) -> None:
+        model = self._model
+        header = apply([operation], model.header, force=bool(self.options.get("force")))
+        self._pending = with_header(model, header)
+        self.operations.append(operation)
 
     def _full(self, key: str) -> str:
-        return self._opened().full_key(key)
-
-    def _opened(self) -> Model:
-        if self._model is None:
-            self._model = open_model(self.path, strict=False)
-        return self._model
+        return self._model.full_key(key)
 
     def _close(self) -> None:
-        if self._model is not None:
-            self._model.close()
-            self._model = None
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = self._pending = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gguftool.brief import line, short_repr, shown
 from gguftool.format.decode import elements, value
-from gguftool.format.types import ARR, TENSOR_TYPES, Layout, TensorType, tensor_type_name, value_type_name
+from gguftool.format.types import ARR, TENSOR_TYPES, VALUE_TYPES, Layout, TensorType, tensor_type_name, value_type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,16 @@ class Field:
             return elements(self.element_type, self.count or 0, self.value_bytes, self.layout, as_array=True)
         return value(self.type, self.value_bytes, self.layout)
 
+    def __repr__(self) -> str:
+        return line("Field", [shown(self.key), self.type_name, self.shown()])
+
+    def shown(self) -> str:
+        """The value in a few words."""
+        if self.type != ARR:
+            return shown(self.value) if self.type in VALUE_TYPES else f"<{len(self.value_bytes):,} bytes>"
+        first = ", ".join(shown(v) for v in self.head(3)) if self.element_type in VALUE_TYPES else "…"
+        return f"[{first}{', …' if (self.count or 0) > 3 else ''}] of {self.count or 0:,}"
+
     def head(self, n: int, start: int = 0) -> list[object]:
         """Elements ``start .. start+n`` of an array without decoding the rest."""
         return elements(self.element_type, self.count or 0, self.value_bytes, self.layout, start, n)
@@ -101,6 +112,9 @@ class TensorInfo:
     offset: int
     span: tuple[int, int]
     buffer: memoryview
+
+    def __repr__(self) -> str:
+        return line("TensorInfo", [shown(self.name), self.type_name, str(self.shape), f"offset {self.offset:,}"])
 
     @property
     def raw(self) -> bytes:
@@ -161,6 +175,8 @@ class Header:
     declared_fields: int
     declared_tensors: int
     problems: tuple[Problem, ...] = ()
+
+    __repr__ = short_repr
 
     @property
     def version(self) -> int:

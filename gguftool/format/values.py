@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import struct
 
 from gguftool.errors import UsageError
@@ -25,6 +26,7 @@ def make_field(key: str, type_name: str, value: object, layout: Layout | None = 
     """
     layout = layout or Layout()
     type_id, element = parse_type(type_name)
+    value = plain(value)
     head = _pack_string(key, layout) + struct.pack(layout.order + "I", type_id)
     count = None
     if element is None:
@@ -32,12 +34,26 @@ def make_field(key: str, type_name: str, value: object, layout: Layout | None = 
     else:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise UsageError(f"{key}: an array needs a list of values, got {value!r}")
-        items = list(value)
+        items = [plain(item) for item in value]
         count = len(items)
         head += struct.pack(layout.order + "I" + layout.length_code, element, count)
         body = b"".join(_pack(VALUE_TYPES[element], v, layout, key) for v in items)
     raw = head + body
     return Field(key, type_id, (0, len(raw)), len(head), element, count, layout, memoryview(raw))
+
+
+def plain(value: object) -> object:
+    """The Python value of a number or array of another library (numpy's scalars and arrays, `array.array`).
+
+    A whole number of another kind has ``__index__``, a real one ``__float__``; what is neither comes back as it is.
+    """
+    if value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple)):
+        return value
+    if callable(convert := getattr(value, "tolist", None)):
+        return convert()
+    if hasattr(value, "__index__"):
+        return operator.index(value)
+    return float(value) if hasattr(value, "__float__") else value
 
 
 def parse_type(type_name: str) -> tuple[int, int | None]:
@@ -169,6 +185,7 @@ def nearest_type(value: object) -> str:
     Raises:
         UsageError: no GGUF type fits.
     """
+    value = plain(value)
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):

@@ -1,6 +1,7 @@
 """Typed views of one file or set of shards."""
 
 from gguftool.model.draft import with_header
-from gguftool.model.model import Model, Part, Tensor, from_source, in_folder, is_gguf, open_model
+from gguftool.model.model import Model, from_source, in_folder, is_gguf, open_model
+from gguftool.model.part import Part, Tensor
 
 __all__ = ["Model", "Part", "Tensor", "from_source", "in_folder", "is_gguf", "open_model", "with_header"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gguftool.format.header import align
-from gguftool.model.model import Part
+from gguftool.model.part import Part
 
 FILLER_KEY = "gguftool.pad"
 

@@ -4,75 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
+from gguftool.brief import Named, line, shown, table
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.facts.arch import Hparams
-from gguftool.format.header import Field, Header, Problem, TensorInfo
+from gguftool.format.header import Field, Header, Problem
 from gguftool.format.parse import parse
 from gguftool.format.types import MAGIC
+from gguftool.model.part import Part, Tensor
 from gguftool.model.shards import LIKELY, NAME, find, split_keys
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile, Source
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One file of a model: its bytes and its header; ``no`` is the shard number from 0."""
-
-    name: str
-    source: Source
-    header: Header
-    no: int = 0
-
-    @property
-    def size(self) -> int:
-        """Length of the file in bytes."""
-        return self.source.size
-
-    @property
-    def path(self) -> str | None:
-        """The file on this machine that the bytes come from; None for those of the network or of memory."""
-        found = getattr(self.source, "path", None)
-        return found if isinstance(found, str) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """One tensor and where its data stands."""
-
-    info: TensorInfo
-    part: Part
-
-    @property
-    def name(self) -> str:
-        """Tensor name."""
-        return self.info.name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes in GGML order, fastest running dimension first."""
-        return self.info.shape
-
-    @property
-    def type_name(self) -> str:
-        """``Q4_K``."""
-        return self.info.type_name
-
-    @property
-    def nbytes(self) -> int | None:
-        """Bytes of the data; None when the type is unknown."""
-        return self.info.nbytes
-
-    @property
-    def offset(self) -> int:
-        """Absolute offset of the data in its file."""
-        return self.part.header.data_offset + self.info.offset
-
-
-class Model:
-    """One model: metadata of the first shard, tensors of all.
+class Model(Mapping[str, object]):
+    """One model: metadata of the first shard, tensors of all. As a mapping it is its metadata, decoded.
 
     Attributes:
         parts: the files, in shard order (a missing shard has no part).
@@ -84,6 +31,22 @@ class Model:
         self.parts = parts
         self.missing_shards = missing_shards
         self.shard_count = shard_count
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def __bool__(self) -> bool:
+        """True, also of a model without any metadata."""
+        return True
+
+    def __repr__(self) -> str:
+        facts = [shown(self.name), self.architecture[:40] or "no architecture", f"{len(self):,} keys"]
+        return line("Model", [*facts, f"{len(self.tensors):,} tensors", f"{self.file_size:,} bytes"])
+
+    def _repr_html_(self) -> str:
+        rows = ((f.key, f.type_name, f.shown()) for f in self.fields.values())
+        title = f"{self.name}: {self.architecture}, {len(self.tensors):,} tensors, {self.file_size:,} bytes"
+        return table(title, ("key", "type", "value"), rows)
 
     @property
     def name(self) -> str:
@@ -113,7 +76,7 @@ class Model:
     @cached_property
     def fields(self) -> Mapping[str, Field]:
         """Metadata of the first shard by key; of duplicates the first."""
-        out: dict[str, Field] = {}
+        out: dict[str, Field] = Named()
         for f in self.header.fields:
             out.setdefault(f.key, f)
         return out
@@ -121,7 +84,7 @@ class Model:
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:
         """Tensors of all shards by name; of duplicates the first."""
-        out: dict[str, Tensor] = {}
+        out: dict[str, Tensor] = Named()
         for t in self.all_tensors():
             out.setdefault(t.name, t)
         return out
@@ -136,9 +99,18 @@ class Model:
         """Decoded value of a key; KeyError when it is absent."""
         return self.fields[key].value
 
-    def __contains__(self, key: str) -> bool:
+    def __iter__(self) -> Iterator[str]:
+        """The keys, in file order."""
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        """Number of different keys."""
+        return len(self.fields)
+
+    def __contains__(self, key: object) -> bool:
         return key in self.fields
 
+    # Without the exception that a mapping's own `get` raises and catches: absent keys are the rule.
     def get(self, key: str, default: object = None) -> object:
         """Decoded value of a key, or ``default``."""
         f = self.fields.get(key)
@@ -206,14 +178,7 @@ class Model:
             KeyError: no such tensor.
             FormatError: unknown type, or the data passes the end of the file.
         """
-        t = self.tensors[name]
-        if t.nbytes is None:
-            raise FormatError(f"{name}: tensor type {t.type_name} is unknown, so is its size", key=name)
-        if t.offset + t.nbytes > t.part.size:
-            raise FormatError(
-                f"{name}: data passes the end of {t.part.name}", offset=t.offset, key=name, kind="truncated"
-            )
-        return t.part.source.read_at(t.offset, t.nbytes)
+        return self.tensors[name].read()
 
     def close(self) -> None:
         """Give back file descriptors."""

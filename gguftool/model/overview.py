@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.format.types import ARR, STR, file_type_name
-from gguftool.model.model import Model, Part
+from gguftool.model.model import Model
+from gguftool.model.part import Part
 from gguftool.model.role import BITNET_TYPES, bitnet_types, role, what_it_is
 
 
