@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
+from gguftool.format.types import TENSOR_TYPES
 from gguftool.run.args import SPELLINGS, TRACE
 from gguftool.run.capabilities import Capabilities, Option
 from gguftool.run.flags import explain_flag, normal, notes, substitutes
@@ -40,6 +41,8 @@ _ANOTHER = {
 """Programs that articles name beside llama.cpp's: why they are not translated, and the way on."""
 _BUILD_SWITCHES = ("LLAMA_KV_CACHE", "LLAMA_CUBLAS", "LLAMA_CUDA", "LLAMA_METAL", "GGML_CUDA", "GGML_METAL")
 """Set before a command they do nothing: at most they are, or were, options of the build."""
+COUNTED = ("--type-k", "--type-v")
+"""Options of llama-cpp-python whose value is the number of a type in ggml."""
 LONGEST = 20_000
 
 
@@ -236,7 +239,7 @@ def _wrong(w: _Work, word: str, name: str) -> None:
     if found.becomes is None:
         w.change(f"{word} {value}".strip(), "", found.why)
         return
-    words = found.becomes.replace("{value}", value).split()
+    words = found.becomes.replace("{value}", _of_ggml(value) if name in COUNTED else value).split()
     if words[0] in ("-ctk", "-ctv") and value:
         words = _typed(words)
     became = _spelled(w, words)
@@ -249,6 +252,12 @@ def _wrong(w: _Work, word: str, name: str) -> None:
         del w.args[at : at + 2]
     w.args += became
     w.change(f"{word} {value}".strip(), " ".join(became), found.why)
+
+
+def _of_ggml(value: str) -> str:
+    """The name of a type that is given by its number in ggml."""
+    found = next((t.name.lower() for t in TENSOR_TYPES.values() if str(t.id) == value), value)
+    return found if found in CACHE_TYPES else value
 
 
 def _typed(words: list[str]) -> list[str]:

@@ -50,6 +50,8 @@ def test_the_command_of_the_articles() -> None:
         ("llama-server -m m --temp -0.5", ["--temp", "-0.5"]),
         ("llama-server \\\n  -m m \\\n  -ngl 99", ["-ngl", "99"]),
         ("python -m llama_cpp.server -m m --n_gpu_layers 40", ["--n_gpu_layers", "40"]),
+        ("python -m llama_cpp.server -m m --type_k 8 --type_v 2", ["-ctk", "q8_0", "-ctv", "q4_0"]),
+        ("python -m llama_cpp.server -m m --type-k 1 --type_v=30", ["-ctk", "f16", "-ctv", "bf16"]),
         ("vllm-server -m m --max-model-len 4096", ["-c", "4096"]),
     ],
 )
