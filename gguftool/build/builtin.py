@@ -6,7 +6,6 @@ Every slab knows its place in the result beforehand, so threads read (pread), co
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -14,9 +13,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from gguftool.build.kernels import HOW_TO_GET, Kernels
-from gguftool.build.output import whole_file
 from gguftool.build.plan import QuantizePlan, Step
 from gguftool.errors import FormatError, Refused, ToolFailed
+from gguftool.files.disk import write_at
+from gguftool.files.draft import whole_file
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 
 SLAB = 1 << 20
@@ -71,9 +71,11 @@ def quantize(
     if any(part.header.big_endian for part in {s.tensor.part for s in plan.steps}):
         raise Refused("the source is big-endian; the built-in quantiser reads little-endian only")
     count = (threads or os.cpu_count() or 1) if kernels.parallel else 1
-    with whole_file(output, plan.file_size, overwrite=overwrite, check=check) as fd:
-        _write_at(fd, plan.header, 0)
-        _run(plan, kernels, fd, count, imatrix or {}, progress)
+    with whole_file(output, plan.file_size, overwrite=overwrite, readers=plan.readers) as draft:
+        write_at(draft.fd, 0, plan.header)
+        _run(plan, kernels, draft.fd, count, imatrix or {}, progress)
+        if check:
+            check(draft.reading)
 
 
 def check_kernels(plan: QuantizePlan, kernels: Kernels) -> None:
@@ -138,7 +140,7 @@ def _convert(slab: _Slab, base: int, kernels: Kernels, fd: int, imatrix: bytes |
         raise FormatError(f"{tensor.part.name}: the data of {step.name} ends early", key=step.name, kind="truncated")
     at = base + step.offset
     if not step.changes:
-        _write_at(fd, data, at + slab.row * row_bytes)
+        write_at(fd, at + slab.row * row_bytes, data)
         return size
     weights = imatrix[slab.expert * slab.width * 4 : (slab.expert + 1) * slab.width * 4] if imatrix else None
     try:
@@ -147,13 +149,5 @@ def _convert(slab: _Slab, base: int, kernels: Kernels, fd: int, imatrix: bytes |
         last = slab.row + slab.rows - 1
         raise FormatError(f"{step.name}, rows {slab.row} to {last}: {e}", key=step.name, kind=e.kind) from None
     kind = TENSOR_TYPE_BY_NAME[step.choice.type]
-    _write_at(fd, new, at + slab.row * (slab.width // kind.block_size * kind.block_bytes))
+    write_at(fd, at + slab.row * (slab.width // kind.block_size * kind.block_bytes), new)
     return size
-
-
-def _write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
-    view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
-    while view:
-        with contextlib.suppress(InterruptedError):
-            n = os.pwrite(fd, view, offset)
-            view, offset = view[n:], offset + n

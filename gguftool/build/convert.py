@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from gguftool.build import converter as converters
 from gguftool.build import provenance
 from gguftool.build.folder import Folder, look
-from gguftool.build.output import check_free, check_room, draft_folder, give_name, sync_folder
 from gguftool.build.process import Ended, run
 from gguftool.errors import FormatError, GgufToolError, NoRoom, Refused, ToolFailed
+from gguftool.files.attributes import Readers, readers_of
+from gguftool.files.disk import check_room
+from gguftool.files.draft import Draft, clear_way, draft_folder, publish_all
 from gguftool.model import Model, open_model
 from gguftool.model.shards import NAME, shard_name
 
@@ -84,9 +86,9 @@ def convert(
         ToolFailed: no converter, or it failed; the message says why in plain words.
     """
     chosen = options or Options()
-    check_free(output, overwrite=chosen.overwrite)
+    clear_way([output], overwrite=chosen.overwrite, can_overwrite=True)
     tool, folder = preflight(source, chosen)
-    check_room(output, folder.output_size(chosen.outtype), "the converted model")
+    check_room(os.path.dirname(output), folder.output_size(chosen.outtype), what="the converted model")
     started = time.monotonic()
     with draft_folder(output) as place:
         fields = provenance.converted(tool.label, source, chosen.pre) if chosen.provenance else {}
@@ -105,7 +107,7 @@ def convert(
             raise explain(ended, folder, chosen.log)
         made = sorted(n for n in os.listdir(place) if n.endswith(".gguf"))
         _check(place, made, ended)
-        paths = _give_names(place, made, output, overwrite=chosen.overwrite)
+        paths = _give_names(place, made, output, readers_of([source]), overwrite=chosen.overwrite)
     notes = [p.message for p in folder.problems]
     if any("pre-tokenizer not recognised" in line for line in ended.tail):
         notes.append(f"the pre-tokenizer was not recognised; {chosen.pre} was taken as told")
@@ -193,7 +195,7 @@ def _check_one(model: Model, name: str) -> None:
         raise ToolFailed(f"the converter said success, but {name} names no architecture")
 
 
-def _give_names(place: str, made: Sequence[str], output: str, *, overwrite: bool) -> list[str]:
+def _give_names(place: str, made: Sequence[str], output: str, readers: Readers, *, overwrite: bool) -> list[str]:
     """Move what was made beside ``output``: one file under its name, several as a set of shards or by their prefix."""
     folder, name = os.path.split(output)
     stem = name.removesuffix(".gguf")
@@ -206,16 +208,11 @@ def _give_names(place: str, made: Sequence[str], output: str, *, overwrite: bool
             # The converter puts mmproj- or mtp- in front of what it makes besides the model.
             final = name if one == "model.gguf" or len(made) == 1 else one.replace("model", stem, 1)
         pairs.append((os.path.join(place, one), os.path.join(folder, final)))
-    for _, final in pairs:
-        check_free(final, overwrite=overwrite)
-    for draft, final in pairs:
-        fd = os.open(draft, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        give_name(draft, final, overwrite=overwrite)
-    sync_folder(folder or ".")
+    with contextlib.ExitStack() as stack:
+        drafts = [
+            stack.enter_context(Draft.of(draft, final, overwrite=overwrite, readers=readers)) for draft, final in pairs
+        ]
+        publish_all(drafts)
     return [final for _, final in pairs]
 
 

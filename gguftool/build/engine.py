@@ -13,10 +13,11 @@ from itertools import accumulate
 from gguftool.build import builtin, kernels, tools
 from gguftool.build.imatrix import Imatrix
 from gguftool.build.mixture import Overrides
-from gguftool.build.output import check_free, check_room, draft_file, give_name
 from gguftool.build.plan import QuantizePlan
 from gguftool.build.process import Ended, run
 from gguftool.errors import NoRoom, Refused, ToolFailed, UsageError
+from gguftool.files.disk import check_room
+from gguftool.files.draft import Draft
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 
 NAMES = ("auto", "llama-quantize", "library", "builtin")
@@ -127,19 +128,17 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
             check=looked,
         )
         return notes
-    check_free(job.output, overwrite=job.overwrite)
-    check_room(job.output, job.plan.file_size)
     counter = _Counter(job.plan, progress)
-    with draft_file(job.output) as (fd, draft):
+    with Draft(job.output, overwrite=job.overwrite, can_overwrite=True, readers=job.plan.readers, named=True) as draft:
+        check_room(os.path.dirname(job.output), job.plan.file_size)
         if engine.name == "llama-quantize":
-            ended = run(_arguments(engine, job, draft), log=job.log, on_line=counter)
+            ended = run(_arguments(engine, job, draft.reading), log=job.log, on_line=counter)
         else:
-            ended = _run_library(engine, job, draft, counter)
+            ended = _run_library(engine, job, draft.reading, counter)
         if ended.code:
             raise _failure(engine, ended)
-        looked(draft)
-        os.fsync(fd)
-        give_name(draft, job.output, overwrite=job.overwrite)
+        looked(draft.reading)
+        draft.publish()
     return notes
 
 

@@ -12,11 +12,13 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gguftool.build.output import sync_folder
-from gguftool.errors import EditInProgress, GgufToolError
+from gguftool.errors import GgufToolError
+from gguftool.files.faults import writing
+from gguftool.files.names import make_folder
+from gguftool.files.small import alone, append, begin_log, replace_own
 
 STATE = "state.json"
 _FORMAT = "gguftool.prepare-state/1"
@@ -112,9 +114,10 @@ def run(steps: Sequence[Step], folder: str, inputs: str, event: Event | None = N
         EditInProgress: another gguftool works in the same folder.
         GgufToolError: as a step raises it; what was done before stays done.
     """
-    os.makedirs(os.path.join(folder, "logs"), exist_ok=True)
+    with writing(folder):
+        make_folder(os.path.join(folder, "logs"))
     done: list[Done] = []
-    with _alone(folder):
+    with alone(os.path.join(folder, "lock"), f"{folder}: another gguftool prepare works on this output"):
         records = _read_state(folder)
         keys = _keys(steps, inputs)
         ready = _ready(steps, keys, records)
@@ -169,13 +172,14 @@ def _do(
 ) -> tuple[Done, dict[str, object]]:
     _tell(event, step.name, "start")
     started = time.monotonic()
+    begin_log(log, ["gguftool", "prepare:", step.name]).close()
     try:
         outcome = step.run(log, results)
     except GgufToolError as e:
-        _log(log, [f"failed: {e}", *([f"hint: {e.hint}"] if e.hint else [])])
+        append(log, [f"failed: {e}", *([f"hint: {e.hint}"] if e.hint else [])])
         raise
     seconds = time.monotonic() - started
-    _log(log, [outcome.summary, *outcome.lines])
+    append(log, [outcome.summary, *outcome.lines])
     _tell(event, step.name, "done")
     record: dict[str, object] = {
         "key": key,
@@ -236,28 +240,4 @@ def _read_state(folder: str) -> dict[str, dict[str, object]]:
 
 
 def _write_state(folder: str, records: Mapping[str, object]) -> None:
-    path = os.path.join(folder, STATE)
-    with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as f:
-        json.dump({"format": _FORMAT, "steps": records}, f, indent=1)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(path + ".new", path)
-    sync_folder(folder)
-
-
-def _log(path: str, lines: Sequence[str]) -> None:
-    with open(path, "a", encoding="utf-8", errors="surrogateescape") as f:
-        f.writelines(line + "\n" for line in lines)
-
-
-@contextlib.contextmanager
-def _alone(folder: str) -> Iterator[None]:
-    """Hold the folder's lock: two runs must not work on the same output."""
-    import fcntl
-
-    with open(os.path.join(folder, "lock"), "w") as f:
-        try:
-            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise EditInProgress(f"{folder}: another gguftool prepare works on this output", "wait for it") from None
-        yield
+    replace_own(os.path.join(folder, STATE), json.dumps({"format": _FORMAT, "steps": records}, indent=1))

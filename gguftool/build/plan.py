@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gguftool.build.ftypes import TARGETS, Target
 from gguftool.build.mixture import Choice, Facts, Overrides, Shape, choose
 from gguftool.errors import FormatError, Refused
+from gguftool.files.attributes import Readers, readers_of
 from gguftool.format.header import Field, TensorInfo, align
 from gguftool.format.render import make_tensor_info, padding, render_parts
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, Layout
@@ -91,6 +92,11 @@ class QuantizePlan:
     def fallbacks(self) -> tuple[Step, ...]:
         """Tensors whose rows do not divide into blocks of the wanted type."""
         return tuple(s for s in self.steps if s.choice.fell_back)
+
+    @property
+    def readers(self) -> Readers:
+        """Who may read the result: who may read the source."""
+        return readers_of(sorted({path for s in self.steps if (path := s.tensor.part.path) is not None}))
 
     @property
     def data_size(self) -> int:

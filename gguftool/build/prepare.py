@@ -11,13 +11,15 @@ from gguftool.build import convert as converting
 from gguftool.build import quantize as quantising
 from gguftool.build.builtin import check_kernels
 from gguftool.build.folder import is_model_folder
-from gguftool.build.output import MARK, check_free, check_room, give_name, whole_file
 from gguftool.build.pipeline import STATE, Outcome, Step, work_folder
 from gguftool.edit.deploy import Wanted, deploy
 from gguftool.edit.ops import Operation
 from gguftool.edit.plan import plan_edit
 from gguftool.edit.recover import pending, recover
 from gguftool.errors import UsageError
+from gguftool.files.attributes import readers_of
+from gguftool.files.disk import check_room, copy_range
+from gguftool.files.draft import clear_way, publish_beside, whole_file
 from gguftool.model import Model, open_model
 from gguftool.shell import gguftool, path_word
 
@@ -100,27 +102,28 @@ def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
     Raises:
         UsageError, Refused, ToolFailed, NoRoom: why it cannot be done, and what helps.
     """
+    place = os.path.dirname(request.output)
     if not published:
-        check_free(request.output, overwrite=request.overwrite)
+        clear_way([request.output], overwrite=request.overwrite, can_overwrite=True)
     if request.converts:
         _, folder = converting.preflight(request.source, request.convert)
         first = folder.output_size(request.convert.outtype)
         second = folder.output_size("q8_0") if request.quantize else 0
         if not published:
-            check_room(request.output, first + second, "the converted and the quantised model")
+            check_room(place, first + second, what="the converted and the quantised model")
         return tuple(p.message for p in folder.problems)
     with open_model(request.source) as model:
         advice = deploy(model, request.wanted, yes=request.yes)
         if request.quantize is None:
             if not published:
-                check_room(request.output, model.file_size)
+                check_room(place, model.file_size)
             return advice.notes
         plan, engine, _ = quantising.prepare(model, request.quantize, request.quantising)
         quantising.refuse(plan, request.quantising)
         if engine.kernels is not None:
             check_kernels(plan, engine.kernels)
         if not published:
-            check_room(request.output, plan.file_size)
+            check_room(place, plan.file_size)
         return (*plan.warnings, *advice.notes)
 
 
@@ -185,12 +188,9 @@ def _copy(source: str, draft: str) -> Outcome:
             whole = gguftool("merge", path_word(source), "-o", "whole.gguf")
             raise UsageError(f"{source}: is a set of shards", f"say --quantize, or first: {whole}")
         size = model.file_size
-        with (
-            whole_file(draft, size, overwrite=True) as fd,
-            open(fd, "wb", closefd=False) as out,
-            open(model.name, "rb") as f,
-        ):
-            shutil.copyfileobj(f, out, 1 << 22)
+        readers = readers_of(model.paths)
+        with whole_file(draft, size, overwrite=True, readers=readers) as out, open(model.name, "rb") as f:
+            copy_range(f.fileno(), 0, out.fd, 0, size)
     return Outcome(f"copied as it is, {size:,} bytes", (draft,), {"path": draft, "size": size})
 
 
@@ -244,14 +244,8 @@ def publish_step(request: Request) -> Step:
 
     def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
         if not is_published(request):
-            # A second name first, so that a crash before this step is recorded loses nothing; `tidy` takes the first.
-            second = request.draft + MARK
-            _clear(second)
-            try:
-                os.link(request.draft, second)
-            except OSError:
-                second = request.draft
-            give_name(second, request.output, overwrite=request.overwrite)
+            # A second name, so that a crash before this step is recorded loses nothing; `tidy` takes the first.
+            publish_beside(request.draft, request.output, overwrite=request.overwrite)
         return Outcome(request.output, (request.output,), {"path": request.output})
 
     return Step("publish", {}, act)
@@ -276,7 +270,7 @@ def tidy(request: Request) -> None:
     """Remove intermediate files once all is done; state and logs stay, and with ``keep`` the converted file."""
     if os.path.isdir(request.folder):
         for name in os.listdir(request.folder):
-            if name.startswith("model") or name.endswith(MARK) or (name.startswith("converted") and not request.keep):
+            if name.startswith("model") or (name.startswith("converted") and not request.keep):
                 _clear(os.path.join(request.folder, name))
 
 

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from gguftool.endings import die_with_parent
 from gguftool.errors import ToolFailed
+from gguftool.files.small import begin_log
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _TAIL = 200
@@ -48,7 +50,7 @@ def run(
 
     Args:
         argv: program and arguments.
-        log: file that gets the command and every line; made anew.
+        log: file that gets the command and every line; an older log is replaced, nothing else.
         on_line: called with each line; a carriage return ends one, so progress bars come through.
         env: variables on top of our own.
         cwd: folder to run in.
@@ -56,13 +58,12 @@ def run(
 
     Raises:
         ToolFailed: the program cannot be started.
+        Refused, NoRoom: the log has the name of something else, or there is no room for it.
         KeyboardInterrupt: after the program was ended.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
-        sink = stack.enter_context(open(log, "wb")) if log else None
-        if sink:
-            sink.write(b"$ " + " ".join(argv).encode("utf-8", "surrogateescape") + b"\n")
+        sink = stack.enter_context(begin_log(log, argv)) if log else None
         try:
             child = subprocess.Popen(
                 list(argv),
@@ -71,6 +72,7 @@ def run(
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(env or {})},
                 cwd=cwd,
+                preexec_fn=die_with_parent,
             )
         except OSError as e:
             raise ToolFailed(f"{argv[0]}: cannot be started: {(e.strerror or str(e)).lower()}") from None

@@ -12,9 +12,9 @@ from gguftool.build import imatrix as imatrices
 from gguftool.build import provenance
 from gguftool.build.ftypes import Target, target
 from gguftool.build.mixture import Overrides
-from gguftool.build.output import check_free
 from gguftool.build.plan import QuantizePlan, Size, plan_quantize, sizes
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
+from gguftool.files.draft import clear_way
 from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, open_model
 from gguftool.model.shards import NAME
@@ -211,7 +211,7 @@ def quantize(
     with open_model(source) as model:
         if any(os.path.exists(output) and os.path.samefile(output, part.name) for part in model.parts):
             raise UsageError(f"{output}: is the source itself", "name another output")
-        check_free(output, overwrite=chosen.overwrite)
+        clear_way([output], overwrite=chosen.overwrite, can_overwrite=True)
         plan, engine, job = prepare(model, type_name, chosen)
         refuse(plan, chosen)
         started = time.monotonic()
@@ -220,7 +220,7 @@ def quantize(
             for part in model.parts:
                 if isinstance(part.source, LocalFile):
                     part.source.check_unchanged()
-            return check(draft, plan)
+            return check(draft, plan, output)
 
         notes = engines.quantize(engine, replace(job, output=output), looked, progress)
         seconds = time.monotonic() - started
@@ -249,8 +249,13 @@ def refuse(plan: QuantizePlan, options: Options) -> None:
         )
 
 
-def check(path: str, plan: QuantizePlan) -> tuple[str, ...]:
+def check(path: str, plan: QuantizePlan, output: str | None = None) -> tuple[str, ...]:
     """Read back the header of the result and compare it with the plan.
+
+    Args:
+        path: the file, or its draft.
+        plan: what should have come out.
+        output: what messages call it; ``path`` when None.
 
     Returns:
         What differs from the plan without being wrong: another llama.cpp may choose other types.
@@ -258,17 +263,19 @@ def check(path: str, plan: QuantizePlan) -> tuple[str, ...]:
     Raises:
         ToolFailed: the file is not what an engine that ended well should have written.
     """
+    name = output or path
     try:
         with open_model(path, whole_set=False) as model:
             end = model.header.data_end()
             if end is None or end > model.file_size:
-                raise ToolFailed(f"{path}: ends at {model.file_size:,}, its tensors need {end:,} bytes")
+                raise ToolFailed(f"{name}: ends at {model.file_size:,}, its tensors need {end:,} bytes")
             got = {t.name: t.type_name for t in model.all_tensors()}
     except (FormatError, Refused) as e:
-        raise ToolFailed(f"{path}: the engine said success, but the file is broken: {e}") from None
+        why = str(e).replace(path, name)
+        raise ToolFailed(f"{name}: the engine said success, but the file is broken: {why}") from None
     wanted = {s.name: s.choice.type for s in plan.steps}
     if set(got) != set(wanted):
-        raise ToolFailed(f"{path}: has {len(got)} tensors, {len(wanted)} were expected")
+        raise ToolFailed(f"{name}: has {len(got)} tensors, {len(wanted)} were expected")
     other = [name for name, kind in got.items() if wanted[name] != kind]
     notes = []
     if other:

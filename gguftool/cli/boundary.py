@@ -17,6 +17,7 @@ import click
 
 from gguftool.cli.group import called, gguftool
 from gguftool.cli.options import Session, wants_color
+from gguftool.endings import Ended, cancelling
 from gguftool.errors import GgufToolError
 from gguftool.report.text import Style, safe_lines
 
@@ -40,9 +41,13 @@ def run(args: Sequence[str]) -> int:
     _never_fail_on_encoding()
     session = Session()
     try:
-        code = _dispatch(args, session)
-        sys.stdout.flush()
-        return code
+        with cancelling():
+            code = _dispatch(args, session)
+            sys.stdout.flush()
+            return code
+    except Ended as stop:
+        _complain(str(stop), None, session)
+        return stop.exit_code
     except (KeyboardInterrupt, click.Abort) as stop:
         _complain(str(stop) or "interrupted", None, session)
         return INTERRUPTED
@@ -101,6 +106,8 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def _os_failure(error: OSError) -> Failure:
     what = error.strerror or str(error) or type(error).__name__
     message = f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what
+    if isinstance(error, FileExistsError):
+        return Failure(4, "refused", message, "name another file, or move away what is there")
     if isinstance(error, FileNotFoundError):
         return Failure(2, "missing-file", message, None)
     if error.errno in _DISK_FULL:

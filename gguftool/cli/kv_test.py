@@ -83,8 +83,9 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     context = _int(options["ctx"]) or hp.context_length or tested.chunk
     planned = {r.name: _bytes(hp, context, r.type_k, r.type_v) for r in tested.results}
     if plot is not None:
-        with open(str(plot), "w", encoding="utf-8") as file:
-            file.write(report.svg(tested, planned, context, model.rsplit("/", 1)[-1]))
+        from gguftool.report.plot import save
+
+        save(str(plot), report.svg(tested, planned, context, model.rsplit("/", 1)[-1]))
         session.note(f"wrote {plot}")
     if session.format == "json":
         session.write_json(ok=True, body=report.json_body(tested, planned, context))

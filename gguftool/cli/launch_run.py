@@ -65,7 +65,8 @@ def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:
 
 def run(session: Session, plan: LaunchPlan, options: dict[str, Any], *, keep: bool) -> int:
     """Start it, prove it, and keep it until Ctrl-C, or stop it at once."""
-    from gguftool.run.serve import Ended, prove, serving
+    from gguftool.endings import Ended
+    from gguftool.run.serve import prove, serving
 
     if code := _stopped(session, plan, force=options["force"]):
         return code
@@ -85,7 +86,7 @@ def run(session: Session, plan: LaunchPlan, options: dict[str, Any], *, keep: bo
             throw_away = throw_away and code == 0
     except Ended as signal:
         session.note(f"\n{signal}: the server is stopped")
-        return 128 + signal.number
+        return signal.exit_code
     except KeyboardInterrupt:
         session.note("\nthe server is stopped")
         return INTERRUPTED
@@ -162,11 +163,9 @@ def _log_path(given: str | None) -> tuple[str, bool]:
     """Where the log goes, and whether it is thrown away when all went well."""
     if given:
         return given, False
-    import tempfile
+    from gguftool.files.small import kept_file
 
-    handle, path = tempfile.mkstemp(prefix="gguftool-launch-", suffix=".log")
-    os.close(handle)
-    return path, True
+    return kept_file("gguftool-launch-", ".log"), True
 
 
 def _loading(session: Session) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gguftool.cli.options import Session
 from gguftool.errors import ToolFailed
+from gguftool.files.draft import Draft
+from gguftool.files.small import scratch_folder
 from gguftool.memory.advice import refine
 from gguftool.memory.devices import HOST
 from gguftool.memory.fit import Fit
@@ -126,13 +127,14 @@ def _file(m: Model) -> Iterator[str]:
         return
     if m.shard_count > 1:
         raise ToolFailed("measuring a split model needs its files here", "plan without --measure")
-    with tempfile.TemporaryDirectory(prefix="gguftool-") as folder:
+    with scratch_folder() as folder:
         path = os.path.join(folder, "model.gguf")
         part = m.parts[0]
-        with open(path, "wb") as file:
+        with Draft(path) as file:
             file.write(part.source.read_at(0, part.header.data_offset))
             # The data becomes a hole: nothing of it is read.
-            file.truncate(_end(part))
+            os.ftruncate(file.fd, _end(part))
+            file.publish()
         yield path
 
 

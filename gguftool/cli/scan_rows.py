@@ -9,7 +9,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
+from gguftool.endings import as_usual, die_with_parent
 from gguftool.errors import GgufToolError, MissingFile, Refused
+from gguftool.files.small import append
 
 Row = dict[str, Any]
 FEW = 3
@@ -40,8 +42,7 @@ def rows(paths: Sequence[str], *, jobs: int | None, lint: bool, resume: str | No
             todo.append(path)
     for row in _work(todo, jobs, lint):
         if resume:
-            with open(resume, "a", encoding="utf-8") as f:
-                f.write(json.dumps(row) + "\n")
+            append(resume, [json.dumps(row)])
         yield row
 
 
@@ -135,9 +136,15 @@ def _work(todo: Sequence[str], jobs: int | None, lint: bool) -> Iterator[Row]:
     if workers < 2 or len(todo) <= FEW:
         yield from map(one, todo)
         return
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, initializer=_worker) as pool:
         for done in as_completed([pool.submit(one, path) for path in todo]):
             yield done.result()
+
+
+def _worker() -> None:
+    """A worker ends with the command, however that ends."""
+    as_usual()
+    die_with_parent()
 
 
 def look(path: str, *, lint: bool) -> Row:

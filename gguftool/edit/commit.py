@@ -29,7 +29,7 @@ import errno
 import os
 from collections.abc import Iterator
 
-from gguftool.edit import interrupts
+from gguftool import endings
 from gguftool.edit.inuse import users_of
 from gguftool.edit.job import Job, make_record, written
 from gguftool.edit.journal import INSERTED, STARTED, Record, new_path, pack, read
@@ -68,7 +68,7 @@ def commit(job: Job, layer: OsLayer, progress: Progress | None = None) -> str | 
     except OSError as error:
         raise plain(error, job.path) from error
     if job.strategy == "rewrite":
-        with interrupts.cancelling():
+        with endings.cancelling():
             return _rewrite(job, layer, journal, progress)
     return _in_place(job, layer, journal)
 
@@ -85,7 +85,7 @@ def _in_place(job: Job, layer: OsLayer, journal: int) -> str | None:
         except BaseException as error:
             abandon(layer, path)
             raise plain(error, path) from error
-        with interrupts.deferred():
+        with endings.deferred():
             with _backing_out(job, layer, journal, model, record):
                 poison(layer, model, path)
                 if shift:
@@ -118,7 +118,7 @@ def _rewrite(job: Job, layer: OsLayer, journal: int, progress: Progress | None) 
         layer.copy_attributes(model, copy)
         layer.fsync(copy)
         _same(job, layer.fstat(model))
-        with interrupts.deferred():
+        with endings.deferred():
             layer.rename(target, path)
             switched = True
             layer.syncdir(os.path.dirname(path))

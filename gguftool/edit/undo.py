@@ -6,7 +6,7 @@ import hashlib
 import os
 from dataclasses import dataclass, replace
 
-from gguftool.edit import interrupts
+from gguftool import endings
 from gguftool.edit.commit import abandon, commit, half_done, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
 from gguftool.edit.job import Job
@@ -202,7 +202,7 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
         except BaseException as error:
             abandon(layer, path)
             raise plain(error, path) from error
-        with interrupts.deferred():
+        with endings.deferred():
             try:
                 poison(layer, model, path)
                 settle(layer, path, model, journal, again, INSERTED)

@@ -21,7 +21,7 @@ from gguftool.files.attributes import ANYBODY, Readers, copy_attributes, copy_fl
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, check_room, copy_range, lock, sync, sync_folder, write_at
 from gguftool.files.faults import writing
 from gguftool.files.leftovers import MARK, hidden
-from gguftool.files.names import MOVE_AWAY, NOT_HERE, check_free, look, move_new, move_over
+from gguftool.files.names import MOVE_AWAY, NOT_HERE, check_free, look, move_new, move_over, second_name
 
 _BY_DESCRIPTOR = "/proc/self/fd"
 _TRIES = 8
@@ -282,6 +282,26 @@ def _intent(drafts: list[Draft]) -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.unlink(name)
         os.close(fd)
+
+
+def publish_beside(made: str, path: str, *, overwrite: bool = False) -> None:
+    """Give a finished file its final name; it keeps the one it has, where the file system has hard links.
+
+    Raises:
+        Refused: something has that name.
+        NoRoom, Unreadable: the disk is full, or failed.
+    """
+    expected = check_free(path, overwrite=overwrite, can_overwrite=True)
+    with writing(path):
+        if expected is None:
+            if not second_name(made, path):
+                move_new(made, path)
+        else:
+            second = hidden(path, str(os.stat(made).st_ino))
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(second)
+            move_over(second if second_name(made, second) else made, path, expected)
+        sync_folder(os.path.dirname(path))
 
 
 @contextlib.contextmanager

@@ -29,7 +29,10 @@ def plain(error: OSError, path: str, *, hint: str | None = None) -> GgufToolErro
     if error.errno == errno.EEXIST:
         return Refused(f"{path}: exists already; it was left as it is", "name another file, or move it away first")
     if error.errno in FULL:
-        return NoRoom(f"{path}: {what}; nothing was kept", "free some space on that disk, or write to another one")
+        return NoRoom(
+            f"{path}: the disk is full ({what}); nothing was kept",
+            "free some space, or write to another disk",
+        )
     if error.errno in FORBIDDEN:
         return Refused(f"{path}: {what}; nothing was written", hint or _WAY_ON.get(error.errno or 0, "try again later"))
     if error.errno == errno.ENOENT:

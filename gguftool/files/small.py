@@ -19,7 +19,8 @@ Mine = Callable[[bytes], bool]
 """Whether the first bytes of a file are those of a file of the kind that is to be written; b"" is an empty file."""
 LOG_BEGIN = b"$ "
 """What a log of ours begins with: the command it is of."""
-BEGIN = 512
+BEGIN = 1 << 20
+"""Bytes of an older file that are looked at."""
 
 
 def write_file(path: str, content: str | bytes, *, mine: Mine, what: str, readers: Readers = ANYBODY) -> None:

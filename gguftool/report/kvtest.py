@@ -102,6 +102,7 @@ def svg(t: KvTest, planned: Mapping[str, int], context: int, name: str) -> str:
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" '
         'font-size="12">',
+        "<!-- gguftool kv-test -->",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _text(WIDTH / 2, 24, f"KV cache types of {name} at {count(context)} tokens", "middle", 15),
         _text(WIDTH / 2, HEIGHT - 16, "memory of the KV cache", "middle"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts.cachetypes import refusals, shown
+from gguftool.files.small import write_file
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import PAIRS
 from gguftool.memory.plan import MemoryPlan
@@ -17,8 +18,11 @@ from gguftool.report.text import size
 
 GIB = 1 << 30
 POINTS = 24
+_BEGINS = (b"<?xml", b"<svg", b"<!doctype html>", b"\x89PNG", b"%PDF")
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")
 """Distinguishable also with impaired colour vision (Okabe and Ito)."""
+MARK = b"gguftool"
+"""In every picture of ours."""
 FORMATS = (".svg", ".png", ".pdf", ".html")
 
 
@@ -33,6 +37,7 @@ def draw(a: Advice, name: str, path: str) -> None:
     Raises:
         UsageError: a suffix that is no picture.
         ToolFailed: matplotlib is not installed.
+        Refused, NoRoom: see `save`.
     """
     if not path.lower().endswith(FORMATS):
         raise UsageError(f"{path}: a picture ends in {', '.join(FORMATS)}")
@@ -80,23 +85,39 @@ def draw(a: Advice, name: str, path: str) -> None:
     axes.legend(loc="best", frameon=True, fontsize=9)
     figure.tight_layout()
     try:
-        _save(figure, name, path)
-    except OSError as e:
-        raise UsageError(f"{path}: {(e.strerror or str(e)).lower()}") from None
+        save(path, _rendered(figure, name, path))
     finally:
         pyplot.close(figure)
 
 
-def _save(figure: Any, name: str, path: str) -> None:
-    if path.lower().endswith(".html"):
-        picture = io.StringIO()
-        figure.savefig(picture, format="svg")
+def save(path: str, picture: str | bytes) -> None:
+    """Write a picture; an older one of ours is replaced, nothing else.
+
+    Raises:
+        Refused: something else has that name.
+        NoRoom, MissingFile: it cannot be written.
+    """
+    write_file(path, picture, mine=is_ours, what="picture of gguftool")
+
+
+def is_ours(begin: bytes) -> bool:
+    """Whether a file is a picture that gguftool has drawn, by its first MiB; or empty."""
+    return not begin or (begin.startswith(_BEGINS) and MARK in begin)
+
+
+def _rendered(figure: Any, name: str, path: str) -> bytes:
+    """The picture in the format of the suffix, with our name in it."""
+    suffix = os.path.splitext(path)[1][1:].lower()
+    kind = "svg" if suffix == "html" else suffix
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, dpi=150, metadata={"Creator": MARK.decode()})
+    picture = out.getvalue()
+    if suffix == "html":
         title = html.escape(os.path.basename(name))
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"<!doctype html>\n<meta charset=utf-8>\n<title>{title}</title>\n")
-            file.write(picture.getvalue()[picture.getvalue().index("<svg") :])
-    else:
-        figure.savefig(path, dpi=150)
+        head = "<!doctype html>\n<meta charset=utf-8>\n<meta name=generator content=gguftool>\n"
+        head += f"<title>{title}</title>\n"
+        picture = head.encode() + picture[picture.index(b"<svg") :]
+    return picture
 
 
 def _watched(a: Advice) -> tuple[str, int | None]:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gguftool.endings import die_with_parent
 from gguftool.run.capabilities import Capabilities, Option
 
 PACKAGE = "xllamacpp"
@@ -178,16 +179,6 @@ def main(args: Sequence[str]) -> int:
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     # Not `del server`: the library waits for open connections, and the process is about to end anyway.
     os._exit(0)
-
-
-def die_with_parent() -> None:
-    """Let the kernel end this process when its parent is gone, whatever ended it (Linux)."""
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
-
-    set_parent_death_signal = 1
-    ctypes.CDLL(None, use_errno=True).prctl(set_parent_death_signal, signal.SIGTERM, 0, 0, 0)
 
 
 if __name__ == "__main__":

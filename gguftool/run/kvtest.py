@@ -12,16 +12,17 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.endings import die_with_parent
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts import data
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
+from gguftool.files.small import scratch_file
 from gguftool.run import perplexity
 from gguftool.run.measure import PACKAGE, VERSION, available
 from gguftool.run.tool import find
@@ -173,10 +174,10 @@ def _cores() -> int:
 def _ask(request: dict[str, Any], timeout: float, tell: Callable[[str], None]) -> dict[str, Any]:
     # Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
     quiet = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
-    with tempfile.TemporaryFile() as errors:
+    with scratch_file() as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **quiet},
+            env={**os.environ, **quiet}, preexec_fn=die_with_parent,
         )  # fmt: skip
         ends = time.monotonic() + timeout
         try:

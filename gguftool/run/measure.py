@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from gguftool.endings import die_with_parent
 from gguftool.errors import ToolFailed
 
 PACKAGE = "xllamacpp"
@@ -122,6 +123,7 @@ def measure(
             text=True,
             timeout=timeout,
             env={**os.environ, "GGML_NO_BACKTRACE": "1"},
+            preexec_fn=die_with_parent,
         )
     except subprocess.TimeoutExpired:
         raise ToolFailed(f"{PACKAGE} did not answer about {path} in {timeout:.0f} seconds") from None

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import os
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gguftool.errors import ToolFailed
+from gguftool.files.small import scratch_folder
 from gguftool.run.args import SPELLINGS, TRACE
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.diagnose import explain_text
@@ -51,7 +51,7 @@ def measure(
     build = capabilities(tool)
     chunk, chunks = int(request["chunk"]), int(request["tokens"]) // int(request["chunk"])
     results: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="gguftool-kv-") as folder:
+    with scratch_folder() as folder:
         base = os.path.join(folder, BASE)
         for number, (type_k, type_v) in enumerate(request["types"]):
             args = _arguments(build, request, (type_k, type_v), base, chunks, compare=number > 0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import FrameType
 
+from gguftool.endings import cancelling
 from gguftool.run.devices import MIB, command_output
 from gguftool.run.diagnose import Diagnosis, Judgement, judge
 from gguftool.run.endpoints import Smoke, endpoint_checks, smoke
@@ -30,14 +29,6 @@ from gguftool.run.server import (
 )
 
 RETRIES, QUICK_SECONDS = 2, 10.0
-
-
-class Ended(Exception):
-    """SIGTERM or SIGHUP came: the server is to be stopped in good order."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,33 +93,12 @@ def serving(plan: LaunchPlan, log_path: str) -> Iterator[Running]:
     for endpoint in options.rpc:
         check_reachable(endpoint)
     key = first_key(options.api_key_file)
-    with ending_signals():
+    with cancelling():
         running = start(plan.argv, log_path, options.host, plan.options.port, key)
         try:
             yield running
         finally:
             stop(running)
-
-
-@contextmanager
-def ending_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into `Ended`, so that what is open gets closed."""
-
-    def on(number: int, frame: FrameType | None) -> None:
-        raise Ended(number)
-
-    before = {}
-    try:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            before[number] = signal.signal(number, on)
-    except ValueError:
-        # Not the main thread: whoever runs us there handles signals himself.
-        before.clear()
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def prove(

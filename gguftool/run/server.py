@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.endings import die_with_parent
 from gguftool.errors import Refused, ToolFailed
-from gguftool.run.embedded import die_with_parent
+from gguftool.files.small import begin_log
 
 GRACE_SECONDS = 9.0
 """Time a server gets to end by itself after SIGTERM."""
@@ -120,7 +121,7 @@ def start(argv: Sequence[str], log_path: str, host: str, port: int, api_key: str
     Raises:
         ToolFailed: the program cannot be started.
     """
-    with open(log_path, "wb") as log:
+    with begin_log(log_path, argv) as log:
         try:
             process = subprocess.Popen(
                 list(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,

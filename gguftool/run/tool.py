@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gguftool.endings import die_with_parent
 from gguftool.errors import MissingFile, ToolFailed
 from gguftool.run.capabilities import Capabilities, parse_help, parse_version
 
@@ -131,7 +132,7 @@ def run(tool: Tool, *args: str, seconds: float = ANSWER_SECONDS) -> subprocess.C
     try:
         return subprocess.run(
             [tool.path, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=seconds, check=False,
+            timeout=seconds, check=False, preexec_fn=die_with_parent,
         )  # fmt: skip
     except OSError as error:
         raise ToolFailed(f"{tool.path}: cannot be started: {error.strerror or error}", _hint(error)) from None

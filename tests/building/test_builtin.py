@@ -15,10 +15,10 @@ import pytest
 
 from gguftool.build import builtin, imatrix, kernels
 from gguftool.build.ftypes import TARGETS, target
-from gguftool.build.output import MARK
 from gguftool.build.plan import plan_quantize
 from gguftool.build.provenance import fields, with_imatrix
 from gguftool.errors import FormatError, Refused, ToolFailed
+from gguftool.files.leftovers import MARK
 from gguftool.model import open_model
 from tests.building.models import CASES, DENSE, importances, model
 from tests.conftest import Result
@@ -244,15 +244,19 @@ def test_shards_come_out_as_one_file(tmp_path: Path, sources):
 
 
 def test_a_draft_that_a_killed_run_left_is_swept(sources, tmp_path: Path):
-    left, held = tmp_path / f".out.gguf.aaaa{MARK}", tmp_path / f".out.gguf.bbbb{MARK}"
-    left.write_bytes(b"x")
-    held.write_bytes(b"x")
-    other = tmp_path / f".other.gguf.cccc{MARK}"
-    other.write_bytes(b"x")
+    def draft(target: str) -> Path:
+        made = tmp_path / "made"
+        made.write_bytes(b"x")
+        return made.rename(tmp_path / f".{target}.{made.stat().st_ino}{MARK}")
+
+    draft("out.gguf")
+    held, other = draft("out.gguf"), draft("other.gguf")
+    copied = tmp_path / f".out.gguf.1{MARK}"
+    copied.write_bytes(b"somebody else's")
     with open(held) as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         quantised(sources["dense-f16"], tmp_path / "out.gguf", "Q8_0")
-    assert sorted(os.listdir(tmp_path)) == sorted([held.name, other.name, "out.gguf"])
+    assert sorted(os.listdir(tmp_path)) == sorted([held.name, other.name, copied.name, "out.gguf"])
 
 
 def test_a_source_that_changes_meanwhile(sources, tmp_path: Path):

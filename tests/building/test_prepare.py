@@ -198,11 +198,11 @@ def test_killed_between_the_name_and_the_record(cli: Cli, source: Path, tmp_path
     output = tmp_path / "out.gguf"
     script = (
         "import os, signal, sys; from gguftool.build import prepare; from gguftool.cli.main import main\n"
-        "give = prepare.give_name\n"
+        "give = prepare.publish_beside\n"
         "def kill(*args, **kwargs):\n"
         "    give(*args, **kwargs)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "prepare.give_name = kill\n"
+        "prepare.publish_beside = kill\n"
         "main(sys.argv[1:])\n"
     )
     args = [sys.executable, "-c", script, "prepare", str(source), "-o", str(output), *WISH]

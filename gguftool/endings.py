@@ -1,0 +1,107 @@
+"""How this process ends: signals that clean up, work that is finished first, and children that do not stay behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+DONE = "interrupted, when the file was written already: the change is done"
+_Handler = Callable[[int, FrameType | None], Any]
+
+
+class Ended(KeyboardInterrupt):
+    """SIGTERM or SIGHUP came. Like Ctrl-C no `Exception`, so that nothing takes it for a fault and goes on."""
+
+    def __init__(self, number: int, message: str = "") -> None:
+        super().__init__(message or f"ended by {signal.Signals(number).name}")
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell reports for a program that the signal ended."""
+        return 128 + self.number
+
+
+@contextlib.contextmanager
+def cancelling() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise `Ended`, and SIGINT KeyboardInterrupt, so that the work is cleaned up.
+
+    Only the first of the two does: a terminal that closes sends more than one, and the second must not stop the
+    cleaning up.
+    """
+    came: list[int] = []
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        came.append(number)
+        if len(came) == 1:
+            raise Ended(number)
+
+    with _handling(cancel):
+        yield
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Signals wait until the block is left (it takes less than a second), then take effect as they would have.
+
+    A KeyboardInterrupt that comes of it says that the work was done: nobody should do it again for that.
+
+    Python runs handlers in the main thread only; in another thread there is nothing to defer.
+    """
+    seen: list[int] = []
+    with _handling(lambda number, frame: seen.append(number)):
+        yield
+    for number in seen[:1]:
+        try:
+            signal.raise_signal(number)
+        except Ended:
+            raise Ended(number, DONE) from None
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(DONE) from None
+
+
+def as_usual() -> None:
+    """Signals end this process at once: for workers, which inherit the handlers of their parent."""
+    for number in _SIGNALS:
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):
+            signal.signal(number, signal.SIG_DFL)
+
+
+def die_with_parent() -> None:
+    """Let the kernel end this process when its parent is gone, whatever ended it (Linux)."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    parent = os.getppid()
+    set_parent_death_signal = 1
+    ctypes.CDLL(None, use_errno=True).prctl(set_parent_death_signal, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        # It went before the kernel knew.
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _handling(handler: _Handler) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {}
+    try:
+        for number in _SIGNALS:
+            # What was ignored (nohup) stays ignored.
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.signal(number, handler)
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
