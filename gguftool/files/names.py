@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable
 
 from gguftool.errors import ChangedMeanwhile, MissingFile, Refused
+from gguftool.shell import path_word, shell
 
 _NOREPLACE = 1
 _AT_FDCWD = -100
@@ -62,7 +63,7 @@ def check_free(path: str, *, overwrite: bool = False, can_overwrite: bool = Fals
     """
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        raise MissingFile(f"{folder}: no such folder", "mkdir -p makes it; or write to another folder")
+        raise MissingFile(f"{folder}: no such folder", shell(("mkdir", "-p", path_word(folder))))
     there = look(path)
     if there is None:
         return None

@@ -14,6 +14,7 @@ from gguftool.files.disk import O_CLOEXEC, lock, write_at
 from gguftool.files.draft import Draft, draft_folder
 from gguftool.files.faults import plain, writing
 from gguftool.files.names import look, make_folder, taken
+from gguftool.shell import shell
 
 Mine = Callable[[bytes], bool]
 """Whether the first bytes of a file are those of a file of the kind that is to be written; b"" is an empty file."""
@@ -125,7 +126,7 @@ def begin_log(path: str, command: Sequence[str]) -> BinaryIO:
         try:
             if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 stream.truncate(0)
-            stream.write(LOG_BEGIN + " ".join(command).encode("utf-8", "surrogateescape") + b"\n")
+            stream.write(LOG_BEGIN + shell(command).encode() + b"\n")
         except BaseException:
             stream.close()
             raise
