@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 
@@ -20,11 +19,9 @@ from gguftool.files import leftovers
 from gguftool.files.attributes import ANYBODY, Readers, copy_attributes, copy_flags
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, check_room, copy_range, lock, sync, sync_folder, write_at
 from gguftool.files.faults import writing
-from gguftool.files.leftovers import MARK, hidden
+from gguftool.files.leftovers import hidden
 from gguftool.files.names import MOVE_AWAY, NOT_HERE, check_free, look, move_new, move_over, second_name
-
-_BY_DESCRIPTOR = "/proc/self/fd"
-_TRIES = 8
+from gguftool.files.unnamed import BY_DESCRIPTOR, hidden_file, hidden_folder, link, nameless
 
 
 class Draft:
@@ -69,9 +66,9 @@ class Draft:
             leftovers.sweep(path)
         self._expected = check_free(path, overwrite=overwrite, can_overwrite=can_overwrite)
         with writing(path):
-            self.fd, self._name = (-1, None) if named else (_nameless(path), None)
+            self.fd, self._name = (-1, None) if named else (nameless(path), None)
             if self.fd < 0:
-                self.fd, self._name = _named(path)
+                self.fd, self._name = hidden_file(path)
             lock(self.fd)
             if like is not None:
                 copy_flags(like, self.fd)
@@ -90,7 +87,7 @@ class Draft:
     @property
     def reading(self) -> str:
         """A path under which this process can open what is written so far."""
-        return self._name or f"{_BY_DESCRIPTOR}/{self.fd}"
+        return self._name or f"{BY_DESCRIPTOR}/{self.fd}"
 
     @property
     def replaces(self) -> bool:
@@ -159,7 +156,7 @@ class Draft:
     def _give_name(self) -> None:
         if self._name is None and self._expected is None:
             try:
-                _link(self.fd, self.path)
+                link(self.fd, self.path)
                 return
             except OSError as e:
                 if e.errno not in (*NOT_HERE, errno.ENOENT):
@@ -169,7 +166,7 @@ class Draft:
             # A link cannot replace, a rename can; the lock is held already when the name appears.
             name = hidden(self.path, str(os.fstat(self.fd).st_ino))
             try:
-                _link(self.fd, name)
+                link(self.fd, name)
                 self._name = name
             except OSError as e:
                 if e.errno not in (*NOT_HERE, errno.ENOENT):
@@ -181,7 +178,7 @@ class Draft:
 
     def _copy_to_name(self) -> None:
         """Files without a name that cannot be given one: found out late, so the bytes go to one that has a name."""
-        fd, self._name = _named(self.path)
+        fd, self._name = hidden_file(self.path)
         lock(fd)
         copy_range(self.fd, 0, fd, 0, os.fstat(self.fd).st_size)
         os.close(self.fd)
@@ -270,7 +267,7 @@ def publish_all(drafts: list[Draft]) -> None:
 
 @contextlib.contextmanager
 def _intent(drafts: list[Draft]) -> Iterator[None]:
-    fd, name = _named(drafts[0].path)
+    fd, name = hidden_file(drafts[0].path)
     try:
         lock(fd)
         rows = [(os.path.basename(d.path), os.fstat(d.fd).st_ino) for d in drafts]
@@ -340,72 +337,9 @@ def draft_folder(path: str) -> Iterator[str]:
 
     leftovers.sweep(path)
     with writing(path):
-        place, held = _named_folder(os.path.abspath(path))
+        place, held = hidden_folder(os.path.abspath(path))
     try:
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
         os.close(held)
-
-
-def _nameless(path: str) -> int:
-    """A file without a name in the folder of ``path``; -1 where there are none that can be given one."""
-    flag = getattr(os, "O_TMPFILE", 0)
-    if not flag or not os.path.isdir(_BY_DESCRIPTOR):
-        return -1
-    try:
-        return os.open(os.path.dirname(path) or ".", os.O_RDWR | flag | O_CLOEXEC, 0o600)
-    except OSError as e:
-        # Not all that say no say it in the same way; what is really wrong shows again with a name.
-        if e.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
-            raise
-        return -1
-
-
-def _link(fd: int, path: str) -> None:
-    """Give an open file without a name one; FileExistsError when it is taken."""
-    folder, name = os.path.split(path)
-    at = os.open(folder or ".", os.O_RDONLY | O_CLOEXEC)
-    try:
-        # With a descriptor of the folder Python calls linkat, which follows the link in /proc.
-        os.link(f"{_BY_DESCRIPTOR}/{fd}", name, dst_dir_fd=at, follow_symlinks=True)
-    finally:
-        os.close(at)
-
-
-def _named(path: str) -> tuple[int, str]:
-    """A hidden file beside ``path``, locked, its inode number in its name."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | O_CLOEXEC | O_BINARY
-    for _ in range(_TRIES):
-        first = hidden(path, _word())
-        fd = os.open(first, flags, 0o600)
-        lock(fd)
-        s = os.fstat(fd)
-        if not s.st_nlink:
-            # Another run has swept it before it was locked.
-            os.close(fd)
-            continue
-        proven = hidden(path, str(s.st_ino))
-        with contextlib.suppress(OSError):
-            move_new(first, proven)
-            return fd, proven
-        return fd, first
-    raise Unreadable(f"{path}: files that are written there vanish at once", "write to another folder")
-
-
-def _named_folder(path: str) -> tuple[str, int]:
-    """A hidden folder beside ``path``, its inode number in its name, with a file in it that is locked."""
-    first = hidden(path, _word())
-    os.mkdir(first, 0o700)
-    place = hidden(path, str(os.stat(first).st_ino))
-    os.rename(first, place)
-    held = os.open(os.path.join(place, leftovers.LOCK), os.O_RDWR | os.O_CREAT | O_CLOEXEC, 0o600)
-    lock(held)
-    return place, held
-
-
-def _word() -> str:
-    return hashlib.sha256(os.urandom(16)).hexdigest()[:8]
-
-
-__all__ = ["MARK", "Draft", "clear_way", "draft_folder", "publish_all", "whole_file"]
