@@ -90,6 +90,11 @@ def quote(word: str) -> str:
     return f'"{printed}{"${IFS#??}" * (len(word) - len(head))}"'
 
 
+def split_word(word: str) -> str:
+    """One word for a program that takes a line apart as a shell does, but runs nothing: control characters stay."""
+    return shlex.quote(word)
+
+
 def _word(word: Word, file: str) -> str:
     if word is FILE:
         return quote(path_word(file))
@@ -97,7 +102,9 @@ def _word(word: Word, file: str) -> str:
 
 
 def _format(text: str) -> str:
-    """``text`` as a format of printf inside single quotes."""
+    """``text`` as a format of printf inside single quotes; one that begins with a dash would be an option."""
+    if text.startswith("-"):
+        return r"\055" + _format(text[1:])
     return "".join(_CHARACTERS.get(c) or (c if c.isprintable() else _octal(c)) for c in text)
 
 

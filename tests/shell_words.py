@@ -13,26 +13,35 @@ NASTY = "a b;$(touch PWNED)`touch PWNED`'\"\\ %s%n\x1b[31m\n{path} {} !x #*~&|<>
 _RECORD = '#!/bin/sh\n{ printf "%s\\0" "${0##*/}" "$@"; printf "\\1\\0"; } >> "$RECORD"\n'
 
 
-def calls(line: str, folder: Path, *, shell: str = "sh", programs: tuple[str, ...] = ("gguftool",)) -> list[list[str]]:
-    """Run a line with stand-ins for its programs and return the words of each call.
+def calls(
+    line: str,
+    folder: Path,
+    *,
+    shell: str = "sh",
+    programs: tuple[str, ...] = ("gguftool",),
+    made: frozenset[str] = frozenset(),
+) -> list[list[str]]:
+    """Run lines with stand-ins for their programs and return the words of each call.
 
     Args:
-        line: what was printed.
-        folder: where stand-ins are made; the line runs in an empty folder below it, in which nothing may appear.
-        shell: which shell reads it.
-        programs: names of stand-ins, or absolute paths of executables to make.
+        line: what was printed; several are several lines.
+        folder: where stand-ins are made; the lines run in an empty folder below it, in which nothing may appear.
+        shell: which shell reads them.
+        programs: names of the stand-ins.
+        made: files that the lines are meant to make.
     """
-    stand_ins, inside, record = folder / "bin", folder / "run", folder / "record"
-    for made in (stand_ins, inside):
-        made.mkdir(exist_ok=True)
+    stand_ins, inside, record, script = (folder / name for name in ("bin", "run", "record", "script"))
+    for place in (stand_ins, inside):
+        place.mkdir(exist_ok=True)
     record.write_bytes(b"")
     for name in programs:
         (stand_ins / name).write_text(_RECORD)
         (stand_ins / name).chmod(0o755)
     env = {**os.environ, "PATH": f"{stand_ins}:{os.environ['PATH']}", "RECORD": str(record)}
-    done = subprocess.run([shell, "-c", line], env=env, cwd=inside, capture_output=True, timeout=60)
+    script.write_bytes(os.fsencode(line) + b"\n")
+    done = subprocess.run([shell, script], env=env, cwd=inside, capture_output=True, timeout=60)
     assert done.returncode == 0, (line, done.stderr)
-    assert list(inside.iterdir()) == [], f"{line} made {os.listdir(inside)}"
+    assert set(os.listdir(inside)) <= made, f"{line} made {os.listdir(inside)}"
     words = [os.fsdecode(word) for word in record.read_bytes().split(b"\0")[:-1]]
     out: list[list[str]] = [[]]
     for word in words:

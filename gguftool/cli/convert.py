@@ -10,6 +10,7 @@ import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import LOG, MODEL
+from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.build.convert import Options
@@ -90,7 +91,7 @@ def _folder(session: Session, source: str) -> str:
         return source
     from gguftool.hub.download import model_folder
 
-    session.note(f"fetching {source} into the Hugging Face cache ...")
+    session.note(f"fetching {safe(source)} into the Hugging Face cache ...")
     return model_folder(source)
 
 
@@ -102,7 +103,7 @@ def _name(folder: str, outtype: str) -> str:
 def _setup(session: Session, options: dict[str, Any]) -> int:
     from gguftool.build import converter
 
-    session.note(f"making {converter.environment()} with {converter.PACKAGE}, torch and transformers ...")
+    session.note(f"making {safe(converter.environment())} with {converter.PACKAGE}, torch and transformers ...")
     log = options["log"] or None
     tool = converter.setup(log, session.detail, options["setup_arg"])
     body: dict[str, object] = {
@@ -114,7 +115,9 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
     if session.format == "json":
         session.write_json(ok=True, body={"setup": body})
     else:
-        session.out(f"ready: {tool.label} in {converter.environment()}, {body['architectures']} architectures")
+        session.out(
+            f"ready: {safe(tool.label)} in {safe(converter.environment())}, {body['architectures']} architectures"
+        )
     return 0
 
 

@@ -214,7 +214,7 @@ def _next(preview: bool, any_fix: bool, path: str, output: str | None) -> str:
         elsewhere = ("--output", output) if output is not None else ()
         return f"nothing was written; to do it: {gguftool('fix', path_word(path), '--auto', *elsewhere)}"
     look = gguftool("lint", path_word(path))
-    return f"lint knows no safe fix for this file; the options: gguftool fix --help; what lint says: {look}"
+    return f"lint knows no safe fix for this file (--help lists the options); what lint says: {look}"
 
 
 def _progress(session: Session) -> Callable[[int, int], None] | None:

@@ -11,6 +11,7 @@ import click
 from gguftool.cli.complete import CACHE_TYPE_LIST
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 from gguftool.cli.values import COUNT, CountType
+from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.facts.arch import Hparams
@@ -86,7 +87,7 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
         from gguftool.report.plot import save
 
         save(str(plot), report.svg(tested, planned, context, model.rsplit("/", 1)[-1]))
-        session.note(f"wrote {plot}")
+        session.note(f"wrote {safe(str(plot))}")
     if session.format == "json":
         session.write_json(ok=True, body=report.json_body(tested, planned, context))
     else:

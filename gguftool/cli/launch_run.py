@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from gguftool.report.text import safe
+
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
     from gguftool.run.launch import Engine, LaunchPlan
@@ -73,7 +75,7 @@ def run(session: Session, plan: LaunchPlan, options: dict[str, Any], *, keep: bo
     log_path, throw_away = _log_path(options["log"])
     try:
         with serving(plan, log_path) as running:
-            session.note(f"starting {plan.engine.name} (process {running.process.pid}), log in {log_path}")
+            session.note(f"starting {plan.engine.name} (process {running.process.pid}), log in {safe(log_path)}")
             outcome = prove(
                 running, plan, seconds=options["timeout"], with_smoke=options["smoke"], tell=_loading(session)
             )

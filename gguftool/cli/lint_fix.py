@@ -10,6 +10,7 @@ from gguftool.cli.options import Session
 from gguftool.errors import GgufToolError
 from gguftool.lint.check import unreadable
 from gguftool.lint.fixes import Fixes, collect
+from gguftool.report.text import safe
 from gguftool.shell import gguftool, path_word
 
 
@@ -50,14 +51,14 @@ def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> list[F
             seen.update((path, *(part.name for part in model.parts)))
             if unreadable(model) is not None or "://" in path:
                 why = "an address" if "://" in path else "its header breaks off"
-                session.note(f"{path}: cannot be fixed here: {why}")
+                session.note(f"{safe(path)}: cannot be fixed here: {why}")
                 continue
             fixes = collect(model, s.context, select=s.select, ignore=s.ignore, unsafe=s.fix == "unsafe")
             target = model.name
         for finding, why in fixes.refused:
-            session.note(f"{target}: {finding.rule} not fixed: {why}")
+            session.note(f"{safe(target)}: {finding.rule} not fixed: {safe(why)}")
         if not fixes.operations:
-            session.note(f"{target}: nothing to fix")
+            session.note(f"{safe(target)}: nothing to fix")
             continue
         out.append(_edit(session, target, fixes, s.diff))
     return out
@@ -65,13 +66,12 @@ def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> list[F
 
 def _edit(session: Session, target: str, fixes: Fixes, diff: bool) -> Fixed:
     from gguftool.edit.plan import plan_edit
-    from gguftool.report.text import safe
 
     try:
         plan = plan_edit(target, fixes.operations, argv=sys.argv[1:])
         n = len(fixes.findings)
         what = f"{n} finding{'s' if n != 1 else ''}"
-        session.note(f"{target}: {'would fix' if diff else 'fixing'} {what} ({plan.strategy})")
+        session.note(f"{safe(target)}: {'would fix' if diff else 'fixing'} {what} ({plan.strategy})")
         if diff and session.format == "text":
             from gguftool.report.edit import plan_text
 

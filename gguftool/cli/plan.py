@@ -9,6 +9,7 @@ import click
 
 from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
 from gguftool.cli.values import CACHE_TYPES, RAM, SIZE
+from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.memory.advice import Advice
@@ -88,7 +89,7 @@ def plan(session: Session, /, model: str, **options: Any) -> int:
             from gguftool.report.plot import draw
 
             draw(advice, model, options["plot"])
-            session.note(f"wrote {options['plot']}")
+            session.note(f"wrote {safe(options['plot'])}")
         if session.format == "json":
             session.write_json(ok=_code(advice, options) == 0, body=report.plan_json(advice, argv))
         else:

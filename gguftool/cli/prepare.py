@@ -10,6 +10,7 @@ import click
 from gguftool.cli.complete import QUANT, QUANT_OF_TENSOR
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL, SIZE
+from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.build.pipeline import Done, Step
@@ -125,7 +126,7 @@ def _request(session: Session, source: str, output: str, options: dict[str, Any]
     if source.startswith("hf://") and not source.endswith(".gguf") and ":" not in source[5:]:
         from gguftool.hub.download import model_folder
 
-        session.note(f"fetching {source} into the Hugging Face cache ...")
+        session.note(f"fetching {safe(source)} into the Hugging Face cache ...")
         source = model_folder(source)
     elif is_remote(source):
         here = local_path(source)

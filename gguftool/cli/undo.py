@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
+from gguftool.report.text import safe
 
 
 @command(
@@ -43,7 +44,7 @@ def undo(session: Session, model: str, everything: bool, listing: bool, in_use: 
             body = [{"number": n, "time": r.time, "operations": list(r.operations)} for n, r in records]
             session.write_json(ok=True, body={"undone": [], "left": len(records), "records": body})
         else:
-            session.out(table(rows, ("number", "when", "what")) if rows else f"{path}: no recorded edits")
+            session.out(table(rows, ("number", "when", "what")) if rows else f"{safe(path)}: no recorded edits")
         return 0
     done = [undo_edit(path, in_use=in_use, hard_links=hard_links)]
     while everything and done[-1].left:

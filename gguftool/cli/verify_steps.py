@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable
+from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +102,7 @@ def hashes(
     if asked.manifest:
         new = [result.without("no-expectation") for result in new]
         write(asked.manifest, list(found.values()))
-        session.note(f"wrote {asked.manifest}")
+        session.note(f"wrote {safe(asked.manifest)}")
     return new, expected
 
 

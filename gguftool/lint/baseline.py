@@ -25,12 +25,13 @@ def read_baseline(path: str | os.PathLike[str]) -> Counter[Key]:
     """
     text = os.fspath(path)
     try:
-        with open(text, encoding="utf-8") as f:
-            content = f.read()
+        with open(text, "rb") as f:
+            raw = f.read()
     except FileNotFoundError:
         raise MissingFile(f"{text}: no such file", _how(text)) from None
     known: Counter[Key] = Counter()
     try:
+        content = raw.decode("utf-8")
         try:
             reports = [json.loads(content)]
         except ValueError:
@@ -41,7 +42,7 @@ def read_baseline(path: str | os.PathLike[str]) -> Counter[Key]:
             for file in report["files"]:
                 for f in file["findings"]:
                     known[(os.path.basename(f.get("path", file["path"])), f["rule"], f["where"])] += 1
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise UsageError(
             f"{text}: not a report of gguftool lint: {e}",
             _how(text),

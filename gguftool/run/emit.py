@@ -17,7 +17,7 @@ from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import shown
 from gguftool.run.args import LOOPBACK
 from gguftool.run.launch import LaunchPlan
-from gguftool.shell import quote
+from gguftool.shell import split_word
 
 MOUNT = "/models"
 SWAP_PORT = "${PORT}"
@@ -287,4 +287,4 @@ def _flow(words: Sequence[str], variable: str) -> str:
 
 
 def _shell(words: Sequence[str]) -> str:
-    return " ".join(w if w == SWAP_PORT else quote(w) for w in words)
+    return " ".join(w if w == SWAP_PORT else split_word(w) for w in words)

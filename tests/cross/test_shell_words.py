@@ -21,6 +21,7 @@ COMMAND = re.compile(
 PACKAGE = Path(house.__file__).parent
 WORDS = [
     "", " ", ";", "$(touch PWNED)", "`touch PWNED`", "'", '"', "\\", "a\nb", "a\n", "\n\n", "%s%d%%", "\x1b[31m", "-x",
+    "-x\n", "--\t",
     "{path}", "\\n\n\\", "\u202e\u2066\ufeff", "\udcff\udc80", "!x", "*", "~", "#", "a\tb\r", "\xa0",
     "…'\n$(touch PWNED)\n",
     "\x07%'\\x", "a=b", "$HOME", "é", NASTY,
