@@ -24,8 +24,9 @@ kindred programs, former ones) are taken wherever a command has the option; `_` 
 |---|---|
 {words}
 
-`gguftool help COMMAND` is `gguftool COMMAND --help`, `gguftool version` is `gguftool --version`, `gguftool MODEL` is
-`gguftool dump --overview MODEL`.
+`--json` is `--format json`, `gguftool help COMMAND` is `gguftool COMMAND --help`, `gguftool version` is
+`gguftool --version`, `gguftool MODEL` is `gguftool dump --overview MODEL`, `gguftool set MODEL KEY VALUE` is
+`gguftool fix MODEL --set KEY=VALUE`.
 
 Token counts: `32768`, `32_768`, `32,768`, `32k`, `1M`; `k` and `K` are both 1024, `M` is 1024 k. Sizes: `16GiB` and
 `16G` are binary, `16GB` is decimal, `4096B` is bytes (`split --max-size` reads a letter alone as decimal, as

@@ -16,12 +16,14 @@ from typing import NamedTuple
 import click
 
 from gguftool.cli.group import called, gguftool
-from gguftool.cli.options import Session, wants_color
+from gguftool.cli.names import SPELLINGS
+from gguftool.cli.options import JSON, Session, wants_color
 from gguftool.endings import Ended, cancelling
 from gguftool.errors import GgufToolError
 from gguftool.report.text import Style, safe_lines
 
 BUG = 70
+FORMAT_NAMES = ("--format", *SPELLINGS["--format"])
 INTERRUPTED = 130
 # What a shell reports for a program that SIGPIPE ended.
 PIPE_CLOSED = 141
@@ -159,10 +161,11 @@ def _asked_format(args: Sequence[str]) -> str | None:
     """The value of ``--format`` on the command line, also when click did not get as far as reading it."""
     before = list(args[: args.index("--")] if "--" in args else args)
     for here, following in zip(before, [*before[1:], ""], strict=False):
-        if here == "--format":
-            return following
-        if here.startswith("--format="):
-            return here.removeprefix("--format=")
+        name, equals, value = here.partition("=")
+        if name in FORMAT_NAMES:
+            return value if equals else following
+        if here == JSON:
+            return "json"
     return None
 
 

@@ -100,6 +100,15 @@ def _is_there(entry: Entry) -> bool:
     return find_spec(f"gguftool.cli.{entry.module}") is not None
 
 
+def _as_settings(rest: list[str]) -> list[str]:
+    """``MODEL KEY VALUE`` and ``MODEL KEY=VALUE``, as other programs have it, in the form of ``fix``."""
+    if len(rest) < 2 or any(word.startswith("-") for word in rest[:2]):
+        return rest
+    if "=" in rest[1]:
+        return [rest[0], "--set", *rest[1:]]
+    return [rest[0], "--set", "=".join(rest[1:3]), *rest[3:]] if len(rest) > 2 else rest
+
+
 class LazyGroup(click.Group):
     """A group whose commands live in modules of their own and are imported on use."""
 
@@ -136,6 +145,8 @@ class LazyGroup(click.Group):
             if not ctx.resilient_parsing:
                 sys.stdout.write(f"{ctx.get_help()}\n" if plain == "help" else f"gguftool {__version__}\n")
                 ctx.exit()
+        if plain == "set":
+            rest = _as_settings(rest)
         if name := called(word):
             if plain.replace("_", "-") != name:
                 ctx.meta[NOTE] = f"note: `{word}` is `gguftool {name}`"
@@ -174,7 +185,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="gguftool", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="gguftool", message="%(prog)s %(version)s")
 @click.pass_context
 def gguftool(ctx: click.Context) -> None:
     """Inspect, lint, repair, plan and launch GGUF model files.

@@ -36,6 +36,8 @@ from gguftool.report.text import Style, safe_lines
 NOTE = "gguftool.note"
 """Where the group leaves a word about the command line for the command to say, once ``--quiet`` is known."""
 
+JSON = "--json"
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -169,6 +171,20 @@ class CacheTypeOption(Option):
                 self.type.fail(f"{half!r} is not one type; -ctk and -ctv take one each", self, ctx)
         types = [half or part for half, part in zip(halves, pair, strict=True)]
         return "/".join(types), ParameterSource.COMMANDLINE
+
+
+class FormatOption(Option):
+    """``--format``, and ``--json`` for the format that everybody asks for."""
+
+    @property
+    def spellings(self) -> list[str]:
+        """Everything the parser takes for it."""
+        return [*super().spellings, JSON]
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """The flag is a constant of the same place."""
+        super().add_to_parser(parser, ctx)
+        parser.add_option(obj=self, opts=[JSON], dest=self.name, action="store_const", const="json")
 
 
 def option(*names: str, aliases: Sequence[str] = (), **attrs: Any) -> Callable[[F], F]:
@@ -324,9 +340,10 @@ def format_option(*formats: str) -> Callable[[F], F]:
         ctx.ensure_object(Session).format = value
 
     # Eager, so that a later option's error already knows the format.
-    return click.option(
+    return option(
         "--format",
         type=click.Choice(list(formats)),
+        cls=FormatOption,
         default=formats[0],
         show_default=True,
         is_eager=True,

@@ -17,7 +17,7 @@ from gguftool.report.text import safe
 )
 @model_argument
 @option("--all", "everything", is_flag=True, help="Take back all recorded edits.")
-@option("--list", "listing", is_flag=True, help="List the recorded edits; take none back.")
+@option("--list", "listing", aliases=("-n", "--dry-run"), is_flag=True, help="List the recorded edits; take none back.")
 @option(
     "--in-use", type=click.Choice(["refuse", "rewrite"]), default="refuse", help="When another program has it open."
 )

@@ -57,6 +57,12 @@ def test_one_note_says_which_command_it_is(cli, model: Path):
     assert b"gguftool.dump/1" in failed.stdout
 
 
+def test_set_as_other_programs_have_it(cli, model: Path):
+    for words in (("general.name", "Foo"), ("general.name=Foo",), ("--set", "general.name=Foo")):
+        result = cli("set", model, *words, "--dry-run", "--json")
+        assert result.json["changes"] == cli("fix", model, "--set", "general.name=Foo", "-n", "--json").json["changes"]
+
+
 def test_a_model_in_place_of_a_command(cli, model: Path):
     result = cli(model)
     assert (result.code, result.out) == (0, cli("dump", "--overview", model).out)

@@ -11,7 +11,7 @@ from gguftool.cli.group import gguftool
 from gguftool.cli.names import SPELLINGS
 from gguftool.cli.options import Command, Option
 
-ROOT = click.Context(gguftool, info_name="gguftool")
+ROOT = click.Context(gguftool, info_name="gguftool", help_option_names=["-h", "--help"])
 NEEDED = {
     "diff": ("a", "b"), "merge": ("a", "-o", "o"), "explain": ("k",), "rules": (), "completion": ("bash",),
     "prepare": ("s", "-o", "o"), "doctor": (), "quantize": ("m.gguf", "Q4_K_M"),
@@ -37,6 +37,8 @@ NOTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "preview of merge": ("merge", "--dry-run", ("-n",)),
     "former previews of lint": ("lint", "--dry-run", ("--diff",)),
     "former previews of convert": ("convert", "--dry-run", ("--check",)),
+    "preview of undo": ("undo", "--list", ("-n", "--dry-run")),
+    "overwriting": ("quantize prepare", "--overwrite", ("--force",)),
     "preview of launch": ("launch", "--print", ("-n", "--dry-run")),
     "consent": ("fix verify prepare convert", "--yes", ("-y",)),
     "consent to convert": ("convert", "--yes", ("--force",)),
@@ -212,6 +214,15 @@ def test_no_name_means_two_things(name: str):
         if isinstance(param, Option):
             for word in param.spellings:
                 assert owners.setdefault(word, str(param.name)) == param.name, word
+
+
+@pytest.mark.parametrize("words", [("--json",), ("--format", "json"), ("--output-format=json",)])
+def test_json_by_any_name(cli, words: tuple[str, ...]):
+    assert cli("rules", "deploy", *words).json == cli("rules", "deploy", "--format", "json").json
+    failed = cli("dump", "no.gguf", *words)
+    assert (failed.code, failed.json["ok"]) == (2, False)
+    early = cli("dump", *words, "--no-such")
+    assert (early.code, early.stdout[:1]) == (2, b"{")
 
 
 @pytest.mark.parametrize("words", [("-m", "m.gguf"), ("--model", "m.gguf"), ("--model=m.gguf",)])
