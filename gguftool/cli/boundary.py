@@ -17,7 +17,8 @@ import click
 
 from gguftool.cli.group import called, gguftool
 from gguftool.cli.names import SPELLINGS
-from gguftool.cli.options import JSON, Session, wants_color
+from gguftool.cli.options import Session, wants_color
+from gguftool.cli.spelled import JSON
 from gguftool.endings import Ended, cancelling
 from gguftool.errors import GgufToolError
 from gguftool.report.text import Style, safe_lines

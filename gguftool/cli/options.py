@@ -17,26 +17,24 @@ It returns the exit code (or nothing for 0) and raises `gguftool.errors`; `gguft
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from gguftool.cli.names import HALVES, as_known, of_llama_cpp, others, resembling, same_notion
-from gguftool.cli.values import CACHE_TYPES, MODEL
+from gguftool.cli.names import as_known
+from gguftool.cli.spelled import FormatOption, Option, no_such_option, refuse_run_together, spellings
+from gguftool.cli.spelled import option as option
+from gguftool.cli.values import MODEL
 from gguftool.report.text import Style, safe_lines
 
 NOTE = "gguftool.note"
 """Where the group leaves a word about the command line for the command to say, once ``--quiet`` is known."""
-
-JSON = "--json"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,107 +96,6 @@ def wants_color(choice: str, stream: Any) -> bool:
     return said("TERM") != "dumb" and said("CLICOLOR") != "0" and bool(stream.isatty())
 
 
-class Option(click.Option):
-    """An option that shows one name and answers to others, see `gguftool.cli.names`.
-
-    Args:
-        aliases: further spellings, those of this command alone.
-    """
-
-    def __init__(self, *args: Any, aliases: Sequence[str] = (), **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.shown: tuple[str, ...] = tuple(self.opts)
-        # A flag with a counterpart (--this/--that) has no other names: nobody could tell which of the two they are.
-        wanted = aliases if self.secondary_opts else (*others(self.shown), *aliases)
-        self.opts = list(dict.fromkeys((*self.shown, *wanted)))
-
-    @property
-    def name_shown(self) -> str:
-        """The one name to tell people: the first long one."""
-        return next((name for name in self.shown if name.startswith("--")), self.shown[0])
-
-    @property
-    def spellings(self) -> list[str]:
-        """Everything the parser takes for it."""
-        return [*self.opts, *self.secondary_opts]
-
-    def without(self, taken: set[str]) -> None:
-        """Leave names to the options that show them."""
-        self.opts = [name for name in self.opts if name in self.shown or name not in taken]
-
-    def _as_shown(self) -> click.Option:
-        twin = copy.copy(self)
-        twin.opts = list(self.shown)
-        return twin
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The help line, with the name that is shown."""
-        return click.Option.get_help_record(self._as_shown(), ctx)
-
-    def get_error_hint(self, ctx: click.Context | None) -> str:
-        """What an error calls it."""
-        return click.Option.get_error_hint(self._as_shown(), ctx)  # type: ignore[arg-type, unused-ignore]
-
-
-class CacheTypeOption(Option):
-    """``--cache-type K[/V]``, and llama.cpp's two halves of it: ``-ctk K``, ``-ctv V``.
-
-    One half alone leaves the other as it was named, else at f16, which is what llama.cpp does.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.opts += [name for names in HALVES.values() for name in names]
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """The halves have places of their own in what the parser brings."""
-        super().add_to_parser(parser, ctx)
-        for half, names in HALVES.items():
-            parser.add_option(obj=self, opts=names, dest=f"{self.name}.{half}", action="store", nargs=1)
-
-    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
-        """Put the halves together."""
-        halves = [opts.get(f"{self.name}.{half}") for half in HALVES]
-        if not any(halves):
-            return super().consume_value(ctx, opts)
-        whole = opts.get(str(self.name))
-        # Several pairs (kv-test): the halves are one more.
-        if whole and "," in whole:
-            self.type.fail(f"{whole}: several pairs, beside {' '.join(filter(None, halves))}", self, ctx)
-        pair = CACHE_TYPES.convert(whole, self, ctx) if whole else ("f16", "f16")
-        for half in filter(None, halves):
-            if "/" in half or "," in half:
-                self.type.fail(f"{half!r} is not one type; -ctk and -ctv take one each", self, ctx)
-        types = [half or part for half, part in zip(halves, pair, strict=True)]
-        return "/".join(types), ParameterSource.COMMANDLINE
-
-
-class FormatOption(Option):
-    """``--format``, and ``--json`` for the format that everybody asks for."""
-
-    @property
-    def spellings(self) -> list[str]:
-        """Everything the parser takes for it."""
-        return [*super().spellings, JSON]
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """The flag is a constant of the same place."""
-        super().add_to_parser(parser, ctx)
-        parser.add_option(obj=self, opts=[JSON], dest=self.name, action="store_const", const="json")
-
-
-def option(*names: str, aliases: Sequence[str] = (), **attrs: Any) -> Callable[[F], F]:
-    """``click.option`` that also answers to the other spellings of its name.
-
-    Args:
-        names: as for click: the names that the help shows, and the parameter's name.
-        aliases: spellings beside those of `gguftool.cli.names.SPELLINGS`; they work, and no help shows them.
-        attrs: further arguments of `click.option`.
-    """
-    attrs.setdefault("cls", CacheTypeOption if "--cache-type" in names else Option)
-    return click.option(*names, aliases=aliases, **attrs)
-
-
 class Command(click.Command):
     """A click command with an Examples section, which also takes the session's options after its name."""
 
@@ -214,24 +111,13 @@ class Command(click.Command):
                 param.without(taken)
                 taken.update(param.opts)
 
-    def spelled(self, ctx: click.Context) -> dict[str, str]:
-        """Every spelling this command takes, and the name it shows for it."""
-        out: dict[str, str] = {}
-        for param in self.get_params(ctx):
-            if isinstance(param, Option):
-                out.update(dict.fromkeys(param.spellings, param.name_shown))
-                out.update({name: name for name in (*param.shown, *param.secondary_opts) if name.startswith("--")})
-            elif isinstance(param, click.Option):
-                out.update({name: name for name in (*param.opts, *param.secondary_opts)})
-        return out
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does it; what is unknown is looked up among all names there are."""
-        spelled = self.spelled(ctx)
+        spelled = spellings(self, ctx)
         first = next((param for param in self.params if isinstance(param, click.Argument)), None)
         args = as_known(args, spelled.__contains__, model=first is not None and first.type is MODEL)
         if not ctx.resilient_parsing:
-            _refuse_run_together(ctx, args, spelled)
+            refuse_run_together(ctx, args, spelled)
         try:
             # click's parser eats the list it is given.
             return super().parse_args(ctx, list(args))
@@ -241,7 +127,7 @@ class Command(click.Command):
             if len(name) == 2:
                 typed = (arg.partition("=")[0] for arg in args if arg[:1] == "-" != arg[1:2] and name[1] in arg)
                 name = next(typed, name)
-            raise _no_such_option(name, ctx, spelled) from None
+            raise no_such_option(name, ctx, spelled) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; first say which it is, when it was called by another word."""
@@ -260,44 +146,6 @@ class Command(click.Command):
             with formatter.section("Examples"):
                 formatter.write(textwrap.indent(self.examples, "  ") + "\n")
         super().format_epilog(ctx, formatter)
-
-
-def _refuse_run_together(ctx: click.Context, args: Sequence[str], spelled: Mapping[str, str]) -> None:
-    """Not let ``-ot``, which is llama.cpp's, pass for ``-o t``, nor ``-output`` for ``-o utput``."""
-    for word in args:
-        name = word.partition("=")[0]
-        if word == "--":
-            return
-        cut_up = len(name) > 2 and name[0] == "-" != name[1] and name not in spelled and name[:2] in spelled
-        if cut_up and (f"-{name}" in spelled or of_llama_cpp(name)):
-            raise _no_such_option(name, ctx, spelled)
-
-
-def _no_such_option(name: str, ctx: click.Context, spelled: Mapping[str, str]) -> click.UsageError:
-    """What the word was meant to be: here, in another command, or as a slip."""
-    notion = same_notion(name)
-    here = dict.fromkeys(shown for word, shown in spelled.items() if word in notion)
-    more = ""
-    if not here and (elsewhere := _commands_with(notion, ctx)):
-        more = f" It is an option of {', '.join(elsewhere)}."
-    elif not here and of_llama_cpp(name):
-        more = " It is llama-server's: `gguftool launch MODEL -- …` hands it on."
-    elif near := list(here) or resembling(name, spelled):
-        more = f" Did you mean {' or '.join(f'`{other}`' for other in near)}?"
-    return click.UsageError(f"No such option: {name}.{more}", ctx)
-
-
-def _commands_with(notion: frozenset[str], ctx: click.Context) -> list[str]:
-    """Commands beside this one that take one of these names."""
-    above = ctx.parent
-    if above is None or not isinstance(above.command, click.Group):
-        return []
-    found = []
-    for name in above.command.list_commands(above):
-        other = above.command.get_command(above, name)
-        if isinstance(other, Command) and not notion.isdisjoint(other.spelled(click.Context(other, parent=above))):
-            found.append(f"`gguftool {name}`")
-    return found
 
 
 def command(*, examples: str, **attrs: Any) -> Callable[[Callable[..., Any]], Command]:

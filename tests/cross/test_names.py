@@ -9,7 +9,8 @@ import pytest
 
 from gguftool.cli.group import gguftool
 from gguftool.cli.names import SPELLINGS
-from gguftool.cli.options import Command, Option
+from gguftool.cli.options import Command
+from gguftool.cli.spelled import Option, spellings
 
 ROOT = click.Context(gguftool, info_name="gguftool", help_option_names=["-h", "--help"])
 NEEDED = {
@@ -189,7 +190,7 @@ def test_former_names_are_taken(name: str, word: str):
     needed = ("-o", "o") if name == "prepare" and "-o" not in word else ()
     option, equals, value = word.partition("=")
     assert parsed(name, option, *([value] if equals else []), *needed) != {}
-    assert option in command(name).spelled(ROOT)
+    assert option in spellings(command(name), ROOT)
 
 
 @pytest.mark.parametrize("name", gguftool.list_commands(ROOT))

@@ -40,6 +40,7 @@ def test_help_loads_no_command():
         "gguftool.cli.group",
         "gguftool.cli.names",
         "gguftool.cli.options",
+        "gguftool.cli.spelled",
         "gguftool.cli.values",
     }
 

@@ -10,7 +10,6 @@ import pytest
 
 import gguftool
 from gguftool.errors import UsageError
-from gguftool.lint.config import find_config
 from gguftool.lint.policy import read_policy
 from gguftool.lint.rule import Severity
 from gguftool.lint.run import selected
@@ -127,82 +126,6 @@ def test_unknown_architecture_is_one_finding(cli, tmp_path: Path) -> None:  # ty
     result = cli("lint", path, "--format", "json")
     assert rules_of(result) == ["architecture-unknown"]
     assert any("does not know the architecture" in n["why"] for n in result.json["files"][0]["not_evaluated"])
-
-
-# -- configuration
-
-
-def test_config_from_the_working_directory(cli, model: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "gguftool.toml").write_text('[lint]\nignore = ["deploy"]\ncontext-length = 4096\n')
-    inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-    monkeypatch.chdir(inner)
-    assert rules_of(cli("lint", model, "--format", "json")) == []
-    assert len(rules_of(cli("lint", model, "--format", "json", "--no-config"))) == 2
-    # the command line wins over the file
-    assert rules_of(cli("lint", model, "--format", "json", "--select", "context-length-too-small"))
-
-
-def test_config_by_the_name_of_the_command_line(tmp_path: Path) -> None:
-    own = tmp_path / "gguftool.toml"
-    own.write_text("ctx = 4096\n")
-    assert find_config(tmp_path).context_length == 4096
-    own.write_text("ctx = 4096\ncontext-length = 4096\n")
-    with pytest.raises(UsageError, match="twice"):
-        find_config(tmp_path)
-
-
-def test_config_never_from_the_folder_of_the_model(cli, model: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "gguftool.toml").write_text('[lint]\nignore = ["deploy"]\n')
-    other = tmp_path.parent / (tmp_path.name + "-elsewhere")
-    other.mkdir()
-    monkeypatch.chdir(other)
-    assert len(rules_of(cli("lint", model, "--format", "json"))) == 2
-
-
-def test_config_in_pyproject(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[tool.gguftool.lint]\nselect = "rope"\nfail-on = "error"\n')
-    config = find_config(tmp_path)
-    assert (config.select, config.fail_on) == (("rope",), "error")
-    # a pyproject.toml without our table does not end the search
-    inner = tmp_path / "x"
-    inner.mkdir()
-    (inner / "pyproject.toml").write_text("[project]\nname = 'x'\n")
-    assert find_config(inner).select == ("rope",)
-
-
-@pytest.mark.parametrize(("name", "heading"), [("gguftool.toml", ""), ("pyproject.toml", "[tool.gguftool]\n")])
-def test_config_without_its_heading(name: str, heading: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(heading + 'ignore = ["deploy"]\n')
-    assert find_config(tmp_path).ignore == ("deploy",)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("ignor = ['rope']\n", "did you mean ignore?"),
-        ("[lint]\nselct = ['rope']\n", "did you mean select?"),
-        ("[lint]\nselect = 5\n", "must be a list"),
-        ("[lint]\nfail-on = 'often'\n", "must be one of"),
-        ("[lint]\ncontext-length = '4k'\n", "whole number"),
-        ("[lint\n", "not valid TOML"),
-        ("lint = 3\n", "must be a table"),
-    ],
-)
-def test_bad_config(text: str, said: str, cli, model: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "gguftool.toml").write_text(text)
-    result = cli("lint", model)
-    assert result.code == 2
-    assert said in result.err
-
-
-def test_config_paths_are_relative_to_it(cli, model: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "policy.toml").write_text('architectures = ["qwen2"]\n')
-    (tmp_path / "gguftool.toml").write_text('[lint]\npolicy = "policy.toml"\nselect = ["safety"]\n')
-    inner = tmp_path / "a"
-    inner.mkdir()
-    monkeypatch.chdir(inner)
-    assert rules_of(cli("lint", model, "--format", "json")) == ["policy-architecture"]
 
 
 # -- policy
