@@ -28,7 +28,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from gguftool.cli.names import as_known
-from gguftool.cli.spelled import FormatOption, Option, no_such_option, refuse_run_together, spellings
+from gguftool.cli.spelled import FormatOption, no_such_option, refuse_run_together, spellings
+from gguftool.cli.spelled import Option as Option
 from gguftool.cli.spelled import option as option
 from gguftool.cli.values import MODEL
 from gguftool.report.text import Style, safe_lines

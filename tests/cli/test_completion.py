@@ -108,22 +108,3 @@ def test_in_a_real_bash(cli, model: Path, tmp_path: Path):
         ["bash", "--norc", "-c", ask, "bash", script, model], env=env, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.split("\n") == ["compopt -o nospace", "my.own.key=", ""], done.stderr
-
-
-@pytest.mark.parametrize(
-    ("env", "coloured"),
-    [
-        ({"FORCE_COLOR": "1"}, True),
-        ({"CLICOLOR_FORCE": "1"}, True),
-        ({"FORCE_COLOR": "1", "TERM": "dumb"}, True),
-        ({"FORCE_COLOR": "0"}, False),
-        ({"FORCE_COLOR": ""}, False),
-        ({"CLICOLOR_FORCE": "0"}, False),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-        ({}, False),
-    ],
-)
-def test_colours_where_they_are_asked_for(program, model: Path, env: dict[str, str], coloured: bool):
-    clean = {"NO_COLOR": "", "FORCE_COLOR": "", "CLICOLOR_FORCE": ""}
-    assert (b"\x1b[" in program("dump", model, env=clean | env).stdout) is coloured
-    assert b"\x1b[" not in program("dump", model, "--color", "never", env=clean | env).stdout

@@ -150,9 +150,17 @@ def test_terminal_that_cannot_show_a_character(program):
         ([], {}, False),
         (["--color", "always"], {"NO_COLOR": "1"}, True),
         (["--color", "never"], {}, False),
+        (["--color", "never"], {"FORCE_COLOR": "1"}, False),
+        ([], {"FORCE_COLOR": "1"}, True),
+        ([], {"CLICOLOR_FORCE": "1"}, True),
+        ([], {"FORCE_COLOR": "1", "TERM": "dumb"}, True),
+        ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ([], {"FORCE_COLOR": "0", "CLICOLOR_FORCE": "0"}, False),
+        ([], {"FORCE_COLOR": "", "NO_COLOR": ""}, False),
     ],
 )
 def test_color(program, args: list[str], env: dict[str, str], coloured: bool):
-    result = program(*args, "completion", "tcsh", env=env)
+    quiet = {"NO_COLOR": "", "FORCE_COLOR": "", "CLICOLOR_FORCE": ""}
+    result = program(*args, "completion", "tcsh", env=quiet | env)
     assert result.code == 2
     assert ("\x1b[31merror:\x1b[0m" in result.err) is coloured
