@@ -1,80 +1,201 @@
 """gguftool: inspect, check, repair, plan and launch GGUF models.
 
-Everything the command line can do is one public function here; nothing is imported before it is used.
+Everything a command can do is one public function here, over a path, an address (``hf://…``) or an open `Model`;
+docs/library.md shows them. Nothing is imported before it is used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gguftool.version import __version__
+from gguftool.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from gguftool.build.convert import convert
-    from gguftool.build.quantize import quantize
-    from gguftool.edit.ops import Dedupe, Delete, Realign, Rename, Repack, Reserve, Set, SetElement, Strip
-    from gguftool.edit.plan import plan_edit
-    from gguftool.edit.recover import recover
-    from gguftool.edit.session import edit
-    from gguftool.edit.undo import undo
+    # For checkers of types, which do not see what `__getattr__` finds; a test holds the lists together.
+    from gguftool.api.logs import LogCheck as LogCheck
+    from gguftool.api.logs import check_log as check_log
+    from gguftool.api.models import diff as diff
+    from gguftool.api.models import fixes as fixes
+    from gguftool.api.models import hash_tensors as hash_tensors
+    from gguftool.api.models import memory as memory
+    from gguftool.api.models import overview as overview
+    from gguftool.api.models import predict as predict
+    from gguftool.build.convert import Converted as Converted
+    from gguftool.build.convert import convert as convert
+    from gguftool.build.quantize import Quantized as Quantized
+    from gguftool.build.quantize import quantize as quantize
+    from gguftool.edit.changes import Change as Change
+    from gguftool.edit.ops import Dedupe as Dedupe
+    from gguftool.edit.ops import Delete as Delete
+    from gguftool.edit.ops import Operation as Operation
+    from gguftool.edit.ops import Realign as Realign
+    from gguftool.edit.ops import Rename as Rename
+    from gguftool.edit.ops import Repack as Repack
+    from gguftool.edit.ops import Reserve as Reserve
+    from gguftool.edit.ops import Set as Set
+    from gguftool.edit.ops import SetElement as SetElement
+    from gguftool.edit.ops import Strip as Strip
+    from gguftool.edit.plan import EditPlan as EditPlan
+    from gguftool.edit.plan import Result as Result
+    from gguftool.edit.plan import plan_edit as plan_edit
+    from gguftool.edit.recover import recover as recover
+    from gguftool.edit.session import edit as edit
+    from gguftool.edit.undo import Undone as Undone
+    from gguftool.edit.undo import undo as undo
+    from gguftool.errors import ChangedMeanwhile as ChangedMeanwhile
+    from gguftool.errors import FormatError as FormatError
+    from gguftool.errors import GgufToolError as GgufToolError
+    from gguftool.errors import InterruptedEdit as InterruptedEdit
+    from gguftool.errors import MissingFile as MissingFile
+    from gguftool.errors import NoRoom as NoRoom
+    from gguftool.errors import NotGguf as NotGguf
+    from gguftool.errors import Refused as Refused
+    from gguftool.errors import ToolFailed as ToolFailed
+    from gguftool.errors import Unreadable as Unreadable
+    from gguftool.errors import UsageError as UsageError
+    from gguftool.facts import BUILD as BUILD
+    from gguftool.format.header import Field as Field
     from gguftool.hub import open_any as open
-    from gguftool.lint.call import lint
-    from gguftool.lint.explain import explain
+    from gguftool.lint.call import lint as lint
+    from gguftool.lint.explain import Explanation as Explanation
+    from gguftool.lint.explain import explain as explain
+    from gguftool.lint.fixes import Fixes as Fixes
+    from gguftool.lint.rule import Finding as Finding
+    from gguftool.lint.rule import Fix as Fix
+    from gguftool.lint.rule import Rule as Rule
+    from gguftool.lint.rule import Severity as Severity
     from gguftool.lint.rules import catalogue as rules
-    from gguftool.memory.plan import memory
-    from gguftool.model.compare import compare as diff
+    from gguftool.lint.run import Report as Report
+    from gguftool.memory.plan import MemoryPlan as MemoryPlan
+    from gguftool.model.compare import Difference as Difference
+    from gguftool.model.model import Model as Model
+    from gguftool.model.overview import Overview as Overview
+    from gguftool.model.part import Tensor as Tensor
+    from gguftool.predict import AfterLoad as AfterLoad
+    from gguftool.predict import Harm as Harm
+    from gguftool.predict import Prediction as Prediction
+    from gguftool.run.diagnose import Diagnosis as Diagnosis
+    from gguftool.run.diagnose import Judgement as Judgement
     from gguftool.run.diagnose import explain_text as explain_error
     from gguftool.run.diagnose import judge as judge_log
-    from gguftool.run.doctor import examine
-    from gguftool.run.flags import explain_flag
-    from gguftool.run.kvtest import kv_test
-    from gguftool.run.launch import plan_launch
-    from gguftool.run.translate import translate
-    from gguftool.verify.call import merge, split, verify
-    from gguftool.verify.hashes import hash_file
+    from gguftool.run.doctor import Examination as Examination
+    from gguftool.run.doctor import examine as examine
+    from gguftool.run.flags import FlagAnswer as FlagAnswer
+    from gguftool.run.flags import explain_flag as explain_flag
+    from gguftool.run.kvtest import KvTest as KvTest
+    from gguftool.run.kvtest import kv_test as kv_test
+    from gguftool.run.launch import LaunchPlan as LaunchPlan
+    from gguftool.run.launch import plan_launch as plan_launch
+    from gguftool.run.translate import Translation as Translation
+    from gguftool.run.translate import translate as translate
+    from gguftool.verify.call import merge as merge
+    from gguftool.verify.call import split as split
+    from gguftool.verify.call import verify as verify
+    from gguftool.verify.hashes import FileHashes as FileHashes
+    from gguftool.verify.hashes import TensorHash as TensorHash
+    from gguftool.verify.hashes import hash_file as hash_file
+    from gguftool.verify.resplit import Written as Written
+    from gguftool.verify.result import Fault as Fault
+    from gguftool.verify.result import FileReport as FileReport
+    from gguftool.verify.result import Verification as Verification
 
-# Public name -> "module:attribute"; resolved on first use, so that `import gguftool` costs nothing.
-_PUBLIC = {
-    "convert": "gguftool.build.convert:convert",
-    "quantize": "gguftool.build.quantize:quantize",
-    "memory": "gguftool.memory.plan:memory",
-    "edit": "gguftool.edit.session:edit",
-    "plan_edit": "gguftool.edit.plan:plan_edit",
-    "recover": "gguftool.edit.recover:recover",
-    **{
-        name: f"gguftool.edit.ops:{name}"
-        for name in ("Set", "SetElement", "Delete", "Rename", "Dedupe", "Repack", "Realign", "Reserve", "Strip")
-    },
-    "diff": "gguftool.model.compare:compare",
-    "lint": "gguftool.lint.call:lint",
-    "rules": "gguftool.lint.rules:catalogue",
-    "explain": "gguftool.lint.explain:explain",
-    "undo": "gguftool.edit.undo:undo",
-    "open": "gguftool.hub:open_any",
-    "verify": "gguftool.verify.call:verify",
-    "hash_file": "gguftool.verify.hashes:hash_file",
-    "split": "gguftool.verify.call:split",
-    "merge": "gguftool.verify.call:merge",
-    "plan_launch": "gguftool.run.launch:plan_launch",
-    "judge_log": "gguftool.run.diagnose:judge",
-    "explain_error": "gguftool.run.diagnose:explain_text",
-    "explain_flag": "gguftool.run.flags:explain_flag",
-    "translate": "gguftool.run.translate:translate",
-    "examine": "gguftool.run.doctor:examine",
-    "kv_test": "gguftool.run.kvtest:kv_test",
-}
+__all__ = [
+    "BUILD",
+    "AfterLoad",
+    "Change",
+    "ChangedMeanwhile",
+    "Converted",
+    "Dedupe",
+    "Delete",
+    "Diagnosis",
+    "Difference",
+    "EditPlan",
+    "Examination",
+    "Explanation",
+    "Fault",
+    "Field",
+    "FileHashes",
+    "FileReport",
+    "Finding",
+    "Fix",
+    "Fixes",
+    "FlagAnswer",
+    "FormatError",
+    "GgufToolError",
+    "Harm",
+    "InterruptedEdit",
+    "Judgement",
+    "KvTest",
+    "LaunchPlan",
+    "LogCheck",
+    "MemoryPlan",
+    "MissingFile",
+    "Model",
+    "NoRoom",
+    "NotGguf",
+    "Operation",
+    "Overview",
+    "Prediction",
+    "Quantized",
+    "Realign",
+    "Refused",
+    "Rename",
+    "Repack",
+    "Report",
+    "Reserve",
+    "Result",
+    "Rule",
+    "Set",
+    "SetElement",
+    "Severity",
+    "Strip",
+    "Tensor",
+    "TensorHash",
+    "ToolFailed",
+    "Translation",
+    "Undone",
+    "Unreadable",
+    "UsageError",
+    "Verification",
+    "Written",
+    "__version__",
+    "check_log",
+    "convert",
+    "diff",
+    "edit",
+    "examine",
+    "explain",
+    "explain_error",
+    "explain_flag",
+    "fixes",
+    "hash_file",
+    "hash_tensors",
+    "judge_log",
+    "kv_test",
+    "lint",
+    "memory",
+    "merge",
+    "open",
+    "overview",
+    "plan_edit",
+    "plan_launch",
+    "predict",
+    "quantize",
+    "recover",
+    "rules",
+    "split",
+    "translate",
+    "undo",
+    "verify",
+]
 
-__all__ = ["__version__", *_PUBLIC]
 
+if not TYPE_CHECKING:  # else a misspelt name would be any name to a checker
 
-def __getattr__(name: str) -> Any:
-    try:
-        module, _, attribute = _PUBLIC[name].partition(":")
-    except KeyError:
-        raise AttributeError(f"module 'gguftool' has no attribute {name!r}") from None
-    from importlib import import_module
+    def __getattr__(name: str) -> Any:
+        from gguftool.door import public
 
-    return getattr(import_module(module), attribute)
+        return public(name)
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,7 @@ import time
 import weakref
 from typing import Protocol
 
+from gguftool.brief import line, shown
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
 
 PATIENCE = 2.0
@@ -44,6 +45,9 @@ class Memory:
         self.name = name
         self.data = data
         self.size = len(data) if size is None else size
+
+    def __repr__(self) -> str:
+        return line("Memory", [shown(self.name), f"{self.size:,} bytes"])
 
     def read_at(self, offset: int, n: int) -> bytes:
         """Slice of the data."""
@@ -96,6 +100,9 @@ class LocalFile:
             what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
             raise Unreadable(f"{self.path}: is {what}", "name a .gguf file")
         _OPEN.add(self)
+
+    def __repr__(self) -> str:
+        return line("LocalFile", [shown(self.path), f"{self.size:,} bytes"])
 
     @property
     def size(self) -> int:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.build import converter as converters
 from gguftool.build import provenance
 from gguftool.build.folder import Folder, look
@@ -59,6 +60,8 @@ class Converted:
     converter: str
     seconds: float
     notes: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
     @property
     def path(self) -> str:

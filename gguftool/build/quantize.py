@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gguftool.brief import short_repr
 from gguftool.build import engine as engines
 from gguftool.build import imatrix as imatrices
 from gguftool.build import provenance
@@ -60,6 +61,8 @@ class Quantized:
     seconds: float
     plan: QuantizePlan
     notes: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
 
 def overrides(

@@ -1,24 +1,8 @@
 """Edits of GGUF files in place: crash-safe, undoable, and without copying the tensor data where the file system can.
 
-The room has the name of its main function, so the module itself can be called: ``gguftool.edit("m.gguf")`` is
-`gguftool.edit.session.edit`, whether or not the room has been imported before.
+The package can be called: ``gguftool.edit("m.gguf")`` is `gguftool.edit.session.edit`.
 """
 
-from __future__ import annotations
+from gguftool.door import also_function
 
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from gguftool.edit.session import edit
-
-
-class _CallableRoom(ModuleType):
-    def __call__(self, path: Any, **options: Any) -> edit:
-        from gguftool.edit.session import edit
-
-        return edit(path, **options)
-
-
-sys.modules[__name__].__class__ = _CallableRoom
+also_function(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.edit.layout import room
 from gguftool.edit.ops import FILLER_KEY, Operation, Realign, Repack, Reserve, SetElement, Strip
 from gguftool.edit.schema import type_text
@@ -28,6 +29,8 @@ class Change:
     new: object
     type: str
     old_type: str | None = None
+
+    __repr__ = short_repr
 
 
 def changes_of(old: Header, new: Header, ops: Sequence[Operation], filler: int) -> tuple[Change, ...]:

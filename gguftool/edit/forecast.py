@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from gguftool.brief import short_repr
 from gguftool.format.header import Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model import Model, Part, open_model, with_header
@@ -27,6 +28,8 @@ class Forecast:
     old: Header
     new: Header
     size: int
+
+    __repr__ = short_repr
 
     @cached_property
     def harm(self) -> Harm | None:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.edit.journal import Record
 from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import BLOCK, OsLayer
@@ -46,6 +47,8 @@ class Job:
     operations: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     group: str = ""
+
+    __repr__ = short_repr
 
 
 def written(job: Job) -> list[tuple[int, int]]:

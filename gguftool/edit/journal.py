@@ -17,6 +17,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 
+from gguftool.brief import short_repr
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.format.header import align
 
@@ -68,6 +69,8 @@ class Record:
     mtime: int = 0
     group: str = ""
     payload: bytes = field(default=b"", repr=False)
+
+    __repr__ = short_repr
 
     def pieces(self) -> Iterator[tuple[int, int, int | None, int]]:
         """The old file from front to end: (start, length, start in `payload` or None, start in the new file)."""

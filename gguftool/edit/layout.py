@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.edit.ops import FILLER_KEY, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError
@@ -36,6 +37,8 @@ class Segment:
     new: int
     n: int
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -58,6 +61,8 @@ class Fit:
     plain: bool
     filler: int
     extra: tuple[tuple[int, bytes], ...] = ()
+
+    __repr__ = short_repr
 
     @property
     def shift(self) -> int:

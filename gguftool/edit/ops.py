@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr
 from gguftool.edit.schema import architecture, brief, key_types, resolve_type, spell_type, type_text
 from gguftool.errors import UsageError
 from gguftool.format.header import Field, Header, align
@@ -30,6 +31,8 @@ class Set:
     value: object
     type: str | None = None
 
+    __repr__ = short_repr
+
     def describe(self) -> str:
         """One line for people."""
         return f"set {self.key} to {brief(self.value)}"
@@ -43,6 +46,8 @@ class SetElement:
     index: int
     value: object
 
+    __repr__ = short_repr
+
     def describe(self) -> str:
         """One line for people."""
         return f"set {self.key}[{self.index}] to {brief(self.value)}"
@@ -53,6 +58,8 @@ class Delete:
     """Remove a key, with all its duplicates."""
 
     key: str
+
+    __repr__ = short_repr
 
     def describe(self) -> str:
         """One line for people."""
@@ -66,6 +73,8 @@ class Rename:
     old: str
     new: str
 
+    __repr__ = short_repr
+
     def describe(self) -> str:
         """One line for people."""
         return f"rename {self.old} to {self.new}"
@@ -75,6 +84,8 @@ class Rename:
 class Dedupe:
     """Of fields with the same key keep the first, which is the one readers find."""
 
+    __repr__ = short_repr
+
     def describe(self) -> str:
         """One line for people."""
         return "remove duplicate keys (the first of each stays)"
@@ -83,6 +94,8 @@ class Dedupe:
 @dataclass(frozen=True, slots=True)
 class Repack:
     """Lay the tensor data out anew: in file order, without gaps or trailing bytes."""
+
+    __repr__ = short_repr
 
     def describe(self) -> str:
         """One line for people."""
@@ -95,6 +108,8 @@ class Realign:
 
     alignment: int
 
+    __repr__ = short_repr
+
     def describe(self) -> str:
         """One line for people."""
         return f"align the tensor data to {self.alignment} bytes"
@@ -103,6 +118,8 @@ class Realign:
 @dataclass(frozen=True, slots=True)
 class Strip:
     """Remove the filler and the room it kept."""
+
+    __repr__ = short_repr
 
     def describe(self) -> str:
         """One line for people."""
@@ -114,6 +131,8 @@ class Reserve:
     """Keep ``size`` bytes of room in the header, so that later edits need not move the tensor data."""
 
     size: int
+
+    __repr__ = short_repr
 
     def describe(self) -> str:
         """One line for people."""

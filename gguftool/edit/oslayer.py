@@ -34,6 +34,9 @@ _SIGURG = 23  # ignored by default, so a lease break needs no handler; SIGIO's d
 class OsLayer:
     """The real operating system; stateless."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     # -- look
 
     def stat(self, path: str) -> os.stat_result | None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr, shown, table
 from gguftool.edit.changes import Change, changes_of
 from gguftool.edit.choose import check_room, choose, costs
 from gguftool.edit.commit import InsertImpossible, build, commit, identity
@@ -52,6 +53,8 @@ class Result:
     bytes_written: int
     undo: str | None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class EditPlan:
@@ -86,6 +89,12 @@ class EditPlan:
     job: Job
     layer: OsLayer
     forecast: Forecast
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        rows = ((c.key, c.type, shown(c.old), shown(c.new)) for c in self.changes)
+        return table(f"{self.path}: {self.strategy}", ("key", "type", "old", "new"), rows)
 
     @property
     def shift(self) -> int:

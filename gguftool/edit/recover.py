@@ -33,6 +33,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.edit.journal import INSERTED, ROLLBACK, Record, journal_path, new_path, read
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.edit.steps import barrier, drop_journal, front_sha, hold, keep_journal, mark, unpoison
@@ -58,6 +59,8 @@ class Outcome:
     action: str
     record: Record | None = None
     undo: str | None = None
+
+    __repr__ = short_repr
 
 
 def pending(path: str | os.PathLike[str], layer: OsLayer | None = None) -> bool:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.edit.journal import journal_path
 from gguftool.edit.oslayer import OsLayer
 from gguftool.errors import InterruptedEdit, MissingFile, Refused, Unreadable
@@ -45,6 +46,8 @@ class Target:
     stat: os.stat_result
     sparse: bool
     links: int
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, replace
 
 from gguftool import endings
+from gguftool.brief import short_repr
 from gguftool.edit.commit import abandon, commit, half_done, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
 from gguftool.edit.job import Job
@@ -38,6 +39,8 @@ class Undone:
     record: Record
     strategy: str
     left: int
+
+    __repr__ = short_repr
 
 
 def newest(path: str | os.PathLike[str], layer: OsLayer | None = None) -> tuple[int, Record]:

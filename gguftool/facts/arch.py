@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import line, shown
 from gguftool.facts.data import load
 from gguftool.near import near_names
 
@@ -99,6 +100,9 @@ class Hparams:
         self.arch = arch
         self._get = get
         self.facts = facts(arch)
+
+    def __repr__(self) -> str:
+        return line("Hparams", [shown(self.arch)])
 
     def raw(self, key: str) -> object:
         """Value of ``{arch}.{key}`` as decoded, or None."""

@@ -29,6 +29,8 @@ class Problem:
     key: str | None = None
     fatal: bool = True
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Field:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
+
 MAGIC = b"GGUF"
 DEFAULT_ALIGNMENT = 32
 MAX_NAME = 64
@@ -23,6 +25,8 @@ class Layout:
 
     version: int = 3
     big_endian: bool = False
+
+    __repr__ = short_repr
 
     @property
     def order(self) -> str:
@@ -89,6 +93,8 @@ class TensorType:
     name: str
     block_size: int
     block_bytes: int
+
+    __repr__ = short_repr
 
     @property
     def bits_per_weight(self) -> float:

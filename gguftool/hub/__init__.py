@@ -7,7 +7,9 @@ Credentials go to the host they belong to and to no other.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     from gguftool.model import Model
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 SCHEMES = ("hf://", "https://", "http://", "ollama://")
 
 
-def is_remote(spec: str | os.PathLike[str]) -> bool:
+def is_remote(spec: object) -> TypeGuard[str]:
     """Whether ``spec`` is an address and not a path."""
     return isinstance(spec, str) and spec.startswith(SCHEMES)
 
@@ -41,6 +43,23 @@ def open_any(spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bo
     from gguftool.model import open_model
 
     return open_model(spec, strict=strict, whole_set=whole_set)
+
+
+@contextmanager
+def opened(model: Model | str | os.PathLike[str], *, strict: bool = False) -> Iterator[Model]:
+    """A model by path or address, closed at the end of the block; one that is open already stays open.
+
+    Args:
+        model: as for `open_any`, or an open model.
+        strict: as for `open_any`.
+    """
+    from gguftool.model import Model
+
+    if isinstance(model, Model):
+        yield model
+        return
+    with open_any(model, strict=strict) as found:
+        yield found
 
 
 def open_remote(spec: str, *, strict: bool = True, whole_set: bool = True) -> Model:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, Unreadable, UsageError
 
 FILES = (
@@ -59,6 +60,8 @@ class HfFolder:
     special: Mapping[str, Any] = field(default_factory=dict)
     jinja: str | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
+
+    __repr__ = short_repr
 
     @cached_property
     def text(self) -> Mapping[str, Any]:

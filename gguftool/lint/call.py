@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.hub import opened
 from gguftool.lint.rule import Context, Wish
 from gguftool.lint.run import Report
 from gguftool.lint.run import lint as run
@@ -29,7 +30,7 @@ def lint(
     """Check one model; the report iterates over its findings, worst first.
 
     Args:
-        model: a path, or a `Model` opened with ``strict=False`` (a strict one raises before lint can tell).
+        model: a path, an address, or a `Model` opened with ``strict=False`` (a strict one raises before lint can tell).
         context_length: context wanted, in tokens.
         cache_type: KV cache types wanted, ``q8_0`` or ``q8_0/q4_0`` or the pair.
         against: Hugging Face folder to compare with.
@@ -45,7 +46,6 @@ def lint(
     """
     from gguftool.facts.cachetypes import parse
     from gguftool.lint.policy import read_policy
-    from gguftool.model import Model, open_model
 
     pair = parse(cache_type if isinstance(cache_type, str) else "/".join(cache_type)) if cache_type else None
     folder = None
@@ -59,7 +59,5 @@ def lint(
         policy=read_policy(policy) if policy is not None else None,
         data=data,
     )
-    if isinstance(model, Model):
-        return run(model, context, select=select, ignore=ignore, load=load)
-    with open_model(model, strict=False) as opened:
-        return run(opened, context, select=select, ignore=ignore, load=load)
+    with opened(model) as m:
+        return run(m, context, select=select, ignore=ignore, load=load)

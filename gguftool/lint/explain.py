@@ -6,6 +6,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import facts, names
 from gguftool.facts.data import load
@@ -44,6 +45,8 @@ class Explanation:
     architectures: tuple[str, ...]
     required: str
     others: tuple[str, ...]
+
+    __repr__ = short_repr
 
 
 def explain(key: str) -> Explanation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.edit.ops import Operation
 from gguftool.lint.offer import after
 from gguftool.lint.rule import Context, Finding, Scope
@@ -28,6 +29,8 @@ class Fixes:
     operations: tuple[Operation, ...]
     findings: tuple[Finding, ...]
     refused: tuple[tuple[Finding, str], ...]
+
+    __repr__ = short_repr
 
 
 def collect(

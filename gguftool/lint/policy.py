@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
+from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, UsageError
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g|t)(i?b)?", re.I)
@@ -48,6 +49,8 @@ class Policy:
     licenses: tuple[str, ...] = ()
     chat_template_sha256: tuple[str, ...] = ()
     values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    __repr__ = short_repr
 
 
 def read_policy(path: str | os.PathLike[str]) -> Policy:

@@ -26,6 +26,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gguftool.brief import short_repr
 from gguftool.shell import FILE, Blank, Words, blank
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Fix:
     safe: bool = False
     command: Words | None = None
 
+    __repr__ = short_repr
+
     @property
     def complete(self) -> bool:
         """Whether the command runs as it stands, with no value left for a person to choose."""
@@ -124,6 +127,8 @@ class Finding:
     fix: Fix | None = None
     data: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -144,6 +149,8 @@ class NotEvaluated:
 
     why: str
     rule: str = ""
+
+    __repr__ = short_repr
 
 
 Drafts = Iterator[Draft | NotEvaluated]
@@ -185,6 +192,8 @@ class Wish:
     context_length: int | None = None
     cache_type: tuple[str, str] | None = None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -205,6 +214,8 @@ class Context:
     data: bool = False
     models_folder: str | None = None
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    __repr__ = short_repr
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """``compute()``, remembered for this run under ``name``."""
@@ -246,6 +257,8 @@ class Rule:
     known_arch: bool
     whole: bool
     check: Check
+
+    __repr__ = short_repr
 
     @property
     def text(self) -> str:

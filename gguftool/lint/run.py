@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gguftool.brief import short_repr, table
 from gguftool.errors import UsageError
 from gguftool.facts.arch import facts
 from gguftool.lint.offer import withhold
@@ -40,6 +41,13 @@ class Report:
     findings: tuple[Finding, ...]
     not_evaluated: tuple[NotEvaluated, ...]
     load: Prediction | None
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        verdict = f"; llama.cpp: {self.load.verdict}" if self.load is not None else ""
+        rows = ((f.severity, f.rule, f.where, f.message) for f in self.findings)
+        return table(f"{self.path}: {len(self)} findings{verdict}", ("severity", "rule", "where", "message"), rows)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)

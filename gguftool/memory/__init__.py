@@ -3,24 +3,10 @@
 Sizes of KV caches and states are exact; weights are exact by tensor and device; compute buffers are estimated unless
 they were measured. Nothing here opens a file or starts a program.
 
-The package can be called: ``gguftool.memory(model, context=32768, cache_type=("q8_0", "q8_0"))`` is
-`gguftool.memory.plan.memory`.
+The package can be called: ``gguftool.memory("m.gguf", context=32768, cache_type="q8_0")`` is
+`gguftool.api.models.memory`.
 """
 
-from __future__ import annotations
+from gguftool.door import also_function
 
-import sys
-from types import ModuleType
-from typing import Any
-
-
-class _Callable(ModuleType):
-    """A package that is also the function named like it."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from gguftool.memory.plan import memory
-
-        return memory(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _Callable
+also_function(__name__)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import is_mla, layers
@@ -53,6 +54,8 @@ class Terms:
     layer: int
     logits: int
     tables: int
+
+    __repr__ = short_repr
 
     @property
     def whole(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
 from gguftool.facts.layers import is_mla, layers
@@ -52,6 +53,8 @@ class Step:
     fits: bool
     kept: bool = True
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -59,6 +62,8 @@ class Fit:
 
     plan: MemoryPlan
     steps: tuple[Step, ...]
+
+    __repr__ = short_repr
 
     @property
     def fits(self) -> bool | None:

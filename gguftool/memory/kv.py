@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import Layer, flags, is_mla, layers, nextn_layers, window
@@ -30,6 +31,8 @@ class CacheLayer:
     k_width: int
     v_width: int
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Cache:
@@ -49,6 +52,8 @@ class Cache:
     type_k: str
     type_v: str
     layers: tuple[CacheLayer, ...]
+
+    __repr__ = short_repr
 
     @property
     def k_bytes(self) -> int:
@@ -93,6 +98,8 @@ class CachePlan:
     context: Context
     caches: tuple[Cache, ...]
     state: tuple[StateLayer, ...]
+
+    __repr__ = short_repr
 
     @property
     def kv_bytes(self) -> int:

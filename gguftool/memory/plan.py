@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from gguftool.brief import short_repr, table
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import refusals
 from gguftool.memory.compute import Terms, pipeline_copies, terms
@@ -47,6 +48,8 @@ class DeviceUse:
     output: int = 0
     projector: int = 0
     about: str = ""
+
+    __repr__ = short_repr
 
     @property
     def total(self) -> int:
@@ -91,6 +94,16 @@ class MemoryPlan:
     tensor_bytes: int
     skipped_bytes: int
     compute_basis: str = "estimated"
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        head = ("device", "weights", "KV", "state", "compute", "total", "memory", "fits")
+        rows = (
+            (d.name, d.weights, d.kv, d.state, d.compute + d.output + d.projector, d.total, d.memory or "", d.fits)
+            for d in self.devices
+        )
+        return table("bytes by device", head, rows)
 
     @property
     def weights(self) -> int:

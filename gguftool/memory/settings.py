@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES
@@ -49,6 +50,8 @@ class Settings:
     swa_full: bool = False
     snapshots: int = 0
     outputs: int | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         for name in (self.type_k, self.type_v):
@@ -102,6 +105,8 @@ class Context:
     streams: int
     batch: int
     ubatch: int
+
+    __repr__ = short_repr
 
     @property
     def usable(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.layers import Layer
 
@@ -29,6 +30,8 @@ class StateLayer:
     index: int
     rows: int
     tensors: tuple[int, ...]
+
+    __repr__ = short_repr
 
     def bytes(self, alignment: int) -> int:
         """Bytes in a buffer whose tensors start at multiples of ``alignment``."""

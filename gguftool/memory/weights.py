@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.layers import layers, nextn_layers
@@ -75,6 +76,8 @@ class Placement:
     mmap: bool = True
     repack: str = "avx2"
 
+    __repr__ = short_repr
+
 
 @dataclass(slots=True)
 class Group:
@@ -117,6 +120,8 @@ class Placed:
     largest_on_host: int
     copies: int
     mapped: int
+
+    __repr__ = short_repr
 
     @property
     def host(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gguftool.brief import short_repr, shown, table
 from gguftool.errors import FormatError
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, STR
@@ -32,6 +33,8 @@ class KeyChange:
     old: Field | None
     new: Field | None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class TensorChange:
@@ -40,6 +43,8 @@ class TensorChange:
     name: str
     old: Tensor | None
     new: Tensor | None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class DataChange:
     cosine: float | None
     why: str = ""
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -65,6 +72,15 @@ class Difference:
     tensors: tuple[TensorChange, ...]
     data: tuple[DataChange, ...] = ()
     compared: int | None = None
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        rows = [(k.key, shown(k.old.value) if k.old else "", shown(k.new.value) if k.new else "") for k in self.keys]
+        for t in self.tensors:
+            old, new = (f"{x.type_name} {x.shape}" if x is not None else "" for x in (t.old, t.new))
+            rows.append((t.name, old, new))
+        return table(f"{len(self.keys)} keys, {len(self.tensors)} tensors differ", ("", "a", "b"), rows)
 
     @property
     def same(self) -> bool:

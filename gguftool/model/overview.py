@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.format.types import ARR, STR, file_type_name
 from gguftool.model.model import Model
 from gguftool.model.part import Part
@@ -23,6 +24,8 @@ class TypeShare:
     elements: int
     bytes: int | None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
@@ -32,6 +35,8 @@ class TokenFacts:
     model: str
     pre: str
     special: tuple[tuple[str, int, str | None], ...]
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class RopeFacts:
     scaling: str
     scale: float
     original_context: int | None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,8 @@ class Overview:
     faults: tuple[str, ...]
     role: str
     what: str
+
+    __repr__ = short_repr
 
     @property
     def complete(self) -> bool:

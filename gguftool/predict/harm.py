@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.facts import BUILD
 from gguftool.format.header import Field, Header
 from gguftool.model import Model
@@ -25,6 +26,8 @@ class Harm:
     message: str
     line: str = ""
     where: str = "file"
+
+    __repr__ = short_repr
 
     def __str__(self) -> str:
         return f"{self.message}: {self.line}" if self.line else self.message

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from gguftool.brief import short_repr, table
+
 LOADS, WARNS, REFUSED, ABORTS, UNKNOWN = "loads", "warns", "refused", "aborts", "unknown"
 
 
@@ -24,6 +26,8 @@ class AfterLoad:
     outcome: str
     message: str = ""
     where: str = ""
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,14 @@ class Prediction:
     layers: int | None = None
     tensors: int | None = None
     left_aside: tuple[str, ...] = ()
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        said = [*(("error", text) for text in self.messages), *(("warning", text) for text in self.warnings)]
+        if self.after_load is not None:
+            said.append((self.after_load.stage, f"{self.after_load.outcome} {self.after_load.message}"))
+        return table(f"{self.verdict}, stage {self.stage}", (), said)
 
     @property
     def loads(self) -> bool:

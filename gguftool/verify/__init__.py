@@ -6,10 +6,10 @@ loaded on first use, since hashing alone needs few of them.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from gguftool.door import also_function
 
 if TYPE_CHECKING:
     from gguftool.verify.filecheck import quick
@@ -34,13 +34,4 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"gguftool.verify.{_HOME[name]}"), name)
 
 
-class _Callable(ModuleType):
-    """A package that is also the function named like it."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from gguftool.verify.call import verify
-
-        return verify(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _Callable
+also_function(__name__)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.hub import is_remote, opened
 from gguftool.verify.deep import expectations, with_data, with_hashes
 from gguftool.verify.modelcheck import check
 from gguftool.verify.resplit import Written, open_set, plan_merge, plan_split, write_all
@@ -28,7 +29,7 @@ def verify(
     """Check one model: a file, or the whole set that a shard belongs to.
 
     Args:
-        model: a path, or a model opened with ``strict=False`` (a remote one).
+        model: a path, an address, or a model opened with ``strict=False``.
         hash: hash the files and compare with what lies around them.
         sha256: the hash the file must have.
         against: SHA256SUMS files, manifests, LFS pointers to compare with.
@@ -42,6 +43,9 @@ def verify(
         MissingFile, Unreadable: the file cannot be opened.
         UsageError: one hash for several files.
     """
+    if is_remote(model):
+        with opened(model) as m:
+            return verify(m, hash=hash, sha256=sha256, against=against, data=data, progress=progress)
     result = check(model)
     sources = {} if isinstance(model, (str, os.PathLike)) else {part.name: part.source for part in model.parts}
     if hash or sha256 is not None or against:

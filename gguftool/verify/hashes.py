@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header, TensorInfo
 from gguftool.format.parse import parse
@@ -27,6 +28,8 @@ class TensorHash:
     start: int
     end: int
     digests: dict[str, str]
+
+    __repr__ = short_repr
 
     @property
     def nbytes(self) -> int:
@@ -65,6 +68,8 @@ class FileHashes:
     prefix: dict[int, str] | None = None
     tail: dict[int, str] | None = None
     identity: tuple[int, int, int, int] | None = None
+
+    __repr__ = short_repr
 
 
 class _Front:

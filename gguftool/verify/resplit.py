@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.errors import FormatError, Refused, Unreadable, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room
@@ -52,6 +53,8 @@ class Written:
     size: int
     tensors: int
     sha256: str
+
+    __repr__ = short_repr
 
 
 def plan_split(

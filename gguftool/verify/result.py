@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr, table
 from gguftool.errors import GgufToolError
 
 
@@ -25,6 +26,8 @@ class Fault:
     hint: str | None = None
     span: tuple[int, int] | None = None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -33,6 +36,8 @@ class Damage:
     start: int
     end: int
     name: str = ""
+
+    __repr__ = short_repr
 
     @property
     def nbytes(self) -> int:
@@ -70,6 +75,8 @@ class FileReport:
     damage: tuple[Damage, ...] = ()
     checked: tuple[str, ...] = ("size",)
 
+    __repr__ = short_repr
+
     @property
     def ok(self) -> bool:
         """True when nothing is wrong with it."""
@@ -98,6 +105,8 @@ class SetReport:
     faults: tuple[Fault, ...] = ()
     notes: tuple[Fault, ...] = ()
 
+    __repr__ = short_repr
+
     @property
     def present(self) -> int:
         """How many of them were found."""
@@ -124,6 +133,15 @@ class Verification:
     files: tuple[FileReport, ...]
     set: SetReport | None = None
     covers: tuple[str, ...] = ()
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[object, ...]] = []
+        rows += [(f.path, f.size, fault.where, fault.message) for f in self.files for fault in f.faults or f.notes]
+        rows += [("set", "", fault.where, fault.message) for fault in (self.set.faults if self.set is not None else ())]
+        rows = rows or [(f.path, f.size, "", "whole") for f in self.files]
+        return table("all is well" if self.ok else "not whole", ("file", "bytes", "where", "what"), rows)
 
     def without(self, kind: str) -> Verification:
         """The same without notes of that kind."""

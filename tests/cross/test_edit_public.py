@@ -102,8 +102,3 @@ def test_a_closed_model_stays_closed(tmp_path: Path):
     gguftool.plan_edit(path, [Set("general.name", "Foo")]).commit()
     with pytest.raises(GgufToolError):
         m.read("output_norm.weight")
-
-
-@pytest.mark.parametrize("name", [n for n in gguftool.__all__ if n != "__version__"])
-def test_public_names_are_there(name: str):
-    assert callable(getattr(gguftool, name))

@@ -1,0 +1,86 @@
+"""The public names and where each lives; nothing is imported before it is used.
+
+Some rooms have the name of what they are for: `gguftool.lint` is a package and a function. Which of the two Python
+finds at that name depends on what was imported before, so the package is made to be the function, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+PUBLIC = {
+    name: f"gguftool.{module}:{attribute or name}"
+    for module, names in {
+        "api.models": "diff fixes hash_tensors memory overview predict",
+        "api.logs": "LogCheck check_log",
+        "build.convert": "Converted convert",
+        "build.quantize": "Quantized quantize",
+        "edit.changes": "Change",
+        "edit.ops": "Dedupe Delete Operation Realign Rename Repack Reserve Set SetElement Strip",
+        "edit.plan": "EditPlan Result plan_edit",
+        "edit.recover": "recover",
+        "edit.session": "edit",
+        "edit.undo": "Undone undo",
+        "errors": "ChangedMeanwhile FormatError GgufToolError InterruptedEdit MissingFile NoRoom NotGguf Refused "
+        "ToolFailed Unreadable UsageError",
+        "facts": "BUILD",
+        "format.header": "Field",
+        "hub": "open=open_any",
+        "lint.call": "lint",
+        "lint.explain": "Explanation explain",
+        "lint.fixes": "Fixes",
+        "lint.rule": "Finding Fix Rule Severity",
+        "lint.rules": "rules=catalogue",
+        "lint.run": "Report",
+        "memory.plan": "MemoryPlan",
+        "model.compare": "Difference",
+        "model.model": "Model",
+        "model.overview": "Overview",
+        "model.part": "Tensor",
+        "predict": "AfterLoad Harm Prediction",
+        "run.diagnose": "Diagnosis Judgement explain_error=explain_text judge_log=judge",
+        "run.doctor": "Examination examine",
+        "run.flags": "FlagAnswer explain_flag",
+        "run.kvtest": "KvTest kv_test",
+        "run.launch": "LaunchPlan plan_launch",
+        "run.translate": "Translation translate",
+        "verify.call": "merge split verify",
+        "verify.hashes": "FileHashes TensorHash hash_file",
+        "verify.result": "Fault FileReport Verification",
+        "verify.resplit": "Written",
+    }.items()
+    for name, _, attribute in (word.partition("=") for word in names.split())
+}
+
+
+def public(name: str) -> Any:
+    """What a public name stands for.
+
+    Raises:
+        AttributeError: it is no public name.
+    """
+    try:
+        module, _, attribute = PUBLIC[name].partition(":")
+    except KeyError:
+        raise AttributeError(f"module 'gguftool' has no attribute {name!r}") from None
+    return getattr(import_module(module), attribute)
+
+
+class _Room(ModuleType):
+    """A package that is the function of its own name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    @property
+    def __wrapped__(self) -> Any:
+        """The function; `inspect.signature` and `help` of editors look here."""
+        return public(self.__name__.rpartition(".")[2])
+
+
+def also_function(package: str) -> None:
+    """Let a package be called as the public function of its name."""
+    sys.modules[package].__class__ = _Room
