@@ -11,7 +11,8 @@ from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
-    from gguftool.run.launch import Engine, LaunchPlan
+    from gguftool.run.engine import Engine
+    from gguftool.run.launch import LaunchPlan
     from gguftool.run.serve import Outcome
     from gguftool.run.server import Running
 
@@ -52,11 +53,11 @@ def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     from gguftool.run.launch import with_port
     from gguftool.run.server import check_port, free_port
 
-    options = plan.options
-    if options.port:
-        check_port(options.host, options.port)
+    wishes = plan.wishes
+    if wishes.port:
+        check_port(wishes.host, wishes.port)
     else:
-        plan = with_port(plan, free_port(options.host))
+        plan = with_port(plan, free_port(wishes.host))
     sys.stdout.flush()
     sys.stderr.flush()
     try:
@@ -65,24 +66,23 @@ def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:
         raise ToolFailed(f"{plan.argv[0]}: cannot be started: {error.strerror or error}") from None
 
 
-def run(session: Session, plan: LaunchPlan, options: dict[str, Any], *, keep: bool) -> int:
+def run(session: Session, plan: LaunchPlan, *, force: bool, keep: bool) -> int:
     """Start it, prove it, and keep it until Ctrl-C, or stop it at once."""
     from gguftool.endings import Ended
     from gguftool.run.serve import prove, serving
 
-    if code := _stopped(session, plan, force=options["force"]):
+    if code := _stopped(session, plan, force=force):
         return code
-    log_path, throw_away = _log_path(options["log"])
+    w = plan.wishes
+    log_path, throw_away = _log_path(w.log)
     try:
         with serving(plan, log_path) as running:
             session.note(f"starting {plan.engine.name} (process {running.process.pid}), log in {safe(log_path)}")
-            outcome = prove(
-                running, plan, seconds=options["timeout"], with_smoke=options["smoke"], tell=_loading(session)
-            )
+            outcome = prove(running, plan, seconds=w.timeout, with_smoke=w.smoke, tell=_loading(session))
             code = _report(session, plan, outcome, running)
-            if keep and not (options["strict"] and code) and not outcome.ended and not outcome.late:
+            if keep and not (w.strict and code) and not outcome.ended and not outcome.late:
                 throw_away = False
-                code = _keep(session, running, code, watch=options["watch"])
+                code = _keep(session, running, code, watch=w.watch)
             elif outcome.ok and keep is False:
                 session.note("stopped again (--check-only)")
             throw_away = throw_away and code == 0

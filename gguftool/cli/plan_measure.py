@@ -6,29 +6,39 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 from gguftool.cli.options import Session
 from gguftool.errors import ToolFailed
 from gguftool.files.draft import Draft
 from gguftool.files.small import scratch_folder
-from gguftool.memory.advice import refine
+from gguftool.memory.advice import Measure, refine
 from gguftool.memory.devices import HOST
 from gguftool.memory.fit import Fit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.model import Model, Part
-from gguftool.run.args import ServerOptions, server_command
+from gguftool.run.args import server_command
 from gguftool.run.capabilities import known
-from gguftool.run.measure import VERSION, Ask, Measured, measure
+from gguftool.run.deploy import Deployment, resolved
+from gguftool.run.measure import VERSION, Ask, Measured, Placed, measure
+from gguftool.run.options.table import options
+from gguftool.run.tool import find, run
 
 MIB = 1 << 20
 LIBRARY = f"llama.cpp library b11549 (xllamacpp {VERSION})"
 FIT_PARAMS = "llama-fit-params"
 _LINE = re.compile(r"^(?P<name>\S+) +(?P<model>\d+) +(?P<context>\d+) +(?P<compute>\d+) *$", re.MULTILINE)
 
+_NOT_OF_A_CONTEXT = frozenset(
+    ("verbosity", "slots", "cache_ram", "ctx_checkpoints", "slot_ctx", "spec_type", "embeddings", "rerank", "pooling")
+)
+"""Options of the server that `llama-fit-params` does not have, or that change no context."""
+
 Sizes = dict[str, dict[str, int]]
 
 
-def measured_fit(session: Session, m: Model, planner: Planner, fit: Fit, *, may_move: bool) -> tuple[Fit, str]:
+def measured_fit(session: Session, m: Model, d: Deployment, planner: Planner, fit: Fit) -> tuple[Fit, str]:
     """The outcome of the search with measured compute buffers, and who measured them.
 
     Without devices the library inside xllamacpp is asked; with devices only a `llama-fit-params` built for them knows.
@@ -40,63 +50,61 @@ def measured_fit(session: Session, m: Model, planner: Planner, fit: Fit, *, may_
         return fit, ""
     with _file(m) as path:
         if planner.machine.devices:
-            found, source = refine(planner, fit, lambda p: _program(path, p, planner), may_move=may_move), FIT_PARAMS
+            measure_with, source = _program(path, d, planner), FIT_PARAMS
         else:
-            found, source = refine(planner, fit, lambda p: _library(session, path, p), may_move=False), LIBRARY
+            measure_with, source = _library(session, path, d), LIBRARY
+        movable = bool(planner.machine.devices) and d.free.gpu_layers
+        found = refine(planner, fit, measure_with, may_move=movable)
     if found is None:
         raise ToolFailed(f"{source} refused a context that should have been taken", "plan without --measure")
     return found, source
 
 
-def _library(session: Session, path: str, p: MemoryPlan) -> Sizes | None:
-    s, c = p.settings, p.cache.context
-    ask = Ask(c.requested, s.type_k, s.type_v, c.slots, c.unified, s.batch, s.ubatch, s.flash_attn, s.swa_full, c.slots)
-    answer: Measured = measure(path, [ask])[0]
-    if answer.buffers is None:
-        return None
-    if answer.total("context") != p.cache.bytes:
-        session.warn(f"the library keeps {answer.total('context'):,} bytes of cache, planned were {p.cache.bytes:,}")
-    return {HOST: {part: answer.total(part) for part in ("model", "context", "compute")}}
+def _library(session: Session, path: str, d: Deployment) -> Measure:
+    def ask(p: MemoryPlan) -> Sizes | None:
+        s, c = p.settings, p.cache.context
+        outputs = c.slots if s.outputs is None else s.outputs
+        asked = Ask(
+            c.requested, s.type_k, s.type_v, c.slots, c.unified, s.batch, s.ubatch, s.flash_attn, s.swa_full, outputs
+        )
+        answer: Measured = measure(path, [asked], Placed(repack=d.wishes.repack))[0]
+        if answer.buffers is None:
+            return None
+        if answer.total("context") != p.cache.bytes:
+            kept = answer.total("context")
+            session.warn(f"the library keeps {kept:,} bytes of cache, planned were {p.cache.bytes:,}")
+        return {HOST: {part: answer.total(part) for part in ("model", "context", "compute")}}
+
+    return ask
 
 
-def _program(path: str, p: MemoryPlan, planner: Planner) -> Sizes | None:
-    from gguftool.run.tool import find, run
-
+def _program(path: str, d: Deployment, planner: Planner) -> Measure:
     tool = find(FIT_PARAMS)
     if tool is None:
         raise ToolFailed(
             f"measuring for {planner.machine.devices[0].name} needs {FIT_PARAMS} of a llama.cpp built for it",
             "build llama.cpp and put its programs on PATH, or plan without --measure",
         )
-    done = run(tool, *fit_params_arguments(path, p, planner), "-fitp", "on", seconds=120.0)
-    if done.returncode:
-        return None
-    return parse_fit_params(done.stdout, [d.name for d in planner.machine.devices])
+
+    def ask(p: MemoryPlan) -> Sizes | None:
+        done = run(tool, *fit_params_arguments(path, d, p, planner), "-fitp", "on", seconds=120.0)
+        return None if done.returncode else parse_fit_params(done.stdout, [x.name for x in planner.machine.devices])
+
+    return ask
 
 
-def fit_params_arguments(path: str, p: MemoryPlan, planner: Planner) -> list[str]:
-    """What `llama-fit-params` takes to look at exactly this plan."""
-    s, c = p.settings, p.cache.context
+def fit_params_arguments(path: str, d: Deployment, p: MemoryPlan, planner: Planner) -> list[str]:
+    """What `llama-fit-params` takes to look at exactly this plan: all that the plan rests on, of the model alone."""
+    said = resolved(d, planner, p)
+    left_out = (o for o in options() if not o.plan or o.path or o.field in _NOT_OF_A_CONTEXT)
+    plain: dict[str, Any] = {o.field: o.default for o in left_out}
     layers = planner.weights.layer_count + 1
-    o = ServerOptions(
-        path,
-        c.requested,
-        s.type_k,
-        s.type_v,
-        flash_attn=s.flash_attn,
-        parallel=c.slots,
-        kv_unified=s.unified if c.slots > 1 else None,
-        ubatch=s.ubatch,
-        batch=s.batch,
-        swa_full=s.swa_full,
-        gpu_layers=str(layers if p.placement.gpu_layers is None else p.placement.gpu_layers),
-        cpu_moe=p.placement.cpu_moe or None,
-    )
-    arguments = list(server_command(o, known()).args)
+    placed: dict[str, Any] = {"gpu_layers": layers} if said.gpu_layers is None or said.gpu_layers < 0 else {}
+    made = replace(said, **plain, **placed, extra=(), ubatch=p.settings.ubatch, batch=p.settings.batch)
+    arguments = list(server_command(path, made, known()).args)
     for name in ("--host", "--port", "-lv"):
-        if name in arguments:
-            at = arguments.index(name)
-            del arguments[at : at + 2]
+        at = arguments.index(name)
+        del arguments[at : at + 2]
     return arguments
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from gguftool.memory.advice import Advice, Smaller
 from gguftool.memory.fit import search
-from gguftool.memory.plan import Planner
 from gguftool.memory.weights import Weight
 from gguftool.model import Model
 
@@ -34,7 +33,7 @@ def with_smaller(m: Model, a: Advice) -> Advice:
         if size >= now * 0.97:
             continue
         tensors = [Weight(x.name, x.choice.type, x.tensor.shape, x.new_bytes) for x in steps]
-        fit = search(Planner(p.hp, tensors, p.machine, p.overrides, p.projector), a.plan.settings, a.plan.placement)
+        fit = search(replace(p, tensors=tensors), a.plan.settings, a.plan.placement)
         out.append(Smaller(name, size, fit.plan.total, bool(fit.fits)))
         if fit.fits:
             break

@@ -33,7 +33,8 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
     from gguftool.lint.run import lint
     from gguftool.run.wishes import Obstacle
 
-    per_slot = wishes.ctx if wishes.ctx is None or wishes.kv_unified else -(-wishes.ctx // wishes.parallel)
+    shared = wishes.kv_unified or wishes.parallel is None
+    per_slot = None if not wishes.ctx else wishes.ctx if shared else -(-wishes.ctx // (wishes.parallel or 1))
     wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)
     ignore = ANSWERED_BY_CACHE_TYPE if wishes.cache_type else ()
     report = lint(opened, Context(wish=wish), ignore=ignore)

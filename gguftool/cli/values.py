@@ -7,11 +7,14 @@ says what to write instead.
 from __future__ import annotations
 
 import os
-import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from gguftool.errors import UsageError
+from gguftool.quantity import count, size
 
 if TYPE_CHECKING:
     ModelParam = click.ParamType[str]
@@ -34,12 +37,19 @@ class ModelType(ModelParam):
 
 MODEL = ModelType()
 
-_NUMBER = r"\d+(?:_\d+)*|\d{1,3}(?:,\d{3})+"
-_COUNT = re.compile(rf"(?P<whole>{_NUMBER})(?P<part>\.\d+)?\s*(?:(?P<unit>[km])i?)?", re.IGNORECASE | re.ASCII)
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?)(?P<base>i?b)?", re.IGNORECASE | re.ASCII)
-_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-SMALLEST = 1 << 20
-"""Bytes below which a number without a unit is taken for one whose unit was forgotten."""
+
+def _told(
+    kind: SizeParam,
+    read: Callable[[str], int],
+    text: str,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> int:
+    """What a reader makes of a text; its refusal as click's."""
+    try:
+        return read(text)
+    except UsageError as error:
+        kind.fail(str(error), param, ctx)
 
 
 class CountType(SizeParam):
@@ -57,26 +67,12 @@ class CountType(SizeParam):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number."""
-        number = value if isinstance(value, int) else self._read(str(value), param, ctx)
+        number = value if isinstance(value, int) else _told(self, count, str(value), param, ctx)
         if number < self.least:
             self.fail(f"{value} is too small; the least is {self.least}.", param, ctx)
         if self.most is not None and number > self.most:
             self.fail(f"{value} is too large; the most is {self.most:,}.", param, ctx)
         return number
-
-    def _read(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = _COUNT.fullmatch(text.strip())
-        if not match or len(text) > 40:
-            self._refuse(text, param, ctx)
-        times = 1 << 10 * _POWER[(match["unit"] or "").lower()]
-        digits = (match["part"] or "")[1:]
-        more, rest = divmod(int(digits or "0") * times, int("1" + "0" * len(digits)))
-        if rest:
-            self._refuse(text, param, ctx)
-        return int(re.sub("[_,]", "", match["whole"])) * times + more
-
-    def _refuse(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> NoReturn:
-        self.fail(f"{text!r} is not a whole number; write for example 32768, 32k (that is 32768) or 1M.", param, ctx)
 
 
 COUNT = CountType()
@@ -100,19 +96,7 @@ class SizeType(SizeParam):
         """Bytes, as an int."""
         if isinstance(value, int):
             return value
-        text = str(value).strip()
-        match = _SIZE.fullmatch(text)
-        if not match:
-            self.fail(f"{value!r} is not a size; write for example 512MiB, 16GiB or 4GB.", param, ctx)
-        suffix = (match["base"] or "").lower()
-        base = {"ib": 1024, "b": 1000}.get(suffix, self.bare_base)
-        power: int = _POWER[match["unit"].lower()]
-        size = round(float(match["number"]) * float(base**power))
-        # `--vram 16` on a machine with 16 GB: whoever writes a bare number means the unit on the box.
-        if not (match["unit"] or suffix or self.small) and 0 < float(match["number"]) < SMALLEST:
-            unit = ("GiB" if float(match["number"]) < 1024 else "MiB") if self.bare_base == 1024 else "G"
-            self.fail(f"{text} bytes? Name the unit: {text}{unit}? ({text}B if bytes are meant.)", param, ctx)
-        return size
+        return _told(self, lambda text: size(text, self.bare_base, small=self.small), str(value), param, ctx)
 
 
 SIZE = SizeType()

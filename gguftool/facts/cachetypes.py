@@ -122,9 +122,16 @@ def refusals(hp: Hparams, type_k: str, type_v: str, flash_attn: str = "auto") ->
     return []
 
 
+def flash_attn_said(type_v: str, flash_attn: str, arch: str = "") -> str:
+    """What llama.cpp makes of ``-fa``: a quantised V turns ``auto`` into ``on``, for grok it is always ``off``."""
+    if arch == "grok":
+        return "off"
+    return "on" if flash_attn == "auto" and CACHE_TYPES[type_v].quantized else flash_attn
+
+
 def flash_attn_used(hp: Hparams, type_v: str, flash_attn: str) -> bool:
-    """Whether the cache is laid out for FlashAttention: ``auto`` counts as on, grok always as off."""
-    return hp.arch != "grok" and flash_attn != "off"
+    """Whether the cache is laid out for FlashAttention: ``auto`` counts as on."""
+    return flash_attn_said(type_v, flash_attn, hp.arch) != "off"
 
 
 def slow_pairs(type_k: str, type_v: str) -> list[str]:

@@ -44,12 +44,14 @@ class Device:
         kind: a name of `KINDS`.
         memory: bytes that may be used; None: unknown.
         about: what it is, for people.
+        reserve: bytes of it to keep free; None: as on every device.
     """
 
     name: str
     kind: str
     memory: int | None = None
     about: str = ""
+    reserve: int | None = None
 
     @property
     def rules(self) -> Kind:

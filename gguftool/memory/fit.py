@@ -1,8 +1,8 @@
 """Find settings that fit, giving up first what users miss least.
 
-The context is what was asked for. If it does not fit: a smaller cache type (f16, q8_0, q4_0), a smaller `-ub`, experts
-on the host, layers on the host, in this order; what turns out not to be needed is given back at the end. Nothing is
-proposed that llama.cpp refuses or that runs on a slow path.
+The context is what was asked for; one that nobody asked for gives way first. Then: a smaller cache type (f16, q8_0,
+q4_0), a smaller `-ub`, experts on the host, layers on the host, in this order; what turns out not to be needed is given
+back at the end. Nothing is proposed that llama.cpp refuses or that runs on a slow path.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from gguftool.memory.weights import Placement
 
 PAIRS = (("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"))
 UBATCHES = (256, 128)
+SMALLEST_CONTEXT = 8192
+"""A context nobody asked for is not made smaller than this before something else gives way."""
 FLASH_HEADS = frozenset(
     {(n, n) for n in (40, 64, 72, 80, 96, 112, 128, 256, 512)} | {(192, 128), (320, 256), (576, 512)}
 )
@@ -31,6 +33,7 @@ FLASH_HEADS = frozenset(
 class Free:
     """What the search may change: the things the user did not name."""
 
+    ctx: bool = False
     cache_type: bool = True
     ubatch: bool = True
     cpu_moe: bool = True
@@ -150,7 +153,7 @@ class _Search:
                 self.steps.append(Step("as asked", f"fits with {_spare(plan)} to spare", True))
             return Fit(plan, tuple(self.steps))
         self.steps.append(Step("as asked", _over(plan), False))
-        for stage in (self._cache_types, self._ubatch, self._experts, self._layers):
+        for stage in (self._context, self._cache_types, self._ubatch, self._experts, self._layers):
             plan = stage(plan)
             if plan.fits:
                 return Fit(self._give_back(plan, s), tuple(self.steps))
@@ -165,6 +168,19 @@ class _Search:
         result = f"fits with {_spare(plan)} to spare" if plan.fits else _over(plan)
         self.steps.append(Step(what, f"{changed}; {result}" if changed else result, bool(plan.fits)))
         return plan
+
+    def _context(self, plan: MemoryPlan) -> MemoryPlan:
+        """A context nobody named gives way first, as it does in llama.cpp's own fit."""
+        asked = plan.cache.context.requested
+        if not self.free.ctx or asked <= SMALLEST_CONTEXT:
+            return plan
+        most = largest_context(self.planner, plan.settings, plan.placement, asked)
+        if most is None:
+            return plan
+        tokens = max(SMALLEST_CONTEXT, most // 1024 * 1024)
+        if tokens >= asked:
+            return plan
+        return self._try(self._plan(replace(plan.settings, ctx=tokens), plan.placement), f"context {tokens:,}")
 
     def _cache_types(self, plan: MemoryPlan) -> MemoryPlan:
         if not self.free.cache_type or not plan.cache.caches:

@@ -47,7 +47,7 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
         Assumption("ubatch", str(c.ubatch), "chosen", "tokens of one graph; compute buffers grow with it"),
         Assumption(
             "flash_attn",
-            "off" if s.flash_attn == "off" or planner.hp.arch == "grok" else "on",
+            "on" if flash_attn_used(planner.hp, s.type_v, s.flash_attn) else "off",
             "chosen",
             "without it every head's scores for every cell lie in the compute buffer",
         ),

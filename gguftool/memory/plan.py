@@ -35,6 +35,7 @@ class DeviceUse:
         compute: compute buffers.
         output: rows of logits, on the host.
         projector: the multimodal projector.
+        beside: adapters and a draft model.
     """
 
     name: str
@@ -48,13 +49,14 @@ class DeviceUse:
     output: int = 0
     projector: int = 0
     about: str = ""
+    beside: int = 0
 
     __repr__ = short_repr
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.weights + self.kv + self.state + self.compute + self.output + self.projector
+        return self.weights + self.kv + self.state + self.compute + self.output + self.projector + self.beside
 
     @property
     def fits(self) -> bool | None:
@@ -148,6 +150,21 @@ class MemoryPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """A file that is loaded beside the model.
+
+    Attributes:
+        what: ``mmproj``, ``lora``, ``control-vector`` or ``draft``.
+        bytes: what it takes.
+        device: where it goes, `HOST` or the name of a device; "": to the first device there is.
+    """
+
+    what: str
+    bytes: int
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """Where it shall run.
 
@@ -175,14 +192,14 @@ class Planner:
         tensors: all tensors.
         machine: where it shall run.
         overrides: `-ot` patterns.
-        projector: bytes of a multimodal projector, which goes to the first device.
+        sides: files that are loaded beside the model.
     """
 
     hp: Hparams
     tensors: Sequence[Weight]
     machine: Machine = field(default_factory=Machine)
     overrides: tuple[tuple[str, str], ...] = ()
-    projector: int = 0
+    sides: tuple[Side, ...] = ()
     weights: Weights = field(init=False)
 
     def __post_init__(self) -> None:
@@ -223,16 +240,17 @@ class Planner:
                 d.name,
                 d.kind,
                 d.memory,
-                m.reserve,
+                m.reserve if d.reserve is None else d.reserve,
                 placed.buffers.get(d.name, 0),
                 kv.get(d.name, 0),
                 state.get(d.name, 0),
                 compute.get(d.name, 0),
                 0,
-                self.projector if i == 0 else 0,
+                self._side(d.name, projector=True),
                 d.about,
+                self._side(d.name, projector=False),
             )
-            for i, d in enumerate(m.devices)
+            for d in m.devices
         ]
         uses.append(
             DeviceUse(
@@ -245,10 +263,18 @@ class Planner:
                 state.get(HOST, 0),
                 compute.get(HOST, 0),
                 output,
-                0 if m.devices else self.projector,
+                self._side(HOST, projector=True),
+                beside=self._side(HOST, projector=False),
             )
         )
         return tuple(uses)
+
+    def _side(self, device: str, *, projector: bool) -> int:
+        """Bytes of the projector, or of the other files beside the model, that go to a device."""
+        names = [d.name for d in self.machine.devices]
+        first = names[0] if names else HOST
+        there = (x for x in self.sides if (x.what == "mmproj") is projector)
+        return sum(x.bytes for x in there if device == (x.device if x.device in (HOST, *names) else first))
 
     def _book_caches(
         self,
@@ -291,7 +317,7 @@ class Planner:
             overrides=bool(self.overrides or p.cpu_moe),
             kv_offload=p.kv_offload,
         )
-        lends = any(d.rules.pinned_host for d in devices)
+        lends = p.op_offload and any(d.rules.pinned_host for d in devices)
         out: dict[str, int] = {HOST: t.host_inputs if everything or lends else t.whole}
         for i, d in enumerate(devices):
             # The first device does the large batches of what lies on the host.

@@ -17,6 +17,8 @@ SERVER_SLOTS = 4
 """Slots llama-server opens, sharing one context, when it is not told `-np` (`server.cpp:main`)."""
 MAX_SEQUENCES = 256
 """`llama-cparams.h:LLAMA_MAX_SEQ`."""
+UBATCH, BATCH = 512, 2048
+"""llama.cpp's defaults of `-ub` and `-b` (`common/common.h`)."""
 CELL_PAD = 256
 NOT_CAUSAL = frozenset({"gemma-embedding", "dream", "llada", "llada-moe", "rnd1"})
 """Architectures that attend both ways whatever `attention.causal` says; their batch is not clipped to the context."""
@@ -44,8 +46,8 @@ class Settings:
     type_v: str = "f16"
     parallel: int | None = 1
     kv_unified: bool | None = None
-    ubatch: int = 512
-    batch: int = 2048
+    ubatch: int = UBATCH
+    batch: int = BATCH
     flash_attn: str = "auto"
     swa_full: bool = False
     snapshots: int = 0

@@ -45,7 +45,7 @@ def _budgets(planner: Planner, plan: MemoryPlan) -> list[int]:
     uses = plan.devices[:-1]
     # A device without layers has no compute buffer yet, but will have one as large as the smallest.
     least = min((u.compute for u in uses if u.compute), default=0)
-    return [max(0, (u.memory or 0) - u.reserve - (u.compute or least) - u.projector) for u in uses]
+    return [max(0, (u.memory or 0) - u.reserve - (u.compute or least) - u.projector - u.beside) for u in uses]
 
 
 def _counts(costs: list[int], budgets: list[int]) -> list[int] | None:

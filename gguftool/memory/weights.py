@@ -66,6 +66,8 @@ class Placement:
         kv_offload: caches follow their layers; else all are on the host (`-nkvo`).
         mmap: weights on the host are the mapped file, not a copy.
         repack: what the host processor rearranges, a name of `REPACKED`.
+        op_offload: devices may compute what lies on the host.
+        host_buffers: host weights go to memory pinned for a device that wants it.
     """
 
     gpu_layers: int | None = None
@@ -75,6 +77,8 @@ class Placement:
     kv_offload: bool = True
     mmap: bool = True
     repack: str = "avx2"
+    op_offload: bool = True
+    host_buffers: bool = True
 
     __repr__ = short_repr
 
@@ -227,7 +231,8 @@ class Weights:
         """Bytes by buffer under a placement."""
         at = layer_devices(self.layer_count, self.devices, p)
         by_name = {d.name: d for d in self.devices}
-        repack = p.repack != "none" and not any(d.rules.pinned_host for d in self.devices)
+        pinned = p.host_buffers and any(d.rules.pinned_host for d in self.devices)
+        repack = p.repack != "none" and not pinned
         buffers: dict[str, int] = {}
         spans: dict[int, tuple[int, int]] = {}
         experts = largest = 0

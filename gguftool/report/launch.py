@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gguftool.facts.cachetypes import shown
+from gguftool.report.plan import where_json
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
 from gguftool.report.text import Style, count, safe, shorten, size
 from gguftool.run.endpoints import PROMPT, Smoke
@@ -143,6 +144,7 @@ def plan_json(
         "state": {"bytes": m.cache.state_bytes},
         "weights": {"bytes": m.weights},
         "compute": {"bytes": m.compute, "basis": m.compute_basis},
+        **where_json(m),
         "total": {"bytes": m.total},
         "fits": m.fits,
         "obstacles": [

@@ -10,6 +10,7 @@ from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import DeviceUse, MemoryPlan
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
+from gguftool.run.proof import Expected, to_json
 from gguftool.shell import shell
 
 BAR = 16
@@ -83,6 +84,7 @@ def _devices(a: Advice, style: Style) -> str:
         ("state", "exact", lambda d: d.state),
         ("compute", plan.compute_basis, lambda d: d.compute + d.output),
         ("mmproj", "exact", lambda d: d.projector),
+        ("beside", "estimated", lambda d: d.beside),
     ]
     used = [x for x in columns if x[0] in ("weights", "compute") or any(x[2](d) for d in plan.devices)]
     rows: list[list[object]] = []
@@ -169,7 +171,7 @@ def _notes(a: Advice, style: Style) -> str:
     return "\n".join(lines)
 
 
-def plan_json(a: Advice, command: Sequence[str]) -> dict[str, object]:
+def plan_json(a: Advice, command: Sequence[str], expected: Expected) -> dict[str, object]:
     """The fields of ``--format json``: every number in bytes or tokens."""
     plan = a.plan
     c, s, w = plan.cache.context, plan.settings, a.planner.weights
@@ -218,15 +220,7 @@ def plan_json(a: Advice, command: Sequence[str]) -> dict[str, object]:
         "compute": {"bytes": plan.compute, "basis": plan.compute_basis, "measured_by": a.measured or None},
         "output": {"bytes": plan.output, "basis": "exact"},
         "total": {"bytes": plan.total},
-        "devices": [_device_json(d, plan.compute_basis) for d in plan.devices],
-        "placement": {
-            "gpu_layers": _gpu_layers(a),
-            "layers": w.layer_count,
-            "cpu_moe": plan.placement.cpu_moe,
-            "tensor_split": list(plan.placement.split),
-            "kv_offload": plan.placement.kv_offload,
-            "layer_devices": list(plan.placed.layer_device),
-        },
+        **where_json(plan),
         "fits": plan.fits,
         "refused": list(plan.refused),
         "steps": [{"what": x.what, "result": x.result, "fits": x.fits, "kept": x.kept} for x in a.fit.steps],
@@ -238,14 +232,24 @@ def plan_json(a: Advice, command: Sequence[str]) -> dict[str, object]:
         "assumptions": [{"name": x.name, "value": x.value, "basis": x.basis, "why": x.why} for x in a.assumptions],
         "warnings": list(a.warnings),
         "command": list(command),
+        "expected": to_json(expected),
     }
 
 
-def _gpu_layers(a: Advice) -> int | None:
-    if not a.planner.machine.devices:
-        return None
-    n = a.plan.placement.gpu_layers
-    return a.planner.weights.layer_count + 1 if n is None else n
+def where_json(plan: MemoryPlan) -> dict[str, object]:
+    """What lies where: the devices with their use, and the placement of the layers."""
+    p, layers = plan.placement, len(plan.placed.layer_device)
+    return {
+        "devices": [_device_json(d, plan.compute_basis) for d in plan.devices],
+        "placement": {
+            "gpu_layers": None if len(plan.devices) == 1 else layers if p.gpu_layers is None else p.gpu_layers,
+            "layers": layers - 1,
+            "cpu_moe": p.cpu_moe,
+            "tensor_split": list(p.split),
+            "kv_offload": p.kv_offload,
+            "layer_devices": list(plan.placed.layer_device),
+        },
+    }
 
 
 def _whole(n: float) -> int | float:
@@ -266,6 +270,7 @@ def _device_json(d: DeviceUse, basis: str) -> dict[str, object]:
         "compute_basis": basis,
         "output": d.output,
         "mmproj": d.projector,
+        "beside": d.beside,
         "total": d.total,
         "missing": d.missing,
         "fits": d.fits,

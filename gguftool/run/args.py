@@ -1,98 +1,25 @@
-"""Command lines of llama-server, spelled as the build at hand takes them.
+"""Command lines, from wishes: of llama-server, spelled as the build at hand takes them, and of gguftool itself.
 
-Pure: options in, ``list[str]`` out. Every option has its spellings in order of preference; one that the build does
-not list is left out and named in a note, so an old or new build gets a smaller command, never a wrong one.
+Pure: wishes in, words out. Which option has which spellings stands in the table (`gguftool.run.options`); one that the
+build does not list is left out and named in a note, so an old or new build gets a smaller command, never a wrong one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, flash_attn_said
 from gguftool.run.capabilities import Capabilities
+from gguftool.run.options.row import Option
+from gguftool.run.options.table import by_field, options, shown
+from gguftool.run.wishes import Wishes
 
-LOOPBACK = "127.0.0.1"
-DEFAULT_PORT = 8080
 TRACE = 4
 """Level at which the builds with six levels print sizes (`common/log.cpp`, b11434); the default 3 hides them."""
-
-SPELLINGS = {
-    "model": ("-m", "--model"),
-    "ctx": ("-c", "--ctx-size"),
-    "type_k": ("-ctk", "--cache-type-k"),
-    "type_v": ("-ctv", "--cache-type-v"),
-    "flash_attn": ("-fa", "--flash-attn"),
-    "parallel": ("-np", "--parallel"),
-    "kv_unified": ("-kvu", "--kv-unified"),
-    "no_kv_unified": ("-no-kvu", "--no-kv-unified"),
-    "ubatch": ("-ub", "--ubatch-size"),
-    "batch": ("-b", "--batch-size"),
-    "swa_full": ("--swa-full",),
-    "gpu_layers": ("-ngl", "--gpu-layers", "--n-gpu-layers"),
-    "tensor_split": ("-ts", "--tensor-split"),
-    "device": ("-dev", "--device"),
-    "cpu_moe": ("-ncmoe", "--n-cpu-moe"),
-    "override_tensor": ("-ot", "--override-tensor"),
-    "no_kv_offload": ("-nkvo", "--no-kv-offload"),
-    "fit": ("-fit", "--fit"),
-    "load_mode": ("-lm", "--load-mode"),
-    "rpc": ("--rpc",),
-    "mmproj": ("-mm", "--mmproj"),
-    "alias": ("-a", "--alias"),
-    "template": ("--chat-template-file",),
-    "threads": ("-t", "--threads"),
-    "host": ("--host",),
-    "port": ("--port",),
-    "api_key_file": ("--api-key-file",),
-    "no_context_shift": ("--no-context-shift",),
-    "verbosity": ("-lv", "--log-verbosity", "--verbosity"),
-}
-OLD_LOAD_MODES = {"none": ("--no-mmap",), "mlock": ("--mlock",), "mmap": ("--mmap",), "mmap+mlock": ("--mlock",)}
-"""Switches that said the same before there was ``--load-mode``."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """What the server is to do; None leaves the decision to llama.cpp.
-
-    Attributes:
-        model: path of the model, of its first shard.
-        ctx: tokens of all slots together.
-        type_k, type_v: cache types.
-        flash_attn: ``on``, ``off`` or ``auto``.
-        parallel: slots; always said, because the default differs between builds and changes the context of a slot.
-        kv_unified: all slots share one context.
-        rpc: ``host:port`` of RPC servers.
-        load_mode: ``mmap``, ``none``, ``mlock``, ``dio``, ``mmap+mlock``; None: the build's default.
-        extra: further arguments, put last as they are.
-    """
-
-    model: str
-    ctx: int
-    type_k: str = "f16"
-    type_v: str = "f16"
-    flash_attn: str = "auto"
-    parallel: int = 1
-    kv_unified: bool | None = None
-    ubatch: int | None = None
-    batch: int | None = None
-    swa_full: bool = False
-    gpu_layers: str | None = None
-    tensor_split: str | None = None
-    device: str | None = None
-    cpu_moe: int | None = None
-    override_tensor: str | None = None
-    fit: str | None = None
-    rpc: tuple[str, ...] = ()
-    load_mode: str | None = None
-    mmproj: str | None = None
-    alias: str | None = None
-    template: str | None = None
-    threads: int | None = None
-    host: str = LOOPBACK
-    port: int = DEFAULT_PORT
-    api_key_file: str | None = None
-    extra: tuple[str, ...] = ()
-    no_kv_offload: bool = False
+MODEL = ("-m", "--model")
+ALWAYS = ("ctx", "parallel", "host", "port")
+"""Said even where they are the default: a configuration file or a variable may say otherwise, and builds differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,64 +44,96 @@ class _Draft:
     notes: list[str] = field(default_factory=list)
     blockers: list[str] = field(default_factory=list)
 
-    def say(self, what: str, *value: str, must: bool = False) -> bool:
+    def say(self, names: Iterable[str], *value: str, must: bool = False) -> bool:
         """Add an option and its value; note it when the build has none of its spellings."""
-        name = self.build.spelling(SPELLINGS[what])
+        given = tuple(names)
+        name = self.build.spelling(given)
         if name is None:
-            wish = " ".join((SPELLINGS[what][-1], *value))
-            (self.blockers if must else self.notes).append(f"this build has no {wish}")
+            longest = next((n for n in given if n.startswith("--")), given[-1])
+            (self.blockers if must else self.notes).append(f"this build has no {' '.join((longest, *value))}")
             return False
         self.args += [name, *value]
         return True
 
 
-def server_command(o: ServerOptions, build: Capabilities) -> CommandLine:
-    """The arguments of llama-server for these options and this build."""
+def spellings(what: str) -> tuple[str, ...]:
+    """llama.cpp's spellings of an option, by its field of `Wishes`."""
+    return by_field()[what].names
+
+
+def server_command(model: str, w: Wishes, build: Capabilities) -> CommandLine:
+    """The arguments of llama-server for these wishes and this build.
+
+    Args:
+        model: path of the model, of its first shard; "": none is said.
+        w: what is wished; ``ctx`` None: nothing is said about it.
+        build: what the program takes.
+    """
     d = _Draft(build)
-    d.say("model", o.model, must=True)
-    d.say("ctx", str(o.ctx), must=True)
-    _cache_types(d, o)
-    _flash_attention(d, o)
-    d.say("parallel", str(o.parallel))
-    _unified(d, o)
-    for what, value in (("ubatch", o.ubatch), ("batch", o.batch)):
-        if value is not None:
-            d.say(what, str(value), must=True)
-    if o.swa_full:
-        d.say("swa_full", must=True)
-    _placement(d, o)
-    _load_mode(d, o.load_mode)
-    for what, text in (("mmproj", o.mmproj), ("template", o.template)):
-        if text is not None:
-            d.say(what, text, must=True)
-    for what, text in (("alias", o.alias), ("threads", None if o.threads is None else str(o.threads))):
-        if text is not None:
-            d.say(what, text)
-    # Said even where it is the default: a configuration file or a variable may say otherwise.
-    d.say("host", o.host, must=True)
-    d.say("port", str(o.port), must=True)
-    if o.api_key_file is not None:
-        d.say("api_key_file", o.api_key_file, must=True)
-    _verbosity(d, o)
-    return CommandLine((*d.args, *o.extra), tuple(d.notes), tuple(d.blockers))
+    if model:
+        d.say(MODEL, model, must=True)
+    for o in options():
+        special = _SPECIAL.get(o.field)
+        if special is not None:
+            special(d, w)
+        elif o.names or o.constants:
+            _say(d, o, getattr(w, o.field))
+    return CommandLine((*d.args, *w.extra), tuple(d.notes), tuple(d.blockers))
 
 
-def _cache_types(d: _Draft, o: ServerOptions) -> None:
+def own_words(w: Wishes) -> list[str]:
+    """The arguments of ``gguftool launch`` that mean these wishes; an option at its default is not said."""
+    out: list[str] = []
+    for o in options():
+        value = getattr(w, o.field)
+        if value == o.default or (value is None and o.default is None):
+            continue
+        constant = o.constant(value)
+        if constant is not None:
+            out.append(next((n for n in constant.names if n.startswith("--")), constant.names[0]))
+        elif not o.kind.metavar:
+            out.append(o.ours)
+        else:
+            out += [o.ours, shown(o, value)]
+    return [*out, *(["--", *w.extra] if w.extra else [])]
+
+
+def _say(d: _Draft, o: Option, value: object) -> None:
+    if value is None or (value == o.default and o.field not in ALWAYS):
+        return
+    constant = o.constant(value)
+    if constant is not None and (not o.kind.metavar or d.build.spelling(constant.names)):
+        d.say(constant.names, must=o.must)
+    elif not o.kind.metavar:
+        d.say(o.names, must=o.must)
+    else:
+        d.say(o.names, o.kind.show(value), must=o.must)
+
+
+def _rpc(d: _Draft, w: Wishes) -> None:
+    if w.rpc:
+        # The memory of a server is for the plan alone.
+        d.say(spellings("rpc"), ",".join(r.endpoint for r in w.rpc), must=True)
+
+
+def _cache_types(d: _Draft, w: Wishes) -> None:
     # f16 is every build's default; said only when both options are there to say it.
-    must = (o.type_k, o.type_v) != ("f16", "f16")
-    for what, value in (("type_k", o.type_k), ("type_v", o.type_v)):
-        if must or d.build.spelling(SPELLINGS[what]):
-            d.say(what, value, must=must)
+    pair = w.cache_type or (DEFAULT, DEFAULT)
+    must = pair != (DEFAULT, DEFAULT)
+    for names, value in zip(by_field()["cache_type"].sides, pair, strict=True):
+        if must or d.build.spelling(names):
+            d.say(names, value, must=must)
 
 
-def _flash_attention(d: _Draft, o: ServerOptions) -> None:
-    name = d.build.spelling(SPELLINGS["flash_attn"])
-    quantized_v = o.type_v not in ("f32", "f16", "bf16")
+def _flash_attention(d: _Draft, w: Wishes) -> None:
+    name = d.build.spelling(spellings("flash_attn"))
+    type_v = (w.cache_type or (DEFAULT, DEFAULT))[1]
     # llama.cpp switches it on for a quantised V by itself, but only since it knows "auto"; saying it is never wrong.
-    wanted = "on" if quantized_v and o.flash_attn == "auto" else o.flash_attn
+    wanted = flash_attn_said(type_v, w.flash_attn)
     if name is None:
         if wanted != "off":
-            (d.blockers if quantized_v else d.notes).append("this build has no --flash-attn")
+            quantized = CACHE_TYPES[type_v].quantized
+            (d.blockers if quantized else d.notes).append("this build has no --flash-attn")
         return
     if d.build.by_name[name].value:
         d.args += [name, wanted]
@@ -184,55 +143,68 @@ def _flash_attention(d: _Draft, o: ServerOptions) -> None:
         d.notes.append("in this build flash attention is a switch that is off unless given; it was not given")
 
 
-def _unified(d: _Draft, o: ServerOptions) -> None:
-    if o.kv_unified is None or (o.parallel == 1 and not o.kv_unified):
+def _unified(d: _Draft, w: Wishes) -> None:
+    o = by_field()["kv_unified"]
+    if w.kv_unified is None or (w.parallel == 1 and not w.kv_unified):
         return
-    if o.kv_unified:
-        d.say("kv_unified", must=True)
-    elif d.build.spelling(SPELLINGS["kv_unified"]):
+    if w.kv_unified:
+        d.say(o.names, must=True)
+    elif d.build.spelling(o.names):
         # With a number of slots given, separate contexts are the default of every build that has the choice.
-        name = d.build.spelling(SPELLINGS["no_kv_unified"])
+        name = d.build.spelling(o.constants[0].names)
         if name:
             d.args.append(name)
 
 
-def _placement(d: _Draft, o: ServerOptions) -> None:
-    if o.rpc:
-        d.say("rpc", ",".join(o.rpc), must=True)
-    for what, value in (
-        ("gpu_layers", o.gpu_layers),
-        ("tensor_split", o.tensor_split),
-        ("device", o.device),
-        ("override_tensor", o.override_tensor),
-        ("cpu_moe", None if o.cpu_moe is None else str(o.cpu_moe)),
-    ):
-        if value is not None:
-            d.say(what, value, must=True)
-    if o.no_kv_offload:
-        d.say("no_kv_offload", must=True)
-    if o.fit is not None and not d.say("fit", o.fit):
+def _parallel(d: _Draft, w: Wishes) -> None:
+    d.say(spellings("parallel"), "-1" if w.parallel is None else str(w.parallel))
+
+
+def _fit(d: _Draft, w: Wishes) -> None:
+    if w.fit is not None and not d.say(spellings("fit"), w.fit):
         d.notes[-1] += ": it never changes what was asked for"
 
 
-def _load_mode(d: _Draft, mode: str | None) -> None:
+def _load_mode(d: _Draft, w: Wishes) -> None:
+    o, mode = by_field()["load_mode"], w.load_mode
     if mode is None:
         return
-    if d.build.spelling(SPELLINGS["load_mode"]):
-        d.say("load_mode", mode)
+    if d.build.spelling(o.names):
+        d.say(o.names, mode)
         return
-    old = OLD_LOAD_MODES.get(mode)
-    name = d.build.spelling(old) if old else None
+    # Switches that said the same before there was --load-mode.
+    old = o.constant("mlock" if mode == "mmap+mlock" else mode)
+    name = d.build.spelling(old.names) if old else None
     if name:
         d.args.append(name)
-    elif mode != "mmap":
+    elif mode not in ("mmap", "auto"):
         d.notes.append(f"this build has no way to say --load-mode {mode}")
 
 
-def _verbosity(d: _Draft, o: ServerOptions) -> None:
-    if any(a in o.extra for a in (*SPELLINGS["verbosity"], "-v", "--verbose", "--log-verbose")):
+def _verbosity(d: _Draft, w: Wishes) -> None:
+    if any(a in w.extra for a in ("-v", "--verbose", "--log-verbose")):
         return
-    name = d.build.spelling(SPELLINGS["verbosity"])
-    default = d.build.by_name[name].default if name else ""
-    # Builds whose default is 0 print sizes anyway, and 4 would mean debug output there.
-    if name and default.isdigit() and int(default) >= 2:
+    name = d.build.spelling(spellings("verbosity"))
+    if w.verbosity is not None:
+        d.say(spellings("verbosity"), str(w.verbosity))
+    elif name and has_levels(d.build, name):
         d.args += [name, str(TRACE)]
+
+
+def has_levels(build: Capabilities, name: str) -> bool:
+    """Whether ``-lv`` counts in six levels; builds whose default is 0 print sizes anyway, and 4 means debug there."""
+    default = build.by_name[name].default
+    return default.isdecimal() and default.isascii() and int(default) >= 2
+
+
+_SPECIAL: dict[str, Callable[[_Draft, Wishes], None]] = {
+    "rpc": _rpc,
+    "cache_type": _cache_types,
+    "flash_attn": _flash_attention,
+    "kv_unified": _unified,
+    "parallel": _parallel,
+    "fit": _fit,
+    "load_mode": _load_mode,
+    "verbosity": _verbosity,
+}
+"""Options that depend on another, or that builds spell in more than one way."""

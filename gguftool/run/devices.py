@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ _LISTED = re.compile(
 )
 CGROUP = "/sys/fs/cgroup"
 AMD = "/sys/class/drm"
+APPLE_SHARE = 0.75
+"""Part of its memory a Mac lets the GPU use, as Metal recommends on machines with more than 36 GB; less on others."""
 _SECONDS = 15.0
 
 
@@ -72,7 +75,30 @@ def devices(tool: Tool | None) -> list[FoundDevice]:
             return []
         if done.returncode == 0 and "vailable devices" in done.stdout + done.stderr:
             return parse_devices(done.stdout + done.stderr)
-    return [*nvidia(), *amd()]
+    return [*nvidia(), *amd()] or apple()
+
+
+def apple() -> list[FoundDevice]:
+    """Macs share one memory between CPU and GPU."""
+    host = host_memory() if platform.system() == "Darwin" and platform.machine() == "arm64" else None
+    if host is None:
+        return []
+    share = int(host.total * APPLE_SHARE)
+    return [FoundDevice("MTL0", "metal", "Apple GPU, shared memory", share, share, "the system")]
+
+
+def repacked(cpuinfo: str = "/proc/cpuinfo") -> str:
+    """What this processor rearranges (`gguftool.memory.weights.REPACKED`); x86 without a look at it counts as AVX2."""
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return "neon"
+    try:
+        with open(cpuinfo, encoding="ascii", errors="replace") as file:
+            words = next((line for line in file if line.startswith("flags")), "").split()
+    except OSError:
+        return "avx2"
+    if not words:
+        return "avx2"
+    return "avx512" if "avx512f" in words else "avx2" if "avx2" in words else "none"
 
 
 def parse_devices(text: str) -> list[FoundDevice]:

@@ -1,6 +1,6 @@
 """llama.cpp's server out of the ``xllamacpp`` wheel, run as a program of its own.
 
-``python -m gguftool.run.embedded -m MODEL -c 8192 …`` takes the options of llama-server that stand in `FLAGS`,
+``python -m gguftool.run.embedded -m MODEL -c 8192 …`` takes the options of llama-server that `flags` lists,
 spelled the same, and serves until it gets SIGTERM or SIGINT. A process of its own, because its log goes to file
 descriptor 2 and because an assertion of llama.cpp ends the process it happens in.
 """
@@ -11,17 +11,20 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from gguftool.endings import die_with_parent
-from gguftool.run.capabilities import Capabilities, Option
+from gguftool.errors import UsageError
+from gguftool.run.args import MODEL
+from gguftool.run.capabilities import Capabilities, Option, known
+from gguftool.run.options.kinds import row
+from gguftool.run.options.table import options
 
+Setter = Callable[[Any, Any, Any], None]
+"""Sets an option: the library, its parameters, the value."""
 PACKAGE = "xllamacpp"
 MODULE = "gguftool.run.embedded"
-_FLASH = {"auto": "AUTO", "on": "ENABLED", "off": "DISABLED"}
-_LOAD_MODES = {
-    "auto": "AUTO", "none": "NONE", "mmap": "MMAP", "mlock": "MLOCK", "mmap+mlock": "MMAP_MLOCK", "dio": "DIRECT_IO",
-}  # fmt: skip
 
 
 def available() -> str | None:
@@ -37,18 +40,31 @@ def available() -> str | None:
         return "?"
 
 
-def _plain(name: str, convert: Callable[[str], Any] = int) -> Callable[[Any, Any, str], None]:
-    def apply(x: Any, params: Any, value: str) -> None:
-        setattr(params, name, convert(value))
+def _enum(kind: str, prefix: str, names: dict[str, str] | None = None) -> Callable[[Any, str], Any]:
+    """A member of one of the library's enumerations, by the word of the command line."""
+
+    def member(x: Any, word: str) -> Any:
+        return getattr(getattr(x, kind), f"{prefix}_{(names or {}).get(word, word.upper())}")
+
+    return member
+
+
+_FLASH = _enum("llama_flash_attn_type", "LLAMA_FLASH_ATTN_TYPE", {"on": "ENABLED", "off": "DISABLED"})
+_LOAD_MODE = _enum("llama_load_mode", "LLAMA_LOAD_MODE", {"mmap+mlock": "MMAP_MLOCK", "dio": "DIRECT_IO"})
+_SPLIT_MODE = _enum("llama_split_mode", "LLAMA_SPLIT_MODE")
+_POOLING = _enum("llama_pooling_type", "LLAMA_POOLING_TYPE")
+_TYPE = _enum("ggml_type", "GGML_TYPE")
+
+
+def _attribute(name: str, convert: Callable[[Any, Any], Any] = lambda x, value: value) -> Setter:
+    def apply(x: Any, params: Any, value: Any) -> None:
+        setattr(params, name, convert(x, value))
 
     return apply
 
 
-def _switch(name: str, value: bool = True) -> Callable[[Any, Any, str], None]:
-    def apply(x: Any, params: Any, _: str) -> None:
-        setattr(params, name, value)
-
-    return apply
+def _inverted(name: str) -> Setter:
+    return _attribute(name, lambda x, value: not value)
 
 
 def _model(x: Any, params: Any, value: str) -> None:
@@ -59,36 +75,8 @@ def _mmproj(x: Any, params: Any, value: str) -> None:
     params.mmproj.path = value
 
 
-def _host(x: Any, params: Any, value: str) -> None:
-    params.hostnames = [value]
-
-
-def _flash(x: Any, params: Any, value: str) -> None:
-    params.flash_attn_type = getattr(x.llama_flash_attn_type, f"LLAMA_FLASH_ATTN_TYPE_{_FLASH[value]}")
-
-
-def _load_mode(x: Any, params: Any, value: str) -> None:
-    params.load_mode = getattr(x.llama_load_mode, f"LLAMA_LOAD_MODE_{_LOAD_MODES[value]}")
-
-
-def _type(name: str) -> Callable[[Any, Any, str], None]:
-    def apply(x: Any, params: Any, value: str) -> None:
-        setattr(params, name, getattr(x.ggml_type, f"GGML_TYPE_{value.upper()}"))
-
-    return apply
-
-
-def _gpu_layers(x: Any, params: Any, value: str) -> None:
-    params.n_gpu_layers = {"auto": -1, "all": -2}.get(value) or int(value)
-
-
-def _split(x: Any, params: Any, value: str) -> None:
-    shares = [float(part) for part in value.split(",")]
+def _split(x: Any, params: Any, shares: tuple[float, ...]) -> None:
     params.tensor_split = [*shares, *[0.0] * (len(params.tensor_split) - len(shares))]
-
-
-def _alias(x: Any, params: Any, value: str) -> None:
-    params.model_alias = set(value.split(","))
 
 
 def _template(x: Any, params: Any, value: str) -> None:
@@ -96,8 +84,8 @@ def _template(x: Any, params: Any, value: str) -> None:
         params.chat_template = file.read()
 
 
-def _threads(x: Any, params: Any, value: str) -> None:
-    params.cpuparams.n_threads = int(value)
+def _threads(x: Any, params: Any, value: int) -> None:
+    params.cpuparams.n_threads = value
 
 
 def _keys(x: Any, params: Any, value: str) -> None:
@@ -105,39 +93,66 @@ def _keys(x: Any, params: Any, value: str) -> None:
         params.api_keys = [line.strip() for line in file if line.strip() and not line.startswith("#")]
 
 
-FLAGS: dict[tuple[str, ...], tuple[str, Callable[[Any, Any, str], None]]] = {
-    ("-m", "--model"): ("FNAME", _model),
-    ("-c", "--ctx-size"): ("N", _plain("n_ctx")),
-    ("-ctk", "--cache-type-k"): ("TYPE", _type("cache_type_k")),
-    ("-ctv", "--cache-type-v"): ("TYPE", _type("cache_type_v")),
-    ("-fa", "--flash-attn"): ("[on|off|auto]", _flash),
-    ("-np", "--parallel"): ("N", _plain("n_parallel")),
-    ("-kvu", "--kv-unified"): ("", _switch("kv_unified")),
-    ("-no-kvu", "--no-kv-unified"): ("", _switch("kv_unified", False)),
-    ("-ub", "--ubatch-size"): ("N", _plain("n_ubatch")),
-    ("-b", "--batch-size"): ("N", _plain("n_batch")),
-    ("--swa-full",): ("", _switch("swa_full")),
-    ("-ngl", "--gpu-layers"): ("N", _gpu_layers),
-    ("-ts", "--tensor-split"): ("N0,N1,N2,...", _split),
-    ("-lm", "--load-mode"): ("MODE", _load_mode),
-    ("-mm", "--mmproj"): ("FILE", _mmproj),
-    ("-a", "--alias"): ("STRING", _alias),
-    ("--chat-template-file",): ("FILE", _template),
-    ("-t", "--threads"): ("N", _threads),
-    ("--host",): ("HOST", _host),
-    ("--port",): ("PORT", _plain("port")),
-    ("--api-key-file",): ("FNAME", _keys),
-    ("--metrics",): ("", _switch("endpoint_metrics")),
-    ("--props",): ("", _switch("endpoint_props")),
-    ("-lv", "--verbosity"): ("N", _plain("verbosity")),
+def _rerank(x: Any, params: Any, value: bool) -> None:
+    params.embedding = True
+    params.pooling_type = _POOLING(x, "rank")
+
+
+SETTERS: dict[str, Setter] = {
+    "flash_attn": _attribute("flash_attn_type", _FLASH),
+    "tensor_split": _split,
+    "split_mode": _attribute("split_mode", _SPLIT_MODE),
+    "kv_offload": _inverted("no_kv_offload"),
+    "op_offload": _inverted("no_op_offload"),
+    "repack": _inverted("no_extra_bufts"),
+    "host_buffers": _inverted("no_host"),
+    "fit": _attribute("fit_params", lambda x, value: value == "on"),
+    "load_mode": _attribute("load_mode", _LOAD_MODE),
+    "mmproj": _mmproj,
+    "template": _template,
+    "alias": _attribute("model_alias", lambda x, value: set(value.split(","))),
+    "threads": _threads,
+    "rerank": _rerank,
+    "pooling": _attribute("pooling_type", _POOLING),
+    "host": _attribute("hostnames", lambda x, value: [part.strip() for part in value.split(",")]),
+    "api_key": _attribute("api_keys", lambda x, value: [key for key in row(value) if key]),
+    "api_key_file": _keys,
 }
-"""Spellings, name of the value, and how it is set."""
+"""How options are set that are not one attribute of the same value, by field of the table."""
+SIDES: dict[str, tuple[Setter, ...]] = {
+    "cache_type": (_attribute("cache_type_k", _TYPE), _attribute("cache_type_v", _TYPE)),
+}
+
+
+@cache
+def flags() -> dict[tuple[str, ...], tuple[str, Callable[[str], Any], Setter]]:
+    """What this program takes: spellings; name of the value, how it is read, and how it is set.
+
+    The options of the table that the library has; those of llama.cpp's names that our facts know.
+    """
+    out: dict[tuple[str, ...], tuple[str, Callable[[str], Any], Setter]] = {MODEL: ("FILE", str, _model)}
+    takes = known().takes
+    for o in options():
+        setter = _attribute(o.library) if o.library else SETTERS.get(o.field)
+        groups = [(names, o.kind.metavar, o.kind.parse, side)
+                  for names, side in zip(o.sides, SIDES.get(o.field, ()), strict=False)]  # fmt: skip
+        if setter is not None:
+            groups.append((o.names, o.kind.metavar, o.kind.parse, setter))
+            groups += [(c.names, "", _constant(c.value), setter) for c in o.constants]
+        for names, metavar, read, apply in groups:
+            if there := tuple(n for n in names if takes(n)):
+                out[there] = (metavar, read, apply)
+    return out
+
+
+def _constant(value: Any) -> Callable[[str], Any]:
+    return lambda text: value
 
 
 def capabilities() -> Capabilities:
     """What this program takes, as the help of llama-server would say it."""
     return Capabilities(
-        tuple(Option(names, value, default="3" if "-lv" in names else "") for names, (value, _) in FLAGS.items()),
+        tuple(Option(names, value, default="3" if "-lv" in names else "") for names, (value, _, _) in flags().items()),
         commit=f"{PACKAGE} {available() or ''}".strip(),
     )
 
@@ -153,19 +168,19 @@ def main(args: Sequence[str]) -> int:
 
     params = x.CommonParams()
     words = list(args)
-    by_name = {name: entry for names, entry in FLAGS.items() for name in names}
+    by_name = {name: entry for names, entry in flags().items() for name in names}
     while words:
         name = words.pop(0)
         if name not in by_name:
             sys.stderr.write(f"error: invalid argument: {name}\n")
             return 2
-        value, apply = by_name[name]
-        if value and not words:
+        metavar, read, apply = by_name[name]
+        if metavar and not words:
             sys.stderr.write(f'error while handling argument "{name}": expected value for argument\n')
             return 2
         try:
-            apply(x, params, words.pop(0) if value else "")
-        except (ValueError, KeyError, AttributeError, OSError) as error:
+            apply(x, params, read(words.pop(0) if metavar else ""))
+        except (UsageError, ValueError, KeyError, AttributeError, OSError) as error:
             sys.stderr.write(f'error while handling argument "{name}": {error}\n')
             return 2
     try:

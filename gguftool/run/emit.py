@@ -12,11 +12,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from gguftool.errors import UsageError
-from gguftool.facts.cachetypes import shown
-from gguftool.run.args import LOOPBACK
+from gguftool.run.args import own_words
 from gguftool.run.launch import LaunchPlan
+from gguftool.run.options.serving import DEFAULT_PORT, LOOPBACK
 from gguftool.shell import split_word
 
 MOUNT = "/models"
@@ -45,44 +46,17 @@ def emit(kind: str, plan: LaunchPlan, *, force: bool = False) -> str:
 
 def own_command(plan: LaunchPlan, model: str, *last: str, program: str = "gguftool") -> list[str]:
     """The ``gguftool launch`` that plans the same again."""
-    o = plan.options
-    out = [program, "launch", model, "--ctx", str(o.ctx), "--cache-type", shown(o.type_k, o.type_v)]
-    out += ["--parallel", str(o.parallel)]
-    if o.kv_unified is not None:
-        out.append("--kv-unified" if o.kv_unified else "--no-kv-unified")
-    for name, value in (
-        ("--ubatch", o.ubatch),
-        ("--batch", o.batch),
-        ("--gpu-layers", o.gpu_layers),
-        ("--tensor-split", o.tensor_split),
-        ("--device", o.device),
-        ("--load-mode", o.load_mode),
-        ("--threads", o.threads),
-        ("--alias", o.alias),
-        ("--n-cpu-moe", o.cpu_moe),
-        ("--override-tensor", o.override_tensor),
-    ):
-        if value is not None:
-            out += [name, str(value)]
-    if o.flash_attn != "auto":
-        out += ["--flash-attn", o.flash_attn]
-    if o.swa_full:
-        out.append("--swa-full")
-    if o.no_kv_offload:
-        out.append("--no-kv-offload")
-    if o.rpc:
-        out += ["--rpc", ",".join(o.rpc)]
-    return [*out, *last, *(["--", *o.extra] if o.extra else [])]
+    return [program, "launch", model, *last, *own_words(plan.wishes)]
 
 
 def _systemd(plan: LaunchPlan, force: tuple[str, ...]) -> str:
-    o = plan.options
-    inside = own_command(plan, o.model, "--print", *force, program=_installed())
-    home = o.model.startswith(("/home/", "/root/"))
+    o, file = plan.wishes, plan.model
+    inside = own_command(plan, file, "--print", *force, program=_installed())
+    home = file.startswith(("/home/", "/root/"))
     lines = [
-        f"# Save as /etc/systemd/system/{_name(o.model)}.service",
+        f"# Save as /etc/systemd/system/{_name(file)}.service",
         "[Unit]",
-        f"Description=llama-server for {_unit_text(os.path.basename(o.model))}",
+        f"Description=llama-server for {_unit_text(os.path.basename(file))}",
         "After=network-online.target",
         "Wants=network-online.target",
         "",
@@ -108,12 +82,12 @@ def _systemd(plan: LaunchPlan, force: tuple[str, ...]) -> str:
 
 
 def _compose(plan: LaunchPlan, force: tuple[str, ...]) -> str:
-    o = plan.options
-    folder, inside = os.path.dirname(o.model), _mounted(o.model)
+    o, file = plan.wishes, plan.model
+    folder, inside = os.path.dirname(file), _mounted(file)
     check = own_command(plan, inside, "--print", *force)
     port = o.port or 8080
     return f"""\
-# llama-server for {_comment(os.path.basename(o.model))}.
+# llama-server for {_comment(os.path.basename(file))}.
 # Name the images: LLAMA_SERVER_IMAGE holds llama-server, GGUFTOOL_IMAGE gguftool.
 # The options are spelled for {_which(plan)}.
 services:
@@ -141,12 +115,12 @@ services:
 
 
 def _k8s(plan: LaunchPlan, force: tuple[str, ...]) -> str:
-    o = plan.options
-    name, inside, port = _name(o.model), _mounted(o.model), o.port or 8080
+    o, file = plan.wishes, plan.model
+    name, inside, port = _name(file), _mounted(file), o.port or 8080
     check = own_command(plan, inside, "--print", *force)
     probe = f"{{httpGet: {{path: /health, port: {port}}}"
     return f"""\
-# llama-server for {_comment(os.path.basename(o.model))}. Replace the two images and the volume.
+# llama-server for {_comment(os.path.basename(file))}. Replace the two images and the volume.
 # The options are spelled for {_which(plan)}.
 apiVersion: apps/v1
 kind: Deployment
@@ -176,7 +150,7 @@ spec:
           volumeMounts: [{{name: models, mountPath: {MOUNT}, readOnly: true}}]
       volumes:
         - name: models
-          hostPath: {{path: {_yaml(os.path.dirname(o.model))}, type: Directory}}
+          hostPath: {{path: {_yaml(os.path.dirname(file))}, type: Directory}}
 ---
 apiVersion: v1
 kind: Service
@@ -188,12 +162,13 @@ spec:
 
 
 def _swap(plan: LaunchPlan, force: tuple[str, ...]) -> str:
-    o = plan.options
-    command = own_command(plan, o.model, "--port", SWAP_PORT, "--exec", *force, program=_installed())
+    o, file = plan.wishes, plan.model
+    swapped = replace(plan, wishes=replace(o, port=DEFAULT_PORT))
+    command = own_command(swapped, file, "--port", SWAP_PORT, "--exec", *force, program=_installed())
     return f"""\
 # One entry of llama-swap's models; gguftool checks the model and then becomes the server.
 models:
-  {_yaml(o.alias or _name(o.model))}:
+  {_yaml(o.alias or _name(file))}:
     cmd: {_yaml(_shell(command))}
     checkEndpoint: /health
     ttl: 600
@@ -213,7 +188,7 @@ def _inside(plan: LaunchPlan, port: int) -> list[str]:
     args = list(plan.command.args)
     for i, word in enumerate(args[:-1]):
         if word in ("-m", "--model"):
-            args[i + 1] = _mounted(plan.options.model)
+            args[i + 1] = _mounted(plan.model)
         elif word == "--host":
             args[i + 1] = "0.0.0.0"
         elif word == "--port":

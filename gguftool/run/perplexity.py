@@ -14,7 +14,7 @@ from typing import Any
 
 from gguftool.errors import ToolFailed
 from gguftool.files.small import scratch_folder
-from gguftool.run.args import SPELLINGS, TRACE
+from gguftool.run.args import TRACE, has_levels, spellings
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.diagnose import explain_text
 from gguftool.run.log import read_log
@@ -75,12 +75,11 @@ def _arguments(
     """Flash attention is on for all types, so that the types alone differ."""
     out = ["-m", request["path"], "-c", str(request["chunk"]), "--chunks", str(chunks), "-t", str(request["threads"])]
     out += ["-ctk", types[0], "-ctv", types[1]]
-    flash = build.spelling(SPELLINGS["flash_attn"])
+    flash = build.spelling(spellings("flash_attn"))
     if flash:
         out += [flash, "on"] if build.by_name[flash].value else [flash]
-    verbosity = build.spelling(SPELLINGS["verbosity"])
-    default = build.by_name[verbosity].default if verbosity else ""
-    if verbosity and default.isdigit() and int(default) < TRACE and default != "0":
+    verbosity = build.spelling(spellings("verbosity"))
+    if verbosity and has_levels(build, verbosity):
         out += [verbosity, str(TRACE)]
     out += ["-f", request["text"], "--kl-divergence-base", base]
     return [*out, "--kl-divergence"] if compare else out

@@ -85,16 +85,16 @@ def serving(plan: LaunchPlan, log_path: str) -> Iterator[Running]:
         Refused: the port is taken.
         ToolFailed: it cannot be started, or an RPC server of the plan cannot be reached.
     """
-    options = plan.options
-    if options.port:
-        check_port(options.host, options.port)
+    wishes = plan.wishes
+    if wishes.port:
+        check_port(wishes.host, wishes.port)
     else:
-        plan = with_port(plan, free_port(options.host))
-    for endpoint in options.rpc:
-        check_reachable(endpoint)
-    key = first_key(options.api_key_file)
+        plan = with_port(plan, free_port(wishes.host))
+    for server in wishes.rpc:
+        check_reachable(server.endpoint)
+    key = first_key(wishes.api_key_file)
     with cancelling():
-        running = start(plan.argv, log_path, options.host, plan.options.port, key)
+        running = start(plan.argv, log_path, wishes.host, plan.wishes.port, key)
         try:
             yield running
         finally:
@@ -125,7 +125,7 @@ def prove(
         checks = tuple(compare(plan.expected, judged)) if judged.status == "ready" else ()
         return Outcome(judged, checks, None, took, "" if code is None else ended_how(code), code is None)
     tested = _smoke(running, plan) if with_smoke else None
-    endpoints = endpoint_checks(running, plan.expected, plan.options.model)
+    endpoints = endpoint_checks(running, plan.expected, plan.model)
     checks = (*compare(plan.expected, judge(running.log())), *endpoints)
     if tested is not None:
         said = tested.why or "sane text"

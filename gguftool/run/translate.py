@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.format.types import TENSOR_TYPES
-from gguftool.run.args import SPELLINGS, TRACE
+from gguftool.run.args import TRACE, has_levels, spellings
 from gguftool.run.capabilities import Capabilities, Option
 from gguftool.run.flags import explain_flag, normal, notes, substitutes
+from gguftool.run.options.table import by_name
 
 __all__ = ["Change", "Translation", "explain_flag", "translate"]
 
@@ -246,7 +247,7 @@ def _wrong(w: _Work, word: str, name: str) -> None:
     if missing := next((x for x in became if x.startswith("-") and not _is_number(x) and not w.build.takes(x)), None):
         w.change(f"{word} {value}".strip(), "", f"{found.why} This build has no {missing}.")
         return
-    if became[0] in SPELLINGS["load_mode"] and became[0] in w.args:
+    if became[0] in spellings("load_mode") and became[0] in w.args:
         # Two old switches that now are values of one option: the last one counts.
         at = w.args.index(became[0])
         del w.args[at : at + 2]
@@ -270,7 +271,8 @@ def _spelled(w: _Work, words: list[str]) -> list[str]:
     """The substitute in a spelling of this build; options that old builds lack are left as we know them."""
     out = []
     for word in words:
-        names = next((n for n in SPELLINGS.values() if word in n), None)
+        found = by_name().get(word)
+        names = next((n for n in (found.option.names, *found.option.sides) if word in n), None) if found else None
         out.append((w.build.spelling(names) if names else None) or word)
     return out
 
@@ -280,12 +282,11 @@ def _always(w: _Work) -> None:
     given = set(w.args)
     if not given & {"-m", "--model", "-hf", "-hfr", "--hf-repo", "-mu", "--model-url"}:
         w.notes.append("it names no model: add -m MODEL")
-    if not given & set(SPELLINGS["parallel"]) and (name := w.build.spelling(SPELLINGS["parallel"])):
+    if not given & set(spellings("parallel")) and (name := w.build.spelling(spellings("parallel"))):
         w.args += [name, "1"]
         w.change("", f"{name} 1", "without it llama-server opens 4 slots; one keeps the whole context to itself")
-    verbosity = w.build.spelling(SPELLINGS["verbosity"])
-    default = w.build.by_name[verbosity].default if verbosity else ""
-    if verbosity and default.isdigit() and int(default) >= 2 and not given & set(SPELLINGS["verbosity"]):
+    verbosity = w.build.spelling(spellings("verbosity"))
+    if verbosity and has_levels(w.build, verbosity) and not given & set(spellings("verbosity")):
         w.args += [verbosity, str(TRACE)]
         w.change("", f"{verbosity} {TRACE}", "so that the log shows sizes and cache types: gguftool check-log LOG")
     _notes(w, given)

@@ -135,15 +135,24 @@ def test_on_a_bare_host_what_was_asked_for_stays(cli, llama: Path, monkeypatch: 
 
 
 def test_a_refusal_is_exit_code_1_in_llama_cpps_words(cli, tmp_path: Path):
-    r = cli("plan", whole("deepseek-v3", tmp_path), "--cache-type", "q8_0/f16", "--format", "json")
+    r = cli("plan", whole("deepseek-v3", tmp_path), "--cache-type", "q8_0/f16", "--ctx", 8192, "--format", "json")
     assert r.code == 1
     assert r.json["refused"] == ["model does not support different K (q8_0) and V (f16) cache types"]
     # 61 layers of K only, 576 wide
     assert r.json["kv"]["bytes"] == 61 * 576 // 32 * 34 * 8192
 
 
-def test_headline_context_is_the_files_but_no_more_than_8192(cli, llama: Path, tmp_path: Path):
-    assert cli("plan", llama, "--format", "json").json["context"]["requested"] == 8192
+def test_the_context_is_the_files_as_for_a_launch(cli, llama: Path, tmp_path: Path):
+    """What llama-server takes; one that nobody named gives way before anything else does."""
+    assert cli("plan", llama, "--ram", "64GiB", "--format", "json").json["context"]["requested"] == 131072
+    tight = cli("plan", llama, "--vram", "none", "--ram", "10GiB", "--format", "json").json
+    assert tight["fits"] is True
+    assert tight["kv"]["type_k"] == "f16"
+    # 128 KiB of cache a token; 1 GiB is kept free.
+    room = (9 << 30) - tight["weights"]["bytes"] - tight["compute"]["bytes"]
+    assert 0 <= room // (128 << 10) - tight["context"]["requested"] < 2048
+    named = cli("plan", llama, "--ctx", 0, "--vram", "none", "--ram", "10GiB", "--format", "json").json
+    assert named["context"]["requested"] == 131072
     path = tmp_path / "small.gguf"
     path.write_bytes(small())
     assert cli("plan", path, "--format", "json").json["context"]["requested"] == 4096
@@ -229,7 +238,7 @@ def test_wrong_options_say_what_is_right(cli, llama: Path, arguments: list[str],
 
 def test_measured(cli, llama: Path):
     pytest.importorskip("xllamacpp")
-    j = cli("plan", llama, "--measure", "--vram", "none", "--ram", "64GiB", "--format", "json").json
+    j = cli("plan", llama, "--ctx", 8192, "--measure", "--vram", "none", "--ram", "64GiB", "--format", "json").json
     assert j["compute"]["basis"] == "measured"
     # what b11549 reserves for 8192 cells, 512 tokens
     assert j["compute"]["bytes"] == pytest.approx(138_430_496, rel=0.001)

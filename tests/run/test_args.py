@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.run.args import ServerOptions, server_command
+from gguftool.run.args import server_command
 from gguftool.run.capabilities import Capabilities, Option, known, parse_help, parse_version
-from gguftool.run.wishes import unknown_extra
+from gguftool.run.options.extra import take_in
+from gguftool.run.wishes import Wishes
 
 DATA = Path(__file__).parent.parent / "data" / "llamacpp"
 
@@ -44,7 +45,7 @@ def helped(name: str) -> Capabilities:
 
 
 OLD = Capabilities(parse_help(OLD_HELP))
-OPTIONS = ServerOptions("/m.gguf", 32768, "q8_0", "q8_0")
+OPTIONS = Wishes(ctx=32768, cache_type=("q8_0", "q8_0"))
 
 
 def test_every_option_of_a_real_help_is_read() -> None:
@@ -65,14 +66,14 @@ def test_our_table_is_what_the_real_help_says() -> None:
 
 
 def test_command_for_b11434() -> None:
-    assert server_command(OPTIONS, helped("b11434")).args == (
+    assert server_command("/m.gguf", OPTIONS, helped("b11434")).args == (
         "-m", "/m.gguf", "-c", "32768", "-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on", "-np", "1",
         "--host", "127.0.0.1", "--port", "8080", "-lv", "4",
     )  # fmt: skip
 
 
 def test_old_build_has_flash_attention_as_a_switch_and_other_log_levels() -> None:
-    made = server_command(OPTIONS, OLD)
+    made = server_command("/m.gguf", OPTIONS, OLD)
     assert "-fa" in made.args
     assert made.args[made.args.index("-fa") + 1] == "-np"
     assert "-lv" not in made.args
@@ -92,31 +93,31 @@ def test_old_build_has_flash_attention_as_a_switch_and_other_log_levels() -> Non
 )
 def test_load_mode(mode: str, build: str, wanted: list[str]) -> None:
     build_ = OLD if build == "old" else helped(build)
-    plain = server_command(OPTIONS, build_).args
-    made = server_command(replace(OPTIONS, load_mode=mode), build_)
+    plain = server_command("/m.gguf", OPTIONS, build_).args
+    made = server_command("/m.gguf", replace(OPTIONS, load_mode=mode), build_)
     assert [a for a in made.args if a not in plain] == wanted
     assert not made.notes
 
 
 def test_a_wish_that_cannot_be_said_is_a_blocker_not_a_wrong_flag() -> None:
-    made = server_command(replace(OPTIONS, parallel=4, kv_unified=True), OLD)
+    made = server_command("/m.gguf", replace(OPTIONS, parallel=4, kv_unified=True), OLD)
     assert made.blockers == ("this build has no --kv-unified",)
     assert not any("unified" in a or a == "-kvu" for a in made.args)
 
 
 def test_quantised_v_without_flash_attention_is_a_blocker() -> None:
     build = Capabilities(tuple(o for o in OLD.options if "-fa" not in o.names))
-    assert server_command(OPTIONS, build).blockers == ("this build has no --flash-attn",)
+    assert server_command("/m.gguf", OPTIONS, build).blockers == ("this build has no --flash-attn",)
 
 
 def test_parallel_is_always_said() -> None:
     for build in (OLD, helped("b11434"), helped("b10434")):
-        args = server_command(OPTIONS, build).args
+        args = server_command("/m.gguf", OPTIONS, build).args
         assert args[args.index("-np") + 1] == "1"
 
 
 def test_separate_contexts_are_said_where_they_can_be() -> None:
-    args = server_command(replace(OPTIONS, parallel=4, kv_unified=False), helped("b11434")).args
+    args = server_command("/m.gguf", replace(OPTIONS, parallel=4, kv_unified=False), helped("b11434")).args
     assert "-no-kvu" in args
 
 
@@ -135,16 +136,24 @@ def test_version(text: str, build: int | None, commit: str) -> None:
     assert parse_version(text) == (build, commit)
 
 
+def behind(*words: str) -> tuple[Wishes, list[str]]:
+    """What comes of words behind ``--``."""
+    taken = take_in(Wishes(extra=words), helped("b11434"))
+    return taken.wishes, taken.problems
+
+
 def test_extra_arguments_are_checked_against_the_build() -> None:
-    build = helped("b11434")
-    assert unknown_extra(["--metrics", "--temp", "-0.5", "--lora", "a.gguf", "--chat_template", "x"], build) == []
-    assert unknown_extra(["--control-vector-layer-range", "1", "8", "--slots"], build) == []
-    [mlock] = unknown_extra(["--mlock"], build)
-    assert "--mlock" in mlock
-    [near] = unknown_extra(["--cache-typ-k", "q8_0"], build)
+    wishes, problems = behind("--metrics", "--temp", "-0.5", "--lora", "a.gguf", "--chat_template", "x")
+    assert problems == []
+    assert wishes.metrics
+    assert wishes.lora == ("a.gguf",)
+    assert wishes.extra == ("--temp", "-0.5", "--chat_template", "x")
+    assert behind("--control-vector-layer-range", "1", "8", "--no-slots") == (
+        Wishes(slots=False, extra=("--control-vector-layer-range", "1", "8")), [],
+    )  # fmt: skip
+    [near] = behind("--cache-typ-k", "q8_0")[1]
     assert "--cache-type-k" in near
-    assert "removed" in unknown_extra(["--draft-max", "4"], build)[0]
-    assert "stands alone" in unknown_extra(["q8_0"], build)[0]
+    assert "stands alone" in behind("q8_0")[1][0]
 
 
 def test_names_and_text_on_separate_lines() -> None:

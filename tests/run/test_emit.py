@@ -29,8 +29,7 @@ def tiny() -> bytes:
 
 def planned(path: str = "/srv/models/qwen-00001-of-00003.gguf", **wishes: object) -> LaunchPlan:
     model = from_source(Memory(tiny(), path))
-    plan = plan_launch(model, Wishes(**wishes))  # type: ignore[arg-type]
-    return replace(plan, options=replace(plan.options, model=path))
+    return replace(plan_launch(model, Wishes(**wishes)), model=path)  # type: ignore[arg-type]
 
 
 def unit(text: str) -> dict[str, list[str]]:

@@ -11,11 +11,12 @@ import pytest
 
 from gguftool.errors import UsageError
 from gguftool.model import from_source
-from gguftool.run.args import ServerOptions
 from gguftool.run.capabilities import known
 from gguftool.run.devices import FoundDevice, HostMemory
-from gguftool.run.launch import Engine, LaunchPlan, plan_launch
-from gguftool.run.wishes import RpcServer, Wishes, rpc_servers
+from gguftool.run.engine import Engine
+from gguftool.run.launch import LaunchPlan, plan_launch
+from gguftool.run.options.kinds import rpc
+from gguftool.run.wishes import RpcServer, Wishes
 from gguftool.source import Memory
 from tests.build import GGUF
 from tests.run.test_args import OLD
@@ -52,10 +53,10 @@ def test_a_good_one() -> None:
 
 def test_the_files_record_decides_unless_the_user_does() -> None:
     recorded = model(kv_cache_type="q8_0/q4_0")
-    assert planned(recorded).options.type_v == "q4_0"
-    assert planned(recorded, Wishes(cache_type=("f16", "f16"))).options.type_v == "f16"
+    assert planned(recorded).wishes.cache_type == ("q8_0", "q4_0")
+    assert planned(recorded, Wishes(cache_type=("f16", "f16"))).wishes.cache_type == ("f16", "f16")
     odd = planned(model(kv_cache_type="q6_K"))
-    assert odd.options.type_k == "f16"
+    assert odd.wishes.cache_type == ("f16", "f16")
     assert any("q6_K" in note for note in odd.notes)
 
 
@@ -134,7 +135,7 @@ def test_unknown_architecture() -> None:
 def test_a_model_that_gives_embeddings() -> None:
     g = model("bert")
     assert any("--embeddings" in note for note in planned(g).notes)
-    assert not any("--embeddings" in note for note in planned(g, Wishes(extra=("--embeddings",))).notes)
+    assert not any("--embeddings" in note for note in planned(g, Wishes(extra=("--embedding",))).notes)
     assert not any("--embeddings" in note for note in planned(model()).notes)
 
 
@@ -142,12 +143,14 @@ def test_memory() -> None:
     tight = HostMemory(64 * MIB, 40 * MIB)
     wishes = Wishes(ctx=4096, parallel=1)
     assert stopped(planned(model(), wishes, host=HOST)) == []
-    assert stopped(planned(model(context=1 << 20), Wishes(), host=tight)) == [("room", "error")]
+    long = model(context=1 << 20)
+    assert stopped(planned(long, Wishes(), host=tight)) == [("room", "warning")], "as plan: nobody named it"
+    assert stopped(planned(long, Wishes(ram=40 * MIB), host=HOST)) == [("room", "error")]
     assert stopped(planned(model(context=1 << 20), Wishes(), host=None)) == [], "unknown memory is no reason"
-    with_card = planned(model(context=1 << 20), Wishes(), devices=[GPU], host=tight)
+    with_card = planned(long, Wishes(), devices=[GPU], host=HostMemory(4 << 30, 2 << 30))
     assert stopped(with_card) == [], "the card has room"
     assert with_card.expected.devices == ("CUDA0",)
-    on_cpu = planned(model(), Wishes(device="none"), devices=[GPU], host=HOST)
+    on_cpu = planned(model(), Wishes(device=("none",)), devices=[GPU], host=HOST)
     assert on_cpu.expected.devices == ()
 
 
@@ -173,11 +176,11 @@ def test_an_open_address_without_a_key() -> None:
 
 
 def test_rpc_servers() -> None:
-    found = rpc_servers("10.0.0.7:50052=24,[fe80::1]:50052", int)
-    assert found == (RpcServer("10.0.0.7:50052", 24), RpcServer("[fe80::1]:50052", None))
-    for bad in ("host", "host:", ":1", "host:99999", "host:x=3"):
+    found = rpc("10.0.0.7:50052=24GiB, [fe80::1]:50052 ")
+    assert found == (RpcServer("10.0.0.7:50052", 24 << 30), RpcServer("[fe80::1]:50052", None))
+    for bad in ("host", "host:", ":1", "host:0", "host:99999", "host:x=3", "h:²", "h:1=lots", "fe80::1", "a b:1"):
         with pytest.raises(UsageError):
-            rpc_servers(bad, int)
+            rpc(bad)
 
 
 def test_rpc_memory_becomes_shares() -> None:
@@ -187,7 +190,6 @@ def test_rpc_memory_becomes_shares() -> None:
     assert args[args.index("--rpc") + 1] == "a:1,b:1"
     assert args[args.index("-ts") + 1] == "8192,24576"
     assert plan.expected.rpc == ("a:1", "b:1")
-    assert isinstance(plan.options, ServerOptions)
 
 
 def test_print_is_the_default_without_an_engine(cli, smollm2: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -251,9 +253,9 @@ def test_usage(cli, tmp_path: Path) -> None:
 
 
 def test_the_library_engine_spells_as_llama_server_does() -> None:
-    from gguftool.run.embedded import FLAGS, capabilities
+    from gguftool.run.embedded import capabilities, flags
 
-    for names in FLAGS:
+    for names in flags():
         assert known().takes(names[0]), names
     plan = planned(model(), Wishes(ctx=512), engine=Engine("library", (sys.executable,), None, capabilities()))
     assert stopped(plan) == []

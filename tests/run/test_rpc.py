@@ -79,7 +79,8 @@ def test_an_rpc_server_that_is_not_there(cli, smollm2: Path, server: str) -> Non
 def test_llama_cpp_would_go_on_without_it_and_the_proof_sees_that(smollm2: Path, server: str, tmp_path: Path) -> None:
     from gguftool.model import open_model
     from gguftool.run.capabilities import known
-    from gguftool.run.launch import Engine, plan_launch
+    from gguftool.run.engine import Engine
+    from gguftool.run.launch import plan_launch
     from gguftool.run.serve import prove
     from gguftool.run.server import free_port, start, stop
     from gguftool.run.wishes import RpcServer, Wishes

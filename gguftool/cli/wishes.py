@@ -1,0 +1,121 @@
+"""The options of `launch` and `plan`, out of the table of options (`gguftool.run.options`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from gguftool.cli.spelled import Option
+from gguftool.cli.values import LOG
+from gguftool.errors import UsageError
+from gguftool.run.options.row import Constant
+from gguftool.run.options.row import Option as Row
+from gguftool.run.options.table import Spelling, by_name, options, read, with_this
+from gguftool.run.wishes import Wishes
+
+F = TypeVar("F", bound=Callable[..., Any])
+_KEY = "gguftool.wishes"
+
+if TYPE_CHECKING:
+    AnyParam = click.ParamType[Any]
+else:
+    # Generic only since click 8.4.
+    AnyParam = click.ParamType
+
+
+class Value(AnyParam):
+    """A value as its option in the table reads it."""
+
+    def __init__(self, found: Spelling) -> None:
+        self.found = found
+        self.name = found.option.kind.metavar
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value; a usage error that says what would be right."""
+        if not isinstance(value, str):
+            return value
+        try:
+            made = read(self.found, value)
+        except UsageError as error:
+            self.fail(f"{error}" + (f" ({error.hint})" if error.hint else ""), param, ctx)
+        return LOG.convert(made, param, ctx) if self.found.option.path == "write" else made
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """File names, or the values there are."""
+        o = self.found.option
+        if o.path:
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(word) for word in o.kind.values if word.startswith(incomplete)]
+
+
+def wish_options(command: str) -> Callable[[F], F]:
+    """All options of the table; the help of ``command`` lists those that are of use there."""
+
+    def decorate(function: F) -> F:
+        for o in reversed(options()):
+            for c in reversed(o.constants):
+                function = _switch(o, c, command)(function)
+            for names in reversed(o.sides):
+                function = _option(by_name()[names[0]], names, "", command)(function)
+            if o.ours:
+                function = _option(by_name()[o.ours], o.spellings, o.help, command)(function)
+        return function
+
+    return decorate
+
+
+def wished(extra: tuple[str, ...] = ()) -> Wishes:
+    """What the command line of this moment asks."""
+    from dataclasses import replace
+
+    found: Wishes = click.get_current_context().meta.get(_KEY, Wishes())
+    return replace(found, extra=extra)
+
+
+def _switch(o: Row, c: Constant, command: str) -> Callable[[F], F]:
+    return _option(by_name()[c.names[0]], c.names, c.help, command)
+
+
+def _option(found: Spelling, names: tuple[str, ...], help: str, command: str) -> Callable[[F], F]:
+    o = found.option
+    long = o.ours if o.ours in names else next((n for n in names if n.startswith("--")), names[0])
+    short = [n for n in names if not n.startswith("--")][:1]
+    kwargs: dict[str, Any] = {"is_flag": True} if not found.takes else {"type": Value(found), "metavar": _metavar(o)}
+    if found.takes and o.kind.many and found.side is None:
+        kwargs["multiple"] = True
+    if found.takes and help and o.default not in (None, ()):
+        from gguftool.run.options.table import shown
+
+        help = f"{help}  [default: {shown(o, o.default)}]"
+    return click.option(
+        *short, long, _parameter(o, names), cls=Option, aliases=names, help=help, expose_value=False,
+        hidden=not help or command not in (o.shown or ("launch", "plan")), callback=_collect(found), **kwargs,
+    )  # fmt: skip
+
+
+def _metavar(o: Row) -> str:
+    return "K[/V]" if o.sides else o.kind.metavar
+
+
+def _parameter(o: Row, names: tuple[str, ...]) -> str:
+    """A name of its own for each option of click."""
+    return f"{o.field}_{names[0].strip('-').replace('-', '_')}"
+
+
+def _collect(found: Spelling) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Options are handled in the order in which they were typed, so the last one counts."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if ctx.get_parameter_source(str(param.name)) is not ParameterSource.COMMANDLINE:
+            return
+        wishes = ctx.meta.get(_KEY, Wishes())
+        many = found.takes and found.option.kind.many and found.side is None
+        for one in value if many else (value,):
+            wishes = with_this(wishes, found, one if found.takes else found.value)
+        ctx.meta[_KEY] = wishes
+
+    return callback

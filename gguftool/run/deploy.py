@@ -1,0 +1,350 @@
+"""From wishes to what they mean for memory: settings, placement, machine, files beside the model.
+
+The one way from options to numbers: ``plan``, ``launch``, ``plan --measure``, the emitted files and the proof all come
+here, so the same words mean the same everywhere. `resolved` goes the other way: from a plan to wishes that say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from gguftool.errors import UsageError
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import DEFAULT, recorded
+from gguftool.memory.devices import HOST, Device
+from gguftool.memory.fit import Fit, Free, Step, largest_context, search
+from gguftool.memory.plan import Machine, MemoryPlan, Planner, Side, weights_of
+from gguftool.memory.settings import BATCH, SERVER_SLOTS, UBATCH, Settings
+from gguftool.memory.weights import Placement
+from gguftool.model import Model
+from gguftool.run import devices as hardware
+from gguftool.run.capabilities import Capabilities
+from gguftool.run.devices import FoundDevice, HostMemory
+from gguftool.run.options.extra import take_in
+from gguftool.run.options.ours import BACKENDS
+from gguftool.run.options.table import by_field, options
+from gguftool.run.tool import Tool
+from gguftool.run.wishes import Wishes
+
+MIB = 1 << 20
+MAPPED = (None, "auto", "mmap", "mmap+mlock")
+DRAFT_MAX = 3
+"""llama.cpp's default of ``--spec-draft-n-max`` (b11434)."""
+ROLLS_BACK = ("draft-mtp", "draft-eagle3", "draft-dflash", "draft-dspark")
+"""Kinds of speculative decoding for which a recurrent state is kept several times (`common.h:need_n_rs_seq`)."""
+_FFN = r"blk\.{}\.ffn_(up|down|gate)\."
+"""`common.h:LLM_FFN_DENSE_REGEX` and the number of a layer before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """This machine as it is.
+
+    Attributes:
+        devices: accelerators the program sees.
+        host: memory of the host, None when unknown.
+        repack: what the processor rearranges.
+        asked: a program was asked for its devices, so there are no others.
+    """
+
+    devices: tuple[FoundDevice, ...] = ()
+    host: HostMemory | None = None
+    repack: str = "avx2"
+    asked: bool = False
+
+
+@dataclass(slots=True)
+class Deployment:
+    """What wishes mean for one model on one machine.
+
+    Attributes:
+        wishes: as asked, with what stood behind ``--`` taken in.
+        settings, placement, machine, overrides, sides: for the memory plan.
+        named: the user said how much memory there is: whether it fits is what was asked for.
+        problems: why llama.cpp would refuse, or do something that is not planned.
+        doubts: what it would do, though hardly as meant: what is wrong, and what helps.
+        notes: what is worth knowing.
+    """
+
+    wishes: Wishes
+    settings: Settings
+    placement: Placement
+    machine: Machine
+    overrides: tuple[tuple[str, str], ...] = ()
+    sides: tuple[Side, ...] = ()
+    named: bool = False
+    problems: list[str] = field(default_factory=list)
+    doubts: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def planner(self, model: Model) -> Planner:
+        """The model on this machine."""
+        return Planner(model.arch, weights_of(model), self.machine, self.overrides, self.sides)
+
+    @property
+    def free(self) -> Free:
+        """What the search may change: what nobody named."""
+        w = self.wishes
+        return Free(
+            ctx=w.ctx is None and w.slot_ctx is None,
+            cache_type=w.cache_type is None,
+            ubatch=w.ubatch is None,
+            cpu_moe=w.cpu_moe is None and not w.overrides,
+            gpu_layers=w.gpu_layers is None or w.gpu_layers == -1,
+        )
+
+
+def look(wishes: Wishes, program: Tool | None) -> Found:
+    """This machine, as far as the wishes leave it open."""
+    named = wishes.vram not in (None, "auto")
+    found = () if named else tuple(hardware.devices(program))
+    return Found(found, hardware.host_memory(), hardware.repacked(), asked=program is not None and not named)
+
+
+def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | None = None) -> Deployment:
+    """What these wishes mean for this model on this machine.
+
+    Args:
+        model: open model; only its header is read.
+        wishes: what the user asks, with what stands behind ``--``.
+        found: the machine.
+        build: what will serve.
+
+    Raises:
+        UsageError: the wishes make no sense: a side file that is not there, no such device in a pattern.
+    """
+    taken = take_in(wishes, build)
+    w, problems, notes = taken.wishes, taken.problems, taken.notes
+    machine = _machine(w, found, problems, notes)
+    settings = _settings(model.arch, w)
+    doubts = _useless(w)
+    sides = (*_sides(w), *_draft(w, settings, model, doubts, notes))
+    named = w.vram is not None or w.ram is not None
+    return Deployment(
+        w, settings, _placement(w, machine), machine, _overrides(w), sides, named, problems, doubts, notes
+    )
+
+
+def outcome(d: Deployment, planner: Planner) -> Fit:
+    """The plan that these wishes lead to: what was asked, or what fits when that does not.
+
+    On a bare host whose memory nobody named, what was asked for stays, and the search is a proposal.
+    """
+    found = search(planner, d.settings, d.placement, d.free)
+    if d.named or planner.machine.devices or found.plan.settings == d.settings:
+        return found
+    steps = tuple(replace(x, kept=i == 0) for i, x in enumerate(found.steps))
+    offer = Step("to get this", "name the memory there is with --ram", True, kept=False)
+    return Fit(planner.plan(d.settings, d.placement), (*steps, offer))
+
+
+def with_largest_context(d: Deployment, planner: Planner) -> Deployment:
+    """The same with the largest context that fits, which counts as named.
+
+    Raises:
+        UsageError: it is not known how much memory there is.
+    """
+    tokens = largest_context(planner, d.settings, d.placement)
+    if tokens is None:
+        raise UsageError("--max-context needs to know how much memory there is", "name --vram and --ram")
+    ctx = tokens or 256
+    return replace(d, settings=replace(d.settings, ctx=ctx), wishes=replace(d.wishes, ctx=ctx), named=True)
+
+
+def resolved(d: Deployment, planner: Planner, plan: MemoryPlan) -> Wishes:
+    """Wishes that say everything a plan rests on, also what nobody asked for.
+
+    llama.cpp's own fit is switched off when layers are placed, because it gives up as soon as one of its choices is
+    taken.
+    """
+    w, s, p, c = d.wishes, plan.settings, plan.placement, plan.cache.context
+    layers = planner.weights.layer_count
+    local = bool(planner.machine.devices)
+    placed = local and bool(p.gpu_layers is not None or p.split or p.cpu_moe or w.overrides or w.cpu_ffn)
+    reserve = planner.machine.reserve
+    margin = () if reserve == Machine().reserve or placed or not local else (reserve // MIB,)
+    whole = layers + 1 if w.gpu_layers is None else w.gpu_layers
+    return replace(
+        w,
+        ctx=c.requested,
+        cache_type=(s.type_k, s.type_v),
+        parallel=c.slots,
+        kv_unified=s.unified if c.slots > 1 else w.kv_unified,
+        ubatch=s.ubatch if s.ubatch != UBATCH or w.ubatch is not None else None,
+        batch=s.batch if s.batch != BATCH or w.batch is not None else None,
+        gpu_layers=(whole if p.gpu_layers is None else p.gpu_layers) if placed else w.gpu_layers,
+        tensor_split=(p.split or _by_memory(planner.machine.devices)) if placed else w.tensor_split,
+        cpu_moe=min(p.cpu_moe, layers) if p.cpu_moe else w.cpu_moe and min(w.cpu_moe, layers),
+        fit=w.fit or ("off" if placed else None),
+        fit_target=w.fit_target or margin,
+    )
+
+
+def _by_memory(devices: Sequence[Device]) -> tuple[float, ...]:
+    """Shares as large as the memory, in MiB; none with one device, or where a memory is unknown."""
+    if len(devices) < 2 or any(d.memory is None for d in devices):
+        return ()
+    return tuple(float((d.memory or 0) // MIB) for d in devices)
+
+
+def _settings(hp: Hparams, w: Wishes) -> Settings:
+    types = w.cache_type or recorded(hp) or (DEFAULT, DEFAULT)
+    ubatch = UBATCH if w.ubatch is None else w.ubatch
+    batch = BATCH if w.batch is None else w.batch
+    pooled = w.embeddings or w.rerank or w.pooling not in (None, "none")
+    if w.embeddings or w.rerank:
+        # `server.cpp`: every token of a text has to be in one graph.
+        batch = min(batch, ubatch)
+    slots = SERVER_SLOTS if w.parallel is None else w.parallel
+    ctx = slots * w.slot_ctx if w.ctx is None and w.slot_ctx else w.ctx
+    most = DRAFT_MAX if w.draft_max is None else w.draft_max
+    drafting = any(t.startswith("draft-") for t in w.spec_type)
+    keeps = any(t in ROLLS_BACK for t in w.spec_type) and hp.facts is not None and "rs_rollback" in hp.facts.flags
+    return Settings(
+        ctx=ctx,
+        type_k=types[0],
+        type_v=types[1],
+        parallel=w.parallel,
+        kv_unified=w.kv_unified,
+        ubatch=ubatch,
+        batch=batch,
+        flash_attn=w.flash_attn,
+        swa_full=w.swa_full,
+        snapshots=most if keeps else 0,
+        outputs=batch if pooled else slots * (1 + most) if drafting else None,
+    )
+
+
+def _placement(w: Wishes, machine: Machine) -> Placement:
+    return Placement(
+        gpu_layers=None if w.gpu_layers is None or w.gpu_layers < 0 else w.gpu_layers,
+        cpu_moe=w.cpu_moe or 0,
+        split=w.tensor_split or (_by_memory(machine.devices) if w.rpc else ()),
+        kv_offload=w.kv_offload,
+        mmap=w.load_mode in MAPPED,
+        op_offload=w.op_offload,
+        host_buffers=w.host_buffers,
+    )
+
+
+def _overrides(w: Wishes) -> tuple[tuple[str, str], ...]:
+    return (*w.overrides, *((_FFN.format(n), HOST) for n in range(w.cpu_ffn or 0)))
+
+
+def _machine(w: Wishes, found: Found, problems: list[str], notes: list[str]) -> Machine:
+    # llama.cpp puts RPC hosts before the devices of its own machine (`llama.cpp:llama_prepare_model_devices`).
+    # What is named for an RPC host is what may be used of it.
+    remote = [
+        Device(f"RPC{i}", "rpc", r.memory, r.endpoint, None if r.memory is None else 0) for i, r in enumerate(w.rpc)
+    ]
+    every = [*remote, *_local(w, found)]
+    chosen = _split_mode(w, _named_only(w.device, every, found, problems, notes), problems)
+    ram = w.ram if isinstance(w.ram, int) else found.host.free if found.host else None
+    if w.ram == "auto" and found.host is None:
+        raise UsageError("this system does not say how much memory is free", "name it, for example --ram 32GiB")
+    reserve = max(w.fit_target) * MIB if w.fit_target and w.reserve == Wishes().reserve else w.reserve
+    return Machine(tuple(chosen), ram, reserve, reserve, found.repack if w.repack else "none")
+
+
+def _local(w: Wishes, found: Found) -> list[Device]:
+    if w.vram is None or isinstance(w.vram, str):
+        return [Device(d.name, d.kind or "cuda", d.free, d.about) for d in found.devices]
+    return [Device(f"{BACKENDS[w.backend]}{i}", w.backend, n) for i, n in enumerate(w.vram)]
+
+
+def _named_only(
+    names: Sequence[str], every: list[Device], found: Found, problems: list[str], notes: list[str]
+) -> list[Device]:
+    """Those of ``--device``, in its order; llama.cpp compares names without their case."""
+    if not names:
+        return every
+    if "none" in names:
+        return []
+    by_name = {d.name.lower(): d for d in every}
+    out = []
+    for name in names:
+        device = by_name.get(name.lower())
+        if device is not None:
+            out.append(device)
+        elif every or found.asked:
+            there = ", ".join(d.name for d in every) or "none"
+            problems.append(f"--device {name}: there is no such device; there are: {there}")
+        else:
+            notes.append(f"nothing is known of the device {name} here: --vram names its memory")
+    return out
+
+
+def _split_mode(w: Wishes, devices: list[Device], problems: list[str]) -> list[Device]:
+    main = w.main_gpu or 0
+    if w.split_mode == "none" and devices:
+        if main >= len(devices):
+            problems.append(f"--main-gpu {main}: there are {len(devices)} devices")
+            return devices
+        return devices[main : main + 1] if main >= 0 else []
+    if w.split_mode in ("row", "tensor") and len(devices) > 1:
+        problems.append(
+            f"--split-mode {w.split_mode} is not planned for {len(devices)} devices: --split-mode layer, or one device"
+            " with --device NAME"
+        )
+    return devices
+
+
+def _sides(w: Wishes) -> Iterator[Side]:
+    if w.mmproj is not None:
+        host = not w.mmproj_offload or w.mmproj_device == "none"
+        yield Side("mmproj", _bytes(w.mmproj), HOST if host else w.mmproj_device or "")
+    for path in (*w.lora, *(path for path, _ in w.lora_scaled)):
+        yield Side("lora", _bytes(path))
+    for path in (*w.control_vector, *(path for path, _ in w.control_vector_scaled)):
+        yield Side("control-vector", _bytes(path))
+
+
+def _bytes(path: str) -> int:
+    """Bytes of a file's tensors."""
+    from gguftool.hub import open_any
+
+    with open_any(path) as m:
+        return sum(t.nbytes or 0 for t in m.tensors.values())
+
+
+def _draft(w: Wishes, s: Settings, model: Model, doubts: list[tuple[str, str]], notes: list[str]) -> tuple[Side, ...]:
+    """The draft model, with a cache as long as the model's own (`server-context.cpp:load_model`)."""
+    if w.draft is None:
+        if "draft-mtp" in w.spec_type:
+            notes.append("draft-mtp loads prediction layers and a second cache, which are not in the plan")
+        return ()
+    from gguftool.hub import open_any
+
+    asked = replace(
+        s, ctx=s.ctx or model.arch.context_length, type_k=w.draft_type_k or DEFAULT, type_v=w.draft_type_v or DEFAULT,
+        snapshots=0, outputs=None,
+    )  # fmt: skip
+    with open_any(w.draft) as m:
+        if not w.spec_type and not names_its_kind(m):
+            unused = "llama.cpp loads the draft model and never uses it: no --spec-type is given"
+            doubts.append((unused, "--spec-type draft-simple"))
+        try:
+            size = Planner(m.arch, weights_of(m)).plan(asked).total
+        except (UsageError, KeyError):
+            size = sum(t.nbytes or 0 for t in m.tensors.values())
+    notes.append("the draft model is counted whole, with a cache as long as the model's, on one device")
+    on_host = w.draft_gpu_layers == 0 or "none" in w.draft_device
+    return (Side("draft", size, HOST if on_host else next(iter(w.draft_device), "")),)
+
+
+def names_its_kind(draft: Model) -> bool:
+    """Whether a draft model says itself how it drafts (`speculative.cpp:common_speculative_types_from_gguf`)."""
+    if draft.architecture == "dflash":
+        return True
+    return f"blk.{draft.arch.block_count - 1}.nextn.eh_proj.weight" in draft.tensors
+
+
+def _useless(w: Wishes) -> list[tuple[str, str]]:
+    """Options that do nothing without another one."""
+    out = []
+    for o in options():
+        needed = by_field().get(o.needs)
+        if needed and getattr(w, o.field) != o.default and getattr(w, needed.field) == needed.default:
+            out.append((f"{o.ours} does nothing without {needed.ours}", f"add {needed.ours}, or leave {o.ours} out"))
+    return out

@@ -1,0 +1,61 @@
+"""What will serve: a llama-server, or the server inside the xllamacpp wheel."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from gguftool.errors import ToolFailed
+from gguftool.run import embedded, tool
+from gguftool.run.capabilities import Capabilities, known
+from gguftool.run.tool import SERVER, Tool
+from gguftool.run.wishes import Wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What will serve.
+
+    Attributes:
+        name: ``llama-server`` or ``library``.
+        prefix: the words before the arguments.
+        tool: the program, None for the library or when none was found.
+        build: what it takes.
+    """
+
+    name: str
+    prefix: tuple[str, ...]
+    tool: Tool | None
+    build: Capabilities
+
+
+def no_engine() -> Engine:
+    """For a command that is only printed: spelled as the build we know takes it."""
+    return Engine(SERVER, (SERVER,), None, known())
+
+
+def library_engine() -> Engine:
+    """The server inside the xllamacpp wheel."""
+    return Engine("library", (sys.executable, "-m", embedded.MODULE), None, embedded.capabilities())
+
+
+def choose(wishes: Wishes, *, printed: bool = False) -> Engine:
+    """The engine that was asked for, else the best at hand.
+
+    Args:
+        wishes: ``engine`` and ``server`` of them.
+        printed: the command is only printed, and may be for a llama-server elsewhere.
+
+    Raises:
+        ToolFailed: what was asked for is not there.
+    """
+    choice = wishes.engine
+    if choice != "library" and (found := tool.find(SERVER, wishes.server)):
+        return Engine(SERVER, (found.path,), found, tool.capabilities(found))
+    if choice != SERVER and not (printed and choice == "auto") and embedded.available():
+        return library_engine()
+    if choice == "library":
+        raise ToolFailed("the package xllamacpp is not installed", "pip install 'gguftool[server]'")
+    if choice == SERVER and not printed:
+        raise ToolFailed("there is no llama-server on this machine", "gguftool doctor; or --server PATH")
+    return no_engine()

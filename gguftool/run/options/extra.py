@@ -1,0 +1,225 @@
+"""What stands behind ``--``: read with the same table as everything else.
+
+An option of the table is taken in, as if it stood before the dashes. One that is declared to touch neither the plan nor
+the proof (`facts/data/flag_roles.json`) goes to llama-server as it is, its value checked. What would start another
+model, or nothing, is refused. An option of a build that the table does not know goes on with a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from gguftool.errors import UsageError
+from gguftool.facts.data import load
+from gguftool.run.capabilities import Capabilities, Option, known
+from gguftool.run.options import kinds
+from gguftool.run.options.table import Spelling, by_name, normal, options, with_value
+from gguftool.run.wishes import Wishes
+
+_LISTED = re.compile(r"[\[{<]([^\[\]{}<>]+)[\]}>]")
+_WORD = re.compile(r"[a-z0-9][a-z0-9_+-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What an option that is not in the table does to a launch.
+
+    Attributes:
+        role: ``free``: neither plan nor proof depend on it; ``rope``: the positions are no longer the file's;
+            ``refused``: it would start another model, or nothing; ``keys``: it overrides metadata, which is only free
+            for those of the tokenizer.
+        why: of a refused one, why and what to do.
+        path: as in `gguftool.run.options.row.Option`.
+        secret: its value is never shown.
+        values: what is allowed, where the help does not list it.
+    """
+
+    role: str = "free"
+    why: str = ""
+    path: str = ""
+    secret: bool = False
+    values: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Taken:
+    """What came of the words behind ``--``.
+
+    Attributes:
+        wishes: with all that was taken in; their ``extra`` is what is left.
+        problems: why the words cannot be used.
+        notes: what is worth knowing.
+    """
+
+    wishes: Wishes
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@cache
+def roles() -> dict[str, Role]:
+    """Role by spelling."""
+    out: dict[str, Role] = {}
+    for row in load("flag_roles.json")["options"]:
+        made = Role(row.get("role", "free"), row.get("why", ""), row.get("path", ""), row.get("secret", False),
+                    tuple(row.get("values", ())))  # fmt: skip
+        out.update(dict.fromkeys(row["names"], made))
+    return out
+
+
+def ours(name: str) -> Spelling | None:
+    """What a spelling of llama.cpp means in our table; None for one of gguftool alone, such as ``--timeout``."""
+    found = by_name().get(name)
+    if found is None or not (found.option.names or found.option.sides or found.option.constants):
+        return None
+    return found
+
+
+def take_in(wishes: Wishes, build: Capabilities | None = None) -> Taken:
+    """Read what stands behind ``--``.
+
+    Args:
+        wishes: with the words in ``extra``.
+        build: what will read them; None: the build that our facts are from.
+    """
+    build = build or known()
+    out = Taken(replace(wishes, extra=()))
+    said: set[str] = set()
+    words = list(wishes.extra)
+    rest: list[str] = []
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or _is_number(word):
+            out.problems.append(f"{word!r} stands alone: llama-server takes no arguments without an option")
+            continue
+        name = normal(word)
+        before = name.partition("=")[0]
+        if "=" in word and (ours(normal(before)) or normal(before) in build.by_name):
+            word, _, value = word.partition("=")
+            words.insert(0, value)
+            name = normal(word)
+        if name == "--":
+            continue
+        if (found := ours(name)) is not None:
+            _of_the_table(out, wishes, found, word, words, said)
+        else:
+            rest += _of_the_build(out, build, word, name, words)
+    out.wishes = replace(out.wishes, extra=tuple(rest))
+    return out
+
+
+def _of_the_table(out: Taken, before: Wishes, found: Spelling, word: str, words: list[str], said: set[str]) -> None:
+    o = found.option
+    if found.takes and not words:
+        out.problems.append(f"{word} takes a value, and none was given")
+        return
+    text = words.pop(0) if found.takes else ""
+    try:
+        again = with_value(out.wishes, found, text)
+    except UsageError as error:
+        out.problems.append(f"{word}: {error}" + (f" ({error.hint})" if error.hint else ""))
+        return
+    given = getattr(before, o.field)
+    changed = getattr(again, o.field) != given
+    if given != o.default and changed and not o.kind.many and o.field not in said:
+        out.problems.append(f"{word} says something else than {o.ours} before the --: say it once, with {o.ours}")
+        return
+    said.add(o.field)
+    out.wishes = again
+    if o.secret:
+        out.notes.append(f"{word} stands in the list of processes for everybody to read: {o.ours}-file FILE does not")
+
+
+def _of_the_build(out: Taken, build: Capabilities, word: str, name: str, words: list[str]) -> list[str]:
+    """The words of an option that the table does not have, when it may go on."""
+    option = build.by_name.get(name)
+    role = roles().get(name)
+    if option is None:
+        near = build.nearest(name)
+        guess = f"; did you mean {' or '.join(near)}?" if near else ""
+        out.problems.append(f"this build has no option {word}{guess}")
+        if words and not words[0].startswith("-"):
+            words.pop(0)
+        return []
+    count = 2 if option.value == "START END" else 1 if option.value else 0
+    values = [words.pop(0) for _ in range(min(count, len(words)))]
+    if option.removed:
+        out.problems.append(f"the option {word} has been removed from this build")
+        return []
+    if role is not None and role.role == "refused":
+        out.problems.append(f"{word}: {role.why}")
+        return []
+    if len(values) < count:
+        out.problems.append(f"{word} takes a value, and none was given")
+        return []
+    allowed = (role.values if role and role.values else ()) or listed(option)
+    if allowed and values and values[0] not in allowed:
+        out.problems.append(f"{word} {values[0]}: not one of " + ", ".join(allowed))
+        return []
+    if role is not None and role.role == "keys" and not _tokenizers(values[0]):
+        out.problems.append(f"{word} {values[0]}: {role.why}")
+        return []
+    if role is None:
+        out.notes.append(f"whether {word} touches the plan is not known: it is newer than our table")
+    return [word, *values]
+
+
+def _tokenizers(value: str) -> bool:
+    """Whether an ``--override-kv`` names keys of the tokenizer alone: no size depends on those."""
+    return all(part.strip().startswith("tokenizer.") for part in kinds.row(value))
+
+
+def listed(option: Option) -> tuple[str, ...]:
+    """The values that the help of a build lists for an option: ``{a,b}``, ``[on|off]``, ``<0|1>``; empty: any."""
+    text = option.value
+    found = _LISTED.fullmatch(text)
+    parts = re.split(r"[|,]", found[1] if found else "")
+    return tuple(parts) if len(parts) > 1 and all(_WORD.fullmatch(p) for p in parts) else ()
+
+
+def changes_rope(extra: Sequence[str]) -> bool:
+    """Whether what is left behind ``--`` changes positions, and with them what the log shows of RoPE."""
+    return any((role := roles().get(normal(word))) is not None and role.role == "rope" for word in extra)
+
+
+def mapped(extra: Sequence[str], change: Callable[[str, Role], str]) -> tuple[str, ...]:
+    """The words behind ``--`` with every value changed that an option of role ``path`` or ``secret`` has."""
+    out: list[str] = []
+    role: Role | None = None
+    for word in extra:
+        out.append(change(word, role) if role is not None else word)
+        role = None if role is not None else roles().get(normal(word))
+        if role is not None and not (role.path or role.secret):
+            role = None
+    return tuple(out)
+
+
+def declared() -> set[str]:
+    """Every spelling that the table or the file of roles knows."""
+    return {n for o in options() for n in by_name() if by_name()[n].option is o} | set(roles())
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def secret_words(wishes: Wishes) -> list[Any]:
+    """Values that nobody may see."""
+    found = [getattr(wishes, o.field) for o in options() if o.secret]
+    hidden: list[Any] = [x for x in found if x is not None]
+
+    def note(word: str, role: Role) -> str:
+        if role.secret:
+            hidden.append(word)
+        return word
+
+    mapped(wishes.extra, note)
+    return hidden
