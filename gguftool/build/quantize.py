@@ -18,6 +18,7 @@ from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
 from gguftool.files.draft import clear_way
 from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, open_model
+from gguftool.model.missing import refuse_unnamed
 from gguftool.model.shards import NAME
 from gguftool.source import LocalFile
 
@@ -214,6 +215,7 @@ def quantize(
     with open_model(source) as model:
         if any(os.path.exists(output) and os.path.samefile(output, part.name) for part in model.parts):
             raise UsageError(f"{output}: is the source itself", "name another output")
+        refuse_unnamed(source, model.by_content, model.shard_names)
         clear_way([output], overwrite=chosen.overwrite, can_overwrite=True)
         plan, engine, job = prepare(model, type_name, chosen)
         refuse(plan, chosen)

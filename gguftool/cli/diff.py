@@ -22,11 +22,11 @@ from gguftool.cli.values import MODEL
 @pass_session
 def diff(session: Session, old: str, new: str, data: bool) -> int:
     """Compare two models: keys, tensors, types. Exit code 1 when they differ."""
-    from gguftool.hub import open_any
+    from gguftool.cli.opened import open_for
     from gguftool.model.compare import compare
     from gguftool.report.diff import diff_json, diff_text
 
-    with open_any(old) as a, open_any(new) as b:
+    with open_for(session, old) as a, open_for(session, new) as b:
         found = compare(a, b, data=data)
         if session.format == "json":
             session.write_json(ok=found.same, body={"old": old, "new": new, **diff_json(found)})

@@ -55,11 +55,11 @@ def dump(
 
     A broken file is shown as far as it can be read; the exit code is 3 then.
     """
-    from gguftool.hub import open_any
+    from gguftool.cli.opened import open_for
     from gguftool.model.overview import overview
     from gguftool.report import dump as report
 
-    with open_any(model, strict=False) as m:
+    with open_for(session, model, strict=False, beside=not (raw or keys or tensors or layout or tokens)) as m:
         if raw is not None:
             sys.stdout.flush()
             sys.stdout.buffer.write(report.raw_value(m.field(raw)))
@@ -91,8 +91,9 @@ def dump(
             if asked and got is not None and not got:
                 session.warn(f"{m.name}: no {what} matches {' or '.join(asked)}")
         if session.format != "json":
-            for p in m.problems:
-                session.warn(f"{m.name}: {p.message}")
+            for text in (*(p.message for p in m.problems), _missing(m)):
+                if text:
+                    session.warn(f"{m.name}: {text}")
         return 3 if _broken(m) else 0
 
 
@@ -132,15 +133,25 @@ def _columns() -> int:
 
 
 def _broken(m: Model) -> bool:
-    return any(p.fatal for p in m.problems)
+    return bool(m.missing_shards) or any(p.fatal for p in m.problems)
 
 
 def _errors(m: Model) -> list[dict[str, object]]:
-    return [
+    rows: list[dict[str, object]] = [
         {"code": "not-readable", "message": f"{m.name}: {p.message}", "hint": gguftool("lint", path_word(m.name))}
         for p in m.problems
         if p.fatal
     ]
+    if text := _missing(m):
+        hint = gguftool("verify", path_word(m.name))
+        rows.append({"code": "not-readable", "message": f"{m.name}: {text}", "hint": hint})
+    return rows
+
+
+def _missing(m: Model) -> str:
+    from gguftool.model.missing import missing_text
+
+    return missing_text(m.missing_shards, m.shard_count, m.missing_names) if m.missing_shards else ""
 
 
 def _stretch(text: str, m: Model) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import click
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 
 if TYPE_CHECKING:
+    from gguftool.errors import GgufToolError
     from gguftool.source import Source
 
 # gguf-py and llama-gguf-hash leave these out.
@@ -62,12 +63,12 @@ def hash(
         algorithms=names,
         without=_WITHOUT if as_gguf_hash else (),
     )
-    targets = _targets(models, want.inside)
+    targets, missing = _targets(session, models, want.inside)
     shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
     with Progress(sum(size for _, size in targets), shown) as progress:
         outcome = hash_files([target for target, _ in targets], want, progress)
     found = [h for h in outcome if isinstance(h, FileHashes)]
-    failed = [error for error in outcome if not isinstance(error, FileHashes)]
+    failed = [*(error for error in outcome if not isinstance(error, FileHashes)), *missing]
     if session.format == "json":
         errors = [{"code": e.code, "message": str(e), "hint": e.hint} for e in failed]
         session.write_json(ok=not failed, body=report.body(found), errors=errors)
@@ -80,32 +81,44 @@ def hash(
     return failed[0].exit_code if failed else 0
 
 
-def _targets(models: tuple[str, ...], strict: bool) -> list[tuple[str | Source, int]]:
-    """The files of every model with their sizes, a set's shards in order; what is no GGUF as it is.
+def _targets(
+    session: Session, models: tuple[str, ...], strict: bool
+) -> tuple[list[tuple[str | Source, int]], list[GgufToolError]]:
+    """The files of every model with their sizes, a set's shards in order; what is no GGUF as it is; what is missing.
 
     Files on this machine come as paths, so that a folder of thousands does not keep them all open.
     """
     from gguftool import hub
+    from gguftool.cli.opened import open_for
     from gguftool.errors import FormatError
+    from gguftool.model.missing import missing_text
     from gguftool.source import LocalFile
 
     found: dict[str, tuple[str | Source, int]] = {}
+    missing: dict[str, GgufToolError] = {}
     names: list[str] = []
     for name in models:
         names += _in_folder(name) if os.path.isdir(name) else [name]
     for name in names:
         try:
-            sources = [part.source for part in hub.open_any(name, strict=False).parts]
-        except FormatError:
+            model = open_for(session, name, strict=False)
+            sources = [part.source for part in model.parts]
+            if model.missing_shards:
+                text = missing_text(model.missing_shards, model.shard_count, model.missing_names)
+                missing.setdefault(text, FormatError(f"{name}: {text}", kind="shard-missing"))
+        except FormatError as error:
             if strict:
                 raise
             sources = [hub.open_source(name)]
+            if sources[0].read_at(0, 4) == b"GGUF":
+                # Not this file is at fault, but a shard of its set.
+                missing.setdefault(str(error), error)
         for source in sources:
             local = isinstance(source, LocalFile)
             found.setdefault(source.name, (source.name if local else source, source.size))
             if local:
                 source.close()
-    return list(found.values())
+    return list(found.values()), list(missing.values())
 
 
 def _in_folder(folder: str) -> list[str]:

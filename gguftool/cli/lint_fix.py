@@ -54,7 +54,8 @@ def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> list[F
                 session.note(f"{safe(path)}: cannot be fixed here: {why}")
                 continue
             fixes = collect(model, s.context, select=s.select, ignore=s.ignore, unsafe=s.fix == "unsafe")
-            target = model.name
+            # Of a set it is the first shard, unless nothing proves that it is of this set: then the edit refuses.
+            target = path if model.name in model.by_content else model.name
         for finding, why in fixes.refused:
             session.note(f"{safe(target)}: {finding.rule} not fixed: {safe(why)}")
         if not fixes.operations:

@@ -43,14 +43,14 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     fit, settings that nobody named are changed: the context, cache types, batch, experts on the host, layers on the
     host. The same options mean the same for `gguftool launch`; those of llama-server work in its own spelling, too.
     """
+    from gguftool.cli.opened import open_for
     from gguftool.cli.plan_command import planned_command
-    from gguftool.hub import open_any
     from gguftool.model.role import only_runnable
     from gguftool.report import plan as report
     from gguftool.run.deploy import resolved
     from gguftool.run.launch import expectations
 
-    with open_any(model) as m:
+    with open_for(session, model, beside=wished(extra).mmproj is None) as m:
         only_runnable(m)
         d, advice = _advise(session, m, wished(extra), options)
         said = resolved(d, advice.planner, advice.plan)

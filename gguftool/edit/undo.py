@@ -17,6 +17,7 @@ from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import pending, settle
 from gguftool.edit.steps import drop_journal, front_sha, poison, take_journal
 from gguftool.edit.target import check
+from gguftool.edit.which import metadata_file
 from gguftool.errors import InterruptedEdit, Refused
 from gguftool.files.disk import Progress, check_room
 from gguftool.shell import gguftool, path_word
@@ -83,7 +84,7 @@ def undo(
     """Take the last edit back: the file has the same bytes as before it.
 
     Args:
-        path: the model file.
+        path: the model file, any shard of a set, or a folder that holds one model.
         in_use: ``refuse``, or ``rewrite`` to write a new file while others have this one open.
         hard_links: ``refuse``, ``follow`` or ``break``.
         preserve_mtime: leave the time of last change as it was before this undo.
@@ -95,8 +96,9 @@ def undo(
         InterruptedEdit: an unfinished edit stands in the way, or the disk failed.
         NoRoom: not enough room for a copy, where one is needed.
     """
+    path = os.fspath(path) if layer is not None else metadata_file(os.fspath(path))
     layer = layer or OsLayer()
-    target = check(os.fspath(path), layer, hard_links=hard_links, force=True)
+    target = check(path, layer, hard_links=hard_links, force=True)
     if pending(target.real, layer):
         raise InterruptedEdit(f"{path}: an edit of this file is not finished", gguftool("recover", path_word(path)))
     number, record = newest(path, layer)

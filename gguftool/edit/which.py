@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 
 from gguftool.edit.recover import Outcome, pending, recover
-from gguftool.errors import GgufToolError, MissingFile
+from gguftool.errors import GgufToolError
 from gguftool.format.parse import parse
+from gguftool.model import in_folder
+from gguftool.model.missing import missing_error, refuse_unnamed
 from gguftool.model.shards import find, split_keys
-from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 
 SEARCHED = 1 << 20
@@ -26,10 +26,7 @@ def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
     Returns:
         The path, and what recovery did on the way.
     """
-    if os.path.isdir(path):
-        from gguftool.model import in_folder
-
-        path = in_folder(path)
+    path = in_folder(path)
     outcomes = [recover(path)] if write and pending(path) else []
     first = metadata_file(path)
     if write and first != path and pending(first):
@@ -39,10 +36,7 @@ def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
 
 def unfinished(path: str) -> str:
     """The file to recover: the one named, the model of a folder, or the first shard when the edit is of that one."""
-    if os.path.isdir(path):
-        from gguftool.model import in_folder
-
-        path = in_folder(path)
+    path = in_folder(path)
     if not pending(path):
         # A file in the middle of an edit that has lost its journal cannot be read; it is the one to report.
         with contextlib.suppress(GgufToolError):
@@ -52,15 +46,18 @@ def unfinished(path: str) -> str:
 
 
 def metadata_file(path: str) -> str:
-    """The file that carries the metadata: of a shard set the first shard."""
-    if os.path.isdir(path):
-        from gguftool.model import in_folder
+    """The file that carries the metadata: of a shard set the first shard.
 
-        path = in_folder(path)
+    Raises:
+        FormatError: the first shard is missing.
+        Refused: a file would fit by what is in it, but nothing says that it is of the same set.
+    """
+    path = in_folder(path)
     source = LocalFile(path)
     try:
         # The other shards of a set carry little else, so most files are known not to be one without a walk.
-        if b"split.no" not in source.read_at(0, SEARCHED):
+        front = source.read_at(0, SEARCHED)
+        if not any(key in front for key in (b"split.no", b"general.split")):
             return path
         header = parse(source, strict=False)
     finally:
@@ -69,10 +66,10 @@ def metadata_file(path: str) -> str:
     if keys is None or keys.no == 0:
         return path
     found = find(path, header)
-    first = found.paths[0] if found is not None else None
+    if found is None:
+        return path
+    first = found.paths[0]
     if first is None:
-        raise MissingFile(
-            f"{path}: is shard {keys.no + 1} of {keys.count}; the metadata is in shard 1, which is missing",
-            gguftool("verify", path_word(path)),
-        )
+        raise missing_error(path, found)
+    refuse_unnamed(path, [p for p in found.by_content if p == first], found.names)
     return first

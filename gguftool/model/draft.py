@@ -24,7 +24,8 @@ def with_header(model: Model, header: Header, size: int | None = None) -> Model:
     if size is None:
         size = first.size + header.data_offset - first.header.data_offset
     part = replace(first, header=header, source=_Unwritten(first.name, header, size))
-    return Model((part, *model.parts[1:]), model.missing_shards, model.shard_count)
+    parts = (part, *model.parts[1:])
+    return Model(parts, model.missing_shards, model.shard_count, model.by_content, model.shard_names)
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from gguftool.brief import Named, line, shown, table
-from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable, UsageError
+from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.format.header import Field, Header, Problem
-from gguftool.format.parse import parse
-from gguftool.format.types import MAGIC
 from gguftool.model.part import Part, Tensor
-from gguftool.model.shards import LIKELY, NAME, find, split_keys
 from gguftool.shell import gguftool, path_word
-from gguftool.source import LocalFile, Source
 
 
 class Model(Mapping[str, object]):
@@ -25,10 +20,21 @@ class Model(Mapping[str, object]):
         parts: the files, in shard order (a missing shard has no part).
         problems: faults noticed while reading, of all parts.
         missing_shards: numbers (from 1) of shards that were not found.
+        shard_names: the file names that llama.cpp looks for; empty for a whole model and when no name tells.
+        by_content: files that were found by what is in them; their names do not say that they are of this set.
     """
 
-    def __init__(self, parts: tuple[Part, ...], missing_shards: tuple[int, ...] = (), shard_count: int = 1) -> None:
+    def __init__(
+        self,
+        parts: tuple[Part, ...],
+        missing_shards: tuple[int, ...] = (),
+        shard_count: int = 1,
+        by_content: tuple[str, ...] = (),
+        shard_names: tuple[str, ...] = (),
+    ) -> None:
         self.parts = parts
+        self.by_content = by_content
+        self.shard_names = shard_names
         self.missing_shards = missing_shards
         self.shard_count = shard_count
 
@@ -62,6 +68,11 @@ class Model(Mapping[str, object]):
     def header(self) -> Header:
         """Header of the first part: it carries the metadata."""
         return self.parts[0].header
+
+    @property
+    def missing_names(self) -> tuple[str, ...]:
+        """File names of the missing shards, as far as they are known."""
+        return tuple(self.shard_names[no - 1] for no in self.missing_shards) if self.shard_names else ()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -201,108 +212,3 @@ _ARCH_KEY_HEADS = frozenset(
     "router_logit_softcapping kv_cache_type ssm wkv shortconv kda full_attention_interval classifier "
     "interleave_moe_layer_step moe_every_n_layers tensor_data_layout".split()
 )
-
-
-def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:
-    """Open a model: a ``.gguf`` file, any shard of a set, or a folder that holds one model.
-
-    Args:
-        path: what to open.
-        strict: raise at the first fault in a header or at a missing shard; else note it.
-        whole_set: follow the shard keys to the other files.
-
-    Raises:
-        MissingFile, Unreadable: no such file, a FIFO, no permission.
-        NotGguf: the file is something else.
-        FormatError: in strict mood, with offset and key.
-    """
-    text = os.fspath(path)
-    if os.path.isdir(text):
-        text = in_folder(text)
-    first = _part(text, strict)
-    shard_set = find(text, first.header) if whole_set else None
-    if shard_set is None:
-        keys = split_keys(first.header)
-        return Model((first,), shard_count=1 if keys is None else keys.count)
-    if strict and shard_set.missing:
-        numbers = ", ".join(str(n) for n in shard_set.missing)
-        raise FormatError(
-            f"{text}: shard {numbers} of {len(shard_set.paths)} is missing",
-            gguftool("verify", path_word(text)),
-            kind="shard-missing",
-        )
-    parts = tuple(
-        Part(first.name, first.source, first.header, no) if p == text else _part(p, strict, no)
-        for no, p in enumerate(shard_set.paths)
-        if p is not None
-    )
-    return Model(parts, shard_set.missing, len(shard_set.paths))
-
-
-def from_source(source: Source, *, strict: bool = True) -> Model:
-    """A model of one file that is already open (memory, a range of a remote file)."""
-    return Model((Part(source.name, source, parse(source, strict=strict)),))
-
-
-def in_folder(folder: str) -> str:
-    """The one model in a folder: its only ``.gguf`` file or the first shard of its only set, whatever the names.
-
-    Raises:
-        MissingFile: there is none.
-        UsageError: there are several; the message lists them.
-    """
-    try:
-        everything = sorted(os.listdir(folder))
-    except OSError as e:
-        raise Unreadable(f"{folder}: {(e.strerror or str(e)).lower()}") from None
-    names = [n for n in everything if n.lower().endswith(".gguf")]
-    # Some splitters and stores leave the ending away; then the magic has to say it.
-    names = names or [n for n in everything if LIKELY.fullmatch(n) and is_gguf(os.path.join(folder, n))]
-    firsts: dict[str, str] = {}
-    for n in names:
-        if not n.lower().startswith("mmproj"):
-            m = NAME.match(n)
-            firsts.setdefault(n if m is None else f"{m['prefix']} {m['count']}", n)
-    models = list(firsts.values())
-    if not models:
-        raise MissingFile(f"{folder}: no .gguf file in this folder")
-    if len(models) == 1:
-        return os.path.join(folder, models[0])
-    first = os.path.join(folder, models[0])
-    paths = _set_of(first)
-    if not {os.path.join(folder, n) for n in models} <= set(paths):
-        listed = ", ".join(models[:5]) + (" …" if len(models) > 5 else "")
-        raise UsageError(f"{folder}: holds {len(models)} models: {listed}", "name one of them")
-    return paths[0]
-
-
-def _set_of(path: str) -> list[str]:
-    """The shards there are of the set that ``path`` belongs to."""
-    try:
-        with Model((_part(path, strict=False),)) as opened:
-            found = find(path, opened.parts[0].header)
-    except GgufToolError:
-        return []
-    return [] if found is None else [p for p in found.paths if p is not None]
-
-
-def is_gguf(path: str) -> bool:
-    """Whether a regular file begins as GGUF does; False also for what cannot be read."""
-    try:
-        if not os.path.isfile(path):
-            return False
-        with open(path, "rb") as f:
-            return f.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
-
-
-def _part(path: str, strict: bool, no: int = 0) -> Part:
-    source = LocalFile(path)
-    try:
-        header = parse(source, strict=strict)
-        source.check_unchanged()
-    except BaseException:
-        source.close()
-        raise
-    return Part(path, source, header, no)

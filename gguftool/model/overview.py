@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.format.types import ARR, STR, file_type_name
+from gguftool.model.missing import missing_text
 from gguftool.model.model import Model
 from gguftool.model.part import Part
 from gguftool.model.role import BITNET_TYPES, bitnet_types, role, what_it_is
@@ -187,8 +188,7 @@ def faults(m: Model) -> list[str]:
             name, bytes_short = short
             out.append(f"{where}tensor data is incomplete from {name} on, {bytes_short:,} bytes are missing")
     if m.missing_shards:
-        numbers = ", ".join(map(str, m.missing_shards))
-        out.append(f"shard {numbers} of {m.shard_count} is missing")
+        out.append(missing_text(m.missing_shards, m.shard_count, m.missing_names))
     return out
 
 

@@ -1,15 +1,21 @@
-"""A set of shard files as one model: which files belong together, decided by what is in them.
+"""A set of shard files as one model: the one answer to which files belong together.
 
 llama.cpp writes ``name-00001-of-00003.gguf`` and the keys `split.no` (u16, from 0), `split.count` (u16) and
-`split.tensors.count` (i32, of the whole model). Names are only where the search starts.
+`split.tensors.count` (i32, of the whole model). The keys say which number a file is, never of which set: two
+fine-tunes cut alike carry the same. So a name is evidence too, for and against:
+
+- A file under the name that the set has for a number is that shard, also when it is cut off or being edited.
+- A file whose name is that of another set is never taken.
+- A file whose name says nothing may be taken by its content to look at a model; it is told then
+  (`ShardSet.by_content`), and a command that writes refuses it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
@@ -22,11 +28,19 @@ SPLIT_KEYS = ("split.no", "split.count", "split.tensors.count", "general.split",
 SEARCH_LIMIT = 4096
 """Files of a folder looked at when shards do not carry the usual names."""
 
-
 LIKELY = re.compile(r"(?:.*\.gguf(?:-\d+-of-\d+)?|(?:sha256[-:])?[0-9a-f]{40,64})", re.I | re.S)
 """Names a shard may have: ``.gguf``, the count put behind it, or the hash a content store gives (no ending at all)."""
 FEW_FIELDS = 16
 """Shards other than the first carry the split keys and little else."""
+
+_LOOSE = (
+    re.compile(r"(?P<stem>.*?)\.gguf-(?P<no>\d{1,5})-of-(?P<count>\d{1,5})", re.I | re.S),
+    re.compile(
+        r"(?P<stem>.*?)[-_. ]?(?:part|shard|split)?[-_. ]?(?P<no>\d{1,5})[-_. ]?of[-_. ]?(?P<count>\d{1,5})\.gguf",
+        re.I | re.S,
+    ),
+    re.compile(r"(?P<stem>.*?)[-_. ]?(?:part|shard|split)?[-_. ]?(?P<no>\d{1,5})(?P<count>)\.gguf", re.I | re.S),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +57,84 @@ class SplitKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class Naming:
+    """What a file name says: of which set, which number (from 0), of how many (0 when it does not say)."""
+
+    stem: str
+    no: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file that says it is a shard.
+
+    ``bond``: what ties it to the file that was named: ``own`` (it is that file), ``name``, ``given`` (the user named it
+    too) or ``content``.
+    """
+
+    path: str
+    keys: SplitKeys
+    header: Header
+    bond: str = "own"
+
+    @property
+    def named(self) -> tuple[str, int, int] | None:
+        """Prefix, number (from 1) and count that the file name states; None when it is not the usual name."""
+        m = NAME.match(os.path.basename(self.path))
+        return (m["prefix"], int(m["no"]), int(m["count"])) if m else None
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All files that have to do with a set.
+
+    Attributes:
+        own: the file that was named.
+        members: those that belong to it, by number (from 0); more than one for a number is a fault.
+        broken: number -> the file that has the name for it and cannot be read.
+        strangers: files with a name of this set that hold something else.
+        offers: files that claim a number of such a set, with names that say nothing: told, never taken.
+        prefix: what the usual names of the set start with; None when no name tells.
+    """
+
+    own: Shard
+    members: dict[int, list[Shard]] = field(default_factory=dict)
+    broken: dict[int, str] = field(default_factory=dict)
+    strangers: list[Shard] = field(default_factory=list)
+    offers: list[Shard] = field(default_factory=list)
+    prefix: str | None = None
+
+    def lacks(self, no: int) -> bool:
+        """Whether no file at all stands for that number."""
+        return no not in self.members and no not in self.broken
+
+
+@dataclass(frozen=True, slots=True)
 class ShardSet:
-    """The files of one model in order; None where a shard is missing."""
+    """The files of one model in order; None where a shard is missing.
+
+    Attributes:
+        paths: the files; one that cannot be read is among them, for its reader to say why.
+        by_content: those whose names do not say that they belong here.
+        names: the names that llama.cpp looks for, as far as they are known.
+        offers: files that may be the missing ones, though their names do not say so.
+    """
 
     paths: tuple[str | None, ...]
+    by_content: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
 
     @property
     def missing(self) -> tuple[int, ...]:
         """Numbers (from 1) of the shards that were not found."""
         return tuple(i + 1 for i, p in enumerate(self.paths) if p is None)
+
+    @property
+    def missing_names(self) -> tuple[str, ...]:
+        """Their file names; empty when no name tells."""
+        return tuple(self.names[no - 1] for no in self.missing) if self.names else ()
 
 
 def split_keys(header: Header) -> SplitKeys | None:
@@ -75,40 +158,183 @@ def shard_name(prefix: str, no: int, count: int) -> str:
     return f"{prefix}-{no + 1:05d}-of-{count:05d}.gguf"
 
 
-def find(path: str, header: Header) -> ShardSet | None:
-    """The shard set ``path`` belongs to; None when it is a whole model.
+def naming(path: str) -> Naming | None:
+    """What the name of a file says of a set, whatever its padding, case and separators; None when nothing."""
+    base = os.path.basename(path)
+    if m := NAME.match(base):
+        return Naming(m["prefix"], int(m["no"]) - 1, int(m["count"]))
+    for form in _LOOSE:
+        if m := form.fullmatch(base):
+            return Naming(m["stem"], int(m["no"]) - 1, int(m["count"] or 0))
+    return None
 
-    Files with the usual name are taken first; shards still missing are looked for by content among the other ``.gguf``
-    files of the folder, where exactly one must claim the number.
-    """
+
+def find(path: str, header: Header) -> ShardSet | None:
+    """The shard set ``path`` belongs to; None when it is a whole model, also one with split keys left behind."""
     keys = split_keys(header)
     if keys is None or not 0 <= keys.no < keys.count:
         return None
-    found: list[str | None] = [None] * keys.count
-    found[keys.no] = path
-    folder, name = os.path.split(path)
-    m = NAME.match(name)
-    if m:
-        for no in range(keys.count):
-            other = os.path.join(folder, shard_name(m["prefix"], no, keys.count))
-            if found[no] is None and other != path and os.path.isfile(other):
-                # Believe the name unless the content speaks against it.
-                claim = _claim(other)
-                if claim is None or claim.no == no:
-                    found[no] = other
-    if None in found:
-        claims: dict[int, list[str]] = {}
-        for other in neighbours(path):
-            claim = _claim(other, first=found[0] is None)
-            if claim and claim.count == keys.count and claim.tensors == keys.tensors and other not in found:
-                claims.setdefault(claim.no, []).append(other)
-        for no, paths in claims.items():
-            if 0 <= no < keys.count and found[no] is None and len(paths) == 1:
-                found[no] = paths[0]
-    if None in found and keys.no == 0 and keys.tensors == len(header.tensors) > 0:
-        # Everything is in this one: a merged model whose split keys were left behind.
+    found = gather(path, header, keys, free=True)
+    if all_here(found):
         return None
-    return ShardSet(tuple(found))
+    paths = [found.broken.get(no) for no in range(keys.count)]
+    by_content: list[str] = []
+    offers = [shard.path for shard in found.offers]
+    for no, shards in found.members.items():
+        one = best(shards, no, keys.count)
+        if not 0 <= no < keys.count:
+            continue
+        if len(shards) > 1 and not _is_usual(one, no, keys.count) and one.bond != "own":
+            # Several claim the number and no name decides.
+            offers += [shard.path for shard in shards]
+            continue
+        paths[no] = one.path
+        if one.bond == "content":
+            by_content.append(one.path)
+    prefix = found.prefix
+    names = tuple(shard_name(prefix, no, keys.count) for no in range(keys.count)) if prefix is not None else ()
+    return ShardSet(tuple(paths), tuple(by_content), names, tuple(offers))
+
+
+def all_here(found: Gathered) -> bool:
+    """Whether everything is in the one file: a merged model whose split keys were left behind."""
+    keys, header = found.own.keys, found.own.header
+    alone = len(found.members) == 1 and len(found.members.get(0, ())) == 1 and not found.broken
+    return alone and keys.no == 0 and keys.tensors == len(header.tensors) > 0
+
+
+def best(shards: list[Shard], no: int, count: int) -> Shard:
+    """Of several files for one number the one to take: its usual name, the file that was named, then as found."""
+    usual = [s for s in shards if _is_usual(s, no, count)]
+    return (usual or [s for s in shards if s.bond == "own"] or sorted(shards, key=lambda s: _BONDS.index(s.bond)))[0]
+
+
+def _is_usual(shard: Shard, no: int, count: int) -> bool:
+    return shard.named is not None and shard.named[1:] == (no + 1, count)
+
+
+_BONDS = ("own", "name", "given", "content")
+
+
+def gather(
+    path: str, header: Header, keys: SplitKeys, given: Iterable[str] = (), *, free: bool = False, every: bool = False
+) -> Gathered:
+    """The files that belong to the set of ``path``, and those that look like it.
+
+    Args:
+        path: a shard.
+        header: its header.
+        keys: its split keys.
+        given: further files that the user named, wherever they lie.
+        free: take files whose names say nothing even where the name of ``path`` says of which set it is.
+        every: look at the whole folder also when nothing is missing.
+    """
+    sets = _sets_named(path, keys)
+    own = Shard(path, keys, header)
+    found = Gathered(own, {keys.no: [own]}, prefix=sets[0][1] if sets else None)
+    seen = {os.path.realpath(path)}
+    for folder, stem in sets:
+        _by_name(found, folder, stem, seen)
+    # Read on when one was found: a second that claims the same number says that neither is proved.
+    first = keys.no != 0 and (every or found.lacks(0))
+    for bond, others in (("given", given), ("content", neighbours(path))):
+        if bond == "content" and not every and not any(map(found.lacks, range(keys.count))):
+            break
+        for other in others:
+            real = os.path.realpath(other)
+            if real not in seen and (mine := _ties(own, sets, other)) != "against":
+                seen.add(real)
+                _add(found, other, mine or bond, free=free or not sets or bool(mine), first=first)
+    return found
+
+
+def _sets_named(path: str, keys: SplitKeys) -> list[tuple[str, str]]:
+    """Folders and stems under which the set of a file is named: by its own name, or by that behind or before a link."""
+    out: list[tuple[str, str]] = []
+    for name in (path, os.path.realpath(path), *_links_to(path)):
+        said = naming(name)
+        if said is not None and said.count == keys.count:
+            place = (os.path.dirname(name), said.stem)
+            if all((os.path.abspath(p), s) != (os.path.abspath(place[0]), place[1]) for p, s in out):
+                out.append(place)
+    return out
+
+
+def _links_to(path: str) -> list[str]:
+    """The names under which the cache of Hugging Face shows a blob (``blobs/HASH`` and ``snapshots/COMMIT/NAME``)."""
+    folder = os.path.dirname(os.path.abspath(path))
+    snapshots = os.path.join(os.path.dirname(folder), "snapshots")
+    if os.path.basename(folder) != "blobs" or not os.path.isdir(snapshots):
+        return []
+    real = os.path.realpath(path)
+    names = [os.path.join(place, name) for place, _, files in os.walk(snapshots) for name in sorted(files)]
+    return [name for name in names[:SEARCH_LIMIT] if os.path.realpath(name) == real]
+
+
+def _by_name(found: Gathered, folder: str, stem: str, seen: set[str]) -> None:
+    """The files under the usual names of a set: believed, unless the content speaks against it."""
+    keys = found.own.keys
+    for no in range(keys.count):
+        other = os.path.join(folder, shard_name(stem, no, keys.count))
+        real = os.path.realpath(other)
+        if real in seen or not os.path.isfile(other):
+            continue
+        seen.add(real)
+        header = _header(other)
+        claim = split_keys(header) if header is not None else None
+        if header is None or (claim is None and not header.complete):
+            found.broken.setdefault(no, other)
+        elif claim is not None and (claim.count, claim.tensors) == (keys.count, keys.tensors):
+            found.members.setdefault(claim.no, []).append(Shard(other, claim, header, "name"))
+        else:
+            found.strangers.append(Shard(other, claim or SplitKeys(no, 1, None), header, "name"))
+
+
+def _ties(own: Shard, sets: list[tuple[str, str]], other: str) -> str:
+    """What the name of another file says: ``name`` it belongs to the set, ``against``, "" nothing."""
+    keys = own.keys
+    said = next(filter(None, map(naming, (other, *_links_to(other)))), None)
+    if said is None:
+        return ""
+    if sets:
+        if said.count == 0:
+            return ""
+        return "name" if said.count == keys.count and any(said.stem == stem for _, stem in sets) else "against"
+    mine = naming(own.path)
+    if said.count == keys.count:
+        # A set that has a file of its own for this number is another one.
+        theirs = os.path.join(os.path.dirname(other), shard_name(said.stem, keys.no, keys.count))
+        return "against" if os.path.exists(theirs) else ""
+    alike = mine is not None and mine.count == said.count == 0 and mine.stem == said.stem and mine.no == keys.no
+    return "name?" if alike else ""
+
+
+def _add(found: Gathered, path: str, bond: str, *, free: bool, first: bool) -> None:
+    keys = found.own.keys
+    header = _header(path, first=first)
+    claim = split_keys(header) if header is not None else None
+    said = naming(path)
+    if bond == "name" and said is not None and header is None and found.lacks(said.no) and _damaged(path):
+        found.broken[said.no] = path
+    if header is None or claim is None or (claim.count, claim.tensors) != (keys.count, keys.tensors):
+        return
+    if bond == "name?":
+        bond = "name" if said is not None and said.no == claim.no else "content"
+    shard = Shard(path, claim, header, bond)
+    # A file that has the name and cannot be read is a fault, no reason to look elsewhere.
+    if bond == "name" or ((free or bond == "given") and claim.no not in found.broken):
+        found.members.setdefault(claim.no, []).append(shard)
+    elif 0 <= claim.no < keys.count:
+        found.offers.append(shard)
+
+
+def _damaged(path: str) -> bool:
+    """Whether a file that has the name of a shard cannot be read as GGUF."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) != MAGIC
+    except OSError:
+        return True
 
 
 def neighbours(path: str) -> Iterator[str]:
@@ -125,8 +351,8 @@ def neighbours(path: str) -> Iterator[str]:
             yield other
 
 
-def _claim(path: str, *, first: bool = True) -> SplitKeys | None:
-    """Split keys of a file beside; None when it is unreadable or whole.
+def _header(path: str, *, first: bool = True) -> Header | None:
+    """The header of a file beside, as far as it can be read; None when it is no GGUF or cannot be opened.
 
     ``first``: also of files with many fields, of which only a first shard would be one; reading them takes longer.
     """
@@ -135,10 +361,9 @@ def _claim(path: str, *, first: bool = True) -> SplitKeys | None:
     except GgufToolError:
         return None
     try:
-        head = source.read_at(0, 24)
-        if head[:4] != MAGIC or (not first and FEW_FIELDS < int.from_bytes(head[16:24], "little") < 1 << 32):
+        if not first and FEW_FIELDS < int.from_bytes(source.read_at(16, 8), "little") < 1 << 32:
             return None
-        return split_keys(parse(source, strict=False))
+        return parse(source, strict=False)
     except GgufToolError:
         return None
     finally:

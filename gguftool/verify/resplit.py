@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.errors import FormatError, Refused, Unreadable, UsageError
+from gguftool.errors import FormatError, InterruptedEdit, Refused, Unreadable, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft, clear_way, publish_all
@@ -21,6 +21,7 @@ from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import DEFAULT_ALIGNMENT, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
+from gguftool.model.missing import refuse_unnamed
 from gguftool.model.shards import SPLIT_KEYS, shard_name, split_keys
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
@@ -82,6 +83,7 @@ def plan_split(
         raise UsageError("name one limit", "gguftool split --max-size 4G, or --max-tensors 128")
     if max_size is not None and max_size < 1:
         raise UsageError("a limit of 0 bytes leaves room for nothing", "gguftool split --max-size 4G")
+    refuse_unnamed(model.name, model.by_content, model.shard_names)
     check_whole(model)
     tensors = list(model.all_tensors())
     layout = model.header.layout
@@ -137,6 +139,8 @@ def check_whole(model: Model) -> None:
         if report.faults:
             fault = report.faults[0]
             message = f"{part.name}: {fault.message}"
+            if fault.kind == "interrupted-edit":
+                raise InterruptedEdit(message, fault.hint)
             raise FormatError(message, gguftool("verify", path_word(part.name)), kind=fault.kind)
         for t in part.header.tensors:
             if t.nbytes is None:
@@ -314,7 +318,7 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
         first.close()
         raise
     first.close()
-    found = shards.check(paths[0], header, paths[1:])
+    found = shards.check(paths[0], header, paths[1:], free=False)
     if found is None or found.count == 1:
         raise UsageError(f"{paths[0]}: is a whole model, not a shard")
     for fault in found.faults:
@@ -325,6 +329,7 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
             raise Refused(f"{paths[0]}: {fault.message}", f"--allow-foreign merges them all the same; see: {hint}")
         if fault.kind in ("duplicate-shard", "duplicate-tensor", "tensor-count", "shard-number"):
             raise Refused(f"{paths[0]}: {fault.message}", fault.hint or hint)
+    refuse_unnamed(paths[0], found.by_content)
     strange = {os.path.realpath(p) for p in paths} - {os.path.realpath(p) for p in found.paths if p}
     if strange:
         raise UsageError(f"{sorted(strange)[0]}: is not a shard of the same set", "name the shards of one model")

@@ -98,12 +98,14 @@ class SetReport:
         count: how many shards there should be.
         paths: the files in order; None where one is missing.
         faults, notes: as in `FileReport`.
+        by_content: files whose names do not say that they belong here.
     """
 
     count: int
     paths: tuple[str | None, ...]
     faults: tuple[Fault, ...] = ()
     notes: tuple[Fault, ...] = ()
+    by_content: tuple[str, ...] = ()
 
     __repr__ = short_repr
 

@@ -4,55 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
-from gguftool.format.parse import parse
-from gguftool.model.shards import FEW_FIELDS, NAME, SplitKeys, neighbours, shard_name, split_keys
+from gguftool.model.shards import Gathered, Shard, all_here, best, gather, shard_name, split_keys
 from gguftool.shell import gguftool, path_word
-from gguftool.source import LocalFile
 from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.result import Fault, SetReport
 
 MANY = 64
 """Some builds cannot open more shards than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One file that says it is a shard."""
-
-    path: str
-    keys: SplitKeys
-    header: Header
-
-    @property
-    def named(self) -> tuple[str, int, int] | None:
-        """Prefix, number (from 1) and count that the file name states; None when it is not the usual name."""
-        m = NAME.match(os.path.basename(self.path))
-        return (m["prefix"], int(m["no"]), int(m["count"])) if m else None
-
-
-def read_shard(path: str, *, first: bool = True) -> Shard | None:
-    """The file as a shard; None when it is unreadable or a whole model.
-
-    ``first``: also when it has many fields, as only a first shard would; reading these takes longer.
-    """
-    try:
-        source = LocalFile(path)
-    except GgufToolError:
-        return None
-    try:
-        if not first and FEW_FIELDS < int.from_bytes(source.read_at(16, 8), "little") < 1 << 32:
-            return None
-        header = parse(source, strict=False)
-    except GgufToolError:
-        return None
-    finally:
-        source.close()
-    keys = split_keys(header)
-    return Shard(path, keys, header) if keys else None
 
 
 def leftover(header: Header) -> list[Fault]:
@@ -64,13 +24,14 @@ def leftover(header: Header) -> list[Fault]:
     return [Fault("split-keys-left", message, f"field:{left[0]}")]
 
 
-def check(path: str, header: Header, extra: Iterable[str] = ()) -> SetReport | None:
+def check(path: str, header: Header, extra: Iterable[str] = (), *, free: bool = True) -> SetReport | None:
     """Check the set that a file belongs to.
 
     Args:
         path: a shard.
         header: its header.
         extra: further files that may belong to the set, wherever they lie.
+        free: take files by what is in them where their names say nothing, as long as that is told.
 
     Returns:
         The report; None when the file is a whole model.
@@ -78,24 +39,8 @@ def check(path: str, header: Header, extra: Iterable[str] = ()) -> SetReport | N
     keys = split_keys(header)
     if keys is None:
         return None
-    own = Shard(path, keys, header)
-    prefix = own.named[0] if own.named else None
-    members: dict[int, list[Shard]] = {keys.no: [own]}
-    strangers: list[Shard] = []
-    seen = {os.path.realpath(path)}
-    for other in (*neighbours(path), *extra):
-        real = os.path.realpath(other)
-        if real in seen or not _may_belong(prefix, other):
-            continue
-        seen.add(real)
-        shard = read_shard(other, first=keys.no != 0)
-        if shard is None:
-            continue
-        if (shard.keys.count, shard.keys.tensors) == (keys.count, keys.tensors):
-            members.setdefault(shard.keys.no, []).append(shard)
-        elif prefix is not None and shard.named and shard.named[0] == prefix and shard.named[2] == keys.count:
-            strangers.append(shard)
-    if len(members) == 1 and keys.no == 0 and keys.tensors == len(header.tensors) > 0:
+    found = gather(path, header, keys, extra, free=free, every=True)
+    if all_here(found):
         message = (
             f"split.count is {keys.count}, yet all {keys.tensors:,} tensors are here: a merged model with its split "
             f"keys left in; llama.cpp looks for the other shards and fails"
@@ -103,27 +48,21 @@ def check(path: str, header: Header, extra: Iterable[str] = ()) -> SetReport | N
         left = (word for f in header.fields if f.key.startswith("split.") for word in ("--delete", f.key))
         hint = gguftool("fix", path_word(path), *left)
         return SetReport(1, (path,), (Fault("split-keys-left", message, "field:split.count", hint),))
-    return _judge(own, members, strangers)
+    return _judge(found)
 
 
-def _may_belong(prefix: str | None, path: str) -> bool:
-    """Two sets of the same size may lie in one folder: then the names tell them apart."""
-    m = NAME.match(os.path.basename(path))
-    return prefix is None or m is None or m["prefix"] == prefix
-
-
-def _judge(own: Shard, members: dict[int, list[Shard]], strangers: list[Shard]) -> SetReport:
-    keys = own.keys
+def _judge(found: Gathered) -> SetReport:
+    own, keys = found.own, found.own.keys
     faults: list[Fault] = []
     notes: list[Fault] = []
     chosen: dict[int, Shard] = {}
-    for no, shards in sorted(members.items()):
+    for no, shards in sorted(found.members.items()):
         if not 0 <= no < keys.count:
             message = f"{_base(shards[0])} says it is shard {no + 1} of {keys.count}"
             faults.append(Fault("shard-number", message, f"shard:{no + 1}"))
             continue
         right = [s for s in shards if s.named and s.named[1:] == (no + 1, keys.count)]
-        chosen[no] = (right or [s for s in shards if s is own] or shards)[0]
+        chosen[no] = best(shards, no, keys.count)
         if len(shards) > 1:
             names = ", ".join(_base(s) for s in shards)
             message = f"{len(shards)} files are shard {no + 1}: {names}"
@@ -134,7 +73,10 @@ def _judge(own: Shard, members: dict[int, list[Shard]], strangers: list[Shard]) 
             else:
                 hint = "keep one of them (gguftool hash --tensors tells whether they are equal)"
                 faults.append(Fault("duplicate-shard", message, f"shard:{no + 1}", hint))
-    for s in strangers:
+    for s in found.strangers:
+        if s.keys.count < 2:
+            # A whole model under the name: the shard is missing, and the name is taken.
+            continue
         number = s.named[1] if s.named else s.keys.no + 1
         message = (
             f"{_base(s)} belongs to another set: it says shard {s.keys.no + 1} of {s.keys.count}"
@@ -143,13 +85,20 @@ def _judge(own: Shard, members: dict[int, list[Shard]], strangers: list[Shard]) 
             + (f" with {keys.tensors:,} tensors" if keys.tensors is not None else "")
         )
         faults.append(Fault("foreign-shard", message, f"shard:{number}", "fetch this shard again from the same set"))
-    paths = tuple(chosen[no].path if no in chosen else None for no in range(keys.count))
-    prefix = next((s.named[0] for s in (own, *chosen.values()) if s.named), None)
+    paths = tuple(chosen[no].path if no in chosen else found.broken.get(no) for no in range(keys.count))
+    prefix = found.prefix or next((s.named[0] for s in chosen.values() if s.named), None)
+    offers = {s.keys.no: _base(s) for s in found.offers}
     for no, path in enumerate(paths):
         if path is None:
             name = f" ({shard_name(prefix, no, keys.count)})" if prefix is not None else ""
             message = f"shard {no + 1} of {keys.count} is missing{name}"
+            if no in offers:
+                message += f"; {offers[no]} claims to be it, but its name does not"
             faults.append(Fault("shard-missing", message, f"shard:{no + 1}", "download this file"))
+    for no, path in sorted(found.broken.items()):
+        if no not in chosen:
+            message = f"shard {no + 1} of {keys.count} cannot be read: {os.path.basename(path)}"
+            faults.append(Fault("shard-unreadable", message, f"shard:{no + 1}", gguftool("verify", path_word(path))))
     faults += _names(chosen, keys.count, own.path)
     headers = {no + 1: s.header for no, s in sorted(chosen.items()) if s.header.complete}
     faults += duplicates(headers)
@@ -170,7 +119,8 @@ def _judge(own: Shard, members: dict[int, list[Shard]], strangers: list[Shard]) 
         notes.append(Fault("no-tensors-first", "the first shard holds metadata only; this is meant to be", "shard:1"))
     if keys.count > MANY:
         notes.append(Fault("many-shards", f"{keys.count} shards: some builds cannot open more than {MANY}", "set"))
-    return SetReport(keys.count, paths, tuple(faults), tuple(notes))
+    by_content = tuple(s.path for s in chosen.values() if s.bond == "content")
+    return SetReport(keys.count, paths, tuple(faults), tuple(notes), by_content)
 
 
 def _names(chosen: dict[int, Shard], count: int, path: str) -> list[Fault]:

@@ -271,7 +271,7 @@ def test_any_shard_edits_the_first(tmp_path: Path, cli):
     assert cli("fix", one, "--delete", "split.no").code == 4
     one.unlink()
     missing = cli("fix", two, *EDIT)
-    assert missing.code == 2
+    assert missing.code == 3
     assert "shard 1" in missing.err or "missing" in missing.err
 
 

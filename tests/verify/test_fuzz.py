@@ -84,4 +84,4 @@ def test_sets(tmp_path: Path):
             out.unlink()
         assert list(out.parent.iterdir()) == []
     assert merged
-    assert "shard-missing" in seen
+    assert "shard-unreadable" in seen

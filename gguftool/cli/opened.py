@@ -1,0 +1,53 @@
+"""How every command opens its MODEL: one call for a path, a shard, a folder or an address, and what to say about it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gguftool.cli.options import Session
+    from gguftool.model import Model
+
+
+def open_for(session: Session, spec: str, *, strict: bool = True, beside: bool = False) -> Model:
+    """The model that ``spec`` names, opened; files that only their content ties to it are told.
+
+    Args:
+        session: where notes go.
+        spec: a path, any shard, a folder or an address, see `gguftool.hub.open_any`.
+        strict: raise at the first fault in a header or at a missing shard.
+        beside: say that a projector lies beside the model.
+    """
+    from gguftool.hub import open_any
+
+    model = open_any(spec, strict=strict)
+    tell(session, model)
+    if beside:
+        tell_projector(session, model)
+    return model
+
+
+def tell(session: Session, model: Model) -> None:
+    """Every file that was taken by what is in it: a mixture would look the same."""
+    for path in model.by_content:
+        [no] = [part.no for part in model.parts if part.name == path]
+        gone = f"{model.shard_names[no]} is missing; " if model.shard_names else ""
+        text = f"taken for shard {no + 1} of {model.shard_count} by what is in it; its name does not say so"
+        session.warn(f"{gone}{path}: {text}")
+
+
+def tell_projector(session: Session, model: Model) -> None:
+    """A multimodal projector that lies beside the model does nothing until it is named."""
+    from gguftool.model.folder import projectors_beside
+    from gguftool.model.role import role
+    from gguftool.report.text import safe
+    from gguftool.shell import path_word, shell
+
+    if role(model) != "model":
+        return
+    found = projectors_beside(model)
+    if found:
+        names = ", ".join(safe(os.path.basename(path)) for path in found[:3]) + (" …" if len(found) > 3 else "")
+        lies = "lies" if len(found) == 1 else "lie"
+        session.note(f"note: {names} {lies} beside it: give it with {shell(['--mmproj', path_word(found[0])])}")

@@ -1,0 +1,158 @@
+"""What lies in a folder: which of its files are one model, which lie beside a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
+from gguftool.format.parse import parse
+from gguftool.format.types import MAGIC
+from gguftool.model.model import Model
+from gguftool.model.part import Part
+from gguftool.model.role import ROLES, role, sidecar_by_name
+from gguftool.model.shards import LIKELY, find, naming
+from gguftool.source import LocalFile
+
+LOOKED_INTO = 32
+"""In a folder of more files their names alone say what they are."""
+
+
+def gguf_files(folder: str) -> list[str]:
+    """Paths of the ``.gguf`` files of a folder, sorted; without any, of what begins as GGUF under a name of a store.
+
+    Raises:
+        Unreadable: the folder cannot be listed.
+    """
+    try:
+        everything = sorted(os.listdir(folder))
+    except OSError as e:
+        raise Unreadable(f"{folder}: {(e.strerror or str(e)).lower()}") from None
+    names = [n for n in everything if n.lower().endswith(".gguf")]
+    paths = [os.path.join(folder, n) for n in names or everything]
+    # Some splitters and stores leave the ending away; then the magic has to say it.
+    return paths if names else [p for p in paths if LIKELY.fullmatch(os.path.basename(p)) and is_gguf(p)]
+
+
+def firsts(paths: Iterable[str]) -> list[str]:
+    """One path for every model among files, by their names: of a set the first that is there."""
+    found: dict[tuple[str, str, int], str] = {}
+    for path in paths:
+        said = naming(path)
+        folder, base = os.path.split(path)
+        key = (folder, base, 0) if said is None or said.count < 2 else (folder, said.stem, said.count)
+        before = naming(found[key]) if key in found else None
+        if before is None or said is None or said.no < before.no:
+            found[key] = path
+    return list(found.values())
+
+
+def in_folder(path: str) -> str:
+    """The file of the one model in a folder, or the first shard of its one set; a path that is no folder stays.
+
+    Projectors, drafts and importance matrices lie beside a model and are none, by name or by content; a folder that
+    holds one single file means this file, whatever it is.
+
+    Raises:
+        MissingFile: there is none.
+        UsageError: there are several; the message lists them.
+        Unreadable: the folder cannot be listed.
+    """
+    if not os.path.isdir(path):
+        return path
+    found = firsts(gguf_files(path))
+    if not found:
+        raise MissingFile(f"{path}: no .gguf file in this folder")
+    models = [p for p in found if not sidecar_by_name(p)] or found
+    if 1 < len(models) <= LOOKED_INTO:
+        models = [p for p in models if not _is_sidecar(p)] or models
+    if len(models) == 1:
+        return models[0]
+    paths = _set_of(models[0])
+    if not set(models) <= set(paths):
+        names = [os.path.basename(p) for p in models]
+        listed = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+        raise UsageError(f"{path}: holds {len(models)} models: {listed}", "name one of them")
+    return paths[0]
+
+
+def projectors_beside(m: Model, others: Sequence[str] | None = None) -> list[str]:
+    """Multimodal projectors in the folder of a model that may be meant for it.
+
+    Args:
+        m: the model.
+        others: the files to look at; those of its folder when None.
+
+    Returns:
+        Their paths; where several models lie in the folder only those of the model's own width.
+    """
+    if "://" in m.name:
+        return []
+    if others is None:
+        try:
+            others = gguf_files(os.path.dirname(m.name) or ".")
+        except GgufToolError:
+            return []
+    mine = {os.path.realpath(part.name) for part in m.parts}
+    rest = [p for p in firsts(others) if os.path.realpath(p) not in mine]
+    named = [p for p in rest if sidecar_by_name(p) == "mmproj"]
+    unnamed = [p for p in rest if not sidecar_by_name(p)]
+    widths = {p: _projection(p) for p in (named + unnamed if len(rest) <= LOOKED_INTO else named)}
+    found = [p for p, width in widths.items() if width is not None]
+    if all(p in found for p in unnamed):
+        return found
+    return [p for p in found if widths[p] in (0, m.arch.embedding_length)]
+
+
+def is_gguf(path: str) -> bool:
+    """Whether a regular file begins as GGUF does; False also for what cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as f:
+            return f.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def _alone(path: str) -> Model | None:
+    """One file by itself, its header as far as it can be read; None when that is not at all."""
+    try:
+        source = LocalFile(path)
+    except GgufToolError:
+        return None
+    try:
+        return Model((Part(path, source, parse(source, strict=False)),))
+    except GgufToolError:
+        source.close()
+        return None
+
+
+def _is_sidecar(path: str) -> bool:
+    m = _alone(path)
+    if m is None:
+        return False
+    with m:
+        return not ROLES[role(m)].runs
+
+
+def _projection(path: str) -> int | None:
+    """Width of what a projector gives, 0 when its keys do not say; None for what is no projector."""
+    m = _alone(path)
+    if m is None:
+        return None
+    with m:
+        if role(m) != "mmproj":
+            return None
+        widths = [m.get(key) for key in ("clip.vision.projection_dim", "clip.audio.projection_dim")]
+        return next((n for n in widths if isinstance(n, int) and not isinstance(n, bool)), 0)
+
+
+def _set_of(path: str) -> list[str]:
+    """The shards there are of the set that ``path`` belongs to."""
+    m = _alone(path)
+    if m is None:
+        return []
+    with m:
+        found = find(path, m.header)
+    return [] if found is None else [p for p in found.paths if p is not None]

@@ -1,0 +1,66 @@
+"""From a path on this machine to a model: a file, any shard of a set, a folder that holds one model."""
+
+from __future__ import annotations
+
+import os
+
+from gguftool.errors import GgufToolError
+from gguftool.format.parse import parse
+from gguftool.model.folder import in_folder
+from gguftool.model.missing import missing_error
+from gguftool.model.model import Model
+from gguftool.model.part import Part
+from gguftool.model.shards import find, split_keys
+from gguftool.source import LocalFile, Source
+
+
+def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:
+    """Open a model: a ``.gguf`` file, any shard of a set, or a folder that holds one model.
+
+    Args:
+        path: what to open.
+        strict: raise at the first fault in a header or at a missing shard; else note it.
+        whole_set: follow the shard keys to the other files; a shard that is cut off or being edited is an error then.
+
+    Raises:
+        MissingFile, Unreadable: no such file, a FIFO, no permission.
+        NotGguf: the file is something else.
+        FormatError: in strict mood, with offset and key.
+        InterruptedEdit: it, or a shard of its set, is in the middle of an edit.
+    """
+    text = in_folder(os.fspath(path))
+    first = _part(text, strict)
+    try:
+        shard_set = find(text, first.header) if whole_set else None
+        if shard_set is None:
+            keys = split_keys(first.header)
+            return Model((first,), shard_count=1 if keys is None else keys.count)
+        if strict and shard_set.missing:
+            raise missing_error(text, shard_set)
+        parts: list[Part] = []
+        for no, p in enumerate(shard_set.paths):
+            if p == text:
+                parts.append(Part(first.name, first.source, first.header, no))
+            elif p is not None:
+                parts.append(_part(p, strict, no))
+    except GgufToolError:
+        first.source.close()
+        raise
+    count = len(shard_set.paths)
+    return Model(tuple(parts), shard_set.missing, count, shard_set.by_content, shard_set.names)
+
+
+def from_source(source: Source, *, strict: bool = True) -> Model:
+    """A model of one file that is already open (memory, a range of a remote file)."""
+    return Model((Part(source.name, source, parse(source, strict=strict)),))
+
+
+def _part(path: str, strict: bool, no: int = 0) -> Part:
+    source = LocalFile(path)
+    try:
+        header = parse(source, strict=strict)
+        source.check_unchanged()
+    except BaseException:
+        source.close()
+        raise
+    return Part(path, source, header, no)
