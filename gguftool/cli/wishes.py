@@ -18,7 +18,8 @@ from gguftool.run.options.table import Spelling, by_name, options, read, with_th
 from gguftool.run.wishes import Wishes
 
 F = TypeVar("F", bound=Callable[..., Any])
-_KEY = "gguftool.wishes"
+WISHES = "wishes"
+"""The parameter of the command that the options of the table fill together."""
 
 if TYPE_CHECKING:
     AnyParam = click.ParamType[Any]
@@ -72,7 +73,7 @@ def wished(extra: tuple[str, ...] = ()) -> Wishes:
     """What the command line of this moment asks."""
     from dataclasses import replace
 
-    found: Wishes = click.get_current_context().meta.get(_KEY, Wishes())
+    found: Wishes = click.get_current_context().params.get(WISHES, Wishes())
     return replace(found, extra=extra)
 
 
@@ -112,10 +113,10 @@ def _collect(found: Spelling) -> Callable[[click.Context, click.Parameter, Any],
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         if ctx.get_parameter_source(str(param.name)) is not ParameterSource.COMMANDLINE:
             return
-        wishes = ctx.meta.get(_KEY, Wishes())
+        wishes = ctx.params.get(WISHES, Wishes())
         many = found.takes and found.option.kind.many and found.side is None
         for one in value if many else (value,):
             wishes = with_this(wishes, found, one if found.takes else found.value)
-        ctx.meta[_KEY] = wishes
+        ctx.params[WISHES] = wishes
 
     return callback

@@ -166,16 +166,9 @@ def parsed(name: str, *words: str) -> dict[str, Any]:
         return dict(ctx.params)
 
 
-NOT_YET = pytest.mark.xfail(reason="plan and launch get their options from the table of launch options")
-
-
 @pytest.mark.parametrize(
     ("name", "notion"),
-    [
-        pytest.param(name, notion, marks=[NOT_YET] if name in ("plan", "launch") else [])
-        for notion, (names, _, _) in NOTIONS.items()
-        for name in names.split()
-    ],
+    [(name, notion) for notion, (names, _, _) in NOTIONS.items() for name in names.split()],
 )
 def test_every_spelling_says_the_same(name: str, notion: str):
     _, one, others = NOTIONS[notion]
