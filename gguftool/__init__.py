@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from gguftool.errors import Unreadable as Unreadable
     from gguftool.errors import UsageError as UsageError
     from gguftool.facts import BUILD as BUILD
+    from gguftool.fleet.rows import Row as Row
+    from gguftool.fleet.rows import scan as scan
     from gguftool.format.header import Field as Field
     from gguftool.hub import open_any as open
     from gguftool.lint.call import lint as lint
@@ -144,6 +146,7 @@ __all__ = [
     "Report",
     "Reserve",
     "Result",
+    "Row",
     "Rule",
     "Set",
     "SetElement",
@@ -183,6 +186,7 @@ __all__ = [
     "quantize",
     "recover",
     "rules",
+    "scan",
     "split",
     "translate",
     "undo",

@@ -27,6 +27,7 @@ PUBLIC = {
         "errors": "ChangedMeanwhile FormatError GgufToolError InterruptedEdit MissingFile NoRoom NotGguf Refused "
         "ToolFailed Unreadable UsageError",
         "facts": "BUILD",
+        "fleet.rows": "Row scan",
         "format.header": "Field",
         "hub": "open=open_any",
         "lint.call": "lint",

@@ -42,16 +42,17 @@ def scan(
 
     A set of shards is one row. Headers are read, tensor data is not. A model that cannot be read is a row that says so.
     """
-    from gguftool.cli import scan_rows
+    from gguftool.fleet.rows import fails
+    from gguftool.fleet.rows import scan as look
     from gguftool.report import scan as report
 
     rows = []
-    for row in scan_rows.rows(paths, jobs=jobs, lint=not no_lint, resume=resume):
+    for row in look(paths, jobs=jobs, lint=not no_lint, resume=resume):
         if session.format == "jsonl":
             session.out(report.line(row))
         rows.append(row)
     rows.sort(key=lambda row: str(row["path"]))
-    failed = [row for row in rows if scan_rows.fails(row, fail_on)]
+    failed = [row for row in rows if fails(row, fail_on)]
     if session.format == "json":
         session.write_json(ok=not failed, body=report.body(rows))
     elif session.format == "markdown":

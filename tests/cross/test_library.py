@@ -109,6 +109,7 @@ d: Difference = gguftool.diff("a.gguf", "b.gguf", data=True)
 o: Overview = gguftool.overview(m)
 v: Verification = gguftool.verify(path, data=True)
 ok: bool = v.ok and p.ok and gguftool.check_log("server.log", "plan.json").ok
+good: list[str] = [row["path"] for row in gguftool.scan(["a", Path("b")]) if row["ok"]]
 h: dict[str, TensorHash] = gguftool.hash_tensors(path)
 with gguftool.edit(path, harm="allow") as e:
     e.do(*gguftool.fixes(path).operations)
@@ -211,6 +212,16 @@ def test_check_log(tmp_path: Path) -> None:
     assert found.judgement.error is not None
     assert gguftool.check_log(log.read_bytes()).judgement == found.judgement
     assert gguftool.judge_log(log.read_text()) == found.judgement
+
+
+def test_scan(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.gguf").write_bytes(b"<html>")
+    rows = {Path(row["path"]).name: row for row in gguftool.scan(tmp_path, resume=tmp_path / "rows.jsonl")}
+    assert {name: row["ok"] for name, row in rows.items()} == {"m.gguf": True, "page.gguf": False}
+    assert rows["m.gguf"]["load"] == "loads"
+    assert rows["page.gguf"]["error"]["code"] == "not-gguf"
+    again = {Path(row["path"]).name: row for row in gguftool.scan([path], resume=tmp_path / "rows.jsonl")}
+    assert again == {"m.gguf": rows["m.gguf"]}
 
 
 # -- how objects show themselves

@@ -1,4 +1,4 @@
-"""Rows of ``gguftool scan``: which models there are, and one row of facts for each, made in parallel."""
+"""One row of facts for each of many models, made in parallel; what cannot be read is a row that says so."""
 
 from __future__ import annotations
 
@@ -7,24 +7,59 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from gguftool.endings import as_usual, die_with_parent
-from gguftool.errors import GgufToolError, MissingFile, Refused
+from gguftool.errors import GgufToolError, Refused
 from gguftool.files.small import append
+from gguftool.fleet.find import models
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from gguftool.model import Model
+
 FEW = 3
 """Up to so many models another process costs more than it gives."""
 
 
-def rows(paths: Sequence[str], *, jobs: int | None, lint: bool, resume: str | None) -> Iterator[Row]:
-    """One row for every model, in the order they are done.
+class Row(TypedDict):
+    """One model of a scan.
+
+    Attributes:
+        path: as it was found.
+        stamp: size and time of a local file, None for an address.
+        ok: whether it is whole.
+        problems: why not: kind, message, where.
+        set: of shards: how many there should be, how many there are, whether they belong together.
+        facts: architecture, name, size, parameters, quantisation, bits per weight, context length, tensors.
+        lint: number of findings by severity, None when the rules did not run.
+        load: what llama.cpp is predicted to do with it, None when it was not asked.
+        error: why it could not be read: code, message, hint.
+    """
+
+    path: str
+    stamp: str | None
+    ok: bool
+    problems: list[dict[str, str]]
+    set: dict[str, Any] | None
+    facts: dict[str, Any] | None
+    lint: dict[str, int] | None
+    load: str | None
+    error: dict[str, str | None] | None
+
+
+def scan(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    jobs: int | None = None,
+    lint: bool = True,
+    resume: str | os.PathLike[str] | None = None,
+) -> Iterator[Row]:
+    """Look at many models: one row each, in the order they are done. Headers are read, tensor data is not.
 
     Args:
-        paths: files, folders, ``hf://owner/repo``, ``hf://owner``.
-        jobs: models at a time.
-        lint: run the rules too.
+        paths: files, folders with their subfolders, ``hf://owner/repo``, ``hf://owner``; of a set one row is made.
+        jobs: models at a time; the number of processors when None.
+        lint: run the rules too, and predict what llama.cpp does.
         resume: file that keeps the rows; models whose size and time are the same are taken from it.
 
     Raises:
@@ -32,68 +67,20 @@ def rows(paths: Sequence[str], *, jobs: int | None, lint: bool, resume: str | No
         Refused: ``resume`` is a file of another kind.
         ToolFailed: the Hub cannot be asked.
     """
-    kept = _kept(resume, lint) if resume else {}
+    named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    store = os.fspath(resume) if resume is not None else ""
+    kept = _kept(store, lint) if store else {}
     todo: list[str] = []
-    for path in models(paths):
+    for path in models([os.fspath(name) for name in named]):
         old = kept.get(path)
-        if old is not None and old.get("stamp") == stamp(path):
+        if old is not None and old["stamp"] == stamp(path):
             yield old
         else:
             todo.append(path)
     for row in _work(todo, jobs, lint):
-        if resume:
-            append(resume, [json.dumps(row)])
+        if store:
+            append(store, [json.dumps(row)])
         yield row
-
-
-def models(paths: Sequence[str]) -> Iterator[str]:
-    """Files and addresses to look at: of a set only the first shard, `mmproj` files included."""
-    from gguftool import hub
-    from gguftool.model.shards import NAME
-
-    seen: set[str] = set()
-    for path in paths:
-        if path.startswith("hf://"):
-            owner = path.removeprefix("hf://").rstrip("/")
-            if "/" not in owner:
-                from gguftool.hub.remote import repositories
-
-                for repo in repositories(owner):
-                    yield from _of_repository(f"hf://{repo}")
-            else:
-                yield from _of_repository(path)
-            continue
-        if hub.is_remote(path):
-            yield path
-            continue
-        if not os.path.lexists(path):
-            raise MissingFile(f"{path}: no such file or folder")
-        for name in [path] if not os.path.isdir(path) else _walk(path):
-            m = NAME.match(name)
-            key = f"{m['prefix']} {m['count']}" if m else name
-            if key not in seen:
-                seen.add(key)
-                yield name
-
-
-def _walk(folder: str) -> Iterator[str]:
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        yield from (os.path.join(place, n) for n in sorted(names) if n.lower().endswith(".gguf"))
-
-
-def _of_repository(spec: str) -> Iterator[str]:
-    from gguftool.hub.address import hub_address
-    from gguftool.hub.cache import pick
-    from gguftool.hub.remote import listing
-
-    address = hub_address(spec)
-    if address.path:
-        yield spec
-        return
-    at = "" if address.revision == "main" else f"@{address.revision}"
-    for name in pick([record.path for record in listing(address)], address.quant):
-        yield f"hf://{address.repo}{at}/{name}"
 
 
 def stamp(path: str) -> str | None:
@@ -124,7 +111,7 @@ def _kept(resume: str, lint: bool) -> dict[str, Row]:
                 except ValueError:
                     continue
                 if isinstance(row, dict) and row.get("stamp") and (row.get("lint") is not None) == lint:
-                    found[str(row.get("path"))] = row
+                    found[str(row.get("path"))] = cast(Row, row)
     except FileNotFoundError:
         pass
     return found
@@ -149,8 +136,9 @@ def _worker() -> None:
 
 def look(path: str, *, lint: bool) -> Row:
     """The row of one model; what cannot be read is a row with an error."""
-    row: Row = {"path": path, "stamp": stamp(path), "ok": False, "problems": [], "set": None, "facts": None}
-    row |= {"lint": None, "load": None, "error": None}
+    row = Row(
+        path=path, stamp=stamp(path), ok=False, problems=[], set=None, facts=None, lint=None, load=None, error=None
+    )
     try:
         _fill(row, path, lint)
     except (GgufToolError, OSError) as error:
@@ -187,11 +175,11 @@ def _fill(row: Row, path: str, lint: bool) -> None:
             _lint(row, model)
 
 
-def _lint(row: Row, model: object) -> None:
+def _lint(row: Row, model: Model) -> None:
     from gguftool.lint.call import lint
     from gguftool.lint.rule import Severity
 
-    report = lint(model)  # type: ignore[arg-type]
+    report = lint(model)
     row["lint"] = {str(severity): report.count(severity) for severity in Severity}
     row["load"] = report.load.verdict if report.load is not None else None
 

@@ -1,0 +1,1 @@
+"""Many models at once: which there are, and a row of facts for each."""

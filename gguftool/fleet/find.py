@@ -1,0 +1,58 @@
+"""Which models there are in files, folders, repositories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from gguftool.errors import MissingFile
+
+
+def models(paths: Sequence[str]) -> Iterator[str]:
+    """Files and addresses to look at: of a set only the first shard, `mmproj` files included."""
+    from gguftool import hub
+    from gguftool.model.shards import NAME
+
+    seen: set[str] = set()
+    for path in paths:
+        if path.startswith("hf://"):
+            owner = path.removeprefix("hf://").rstrip("/")
+            if "/" not in owner:
+                from gguftool.hub.remote import repositories
+
+                for repo in repositories(owner):
+                    yield from _of_repository(f"hf://{repo}")
+            else:
+                yield from _of_repository(path)
+            continue
+        if hub.is_remote(path):
+            yield path
+            continue
+        if not os.path.lexists(path):
+            raise MissingFile(f"{path}: no such file or folder")
+        for name in [path] if not os.path.isdir(path) else _walk(path):
+            m = NAME.match(name)
+            key = f"{m['prefix']} {m['count']}" if m else name
+            if key not in seen:
+                seen.add(key)
+                yield name
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (os.path.join(place, n) for n in sorted(names) if n.lower().endswith(".gguf"))
+
+
+def _of_repository(spec: str) -> Iterator[str]:
+    from gguftool.hub.address import hub_address
+    from gguftool.hub.cache import pick
+    from gguftool.hub.remote import listing
+
+    address = hub_address(spec)
+    if address.path:
+        yield spec
+        return
+    at = "" if address.revision == "main" else f"@{address.revision}"
+    for name in pick([record.path for record in listing(address)], address.quant):
+        yield f"hf://{address.repo}{at}/{name}"
