@@ -90,12 +90,18 @@ if TYPE_CHECKING:
     from gguftool.run.launch import plan_launch as plan_launch
     from gguftool.run.translate import Translation as Translation
     from gguftool.run.translate import translate as translate
+    from gguftool.verify.call import join as join
     from gguftool.verify.call import merge as merge
+    from gguftool.verify.call import rename_shards as rename_shards
+    from gguftool.verify.call import repair as repair
     from gguftool.verify.call import split as split
     from gguftool.verify.call import verify as verify
+    from gguftool.verify.call import write_manifest as write_manifest
     from gguftool.verify.hashes import FileHashes as FileHashes
     from gguftool.verify.hashes import TensorHash as TensorHash
     from gguftool.verify.hashes import hash_file as hash_file
+    from gguftool.verify.names import Renaming as Renaming
+    from gguftool.verify.repair import Repaired as Repaired
     from gguftool.verify.resplit import Written as Written
     from gguftool.verify.result import Fault as Fault
     from gguftool.verify.result import FileReport as FileReport
@@ -142,7 +148,9 @@ __all__ = [
     "Realign",
     "Refused",
     "Rename",
+    "Renaming",
     "Repack",
+    "Repaired",
     "Report",
     "Reserve",
     "Result",
@@ -173,6 +181,7 @@ __all__ = [
     "fixes",
     "hash_file",
     "hash_tensors",
+    "join",
     "judge_log",
     "kv_test",
     "lint",
@@ -185,12 +194,15 @@ __all__ = [
     "predict",
     "quantize",
     "recover",
+    "rename_shards",
+    "repair",
     "rules",
     "scan",
     "split",
     "translate",
     "undo",
     "verify",
+    "write_manifest",
 ]
 
 

@@ -48,8 +48,10 @@ PUBLIC = {
         "run.kvtest": "KvTest kv_test",
         "run.launch": "LaunchPlan plan_launch",
         "run.translate": "Translation translate",
-        "verify.call": "merge split verify",
+        "verify.call": "join merge rename_shards repair split verify write_manifest",
         "verify.hashes": "FileHashes TensorHash hash_file",
+        "verify.names": "Renaming",
+        "verify.repair": "Repaired",
         "verify.result": "Fault FileReport Verification",
         "verify.resplit": "Written",
     }.items()

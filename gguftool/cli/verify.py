@@ -74,13 +74,14 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     Exit code 0: all is well. 1: something differs. 3: not readable as GGUF, or shards are missing.
     """
     from gguftool.report import verify as report
+    from gguftool.verify.many import check_all
 
     if options.pop("dry_run"):
         _only_looks(options)
     asked = verify_steps.Asked(**options)
     if asked.join is not None:
         models = (verify_repair.join(session, models, asked.join),)
-    results, sources = verify_steps.quick(models)
+    results, sources = check_all(models)
     renamings: list[Renaming] = []
     repaired: list[Repaired] = []
     if asked.repair_names:
@@ -90,7 +91,7 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
         if asked.repair_from is not None:
             repaired = verify_repair.repair(session, results, expected, asked.repair_from)
             if repaired:
-                results, _ = verify_steps.hashes(session, verify_steps.quick(models)[0], sources, asked)
+                results, _ = verify_steps.hashes(session, check_all(models)[0], sources, asked)
     if asked.data:
         results = verify_steps.data(session, results, sources)
     if session.format == "json":

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 def names(session: Session, results: list[Verification], asked: Asked) -> tuple[list[Verification], list[Renaming]]:
     """How the shards are to be named, done with ``--yes``; and the reports as they are then."""
-    from gguftool.format.parse import parse
-    from gguftool.source import LocalFile
     from gguftool.verify import check, names
 
     done: list[Verification] = []
@@ -33,12 +31,7 @@ def names(session: Session, results: list[Verification], asked: Asked) -> tuple[
             session.note(f"{safe(result.files[0].path)}: not a shard; its name can stay")
             done.append(result)
             continue
-        first = None
-        if found.paths[0] is not None:
-            source = LocalFile(found.paths[0])
-            first = parse(source, strict=False)
-            source.close()
-        renaming = names.plan(found, first, prefix=asked.prefix, folder=asked.link_to)
+        renaming = names.plan(found, prefix=asked.prefix, folder=asked.link_to)
         renamings.append(renaming)
         if not renaming.pairs:
             session.note("the names are right")
@@ -57,18 +50,13 @@ def repair(
     """Mend the files of ``results`` with bytes of another copy, and say what was done."""
     from gguftool import hub
     from gguftool.report.progress import Progress
-    from gguftool.verify.repair import repair_report
+    from gguftool.verify.repair import repair_all
 
-    done: list[Repaired] = []
     with hub.open_any(spec, strict=False) as donor:
         total = sum(2 * report.size for result in results for report in result.files if not report.ok)
         shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
         with Progress(total, shown, "repairing") as progress:
-            for result in results:
-                for report in result.files:
-                    mended = repair_report(report, expected.get(report.path, ()), donor, progress)
-                    if mended is not None:
-                        done.append(mended)
+            done = repair_all(results, expected, donor, progress)
     unknown = [r.path for result in results for r in result.files if r.ok and not expected.get(r.path)]
     if unknown:
         files = unknown[0] if len(unknown) == 1 else f"{len(unknown)} files"
@@ -84,10 +72,7 @@ def join(session: Session, models: tuple[str, ...], output: str) -> str:
     from gguftool.report.progress import Progress
     from gguftool.verify import bytesplit
 
-    pieces = bytesplit.find(models[0])
-    if pieces is None:
-        hint = "gguftool merge joins shards"
-        raise UsageError(f"{models[0]}: its name is not that of a raw piece, or there are no others", hint)
+    pieces = bytesplit.of_piece(models[0])
     strangers = [model for model in models if model not in pieces.paths]
     if strangers:
         raise UsageError(f"{strangers[0]}: is not a piece of {pieces.base}")

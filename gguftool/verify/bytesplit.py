@@ -159,6 +159,19 @@ def _expected(paths: Sequence[str]) -> tuple[int, int] | None:
         source.close()
 
 
+def of_piece(path: str) -> Pieces:
+    """The pieces that a file belongs to.
+
+    Raises:
+        UsageError: it is none, or there are no others.
+    """
+    pieces = find(path)
+    if pieces is None:
+        hint = "gguftool merge joins shards"
+        raise UsageError(f"{path}: its name is not that of a raw piece, or there are no others", hint)
+    return pieces
+
+
 def join(pieces: Pieces, output: str, progress: Progress | None = None) -> int:
     """Write the whole file; returns its length in bytes.
 

@@ -6,9 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.errors import UsageError
 from gguftool.hub import is_remote, opened
-from gguftool.verify.deep import expectations, with_data, with_hashes
+from gguftool.verify import bytesplit, names
+from gguftool.verify.deep import MANIFEST, expectations, with_data, with_hashes
+from gguftool.verify.manifest import write
 from gguftool.verify.modelcheck import check
+from gguftool.verify.names import Renaming
+from gguftool.verify.repair import Repaired, repair_all
 from gguftool.verify.resplit import Written, open_set, plan_merge, plan_split, write_all
 from gguftool.verify.result import Verification
 from gguftool.verify.stream import Progress
@@ -32,7 +37,7 @@ def verify(
         model: a path, an address, or a model opened with ``strict=False``.
         hash: hash the files and compare with what lies around them.
         sha256: the hash the file must have.
-        against: SHA256SUMS files, manifests, LFS pointers to compare with.
+        against: SHA256SUMS files, manifests, LFS pointers, ``hf://owner/repo`` to compare with.
         data: look for NaN, infinities and broken scales.
         progress: called with the bytes done, from several threads.
 
@@ -54,6 +59,104 @@ def verify(
     if data:
         [result] = with_data([result], sources=sources, progress=progress)
     return result
+
+
+def repair(
+    model: str | os.PathLike[str],
+    donor: Model | str | os.PathLike[str],
+    *,
+    sha256: str | None = None,
+    against: Sequence[str | os.PathLike[str]] = (),
+    progress: Progress | None = None,
+) -> list[Repaired]:
+    """Mend the files of a model with bytes of another copy; only those that are wrong are read from it.
+
+    A copy beside each file is patched, proven by its hashes, and put in its place in one step.
+
+    Args:
+        model: a path; of a shard set every file is mended.
+        donor: the other copy, by path, address or open model.
+        sha256: the hash the file must have.
+        against: SHA256SUMS files, manifests, ``hf://owner/repo``: what the files must be.
+        progress: called with the bytes done, from several threads.
+
+    Returns:
+        What was done; empty when nothing was wrong. Without any hash to compare with only the size tells.
+
+    Raises:
+        Refused: the file may not be replaced, or what came out is not what it should be.
+        UsageError: nothing says which bytes are wrong, and the other copy is far away.
+        FormatError, ToolFailed, NoRoom: as for `gguftool.verify.repair.repair`.
+    """
+    results = [check(os.fspath(model))]
+    expected = expectations(results[0].files, sha256, [os.fspath(name) for name in against])
+    results, _ = with_hashes(results, expected, strict=bool(against), progress=progress)
+    with opened(donor) as other:
+        return repair_all(results, expected, other, progress)
+
+
+def write_manifest(
+    model: str | os.PathLike[str], output: str | os.PathLike[str], *, progress: Progress | None = None
+) -> None:
+    """Hash a model and all its tensors into a manifest, which `verify` and `repair` compare with.
+
+    Args:
+        model: a path; of a shard set every file is in it.
+        output: the manifest; an older one under that name is replaced.
+        progress: called with the bytes done, from several threads.
+
+    Raises:
+        Refused: something else has that name.
+    """
+    _, found = with_hashes([check(os.fspath(model))], {}, want=MANIFEST, progress=progress)
+    write(os.fspath(output), found.values())
+
+
+def rename_shards(
+    model: str | os.PathLike[str],
+    *,
+    prefix: str | None = None,
+    folder: str | None = None,
+    dry_run: bool = False,
+) -> Renaming:
+    """Give the shards of a set the names that llama.cpp looks for, by what is in them.
+
+    Args:
+        model: any shard.
+        prefix: what the names start with; taken from the names there are when None.
+        folder: make links there instead of renaming.
+        dry_run: only say what would be done.
+
+    Raises:
+        UsageError: it is no shard, or the shards lie in several folders.
+        Refused: a name is taken by a file that is not of this set.
+    """
+    found = check(os.fspath(model)).set
+    if found is None:
+        raise UsageError(f"{os.fspath(model)}: is not a shard")
+    renaming = names.plan(found, prefix=prefix, folder=folder)
+    if renaming.pairs and not dry_run:
+        names.apply(renaming)
+    return renaming
+
+
+def join(piece: str | os.PathLike[str], output: str | os.PathLike[str], *, progress: Progress | None = None) -> int:
+    """Put the raw pieces of a file (``.part1of2``, ``-split-aa``) together; see `gguftool.verify.bytesplit.join`.
+
+    Args:
+        piece: any of the pieces.
+        output: the whole file.
+        progress: called with the bytes done since the last call.
+
+    Returns:
+        Its length in bytes.
+
+    Raises:
+        UsageError: it is no such piece.
+        FormatError: a piece is missing, or the sizes do not fit the header.
+        Refused, NoRoom: the output exists, or has no room.
+    """
+    return bytesplit.join(bytesplit.of_piece(os.fspath(piece)), os.fspath(output), progress)
 
 
 def split(

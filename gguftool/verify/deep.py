@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from gguftool.errors import GgufToolError, UsageError
 from gguftool.format.parse import parse
+from gguftool.hub import is_remote
 from gguftool.source import LocalFile, Source
 from gguftool.verify.compare import compare, wanted
 from gguftool.verify.expect import Expectation, around, of_hex, of_list
 from gguftool.verify.hashes import ALL, FileHashes, Want, hash_file
+from gguftool.verify.published import published
 from gguftool.verify.result import Fault, FileReport, Verification
 from gguftool.verify.stream import Progress, each
 
@@ -23,7 +25,7 @@ def expectations(
     Args:
         reports: the files.
         sha256: for the one file there is.
-        lists: SHA256SUMS files, manifests, LFS pointers.
+        lists: SHA256SUMS files, manifests, LFS pointers; lists on a web server, a repository of the Hub.
 
     Raises:
         UsageError: a hash for several files.
@@ -39,11 +41,16 @@ def expectations(
         if sha256 is not None:
             said.append(of_hex(sha256))
         for name in lists:
+            if is_remote(name):
+                continue
             statement = of_list(name, report.path, only=len(reports) == 1)
             if statement is not None:
                 said.append(statement)
         if not said:
             said += around(report.path)
+    for name in filter(is_remote, lists):
+        for path, statement in published(name, [report.path for report in reports]):
+            found.setdefault(path, []).append(statement)
     return found
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from gguftool.errors import Refused, UsageError
 from gguftool.files.faults import writing
 from gguftool.files.names import move_new, symlink_new
-from gguftool.format.header import Header
+from gguftool.format.parse import parse
 from gguftool.model.shards import NAME, shard_name
+from gguftool.source import LocalFile
 from gguftool.verify.result import SetReport
 
 _COUNTS = re.compile(
@@ -30,14 +31,11 @@ class Renaming:
     link: bool = False
 
 
-def plan(
-    found: SetReport, first: Header | None = None, *, prefix: str | None = None, folder: str | None = None
-) -> Renaming:
+def plan(found: SetReport, *, prefix: str | None = None, folder: str | None = None) -> Renaming:
     """Names for the shards of a set.
 
     Args:
         found: the set.
-        first: header of the first shard, for `general.name` when no file name helps.
         prefix: what the names start with; taken from the names there are when None. With ``folder`` no path.
         folder: make links there; rename in place when None.
 
@@ -49,7 +47,7 @@ def plan(
     folders = {os.path.dirname(path) for path in paths}
     if folder is None and len(folders) > 1:
         raise UsageError("the shards lie in several folders", "--link-to FOLDER makes links in one folder")
-    prefix = prefix or _prefix(paths, first)
+    prefix = prefix or _prefix(paths, found.paths[0])
     place = folder if folder is not None else folders.pop()
     pairs = []
     for no, path in enumerate(found.paths):
@@ -66,7 +64,7 @@ def plan(
     return Renaming(tuple(pairs), folder is not None)
 
 
-def _prefix(paths: Sequence[str], first: Header | None) -> str:
+def _prefix(paths: Sequence[str], first: str | None) -> str:
     """The prefix most of the names have; else what is left of them without numbers; else the model's name."""
     bases = [os.path.basename(path) for path in paths]
     usual = [m["prefix"] for m in map(NAME.match, bases) if m]
@@ -75,10 +73,19 @@ def _prefix(paths: Sequence[str], first: Header | None) -> str:
     stripped = {_COUNTS.sub("", base) for base in bases if base.lower().find(".gguf") > 0}
     if len(stripped) == 1 and (only := stripped.pop().rstrip("-_. ")):
         return only
-    field = first.get("general.name") if first is not None else None
-    name = field.value if field is not None else None
+    name = _name_in(first) if first is not None else None
     text = re.sub(r"[^\w.+-]+", "-", name).strip("-.") if isinstance(name, str) else ""
     return text or "model"
+
+
+def _name_in(path: str) -> object:
+    """`general.name` of the first shard."""
+    source = LocalFile(path)
+    try:
+        field = parse(source, strict=False).get("general.name")
+    finally:
+        source.close()
+    return field.value if field is not None else None
 
 
 def apply(renaming: Renaming) -> None:

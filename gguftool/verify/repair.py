@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gguftool.edit.oslayer import OsLayer
@@ -24,7 +24,7 @@ from gguftool.source import LocalFile
 from gguftool.verify.expect import Expectation
 from gguftool.verify.hashes import FileHashes, Want, hash_file
 from gguftool.verify.manifest import Entry
-from gguftool.verify.result import Damage, FileReport
+from gguftool.verify.result import Damage, FileReport, Verification
 from gguftool.verify.stream import Progress
 
 STEP = 4 << 20
@@ -208,6 +208,18 @@ def differing(path: str, part: Part, size: int) -> list[Damage]:
                 else:
                     found.append(Damage(at, at + n))
     return found
+
+
+def repair_all(
+    results: Sequence[Verification],
+    expected: Mapping[str, Sequence[Expectation]],
+    donor: Model,
+    progress: Progress | None = None,
+) -> list[Repaired]:
+    """Repair every file of several reports; see `repair_report`."""
+    reports = [report for result in results for report in result.files]
+    done = (repair_report(report, expected.get(report.path, ()), donor, progress) for report in reports)
+    return [mended for mended in done if mended is not None]
 
 
 def repair_report(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 import textwrap
@@ -110,6 +111,7 @@ o: Overview = gguftool.overview(m)
 v: Verification = gguftool.verify(path, data=True)
 ok: bool = v.ok and p.ok and gguftool.check_log("server.log", "plan.json").ok
 good: list[str] = [row["path"] for row in gguftool.scan(["a", Path("b")]) if row["ok"]]
+mended: list[Repaired] = gguftool.repair(path, "hf://owner/repo/m.gguf", against=[Path("m.manifest")])
 h: dict[str, TensorHash] = gguftool.hash_tensors(path)
 with gguftool.edit(path, harm="allow") as e:
     e.do(*gguftool.fixes(path).operations)
@@ -222,6 +224,42 @@ def test_scan(path: Path, tmp_path: Path) -> None:
     assert rows["page.gguf"]["error"]["code"] == "not-gguf"
     again = {Path(row["path"]).name: row for row in gguftool.scan([path], resume=tmp_path / "rows.jsonl")}
     assert again == {"m.gguf": rows["m.gguf"]}
+
+
+def test_repair_and_manifest(path: Path, tmp_path: Path) -> None:
+    good = path.read_bytes()
+    gguftool.write_manifest(path, tmp_path / "m.manifest")
+    donor = tmp_path / "donor.gguf"
+    donor.write_bytes(good)
+    bad = bytearray(good)
+    bad[-100] ^= 0xFF
+    path.write_bytes(bad)
+    assert not gguftool.verify(path, against=[tmp_path / "m.manifest"]).ok
+    with gguftool.open(donor) as m:
+        (done,) = gguftool.repair(path, m, against=[tmp_path / "m.manifest"])
+    assert done.proven
+    assert path.read_bytes() == good
+    assert gguftool.repair(path, donor, against=[tmp_path / "m.manifest"]) == []
+
+
+def test_names_of_shards_and_raw_pieces(path: Path, tmp_path: Path) -> None:
+    whole = path.read_bytes()
+    gguftool.split(path, str(tmp_path / "s"), max_tensors=4)
+    parts = sorted(tmp_path.glob("s-*.gguf"))
+    os.rename(parts[0], tmp_path / "first.gguf")
+    planned = gguftool.rename_shards(tmp_path / "first.gguf", prefix="s", dry_run=True)
+    assert planned.pairs == ((str(tmp_path / "first.gguf"), str(parts[0])),)
+    assert not parts[0].exists()
+    gguftool.rename_shards(tmp_path / "first.gguf", prefix="s")
+    assert gguftool.verify(parts[0]).ok
+    gguftool.merge(parts[1], output=tmp_path / "joined.gguf")
+    assert gguftool.diff(tmp_path / "joined.gguf", path, data=True).same
+    (tmp_path / "raw.gguf.part1of2").write_bytes(whole[:5000])
+    (tmp_path / "raw.gguf.part2of2").write_bytes(whole[5000:])
+    assert gguftool.join(tmp_path / "raw.gguf.part2of2", tmp_path / "raw.gguf") == len(whole)
+    assert (tmp_path / "raw.gguf").read_bytes() == whole
+    with pytest.raises(gguftool.UsageError):
+        gguftool.join(path, tmp_path / "x.gguf")
 
 
 # -- how objects show themselves

@@ -1,0 +1,51 @@
+"""The quick part for many models at once, near and far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gguftool import hub
+from gguftool.errors import GgufToolError, MissingFile, Unreadable
+from gguftool.source import Source
+from gguftool.verify.modelcheck import check, models_of
+from gguftool.verify.result import Fault, FileReport, Verification
+
+
+def check_all(models: Iterable[str]) -> tuple[list[Verification], dict[str, Source]]:
+    """The quick part of every model, each set once; and the open sources of remote ones.
+
+    Args:
+        models: paths, folders, addresses.
+
+    Raises:
+        MissingFile, Unreadable: the only file named cannot be opened; of several it gets a report of its own.
+    """
+    names = list(models)
+    results: list[Verification] = []
+    sources: dict[str, Source] = {}
+    paths: list[str] = []
+    for name in names:
+        here = hub.local_path(name)
+        if here is not None:
+            paths.append(here)
+            continue
+        model = hub.open_any(name, strict=False)
+        results.append(check(model))
+        sources.update({part.name: part.source for part in model.parts})
+    covered: set[str] = set()
+    for path, others in models_of(paths):
+        if path not in covered:
+            try:
+                results.append(check(path, others))
+            except (MissingFile, Unreadable) as error:
+                if len(names) == 1:
+                    raise
+                results.append(_not_there(path, error))
+            covered.update((*(report.path for report in results[-1].files), *results[-1].covers))
+    return results, sources
+
+
+def _not_there(path: str, error: GgufToolError) -> Verification:
+    """One of several files that cannot be opened: it must not hide what is wrong with the others."""
+    fault = Fault(error.code, str(error).removeprefix(f"{path}: "), "file", error.hint)
+    return Verification((FileReport(path, faults=(fault,), error=error),))
