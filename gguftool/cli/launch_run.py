@@ -79,7 +79,7 @@ def run(session: Session, plan: LaunchPlan, *, force: bool, keep: bool) -> int:
         with serving(plan, log_path) as running:
             session.note(f"starting {plan.engine.name} (process {running.process.pid}), log in {safe(log_path)}")
             outcome = prove(running, plan, seconds=w.timeout, with_smoke=w.smoke, tell=_loading(session))
-            code = _report(session, plan, outcome, running)
+            code = _cut_off(session, log_path, _report(session, plan, outcome, running))
             if keep and not (w.strict and code) and not outcome.ended and not outcome.late:
                 throw_away = False
                 code = _keep(session, running, code, watch=w.watch)
@@ -168,6 +168,17 @@ def _log_path(given: str | None) -> tuple[str, bool]:
     from gguftool.files.small import kept_file
 
     return kept_file("gguftool-launch-", ".log"), True
+
+
+def _cut_off(session: Session, log_path: str, code: int) -> int:
+    """Where nothing could be proven because the disk of the log is full, that is the reason, and its exit code."""
+    from gguftool.files.disk import is_full
+
+    if not code or not is_full(os.path.dirname(log_path)):
+        return code
+    session.warn(f"{log_path}: its disk is full, so the log is cut off and does not show what the server does")
+    session.note("hint: free some space there, or write the log to another disk with --log")
+    return NO_ROOM
 
 
 def _loading(session: Session) -> Any:

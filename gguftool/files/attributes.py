@@ -158,8 +158,10 @@ def readers_of(paths: Iterable[str]) -> Readers:
         for one in _inside(path):
             try:
                 found.append((os.stat(one), acl(one)))
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
+            except OSError:
+                return Readers(stat.S_IRUSR | stat.S_IWUSR)
     if not found:
         return ANYBODY
     mode = 0o666

@@ -144,6 +144,11 @@ def free_bytes(folder: str) -> int:
     return shutil.disk_usage(folder or ".").free
 
 
+def is_full(folder: str) -> bool:
+    """Whether nothing more can be written to the disk of a folder."""
+    return free_bytes(folder) < 4096
+
+
 def check_room(folder: str, needed: int, *, what: str = "", free: int | None = None) -> None:
     """Refuse before anything is written when the disk of a folder has not that many bytes free.
 

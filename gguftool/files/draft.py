@@ -10,17 +10,16 @@ else's, whatever its process was called (in containers all have the same number)
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Iterable, Iterator
 
 from gguftool.errors import Refused, Unreadable
 from gguftool.files import leftovers
 from gguftool.files.attributes import ANYBODY, Readers, copy_attributes, copy_flags
-from gguftool.files.disk import O_BINARY, O_CLOEXEC, check_room, copy_range, lock, sync, sync_folder, write_at
+from gguftool.files.disk import O_BINARY, O_CLOEXEC, check_room, lock, sync, sync_folder, write_at
 from gguftool.files.faults import writing
 from gguftool.files.leftovers import hidden
-from gguftool.files.names import MOVE_AWAY, NOT_HERE, check_free, look, move_new, move_over, second_name
+from gguftool.files.names import MOVE_AWAY, check_free, look, move_new, move_over, second_name
 from gguftool.files.unnamed import BY_DESCRIPTOR, hidden_file, hidden_folder, link, nameless
 
 
@@ -155,35 +154,15 @@ class Draft:
 
     def _give_name(self) -> None:
         if self._name is None and self._expected is None:
-            try:
-                link(self.fd, self.path)
-                return
-            except OSError as e:
-                if e.errno not in (*NOT_HERE, errno.ENOENT):
-                    raise
-                self._copy_to_name()
-        elif self._name is None:
+            link(self.fd, self.path)
+            return
+        if self._name is None:
             # A link cannot replace, a rename can; the lock is held already when the name appears.
             name = hidden(self.path, str(os.fstat(self.fd).st_ino))
-            try:
-                link(self.fd, name)
-                self._name = name
-            except OSError as e:
-                if e.errno not in (*NOT_HERE, errno.ENOENT):
-                    raise
-                self._copy_to_name()
-        if self._name is not None:
-            move_over(self._name, self.path, self._expected)
-            self._name = None
-
-    def _copy_to_name(self) -> None:
-        """Files without a name that cannot be given one: found out late, so the bytes go to one that has a name."""
-        fd, self._name = hidden_file(self.path)
-        lock(fd)
-        copy_range(self.fd, 0, fd, 0, os.fstat(self.fd).st_size)
-        os.close(self.fd)
-        self.fd = fd
-        self.finish()
+            link(self.fd, name)
+            self._name = name
+        move_over(self._name, self.path, self._expected)
+        self._name = None
 
     def _take_up(self) -> None:
         """What stands under the hidden name now: a program may have made a file of its own there."""
@@ -270,8 +249,7 @@ def _intent(drafts: list[Draft]) -> Iterator[None]:
     fd, name = hidden_file(drafts[0].path)
     try:
         lock(fd)
-        rows = [(os.path.basename(d.path), os.fstat(d.fd).st_ino) for d in drafts]
-        write_at(fd, 0, leftovers.intent(rows))
+        write_at(fd, 0, leftovers.intent([(os.path.basename(d.path), os.fstat(d.fd)) for d in drafts]))
         sync(fd)
         sync_folder(os.path.dirname(name))
         yield

@@ -88,23 +88,28 @@ def _sweep_folder(place: str) -> None:
         os.close(fd)
 
 
-def intent(rows: Sequence[tuple[str, int]]) -> bytes:
-    """What is written down before several files get their names: (name, inode) of each."""
-    return _INTENT + json.dumps([[os.fsencode(name).hex(), inode] for name, inode in rows]).encode()
+def intent(rows: Sequence[tuple[str, os.stat_result]]) -> bytes:
+    """What is written down before several files get their names: each name, and what the file will be known by."""
+    return _INTENT + json.dumps([[os.fsencode(name).hex(), *_known_by(s)] for name, s in rows]).encode()
+
+
+def _known_by(s: os.stat_result) -> list[int]:
+    """An inode number alone is used again as soon as its file is gone."""
+    return [s.st_ino, s.st_size, s.st_mtime_ns]
 
 
 def _take_back(folder: str, text: bytes) -> None:
     """A set of which some have their names, and others do not: away with those. A whole one stays."""
     try:
-        rows = [(os.fsdecode(bytes.fromhex(name)), int(inode)) for name, inode in json.loads(text)]
+        rows = [(os.fsdecode(bytes.fromhex(name)), mark) for name, *mark in json.loads(text)]
     except (ValueError, TypeError):
         # Killed while it was written: no name was given yet.
         return
     there = []
-    for name, inode in rows:
+    for name, mark in rows:
         path = os.path.join(folder, os.path.basename(name))
         with contextlib.suppress(OSError):
-            if os.lstat(path).st_ino == inode:
+            if _known_by(os.lstat(path)) == mark:
                 there.append(path)
     if len(there) < len(rows):
         for path in there:

@@ -23,13 +23,26 @@ def nameless(path: str) -> int:
     flag = getattr(os, "O_TMPFILE", 0)
     if not flag or not os.path.isdir(BY_DESCRIPTOR):
         return -1
+    folder = os.path.dirname(path) or "."
     try:
-        return os.open(os.path.dirname(path) or ".", os.O_RDWR | flag | O_CLOEXEC, 0o600)
+        fd = os.open(folder, os.O_RDWR | flag | O_CLOEXEC, 0o600)
     except OSError as e:
         # Not all that say no say it in the same way; what is really wrong shows again with a name.
         if e.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
             raise
         return -1
+    # Some have such files and refuse the link: found out now, with an empty one, not when all is written.
+    probe = os.open(folder, os.O_RDWR | flag | O_CLOEXEC, 0o600)
+    try:
+        name = hidden(path, str(os.fstat(probe).st_ino))
+        link(probe, name)
+        os.unlink(name)
+    except OSError:
+        os.close(fd)
+        return -1
+    finally:
+        os.close(probe)
+    return fd
 
 
 def link(fd: int, path: str) -> None:

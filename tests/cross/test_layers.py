@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,55 @@ def test_no_module_is_in_a_circle_with_another():
         for module in loose:
             del left[module]
     assert not left, f"in a circle: {sorted(left)} (or between them: {sorted(known)})"
+
+
+WRITERS = {"gguftool/edit/oslayer.py"}
+MAKES = {
+    "os": "link symlink rename renames replace mkdir makedirs mkfifo mknod truncate chmod chown".split(),
+    "shutil": "copy copy2 copyfile copyfileobj copytree move make_archive unpack_archive".split(),
+}
+
+
+def creates(node: ast.AST) -> str | None:
+    """How a call makes a file or a name, as far as a look at it can tell."""
+    if not isinstance(node, ast.Call):
+        return None
+    func = node.func
+    if isinstance(func, ast.Name) and func.id == "open":
+        mode = node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg == "mode"), None)
+        reads = mode is None or (isinstance(mode, ast.Constant) and mode.value in ("r", "rb"))
+        return None if reads else "open for writing"
+    if not isinstance(func, ast.Attribute):
+        return None
+    room = func.value.id if isinstance(func.value, ast.Name) else ""
+    if room == "os" and func.attr == "open":
+        flags = "" if "devnull" in ast.dump(node.args[0]) else ast.dump(node)
+        return "os.open" if re.search(r"O_(CREAT|TMPFILE|WRONLY|RDWR|TRUNC|APPEND)", flags) else None
+    if room == "tempfile" and func.attr != "gettempdir":
+        return f"tempfile.{func.attr}"
+    if func.attr in MAKES.get(room, ()):
+        return f"{room}.{func.attr}"
+    if func.attr in ("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to"):
+        return func.attr
+    if func.attr == "savefig" and not (isinstance(node.args[0], ast.Name) and node.args[0].id == "out"):
+        return "savefig"
+    return None
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=name)
+def test_only_one_writer_makes_files(path: Path):
+    """New files come from `gguftool.files`; into existing ones writes `edit.oslayer` alone."""
+    if name(path) in WRITERS or path.parent == ROOT / "gguftool" / "files":
+        return
+    found = [f"{name(path)}:{n.lineno}: {what}" for n in ast.walk(ast.parse(path.read_text())) if (what := creates(n))]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["open(p, 'w')", "open(p, mode='xb')", "open(p, m)", "os.open(p, os.O_RDWR | os.O_CREAT)", "tempfile.mkstemp()",
+     "os.replace(a, b)", "os.mkdir(a)", "shutil.copyfile(a, b)", "Path(a).write_text(b)", "figure.savefig(path)"],
+)  # fmt: skip
+def test_making_a_file_is_noticed(text: str):
+    assert creates(ast.parse(text).body[0].value)
+    assert not creates(ast.parse("open(p, 'rb')").body[0].value)
