@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
@@ -123,15 +124,17 @@ def _work(todo: Sequence[str], jobs: int | None, lint: bool) -> Iterator[Row]:
     if workers < 2 or len(todo) <= FEW:
         yield from map(one, todo)
         return
-    with ProcessPoolExecutor(workers, initializer=_worker) as pool:
+    in_main = threading.current_thread() is threading.main_thread()
+    with ProcessPoolExecutor(workers, initializer=_worker, initargs=(in_main,)) as pool:
         for done in as_completed([pool.submit(one, path) for path in todo]):
             yield done.result()
 
 
-def _worker() -> None:
-    """A worker ends with the command, however that ends."""
+def _worker(bound: bool) -> None:
+    """A worker ends with the command, however that ends; not with a thread, which the kernel takes for the parent."""
     as_usual()
-    die_with_parent()
+    if bound:
+        die_with_parent()
 
 
 def look(path: str, *, lint: bool) -> Row:
