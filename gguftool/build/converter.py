@@ -15,7 +15,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gguftool.build import process, tools
+from gguftool import programs
+from gguftool.build import process
 from gguftool.build.folder import QUANT_METHODS
 from gguftool.errors import ToolFailed
 from gguftool.files.faults import writing
@@ -74,7 +75,7 @@ def find(llama_cpp: str | None = None, python: str | None = None) -> Converter |
         ToolFailed: there is a script, but no Python that can run it.
     """
     cached = python_of(environment())
-    script = tools.converter_script(llama_cpp)
+    script = programs.converter(llama_cpp)
     if script is None:
         if not os.path.isfile(os.path.join(environment(), "complete")):
             return None
@@ -129,7 +130,7 @@ def _package_folder(venv: str) -> str | None:
 def _describe(python: str, script: str | None, root: str) -> Converter:
     """Read what the converter knows out of its source; nothing of it is run."""
     texts = {}
-    for name in ("conversion/__init__.py", "conversion/base.py", tools.CONVERTER):
+    for name in ("conversion/__init__.py", "conversion/base.py", programs.CONVERTER):
         try:
             with open(os.path.join(root, *name.split("/")), encoding="utf-8", errors="replace") as f:
                 texts[name] = f.read()
@@ -156,7 +157,7 @@ def _architectures(texts: dict[str, str]) -> frozenset[str] | None:
 
 
 def _methods(texts: dict[str, str]) -> frozenset[str]:
-    text = texts.get("conversion/base.py") or texts.get(tools.CONVERTER) or ""
+    text = texts.get("conversion/base.py") or texts.get(programs.CONVERTER) or ""
     return frozenset(re.findall(r'quant_method == "([\w-]+)"', text)) or QUANT_METHODS
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
+from gguftool import programs
 from gguftool.build import builtin, kernels, tools
 from gguftool.build.imatrix import Imatrix
 from gguftool.build.mixture import Overrides
@@ -79,7 +80,7 @@ def find(wanted: str = "auto", llama_cpp: str | None = None) -> Engine:
             tool = tools.probe(tool)
             return Engine("llama-quantize", tool.label, tool)
         if wanted != "auto":
-            raise ToolFailed("llama-quantize was not found", tools.HOW_TO_GET_LLAMA_CPP)
+            raise ToolFailed("llama-quantize was not found", programs.HOW_TO_GET)
     if wanted in ("auto", "library"):
         tool = tools.libllama(llama_cpp)
         if tool is not None:
@@ -87,7 +88,7 @@ def find(wanted: str = "auto", llama_cpp: str | None = None) -> Engine:
         if wanted != "auto":
             raise ToolFailed(
                 "no llama library with llama_model_quantize was found",
-                tools.HOW_TO_GET_LLAMA_CPP + "; the npm package @node-llama-cpp/linux-x64 holds one ready-made",
+                programs.HOW_TO_GET + "; the npm package @node-llama-cpp/linux-x64 holds one ready-made",
             )
     found = kernels.find()
     return Engine("builtin", f"gguftool built-in, {found.name}", kernels=found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gguftool import programs
 from gguftool.build import converter, kernels, tools
 from gguftool.errors import GgufToolError
 
@@ -42,7 +43,7 @@ def survey(llama_cpp: str | None = None) -> tuple[Found, ...]:
 def _quantizer(llama_cpp: str | None) -> Found:
     tool = tools.llama_quantize(llama_cpp)
     if tool is None:
-        return Found("quantiser", hint=tools.HOW_TO_GET_LLAMA_CPP)
+        return Found("quantiser", hint=programs.HOW_TO_GET)
     tool = tools.probe(tool)
     known = [flag for flag in ("imatrix", "tensor-type", "override-kv", "dry-run") if flag in tool.flags]
     return Found("quantiser", tool.label, tool.path, ", ".join(f"--{flag}" for flag in known))
@@ -51,7 +52,7 @@ def _quantizer(llama_cpp: str | None) -> Found:
 def _library(llama_cpp: str | None) -> Found:
     tool = tools.libllama(llama_cpp)
     if tool is None:
-        return Found("library", hint=tools.HOW_TO_GET_LLAMA_CPP)
+        return Found("library", hint=programs.HOW_TO_GET)
     return Found("library", tool.label, tool.path, "quantises in a child process")
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     help="Type of the matrices; auto keeps the 16-bit type of the source.",
 )
 @option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
-@option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp with convert_hf_to_gguf.py to look in first.")
+@option("--llama-cpp", metavar="PATH", help="The llama.cpp whose convert_hf_to_gguf.py to use: its folder.")
 @option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
 @option("--setup", is_flag=True, help="Make the environment of the converter, with torch, in the user's cache.")
 @option("--setup-arg", multiple=True, metavar="ARG", help="Hand ARG on to pip, for example torch==2.13.0.")

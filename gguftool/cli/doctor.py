@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 )
 @click.argument("model", type=MODEL, metavar="[MODEL]", required=False)
 @option("--error", "message", metavar="TEXT", help="Say what an error message means; - reads it from stdin.")
+@option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
 @format_option("text", "json")
 @pass_session
-def doctor(session: Session, /, model: str | None, message: str | None) -> int:
+def doctor(session: Session, /, model: str | None, message: str | None, llama_cpp: str | None) -> int:
     """Show what is installed and what it can do, memory, model caches, and known traps.
 
     With --error, exit code 1 when the message is not known.
@@ -39,9 +40,9 @@ def doctor(session: Session, /, model: str | None, message: str | None) -> int:
     from gguftool.run.doctor import examine
     from gguftool.run.stores import stores
 
-    found = examine(stores(hub_cache(), ollama_stores()))
-    builders = survey()
-    plan = _plan(model) if model else None
+    found = examine(stores(hub_cache(), ollama_stores()), llama_cpp=llama_cpp)
+    builders = survey(llama_cpp)
+    plan = _plan(model, llama_cpp) if model else None
     bad = plan is not None and plan.memory.fits is False
     if session.format == "json":
         session.write_json(ok=not bad, body=report.json_body(found, builders, plan))
@@ -52,15 +53,15 @@ def doctor(session: Session, /, model: str | None, message: str | None) -> int:
     return 1 if bad else 0
 
 
-def _plan(model: str) -> LaunchPlan:
+def _plan(model: str, llama_cpp: str | None) -> LaunchPlan:
     from gguftool.hub import open_any
+    from gguftool.programs import SERVER, find
     from gguftool.run.devices import devices, host_memory
     from gguftool.run.launch import plan_launch
-    from gguftool.run.tool import SERVER, find
     from gguftool.run.wishes import Wishes
 
     with open_any(model, strict=False) as m:
-        return plan_launch(m, Wishes(), None, devices(find(SERVER)), host_memory())
+        return plan_launch(m, Wishes(), None, devices(find(SERVER, llama_cpp, may_lack=True)), host_memory())
 
 
 def _explain(session: Session, text: str) -> int:

@@ -21,12 +21,13 @@ from gguftool.cli.options import Session, command, format_option, option, pass_s
 )
 @click.argument("key", type=KEY, metavar="KEY", required=False)
 @option("--flag", metavar="OPTION", help="Explain an option of llama.cpp instead, right or wrong.")
+@option("--llama-cpp", metavar="PATH", help="The llama.cpp to ask: its folder, or a program of it.")
 @format_option("text", "json")
 @pass_session
-def explain(session: Session, /, key: str | None, flag: str | None) -> int:
+def explain(session: Session, /, key: str | None, flag: str | None, llama_cpp: str | None) -> int:
     """Say what a metadata key means, its type, and who reads it: llama.cpp, gguftool, or nobody."""
     if flag is not None:
-        return _flag(session, flag)
+        return _flag(session, flag, llama_cpp)
     if key is None:
         raise click.UsageError("Missing argument 'KEY'.")
     from gguftool.lint.explain import explain as look_up
@@ -40,13 +41,14 @@ def explain(session: Session, /, key: str | None, flag: str | None) -> int:
     return 0
 
 
-def _flag(session: Session, flag: str) -> int:
+def _flag(session: Session, flag: str, llama_cpp: str | None) -> int:
     from gguftool.errors import ToolFailed
+    from gguftool.programs import SERVER, find
     from gguftool.report import translate as report
+    from gguftool.run.capabilities import capabilities
     from gguftool.run.flags import explain_flag
-    from gguftool.run.tool import SERVER, capabilities, find
 
-    tool = find(SERVER)
+    tool = find(SERVER, llama_cpp)
     try:
         answer = explain_flag(flag, capabilities(tool) if tool else None)
     except ToolFailed:

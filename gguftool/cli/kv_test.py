@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What computes.",
 )
+@option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
 @option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds it may take.")
 @option("--plot", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw memory against divergence.")
 @format_option("text", "json")
@@ -79,7 +80,7 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     tested = measure(
         first, wanted, text=_text(options["text"]), tokens=_int(options["tokens"]), chunk=_int(options["chunk"]),
         threads=_int(options["threads"]) or None, timeout=float(str(options["timeout"])),
-        engine=str(options["engine"]), tell=_tell(session),
+        engine=str(options["engine"]), llama_cpp=_text(options["llama_cpp"]), tell=_tell(session),
     )  # fmt: skip
     context = _int(options["ctx"]) or hp.context_length or tested.chunk
     planned = {r.name: _bytes(hp, context, r.type_k, r.type_v) for r in tested.results}

@@ -98,12 +98,12 @@ def run(session: Session, plan: LaunchPlan, *, force: bool, keep: bool) -> int:
     return code
 
 
-def translate(session: Session, command: str, engine: Engine) -> int:
+def translate(session: Session, command: str, engine: Engine, llama_cpp: str | None = None) -> int:
     """An article's command as one that works, and what each wrong flag was meant to be."""
     from gguftool.report import translate as report
     from gguftool.run.translate import translate as make
 
-    made = make(command, engine.build, _installed)
+    made = make(command, engine.build, lambda name: _installed(name, llama_cpp))
     if session.format == "json":
         session.write_json(ok=True, body=report.translation_json(made))
         return 0
@@ -113,10 +113,10 @@ def translate(session: Session, command: str, engine: Engine) -> int:
     return 0
 
 
-def _installed(name: str) -> str | None:
-    from gguftool.run.tool import find
+def _installed(name: str, llama_cpp: str | None) -> str | None:
+    from gguftool.programs import find
 
-    tool = find(name)
+    tool = find(name, llama_cpp, may_lack=True)
     return tool.path if tool else None
 
 

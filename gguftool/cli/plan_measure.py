@@ -18,12 +18,12 @@ from gguftool.memory.devices import HOST
 from gguftool.memory.fit import Fit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.model import Model, Part
+from gguftool.programs import Tool, find, named, run
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import known
 from gguftool.run.deploy import Deployment, resolved
 from gguftool.run.measure import VERSION, Ask, Measured, Placed, measure
 from gguftool.run.options.table import options
-from gguftool.run.tool import find, run
 
 MIB = 1 << 20
 LIBRARY = f"llama.cpp library b11549 (xllamacpp {VERSION})"
@@ -41,19 +41,28 @@ Sizes = dict[str, dict[str, int]]
 def measured_fit(session: Session, m: Model, d: Deployment, planner: Planner, fit: Fit) -> tuple[Fit, str]:
     """The outcome of the search with measured compute buffers, and who measured them.
 
-    Without devices the library inside xllamacpp is asked; with devices only a `llama-fit-params` built for them knows.
+    Without devices the library inside xllamacpp is asked, unless somebody names a llama.cpp that has the program; with
+    devices only a `llama-fit-params` built for them knows.
 
     Raises:
+        MissingFile: what is named as llama.cpp is not there.
         ToolFailed: nothing is there to ask, or it failed.
     """
     if fit.plan.refused:
         return fit, ""
+    devices = bool(planner.machine.devices)
+    tool = find(FIT_PARAMS, d.wishes.server, may_lack=True) if devices else named(FIT_PARAMS, d.wishes.server)
+    if devices and tool is None:
+        raise ToolFailed(
+            f"measuring for {planner.machine.devices[0].name} needs {FIT_PARAMS} of a llama.cpp built for it",
+            "name its folder with --server or LLAMA_CPP_DIR, or plan without --measure",
+        )
     with _file(m) as path:
-        if planner.machine.devices:
-            measure_with, source = _program(path, d, planner), FIT_PARAMS
+        if tool is not None:
+            measure_with, source = _program(tool, path, d, planner), FIT_PARAMS
         else:
             measure_with, source = _library(session, path, d), LIBRARY
-        movable = bool(planner.machine.devices) and d.free.gpu_layers
+        movable = devices and d.free.gpu_layers
         found = refine(planner, fit, measure_with, may_move=movable)
     if found is None:
         raise ToolFailed(f"{source} refused a context that should have been taken", "plan without --measure")
@@ -78,14 +87,7 @@ def _library(session: Session, path: str, d: Deployment) -> Measure:
     return ask
 
 
-def _program(path: str, d: Deployment, planner: Planner) -> Measure:
-    tool = find(FIT_PARAMS)
-    if tool is None:
-        raise ToolFailed(
-            f"measuring for {planner.machine.devices[0].name} needs {FIT_PARAMS} of a llama.cpp built for it",
-            "build llama.cpp and put its programs on PATH, or plan without --measure",
-        )
-
+def _program(tool: Tool, path: str, d: Deployment, planner: Planner) -> Measure:
     def ask(p: MemoryPlan) -> Sizes | None:
         done = run(tool, *fit_params_arguments(path, d, p, planner), "-fitp", "on", seconds=120.0)
         return None if done.returncode else parse_fit_params(done.stdout, [x.name for x in planner.machine.devices])

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What quantises; auto takes the first that is there.",
 )
-@option("--llama-cpp", metavar="DIR", help="Folder of llama.cpp to look in first.")
+@option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
 @option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
 @option("--no-auto-fix", is_flag=True, help="Write the fields asked for and nothing else.")
 @option(

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from gguftool.errors import ToolFailed
 from gguftool.facts.data import load
+from gguftool.programs import Tool, run
 
 _NAME = re.compile(r"(-{1,2}[A-Za-z0-9][\w.-]*)")
 _ENV = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
@@ -146,6 +148,26 @@ def parse_version(text: str) -> tuple[int | None, str]:
             commit = match["commit"] if match["commit"] != "unknown" else ""
             return (build if build >= SMALLEST_BUILD else None), commit
     return None, ""
+
+
+def capabilities(tool: Tool) -> Capabilities:
+    """What the program takes, from its own ``--help`` and ``--version``.
+
+    Raises:
+        ToolFailed: it does not run, or what it prints is no help text of llama.cpp.
+    """
+    helped = run(tool, "--help")
+    options = parse_help(helped.stdout or helped.stderr)
+    if not options:
+        said = (helped.stderr or helped.stdout).strip().splitlines()
+        raise ToolFailed(
+            f"{tool.path}: --help says nothing of options"
+            + (f"; it says: {said[-1][:200]}" if said else f" (exit code {helped.returncode})"),
+            "gguftool doctor",
+        )
+    versioned = run(tool, "--version")
+    build, commit = parse_version(versioned.stdout + versioned.stderr)
+    return Capabilities(options, build, commit)
 
 
 def known() -> Capabilities:

@@ -18,13 +18,13 @@ from gguftool.memory.plan import Machine, MemoryPlan, Planner, Side, weights_of
 from gguftool.memory.settings import BATCH, SERVER_SLOTS, UBATCH, Settings
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
+from gguftool.programs import Tool
 from gguftool.run import devices as hardware
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.options.extra import take_in
 from gguftool.run.options.ours import BACKENDS
 from gguftool.run.options.table import by_field, options
-from gguftool.run.tool import Tool
 from gguftool.run.wishes import Wishes
 
 MIB = 1 << 20

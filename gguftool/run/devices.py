@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gguftool.errors import ToolFailed
-from gguftool.run.tool import Tool, run
+from gguftool.programs import Tool, run
 
 MIB = 1 << 20
 KINDS = (

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import ToolFailed
-from gguftool.run.capabilities import Capabilities
+from gguftool.programs import PROGRAMS, SERVER, Tool, everywhere
+from gguftool.run.capabilities import Capabilities, capabilities
 from gguftool.run.devices import FoundDevice, HostMemory, devices, host_memory
 from gguftool.run.silent import SilentSetting, silent_settings
 from gguftool.run.stores import Store
-from gguftool.run.tool import PROGRAMS, SERVER, Tool, capabilities, everywhere
 from gguftool.run.traps import Trap, find_traps
 
 PACKAGES = (
@@ -74,14 +74,20 @@ class Examination:
     traps: tuple[Trap, ...]
 
 
-def examine(stores: Sequence[Store] = (), environment: Mapping[str, str] | None = None) -> Examination:
+def examine(
+    stores: Sequence[Store] = (), environment: Mapping[str, str] | None = None, llama_cpp: str | None = None
+) -> Examination:
     """Look at everything; starts programs with ``--help``, ``--version`` and ``--list-devices`` only.
 
     Args:
         stores: folders of models, see `gguftool.run.stores`.
         environment: variables to judge; None: our own.
+        llama_cpp: folder or program of llama.cpp to prefer.
+
+    Raises:
+        MissingFile: what is named as llama.cpp is not there.
     """
-    programs = tuple(p for name in PROGRAMS for p in _programs(name))
+    programs = tuple(p for name in PROGRAMS for p in _programs(name, llama_cpp))
     server = next((p for p in programs if p.tool.name == SERVER and p.build), None)
     seen = devices(server.tool if server else None)
     settings = silent_settings(os.environ if environment is None else environment, server.build if server else None)
@@ -104,8 +110,8 @@ def examine(stores: Sequence[Store] = (), environment: Mapping[str, str] | None 
     )
 
 
-def _programs(name: str) -> Iterable[Program]:
-    for tool in everywhere(name):
+def _programs(name: str, llama_cpp: str | None) -> Iterable[Program]:
+    for tool in everywhere(name, llama_cpp):
         try:
             yield Program(tool, capabilities(tool))
         except ToolFailed as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from gguftool import programs
 from gguftool.errors import ToolFailed
-from gguftool.run import embedded, tool
-from gguftool.run.capabilities import Capabilities, known
-from gguftool.run.tool import SERVER, Tool
+from gguftool.programs import SERVER, Tool
+from gguftool.run import embedded
+from gguftool.run.capabilities import Capabilities, capabilities, known
 from gguftool.run.wishes import Wishes
 
 
@@ -50,12 +51,12 @@ def choose(wishes: Wishes, *, printed: bool = False) -> Engine:
         ToolFailed: what was asked for is not there.
     """
     choice = wishes.engine
-    if choice != "library" and (found := tool.find(SERVER, wishes.server)):
-        return Engine(SERVER, (found.path,), found, tool.capabilities(found))
+    if choice != "library" and (found := programs.find(SERVER, wishes.server)):
+        return Engine(SERVER, (found.path,), found, capabilities(found))
     if choice != SERVER and not (printed and choice == "auto") and embedded.available():
         return library_engine()
     if choice == "library":
         raise ToolFailed("the package xllamacpp is not installed", "pip install 'gguftool[server]'")
     if choice == SERVER and not printed:
-        raise ToolFailed("there is no llama-server on this machine", "gguftool doctor; or --server PATH")
+        raise ToolFailed("there is no llama-server on this machine", "name one with --server, or see: gguftool doctor")
     return no_engine()

@@ -23,9 +23,9 @@ from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts import data
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
 from gguftool.files.small import scratch_file
+from gguftool.programs import Tool, find, named
 from gguftool.run import perplexity
 from gguftool.run.measure import PACKAGE, VERSION, available
-from gguftool.run.tool import find
 
 TYPES = (
     ("f16", "f16"), ("bf16", "bf16"), ("q8_0", "q8_0"), ("q8_0", "q4_0"), ("q5_1", "q5_1"), ("q5_0", "q5_0"),
@@ -114,6 +114,15 @@ class KvTest:
         return verdict(self.results)
 
 
+def _program(engine: str, llama_cpp: str | None) -> Tool | None:
+    """The program that shall compute, None for the library."""
+    if engine == "library":
+        return None
+    if engine == "auto" and (chosen := named(perplexity.PROGRAM, llama_cpp)):
+        return chosen
+    return None if engine == "auto" and available() else find(perplexity.PROGRAM, llama_cpp)
+
+
 def kv_test(
     path: str,
     types: Sequence[tuple[str, str]] = TYPES,
@@ -124,6 +133,7 @@ def kv_test(
     threads: int | None = None,
     timeout: float = 3600.0,
     engine: str = "auto",
+    llama_cpp: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> KvTest:
     """Measure.
@@ -136,14 +146,16 @@ def kv_test(
         chunk: tokens of a chunk; long contexts suffer more from coarse types than short ones.
         threads: threads to compute with; None: all cores.
         timeout: seconds for all of it (for each type with the program).
-        engine: ``library``, ``llama-perplexity``, or ``auto``: the library where it is installed.
+        engine: ``library``, ``llama-perplexity``, or ``auto``: the program of a llama.cpp that somebody named, else
+            the library where it is installed.
+        llama_cpp: folder or program of llama.cpp to use; None: as `gguftool.programs.find` does.
         tell: called with a line about progress.
 
     Raises:
         UsageError: the text is too short, or the sizes make no sense.
         ToolFailed: there is neither library nor program, it does not load the model, or it ended.
     """
-    program = None if engine == "library" or (engine == "auto" and available()) else find(perplexity.PROGRAM)
+    program = _program(engine, llama_cpp)
     if program is None and (engine == perplexity.PROGRAM or not available()):
         what = f"{PACKAGE} {VERSION}" if engine == "library" else f"{PACKAGE} {VERSION} or {perplexity.PROGRAM}"
         raise ToolFailed(f"kv-test needs {what}, which is not installed", "pip install 'gguftool[server]'")

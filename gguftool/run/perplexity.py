@@ -14,11 +14,11 @@ from typing import Any
 
 from gguftool.errors import ToolFailed
 from gguftool.files.small import scratch_folder
+from gguftool.programs import Tool, run
 from gguftool.run.args import TRACE, has_levels, spellings
-from gguftool.run.capabilities import Capabilities
+from gguftool.run.capabilities import Capabilities, capabilities
 from gguftool.run.diagnose import explain_text
 from gguftool.run.log import read_log
-from gguftool.run.tool import Tool, capabilities, run
 
 PROGRAM = "llama-perplexity"
 _NUMBER = r"\s*(-?[\d.]+)"

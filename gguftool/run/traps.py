@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gguftool.programs import SERVER, Tool
 from gguftool.run.devices import FoundDevice, HostMemory, amd, command_output, nvidia
 from gguftool.run.embedded import PACKAGE, available
 from gguftool.run.measure import VERSION
 from gguftool.run.silent import SilentSetting
 from gguftool.run.stores import Store, misplaced
-from gguftool.run.tool import SERVER, Tool
 
 _DRIVER = re.compile(r"CUDA Version:\s*(\d+)\.(\d+)")
 _CUDART = re.compile(rb"libcudart\.so\.(\d+)")

@@ -255,7 +255,7 @@ def test_measuring_from_a_header_alone(cli, tmp_path: Path):
 
 
 def test_measuring_for_a_device_needs_its_program(cli, llama: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gguftool.run.tool.everywhere", lambda name: iter(()))
+    monkeypatch.setattr("gguftool.programs.everywhere", lambda name: iter(()))
     r = cli("plan", llama, "--measure", "--vram", "16GiB", "--ram", "64GiB", "--format", "json")
     assert r.code == 6
     assert "llama-fit-params" in json.loads(r.stdout)["errors"][0]["message"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gguftool.run.tool import find
+from gguftool.programs import find
 
 
 @pytest.fixture(scope="session")

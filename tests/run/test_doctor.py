@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.programs import everywhere, find
 from gguftool.run.devices import amd, host_memory, kind_of, parse_devices
 from gguftool.run.silent import silent_settings
 from gguftool.run.stores import misplaced, stores
-from gguftool.run.tool import everywhere, find
 from gguftool.run.traps import cuda_of, find_traps
 from tests.run.test_args import helped
 

@@ -193,7 +193,7 @@ def test_rpc_memory_becomes_shares() -> None:
 
 
 def test_print_is_the_default_without_an_engine(cli, smollm2: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("gguftool.run.tool.find", lambda *_: None)
+    monkeypatch.setattr("gguftool.programs.find", lambda *_: None)
     monkeypatch.setattr("gguftool.run.embedded.available", lambda: None)
     result = cli("launch", smollm2, "--ctx", 4096, "--cache-type", "q8_0")
     assert result.code == 0
@@ -286,7 +286,7 @@ def test_the_options_of_plan(cli, smollm2: Path) -> None:
 
 
 def test_a_printed_command_is_for_llama_server_also_where_there_is_none(cli, smollm2, monkeypatch) -> None:
-    monkeypatch.setattr("gguftool.run.tool.find", lambda *args, **kwargs: None)
+    monkeypatch.setattr("gguftool.programs.find", lambda *args, **kwargs: None)
     words = cli("launch", smollm2, "--print", "--ctx", 4096, "--cache-type", "q8_0").out.split()
     assert words[:3] == ["llama-server", "-m", str(smollm2)]
     at = words.index("-ctk")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.run.tool import find
+from gguftool.programs import find
 from tests.run.conftest import checks, children
 
 pytestmark = pytest.mark.real

@@ -27,7 +27,10 @@ class OwnWishes(ServingWishes):
     )
     reserve: int = option(SIZE, DEFAULT_RESERVE, "Left free on each device.", ours="--reserve", plan=True)
     server: str | None = option(
-        FILE, help="The llama-server to use, and to ask for devices.", ours="--server", plan=True
+        FILE,
+        help="The llama.cpp to use and to ask: its folder, or a program of it.",
+        ours="--server",
+        plan=True,
     )
     engine: str = option(
         choice("auto", "llama-server", "library"), "auto",
