@@ -52,7 +52,7 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     wishes = wished(extra)
     engine = choose(wishes, printed=options["action"] == "print")
     if options["translate"] is not None:
-        return act.translate(session, options["translate"], engine)
+        return act.translate(session, options["translate"], engine, wishes.server)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
     plan = _plan(model, wishes, engine)
