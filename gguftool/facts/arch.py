@@ -1,7 +1,7 @@
-"""What llama.cpp b11434 knows of each architecture, and a typed view of one model's hyperparameters.
+"""What llama.cpp knows of each architecture, and a typed view of one model's hyperparameters.
 
-The facts are data (`data/architectures.json`, `data/keytypes.json`), read from llama.cpp's sources and corrected by
-measurement; this module only looks them up.
+The facts are data (`data/architectures.json`), generated from llama.cpp's sources; which keys an architecture reads and
+what it makes of them is in the load maps (`facts/keys.py`, `facts/shape.py`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from dataclasses import dataclass
 
 from gguftool.brief import line, shown
 from gguftool.facts.data import load
+from gguftool.facts.shape import Shape
 from gguftool.near import near_names
-
-NOT_ROPED_UNLESS_FINETUNED = frozenset({"granite", "granitemoe", "granitehybrid", "graniteswitch"})
-"""`rope.scaling.finetuned` = false switches RoPE off here (`models/granite.cpp`, b11434)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +25,18 @@ class ArchFacts:
         rope: ``norm``, ``neox``, ``mrope``, ``imrope``, ``mrope-or-norm``, ``mrope-or-neox`` or ``none``.
         ropes: False when the graph never applies RoPE, whatever the label says.
         memory: memory class: ``kv``, ``iswa``, ``iswa-if-window``, ``mla``, ``dsa``, ``hybrid`` …, ``none``.
+        attends: which layers of a hybrid have a KV cache: ``all``, ``trunk``, ``no-ff``; "": those without a state.
         unsupported: why llama.cpp cannot load it as a main model, else "".
-        required, required_if, optional: keys without the architecture prefix (a whole key starts with ``=``).
         flags: ``hybrid``, ``recurrent``, ``diffusion``, ``rs_rollback``, ``no-sm-tensor``.
-        swa_period: default period of the sliding-window pattern, 0 when there is none.
-        swa_dense_first: the full-attention layer comes first in a period.
-        swa_array_required: the pattern must be in the file, layer by layer.
-        rope_base_swa: RoPE base of sliding-window layers when the file has none; None: as the other layers.
     """
 
     name: str
     rope: str
     ropes: bool
     memory: str
+    attends: str
     unsupported: str
-    required: tuple[str, ...]
-    required_if: tuple[str, ...]
-    optional: tuple[str, ...]
     flags: tuple[str, ...]
-    swa_period: int
-    swa_dense_first: bool
-    swa_array_required: bool
-    rope_base_swa: float | None
 
 
 def names() -> tuple[str, ...]:
@@ -57,7 +45,7 @@ def names() -> tuple[str, ...]:
 
 
 def facts(name: str) -> ArchFacts | None:
-    """Facts of an architecture; None for a name llama.cpp b11434 does not know."""
+    """Facts of an architecture; None for a name llama.cpp does not know."""
     e = load("architectures.json")["architectures"].get(name)
     if e is None:
         return None
@@ -66,15 +54,9 @@ def facts(name: str) -> ArchFacts | None:
         rope=e["rope"],
         ropes=e["rope"] != "none" and not e.get("unroped", False),
         memory=e["memory"],
+        attends=e.get("attends", ""),
         unsupported=e.get("unsupported", ""),
-        required=tuple(e.get("required", ())),
-        required_if=tuple(e.get("required_if", ())),
-        optional=tuple(e.get("optional", ())),
         flags=tuple(e.get("flags", ())),
-        swa_period=e.get("swa_period", 0),
-        swa_dense_first=e.get("swa_dense_first", False),
-        swa_array_required=e.get("swa_array_required", False),
-        rope_base_swa=e.get("rope_base_swa"),
     )
 
 
@@ -100,6 +82,14 @@ class Hparams:
         self.arch = arch
         self._get = get
         self.facts = facts(arch)
+        self._shape: Shape | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """What llama.cpp makes of all keys; worked out once."""
+        if self._shape is None:
+            self._shape = Shape(self.arch, self._get)
+        return self._shape
 
     def __repr__(self) -> str:
         return line("Hparams", [shown(self.arch)])
@@ -171,11 +161,6 @@ class Hparams:
         return self.int("attention.value_length", default)
 
     @property
-    def is_mla(self) -> bool:
-        """Multi-head latent attention: both `*_length_mla` keys are there and not zero."""
-        return bool(self.int("attention.key_length_mla") and self.int("attention.value_length_mla"))
-
-    @property
     def sliding_window(self) -> _int:
         """Window in tokens as the key says; 0 when absent."""
         return self.int("attention.sliding_window")
@@ -204,6 +189,4 @@ class Hparams:
         """True when this model applies RoPE at all (unknown architectures are taken to)."""
         if self.facts is None:
             return True
-        if self.arch in NOT_ROPED_UNLESS_FINETUNED and self.raw("rope.scaling.finetuned") is False:
-            return False
-        return self.facts.ropes
+        return self.facts.ropes and any(self.shape.machine.h.get("rope_pattern", (1,)))

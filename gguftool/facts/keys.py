@@ -1,47 +1,172 @@
-"""Which keys llama.cpp b11434 reads under which architecture, and with which type (`data/keytypes.json`)."""
+"""Who reads a metadata key, as which type, whether it must be there, and when: the one answer for every room.
+
+Keys under an architecture are those that its loading function reads (`facts/reads.py`, from `data/load_maps.json`); all
+others, and what other programs read, stand in `data/readers.json`. Both are generated from one llama.cpp source tree.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, reads
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
 
-ARRAY_ELEMENTS = {"u32": ("u32", "i32", "bool"), "i32": ("i32", "u32", "bool"), "f32": ("f32",)}
-"""Element types that a per-layer array may have beside the scalar's (`llama-model-loader.cpp:get_key_or_arr`)."""
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "SOMETIMES",
+    "Read",
+    "Reading",
+    "covered",
+    "fits",
+    "named_keys",
+    "read_keys",
+    "readers",
+    "reading",
+    "reads",
+    "whole_readers",
+]
+ARCH = "{arch}."
+LOADER = "L"
+ELEMENTS = {"u32": ("u32", "i32", "bool"), "i32": ("i32", "u32", "bool")}
+"""Element types an array may have where llama.cpp stores that type (`llama-model-loader.cpp:get_arr`)."""
+_MANY = re.compile(r"\{\w+\}")
+_NAMESPACES = frozenset(
+    "general tokenizer split adapter clip imatrix quantize xielu controlvector diffusion path_model".split()
+)
+"""First words of keys that belong to llama.cpp; the names of architectures are others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Who of llama.cpp's programs reads a key, and how.
+
+    Attributes:
+        programs: codes of the programs: ``L`` the model loader, ``S`` llama-server and the others, ``M`` the projector
+            loader, ``Q`` llama-quantize, ``A`` the adapter loader, ``I`` importance matrices, ``T`` llama-gguf-split.
+        types: types the value may have as ``KEY:TYPE=VALUE`` spells them, the one to write first.
+        required: ``always``, ``sometimes`` or "".
+        condition: when the model loader reads it, in words; "": in every file.
+    """
+
+    programs: str
+    types: tuple[str, ...]
+    required: str = NEVER
+    condition: str = ""
 
 
 @cache
-def read_keys(arch: str) -> dict[str, str]:
-    """Whole keys that llama.cpp reads in a file of that architecture, with the type it demands: ``u32 or arr``."""
-    read = load("keytypes.json")
-    templates = {**read["every_arch"], **read["arch"].get(arch, {})}
-    return {k.replace("%s", arch, 1): kind for k, kind in templates.items()}
+def _others() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = load("readers.json")["keys"]
+    return found
 
 
 @cache
-def measured(arch: str) -> bool:
-    """True when all keys of that architecture were probed; of others only the common ones are known."""
-    return arch in load("keytypes.json")["arch"]
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Keys of which a part may be anything."""
+    free = [k for k in _others() if _MANY.search(k.removeprefix(ARCH))]
+    return tuple((re.compile(re.sub(r"\\\{\w+\\\}", "[^.]+", re.escape(k))), k) for k in free)
+
+
+@cache
+def every_arch() -> tuple[str, ...]:
+    """Architectures that have a loading function."""
+    return tuple(a for a in load("load_maps.json")["arch"] if reads(a))
+
+
+@cache
+def read_keys(arch: str) -> Mapping[str, Read]:
+    """Whole keys that the model loader reads in a file of that architecture."""
+    out: dict[str, Read] = {}
+    for key, entry in _others().items():
+        if LOADER in entry["by"] and (not key.startswith(ARCH) or reads(arch)):
+            whole = key.replace(ARCH, f"{arch}.", 1)
+            kind = entry["type"]
+            element = kind[1:-1] if kind.startswith("[") else ""
+            out[whole] = Read(whole, "arr" if element else kind, element, NEVER, entry.get("when", ""))
+    for suffix, r in reads(arch).items():
+        whole = suffix[1:] if suffix.startswith("=") else f"{arch}.{suffix}"
+        if whole not in out or not suffix.startswith("="):
+            out[whole] = replace(r, key=whole)
+    return out
+
+
+def reading(key: str, arch: str) -> Reading | None:
+    """Who reads a whole key in a file of that architecture; None: no program of llama.cpp.
+
+    Args:
+        key: whole key, with the architecture's prefix where it has one.
+        arch: the file's architecture, "" when it names none.
+    """
+    found = read_keys(arch).get(key)
+    template = ARCH + key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else key
+    other = _others().get(key) or _others().get(template)
+    if other is None:
+        name = next((k for p, k in _patterns() if p.fullmatch(template)), None)
+        other = _others()[name] if name is not None else None
+    if found is None and other is None:
+        return None
+    programs = other["by"] if other is not None else LOADER
+    if found is None:
+        # What stands under an architecture here is read by other programs; the loader has its own rows.
+        programs = programs.replace(LOADER, "") if template.startswith(ARCH) else programs
+        return Reading(programs, _types(other["type"])) if programs and other is not None else None
+    programs = programs if LOADER in programs else LOADER + programs
+    return Reading(programs, spelled(found), found.required, found.condition)
 
 
 @cache
 def readers(suffix: str) -> tuple[str, ...]:
-    """Architectures that read ``{arch}.suffix``; ``("*",)`` when all do."""
-    read, template = load("keytypes.json"), f"%s.{suffix}"
-    if template in read["every_arch"]:
-        return ("*",)
-    return tuple(sorted(a for a, keys in read["arch"].items() if template in keys))
+    """Architectures whose files the loader reads ``{arch}.suffix`` in; ``("*",)`` when all do."""
+    said = tuple(sorted(a for a in every_arch() if f"{a}.{suffix}" in read_keys(a)))
+    return ("*",) if len(said) == len(every_arch()) else said
 
 
-def fits(field: Field, kind: str) -> bool:
-    """A field has the type that llama.cpp demands."""
-    words = kind.split(" or ")
-    if field.type == ARR:
-        if "arr" not in words:
-            return False
-        scalar = next((w for w in words if w != "arr"), None)
-        element = value_type_name(field.element_type if field.element_type is not None else ARR)
-        return scalar is None or element in ARRAY_ELEMENTS.get(scalar, (scalar,))
-    return field.type_name in words
+@cache
+def whole_readers(key: str) -> tuple[str, ...]:
+    """Architectures whose loading function reads a whole key: `xielu.beta` for apertus."""
+    return tuple(sorted(a for a in every_arch() if f"={key}" in reads(a)))
+
+
+@cache
+def named_keys() -> frozenset[str]:
+    """Every key some program of llama.cpp reads or has a name for; ``{arch}`` stands for the architecture."""
+    loader = {f"{ARCH}{k}" if not k.startswith("=") else k[1:] for a in every_arch() for k in reads(a)}
+    return frozenset(loader | set(_others()) | set(load("readers.json")["names"]))
+
+
+def covered(key: str) -> bool:
+    """Whether a key stands where llama.cpp's keys do, so that the list of its readers settles it."""
+    head = key.partition(".")[0]
+    return head in _NAMESPACES or head in load("architectures.json")["architectures"] or key.startswith(ARCH)
+
+
+def spelled(r: Read) -> tuple[str, ...]:
+    """Types of a key as ``KEY:TYPE=VALUE`` takes them: ``u32 or arr`` is ``u32``, ``[u32]``, ``[i32]``, ``[bool]``."""
+    out: list[str] = []
+    for word in r.kind.split(" or "):
+        elements = ELEMENTS.get(r.element or "u32", (r.element,)) if word == "arr" else ()
+        out.extend(f"[{e}]" for e in elements) if word == "arr" else out.append(word)
+    return tuple(dict.fromkeys(out))
+
+
+def _types(kind: str) -> tuple[str, ...]:
+    element = kind[1:-1] if kind.startswith("[") else ""
+    return spelled(Read("", "arr" if element else kind, element)) if kind else ()
+
+
+def fits(field: Field, r: Read) -> bool:
+    """A field has a type that llama.cpp takes."""
+    words = r.kind.split(" or ")
+    if field.type != ARR:
+        return field.type_name in words
+    if "arr" not in words:
+        return False
+    element = value_type_name(field.element_type if field.element_type is not None else ARR)
+    return not r.element or element in ELEMENTS.get(r.element, (r.element,))

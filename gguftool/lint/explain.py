@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
-from gguftool.facts.arch import facts, names
+from gguftool.facts import BUILD
+from gguftool.facts.arch import facts
 from gguftool.facts.data import load
-from gguftool.facts.keys import measured, read_keys, readers
+from gguftool.facts.keys import (
+    ALWAYS,
+    ARCH,
+    covered,
+    every_arch,
+    named_keys,
+    read_keys,
+    readers,
+    reading,
+    reads,
+    spelled,
+    whole_readers,
+)
+from gguftool.near import near_names
 
-ARCH = "{arch}"
 _LLAMA_CPP = {
     "L": "the loader of llama.cpp",
     "S": "llama-server and the other programs of llama.cpp",
     "M": "the multimodal loader of llama.cpp (--mmproj)",
+    "A": "the adapter loader of llama.cpp (--lora)",
     "Q": "llama-quantize",
+    "I": "llama-imatrix and llama-quantize",
+    "T": "llama-gguf-split",
 }
 _OTHERS = {"G": "gguftool", "H": "hubs, file listings and people"}
-ALL = ("context_length", "embedding_length", "block_count")
-"""Keys every architecture requires."""
+_BARE = ARCH.rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +50,7 @@ class Explanation:
         architectures: those that read it, when not all do; empty otherwise.
         required: who cannot load without it, in words; "" when nobody.
         others: further readers.
+        condition: when the model loader reads it, in words; "" when always, or never.
     """
 
     key: str
@@ -45,6 +60,7 @@ class Explanation:
     architectures: tuple[str, ...]
     required: str
     others: tuple[str, ...]
+    condition: str = ""
 
     __repr__ = short_repr
 
@@ -59,76 +75,114 @@ def explain(key: str) -> Explanation:
         UsageError: nobody knows the key; the hint names those like it.
     """
     key = key.strip()
-    table = load("keys.json")["keys"]
     whole = _pattern(key)
-    if whole in table and not whole.startswith(ARCH):
-        entry = table[whole]
-        codes = entry["readers"]
-        who = " and ".join(text for code, text in _LLAMA_CPP.items() if code in codes)
-        others = tuple(text for code, text in _OTHERS.items() if code in codes)
-        required = "every model" if key in ("general.architecture", "tokenizer.ggml.model") else ""
-        return Explanation(key, entry["type"], entry["meaning"], who, (), required, others)
+    table = load("keys.json")["keys"]
+    own = whole in table or (whole in named_keys() and facts(whole.partition(".")[0]) is None)
+    if own and not whole.startswith(ARCH):
+        return _whole(key, whole)
     arch, suffix = _split(key)
-    if f"{ARCH}.{suffix}" in table or readers(suffix):
+    if _known(suffix) or reading(f"{arch or _BARE}.{suffix}", arch or "") is not None:
         return _of_architecture(arch, suffix)
-    raise UsageError(f"no program is known to read a key {key!r}", _guess(key))
+    if covered(key if arch is None or key.startswith(f"{arch}.") else f"{arch}.{key}"):
+        raise UsageError(f"no program of llama.cpp {BUILD} reads a key {key!r}", _guess(key))
+    raise UsageError(f"{key!r} is not a key that gguftool knows", _guess(key))
+
+
+def _whole(key: str, whole: str) -> Explanation:
+    """A key without an architecture."""
+    entry = load("keys.json")["keys"].get(whole, {})
+    found = reading(key, "") or reading(whole, "")
+    archs = whole_readers(whole) if found is None else ()
+    if archs:
+        found = reading(whole, archs[0])
+    codes = found.programs if found is not None else ""
+    return Explanation(
+        key,
+        _type(found.types if found is not None else ()) or entry.get("type", ""),
+        entry.get("meaning") or _unwritten(whole, codes),
+        f"llama.cpp, for {', '.join(archs)}" if archs else _programs(codes),
+        archs,
+        "every model" if key in ("general.architecture", "tokenizer.ggml.model") else "",
+        tuple(text for code, text in _OTHERS.items() if code in entry.get("readers", "")),
+    )
+
+
+def _programs(codes: str) -> str:
+    return " and ".join(text for code, text in _LLAMA_CPP.items() if code in codes)
+
+
+def _unwritten(key: str, codes: str) -> str:
+    """What can be said of a key without a text of its own."""
+    if key.startswith("clip."):
+        return "A hyperparameter of a multimodal projector; which ones a projector needs depends on its projector_type."
+    if not codes:
+        return "A name that llama.cpp has and does not read."
+    return "Not in the GGUF specification; a program of llama.cpp reads it."
+
+
+def _type(types: tuple[str, ...]) -> str:
+    """Types in a few words: a scalar, or arrays of it as well."""
+    arrays = [t for t in types if t.startswith("[")]
+    return " or ".join([t for t in types if not t.startswith("[")] + arrays[:1])
+
+
+def _known(suffix: str) -> bool:
+    """A key under an architecture that somebody reads, names or describes."""
+    return f"{ARCH}{suffix}" in load("keys.json")["keys"] or f"{ARCH}{suffix}" in named_keys() or bool(readers(suffix))
 
 
 def known_keys() -> tuple[str, ...]:
     """Keys that `explain` knows, those of an architecture without their prefix; not those with a variable part."""
-    short = (key.removeprefix(f"{ARCH}.") for key in load("keys.json")["keys"])
+    short = {key.removeprefix(ARCH) for key in (*load("keys.json")["keys"], *named_keys())}
     return tuple(sorted(key for key in short if "{" not in key))
 
 
 def _of_architecture(arch: str | None, suffix: str) -> Explanation:
-    entry = load("keys.json")["keys"].get(f"{ARCH}.{suffix}", {})
+    entry = load("keys.json")["keys"].get(f"{ARCH}{suffix}", {})
     who, listed = _who_reads(arch, suffix)
+    found = reading(f"{arch}.{suffix}", arch) if arch is not None else reading(f"{ARCH}{suffix}", "")
+    text = entry.get("meaning") or (
+        "Not in the GGUF specification; a few architectures of llama.cpp read it."
+        if readers(suffix) or found
+        else "A name that llama.cpp has and reads for no architecture."
+    )
     return Explanation(
-        key=f"{arch or ARCH}.{suffix}",
-        type=entry.get("type") or _measured_type(arch, suffix),
-        meaning=entry.get("meaning", "Not in the GGUF specification; a few architectures of llama.cpp read it."),
+        key=f"{arch or _BARE}.{suffix}",
+        type=_type_under(arch, suffix) or entry.get("type", ""),
+        meaning=text,
         llama_cpp=who,
         architectures=listed,
         required=_who_requires(arch, suffix),
         others=tuple(text for code, text in _OTHERS.items() if code in entry.get("readers", "")),
+        condition=found.condition if found is not None and arch is not None else "",
     )
 
 
 def _who_reads(arch: str | None, suffix: str) -> tuple[str, tuple[str, ...]]:
-    reading = readers(suffix)
-    everywhere = reading == ("*",)
-    # Keys that all but the recurrent architectures read are in the table one by one.
+    reading_archs = readers(suffix)
+    everywhere = reading_archs == ("*",)
+    found = reading(f"{arch}.{suffix}", arch) if arch is not None else reading(f"{ARCH}{suffix}", "")
+    others = _programs(found.programs.replace("L", "") if found is not None else "")
     if arch is not None:
-        if everywhere or f"{arch}.{suffix}" in read_keys(arch):
-            return f"llama.cpp, for {arch}", ()
-        known = facts(arch)
-        if known is not None and suffix in (*known.required, *known.required_if, *known.optional):
-            return f"llama.cpp, for {arch}", ()
-        if reading and not measured(arch):
-            return f"llama.cpp, for other architectures; {arch} was not measured", reading
-        return "", reading
+        loader = f"llama.cpp, for {arch}" if f"{arch}.{suffix}" in read_keys(arch) else ""
+        listed = () if loader or everywhere else reading_archs
+        return " and ".join(x for x in (loader, others) if x), listed
     if everywhere:
-        return "llama.cpp, for every architecture", ()
-    if len(reading) > 100:
-        return f"llama.cpp, for {len(reading)} of the 133 architectures measured", reading
-    if reading:
-        return (
-            f"llama.cpp, for {', '.join(reading[:8])}{f' and {len(reading) - 8} more' if reading[8:] else ''}",
-            reading,
-        )
-    asked = tuple(a for a in names() if _asks(a, suffix))
-    return (f"llama.cpp, for {', '.join(asked)}", asked) if asked else ("", ())
-
-
-def _asks(arch: str, suffix: str) -> bool:
-    known = facts(arch)
-    return known is not None and suffix in (*known.required, *known.optional)
+        loader = "llama.cpp, for every architecture"
+    elif len(reading_archs) > 100:
+        loader = f"llama.cpp, for {len(reading_archs)} of {len(every_arch())} architectures"
+    elif reading_archs:
+        more = f" and {len(reading_archs) - 8} more" if reading_archs[8:] else ""
+        loader = f"llama.cpp, for {', '.join(reading_archs[:8])}{more}"
+    else:
+        loader = ""
+    return " and ".join(x for x in (loader, others) if x), () if everywhere else reading_archs
 
 
 def _who_requires(arch: str | None, suffix: str) -> str:
-    if suffix in ALL:
+    asking = [a for a in every_arch() if (r := reads(a).get(suffix)) is not None and r.required == ALWAYS]
+    if len(asking) == len(every_arch()):
         return "every architecture"
-    asking = [a for a in names() if (known := facts(a)) is not None and suffix in known.required]
     if arch is not None:
         return arch if arch in asking else ""
     if len(asking) > 8:
@@ -136,11 +190,15 @@ def _who_requires(arch: str | None, suffix: str) -> str:
     return ", ".join(asking)
 
 
-def _measured_type(arch: str | None, suffix: str) -> str:
-    tables = load("keytypes.json")["arch"]
-    kinds = {keys[f"%s.{suffix}"] for a, keys in tables.items() if f"%s.{suffix}" in keys and arch in (None, a)}
-    kinds = kinds or {keys[f"%s.{suffix}"] for keys in tables.values() if f"%s.{suffix}" in keys}
-    return " or ".join(sorted(kinds)).replace("arr", "array")
+def _type_under(arch: str | None, suffix: str) -> str:
+    """Type under one architecture, or under all that read it."""
+    if arch is not None and (found := reading(f"{arch}.{suffix}", arch)) is not None:
+        return _type(found.types)
+    kinds = {_type(spelled(r)) for a in every_arch() if (r := reads(a).get(suffix)) is not None}
+    if not kinds and (found := reading(f"{ARCH}{suffix}", "")) is not None:
+        return _type(found.types)
+    words = {w for kind in kinds for w in kind.split(" or ")}
+    return " or ".join(sorted(words, key=lambda w: (w.startswith("["), w)))
 
 
 def _pattern(key: str) -> str:
@@ -154,22 +212,21 @@ def _pattern(key: str) -> str:
 def _split(key: str) -> tuple[str | None, str]:
     """Architecture and the rest; None where no architecture is named."""
     head, _, rest = key.partition(".")
-    if head == ARCH or head == "arch":
+    if head in (_BARE, "arch"):
         return None, rest
     if rest and facts(head) is not None:
         return head, rest
     # clip., general. and the like are no architectures; an unknown prefix may be a new one.
-    known = f"{ARCH}.{key}" in load("keys.json")["keys"] or readers(key)
-    if not known and rest and (f"{ARCH}.{rest}" in load("keys.json")["keys"]):
+    if rest and not _known(key) and _known(rest) and not covered(key):
         return None, rest
     return None, key
 
 
 def _guess(key: str) -> str:
-    table = list(load("keys.json")["keys"])
-    short = {k.removeprefix(f"{ARCH}."): k for k in table}
+    table = [*load("keys.json")["keys"], *named_keys()]
+    short = {k.removeprefix(ARCH): k for k in table}
     head, _, rest = key.partition(".")
-    tried = [key, rest] if facts(head) is not None or head == ARCH else [key]
-    near = [short[n] for t in tried if t for n in difflib.get_close_matches(t.lower(), short, 3, 0.6)]
+    tried = [key, rest] if facts(head) is not None or head == _BARE else [key]
+    near = [short[n] for t in tried if t for n in near_names(t.lower(), list(short), 3, 0.6)]
     near = list(dict.fromkeys(near))[:3]
     return f"did you mean {' or '.join(near)}?" if near else "`gguftool dump MODEL` lists the keys of a file"

@@ -15,9 +15,10 @@ from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import is_mla, layers
+from gguftool.facts.reads import reads
 from gguftool.memory.kv import CachePlan
 from gguftool.memory.settings import Settings
-from gguftool.memory.state import RWKV, conv_width, recurrent_width
+from gguftool.memory.state import conv_width, recurrent_width
 
 F32 = 4
 ROWS = 5
@@ -120,7 +121,7 @@ def _feed_forward(hp: Hparams) -> int:
     if not used:
         return dense
     width = max(hp.per_layer("feed_forward_length"), default=0)
-    if hp.facts is not None and "expert_feed_forward_length" in (*hp.facts.required, *hp.facts.optional):
+    if "expert_feed_forward_length" in reads(hp.arch):
         width = max(hp.per_layer("expert_feed_forward_length"), default=0) or width
     # The answers take the place of the gates when they are no larger.
     answers = hp.embedding_length if hp.embedding_length > width else 0
@@ -152,7 +153,7 @@ def _recurrent(hp: Hparams) -> int:
     memory = hp.facts.memory if hp.facts else "kv"
     if memory not in ("recurrent", "hybrid", "hybrid-iswa", "hybrid-indexer"):
         return 0
-    if hp.arch in RWKV:
+    if hp.shape.number("wkv_head_size"):
         rows = 9 if hp.arch in ("rwkv7", "arwkv7") else 5
         return (3 * max(hp.per_layer("feed_forward_length"), default=0) + rows * hp.embedding_length) * F32
     inner = hp.int("ssm.inner_size")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
-from gguftool.facts.layers import Layer, flags, is_mla, layers, nextn_layers, window
+from gguftool.facts.layers import Layer, flags, is_mla, layers, window, windowed
 from gguftool.memory.settings import CELL_PAD, Context, Settings, context, pad
 from gguftool.memory.state import StateLayer, state_layers
 
@@ -93,11 +93,18 @@ class CachePlan:
         context: what llama.cpp made of the settings.
         caches: KV caches; empty for models that keep none.
         state: recurrent and compressor states, which depend on slots and not on the context length.
+        doubt: why the sizes may be others than llama.cpp's; "": they are exact.
     """
 
     context: Context
     caches: tuple[Cache, ...]
     state: tuple[StateLayer, ...]
+    doubt: str = ""
+
+    @property
+    def basis(self) -> str:
+        """``exact``, or ``unknown`` where how the model keeps its context is not known."""
+        return "unknown" if self.doubt else "exact"
 
     __repr__ = short_repr
 
@@ -135,9 +142,23 @@ def kv_cache(hp: Hparams, s: Settings) -> CachePlan:
     """
     ctx = context(hp, s)
     make = _Make(hp, s, ctx)
-    memory = hp.facts.memory if hp.facts else "kv"
-    caches = tuple(c for c in _CLASSES.get(memory, _plain)(make) if c.layers)
-    return CachePlan(ctx, caches, state_layers(hp, make.layers, ctx.slots * (1 + s.snapshots), ctx.slots))
+    write = _CLASSES.get(hp.facts.memory) if hp.facts else None
+    # A plain cache is what most models have; where it is a guess, `doubt` says so.
+    caches = tuple(c for c in (write or _plain)(make) if c.layers)
+    state = state_layers(hp, make.layers, ctx.slots * (1 + s.snapshots), ctx.slots)
+    return CachePlan(ctx, caches, state, _doubt(hp, write is not None))
+
+
+def _doubt(hp: Hparams, known: bool) -> str:
+    """Why the caches of this model may be others than those written down."""
+    if hp.facts is None:
+        return f"{hp.arch or 'a file without an architecture'} is not known here: these are the sizes of a plain cache"
+    if not known:
+        kind = hp.facts.memory
+        return f"how {hp.arch} keeps its context ({kind}) is not known here: these are the sizes of a plain cache"
+    if not hp.facts.unsupported and not hp.shape.complete:
+        return f"the keys of this file do not add up to a {hp.arch} model: its layers may be others"
+    return ""
 
 
 def bytes_per_token(hp: Hparams, s: Settings) -> float:
@@ -203,45 +224,48 @@ class _Make:
         return self.cache("indexer", self.ctx.per_slot, chosen)
 
 
+REUSES_KV = frozenset({"gemma3n", "gemma4"})
+"""Architectures whose last layers read the caches of others (`create_memory`: ``reuse``)."""
+ATTENDS: dict[str, Callable[[Layer], bool]] = {
+    "": lambda x: not x.recurrent,
+    "all": lambda x: True,
+    "no-ff": lambda x: not x.recurrent and x.feed_forward == 0,
+    "trunk": lambda x: x.trunk and not x.recurrent,
+}
+"""Layers of a hybrid with a KV cache, by `ArchFacts.attends`."""
+
+
 def _plain(m: _Make) -> list[Cache]:
     if m.hp.arch == "gemma4-assistant":
         return []  # its tensors are those of the model it assists
     kept = _kept_layers(m.hp)
-    skip_nextn = 0 < nextn_layers(m.hp) < m.hp.block_count
+    router = m.hp.shape.machine.h.get("router_layer", -1) >= 0
+    skip_nextn = not router and any(x.trunk for x in m.layers)
 
     def want(x: Layer) -> bool:
         return x.index < kept and (x.trunk or not skip_nextn)
 
-    if window(m.hp):
+    if windowed(m.hp):
         return m.full_and_window(want)
     return [m.cache("full", m.ctx.per_slot, m.rows(want))]
 
 
 def _kept_layers(hp: Hparams) -> int:
     """Layers that own a cache: the last ones of two architectures read those of others."""
-    if hp.arch == "gemma3n":
-        return 20
-    if hp.arch == "gemma4":
-        return hp.block_count - hp.int("attention.shared_kv_layers")
-    return 1 << 30
+    first: int = hp.shape.machine.h.get("n_layer_kv_from_start", -1)
+    return first if first >= 0 and hp.arch in REUSES_KV else 1 << 30
 
 
 def _hybrid(m: _Make) -> list[Cache]:
     want = _attends(m.hp)
-    if window(m.hp):
+    if windowed(m.hp):
         return m.full_and_window(want)
     return [m.cache("full", m.ctx.per_slot, m.rows(want))]
 
 
 def _attends(hp: Hparams) -> Callable[[Layer], bool]:
     """Which layers of a hybrid attend (the filters of `create_memory`)."""
-    if hp.arch == "falcon-h1":
-        return lambda x: True
-    if hp.arch in ("nemotron_h", "nemotron_h_moe"):
-        return lambda x: not x.recurrent and x.feed_forward == 0
-    if hp.arch in ("qwen3next", "qwen35", "qwen35moe", "qwen4exp", "minimax-01", "glm5-next"):
-        return lambda x: x.trunk and not x.recurrent
-    return lambda x: not x.recurrent
+    return ATTENDS[hp.facts.attends if hp.facts else ""]
 
 
 def _hybrid_indexer(m: _Make) -> list[Cache]:

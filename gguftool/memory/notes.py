@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gguftool.facts import BUILD
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_used, shown, slow_pairs
-from gguftool.facts.layers import nextn_layers, window
+from gguftool.facts.layers import nextn_layers, windowed
 from gguftool.memory.fit import gib
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
@@ -17,7 +18,7 @@ COMPUTE_ERROR = "within 1 % for nine of ten settings on one backend; up to half 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """Something the numbers rest on; ``basis``: ``exact``, ``estimated``, ``chosen`` or ``detected``."""
+    """Something the numbers rest on; ``basis``: ``exact``, ``estimated``, ``unknown``, ``chosen`` or ``detected``."""
 
     name: str
     value: str
@@ -29,7 +30,12 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
     """What the numbers of a plan rest on, most important first."""
     c, s, p, m = plan.cache.context, plan.settings, plan.placement, planner.machine
     out = [
-        Assumption("kv", "exact", "exact", "equals what llama.cpp b11434 allocates; checked with 3448 allocations"),
+        Assumption(
+            "kv",
+            plan.cache.basis,
+            plan.cache.basis,
+            plan.cache.doubt or f"equals what llama.cpp {BUILD} allocates; checked with 3448 allocations",
+        ),
         Assumption(
             "slots",
             f"{c.slots}, {'one shared context' if c.unified else 'each its own context'}",
@@ -72,7 +78,8 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
 
 def warnings(planner: Planner, plan: MemoryPlan) -> list[str]:
     """What may surprise somebody who launches this plan, most important first."""
-    return [*_context(planner.hp, plan), *_types(planner, plan), *_state(plan), *_placement(planner, plan)]
+    doubt = [plan.cache.doubt] if plan.cache.doubt else []
+    return [*doubt, *_context(planner.hp, plan), *_types(planner, plan), *_state(plan), *_placement(planner, plan)]
 
 
 def _context(hp: Hparams, plan: MemoryPlan) -> Iterator[str]:
@@ -86,7 +93,7 @@ def _context(hp: Hparams, plan: MemoryPlan) -> Iterator[str]:
         yield f"{c.slots} slots share {c.total:,} tokens: {c.per_slot:,} each; for one conversation use one slot"
     if c.requested % 256 or c.total != c.requested:
         yield f"llama.cpp makes {c.total:,} tokens of the {c.requested:,} asked for"
-    if window(hp) and plan.settings.swa_full:
+    if windowed(hp) and plan.settings.swa_full:
         yield "--swa-full keeps whole contexts in layers that only look at a window"
     if hp.arch == "deepseek4" and c.slots > 1:
         yield "this architecture keeps a whole cache for every slot, shared or not: use one slot"

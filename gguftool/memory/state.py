@@ -6,7 +6,7 @@ They are 32-bit floats, do not depend on the context length or the cache types, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
@@ -14,13 +14,6 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.layers import Layer
 
 F32 = 4
-RWKV = frozenset({"rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})
-KDA = frozenset({"kimi-linear", "kimi-k3", "bailingmoe3", "glm5-next"})
-SHORT_CONV = frozenset({"lfm2", "lfm2moe"})
-READS_GROUPS = frozenset(
-    "mamba2 plamo2 falcon-h1 nemotron_h nemotron_h_moe granitehybrid qwen3next qwen35 qwen35moe qwen4exp".split()
-)
-"""Architectures whose convolution also covers `ssm.group_count`; for the others the key is dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,40 +48,35 @@ def state_layers(hp: Hparams, all_layers: tuple[Layer, ...], rows: int, slots: i
     wanted = _keeps_state(hp)
     widths = conv_width(hp), recurrent_width(hp)
     ngram = _ngram_width(hp)
-    ngram_layers = _ngram_layers(hp) if ngram else frozenset()
     return tuple(
-        StateLayer(x.index, rows, (*widths, ngram) if x.index in ngram_layers else widths)
+        StateLayer(x.index, rows, (*widths, ngram) if ngram and hp.shape.at("is_ple_impl", x.index) else widths)
         for x in all_layers
         if x.trunk and wanted(x)
     )
 
 
 def conv_width(hp: Hparams) -> int:
-    """Elements of the convolution or token-shift state of a layer and a slot."""
-    if hp.arch in RWKV:
-        return hp.int("token_shift_count", 2) * hp.embedding_length
-    if hp.arch in SHORT_CONV:
-        return hp.embedding_length * max(0, hp.int("shortconv.l_cache") - 1)
-    kernel = hp.int("ssm.conv_kernel")
-    if hp.arch in KDA:
-        return 3 * (kernel - 1 if kernel > 0 else 3) * _first_heads(hp) * hp.int("kda.head_dim")
-    if hp.arch == "minimax-01":
-        return 0
-    groups = hp.int("ssm.group_count") if hp.arch in READS_GROUPS else 0
-    return max(0, kernel - 1) * (hp.int("ssm.inner_size") + 2 * groups * hp.int("ssm.state_size"))
+    """Elements of the convolution or token-shift state of a layer and a slot (`llama_hparams::n_embd_r`)."""
+    n = hp.shape.number
+    if n("wkv_head_size"):
+        return n("token_shift_count") * n("n_embd")
+    if n("n_shortconv_l_cache"):
+        return n("n_embd") * (n("n_shortconv_l_cache") - 1)
+    kernel = n("ssm_d_conv")
+    if n("n_embd_head_kda"):
+        return 3 * (kernel - 1 if kernel > 0 else 3) * _first_heads(hp) * n("n_embd_head_kda")
+    return max(0, kernel - 1) * (n("ssm_d_inner") + 2 * n("ssm_n_group") * n("ssm_d_state"))
 
 
 def recurrent_width(hp: Hparams) -> int:
-    """Elements of the recurrent state of a layer and a slot."""
-    if hp.arch in RWKV:
-        return hp.embedding_length * hp.int("wkv.head_size")
-    if hp.arch in SHORT_CONV:
-        return 0
-    if hp.arch in KDA:
-        return hp.int("kda.head_dim") ** 2 * _first_heads(hp)
-    if hp.arch == "minimax-01":
-        return hp.key_length**2 * _first_heads(hp)
-    return hp.int("ssm.state_size") * hp.int("ssm.inner_size")
+    """Elements of the recurrent state of a layer and a slot (`llama_hparams::n_embd_s`)."""
+    n = hp.shape.number
+    if n("wkv_head_size"):
+        return n("n_embd") * n("wkv_head_size")
+    for name in ("n_embd_head_kda", "n_embd_head_la"):
+        if n(name):
+            return n(name) ** 2 * _first_heads(hp)
+    return n("ssm_d_state") * n("ssm_d_inner")
 
 
 def _first_heads(hp: Hparams) -> int:
@@ -97,24 +85,17 @@ def _first_heads(hp: Hparams) -> int:
 
 
 def _keeps_state(hp: Hparams) -> Callable[[Layer], bool]:
-    if hp.arch in ("nemotron_h", "nemotron_h_moe"):
+    if hp.facts is not None and hp.facts.attends == "no-ff":
         return lambda x: x.recurrent and x.feed_forward == 0
     return lambda x: x.recurrent
 
 
 def _ngram_width(hp: Hparams) -> int:
-    """History of the n-gram embedding of qwen4exp (`llama-hparams.cpp:ple_conv_state`)."""
-    if hp.arch != "qwen4exp":
+    """History of the n-gram embedding of a layer and a slot (`llama_hparams::ple_conv_state`)."""
+    n = hp.shape.number
+    if not n("ple_n_heads") or not n("ple_conv_kernel"):
         return 0
-    kernel, size = hp.int("ple.conv_kernel"), hp.int("ple.ngram_size")
-    if kernel == 0 or (size - 1) * hp.int("ple.heads_per_ngram") <= 0:
-        return 0
-    return (kernel - 1) * size * hp.int("hyper_connection.count") * hp.embedding_length
-
-
-def _ngram_layers(hp: Hparams) -> frozenset[int]:
-    raw = hp.raw("ple.layers")
-    return frozenset(int(x) for x in raw) if isinstance(raw, Sequence) and not isinstance(raw, str) else frozenset()
+    return (n("ple_conv_kernel") - 1) * n("ple_ngram_size") * n("dsv4_hc_mult") * n("n_embd")
 
 
 def _compressor_states(hp: Hparams, all_layers: tuple[Layer, ...], rows: int) -> tuple[StateLayer, ...]:

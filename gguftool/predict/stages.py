@@ -7,11 +7,11 @@ from typing import Any
 from gguftool.errors import FormatError, UsageError
 from gguftool.facts import BUILD
 from gguftool.facts.arch import facts
-from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.hparams import common
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
+from gguftool.facts.machine.rows import has_program, machine_of, program
 from gguftool.format.header import Field, TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, from_source
@@ -129,13 +129,13 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     check_splits(m, reader)
     state.stage = "architecture"
     reader.scalar("=general.file_type", "u32")
-    machine, program = hyperparameters(state)
+    machine, asking = hyperparameters(state)
     state.stage = "vocabulary"
     vocab = state.vocab = granted or load_vocab(machine.reader, vocabulary(m))
     state.warnings += vocab.warnings
     state.not_evaluated += vocab.not_evaluated
     state.stage = "tensors"
-    _tensors(state, machine, vocab, program)
+    _tensors(state, machine, vocab, asking)
     state.stage = "data"
     _mapped(state)
 
@@ -166,8 +166,7 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
     name = state.model.architecture.partition("\0")[0]
     if reader.arch == "(unknown)":
         raise Refusal(f"unknown model architecture: '{name}'", "field:general.architecture")
-    family = load("load_maps.json")["arch"].get(name)
-    if family is None:
+    if not has_program(name):
         raise Refusal(f"unsupported model architecture: '{name}'", "field:general.architecture")
     state.stage = "hyperparameters"
     h = common(reader)
@@ -175,18 +174,10 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
         state.stage = "architecture"
         text = "CLIP cannot be used as main model, use it with --mmproj instead"
         raise Refusal(text, "field:general.architecture")
-    machine = state.machine = Machine(reader, h)
-    machine.includes = rows
-    hparams_family, tensors_family = family if isinstance(family, list) else (family, family)
-    machine.run(rows(hparams_family, "hparams"))
+    machine = state.machine = machine_of(reader, h)
+    machine.run(program(name, "hparams"))
     state.warnings += machine.warnings
-    return machine, rows(tensors_family, "tensors")
-
-
-def rows(family: str, part: str) -> list[Row]:
-    """Rows of one part (``hparams`` or ``tensors``) of an architecture family."""
-    found: list[Row] = load("load_maps.json")["classes"][family][part]
-    return found
+    return machine, program(name, "tensors")
 
 
 def stored_tensors(m: Model) -> dict[str, TensorInfo]:
@@ -194,13 +185,13 @@ def stored_tensors(m: Model) -> dict[str, TensorInfo]:
     return {t.name.partition("\0")[0]: t.info for t in m.all_tensors()}
 
 
-def _tensors(state: Run, machine: Machine, vocab: Loaded, program: list[Row]) -> None:
+def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> None:
     if vocab.linefeed >= vocab.n_tokens and vocab.kind != "none":
         n, size = vocab.linefeed, vocab.n_tokens
         raise Refusal(f"vector::_M_range_check: __n (which is {n}) >= this->size() (which is {size})", where(TOKENS))
     asked = state.asked = Asked(stored_tensors(state.model))
     machine.names |= local_names(machine, vocab.n_tokens, vocab.n_token_types)
-    run(machine, program, asked)
+    run(machine, asking, asked)
     state.warnings += asked.warnings
 
 

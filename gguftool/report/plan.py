@@ -80,8 +80,8 @@ def _devices(a: Advice, style: Style) -> str:
     plan = a.plan
     columns: list[tuple[str, str, Callable[[DeviceUse], int]]] = [
         ("weights", "exact", lambda d: d.weights),
-        ("KV", "exact", lambda d: d.kv),
-        ("state", "exact", lambda d: d.state),
+        ("KV", plan.cache.basis, lambda d: d.kv),
+        ("state", plan.cache.basis, lambda d: d.state),
         ("compute", plan.compute_basis, lambda d: d.compute + d.output),
         ("mmproj", "exact", lambda d: d.projector),
         ("beside", "estimated", lambda d: d.beside),
@@ -189,7 +189,7 @@ def plan_json(a: Advice, command: Sequence[str], expected: Expected) -> dict[str
         },
         "kv": {
             "bytes": plan.kv,
-            "basis": "exact",
+            "basis": plan.cache.basis,
             "type_k": s.type_k,
             "type_v": s.type_v,
             "bytes_per_token": _whole(a.per_token),
@@ -206,7 +206,7 @@ def plan_json(a: Advice, command: Sequence[str], expected: Expected) -> dict[str
                 for x in plan.cache.caches
             ],
         },
-        "state": {"bytes": plan.state, "basis": "exact", "layers": len(plan.cache.state)},
+        "state": {"bytes": plan.state, "basis": plan.cache.basis, "layers": len(plan.cache.state)},
         "weights": {
             "bytes": plan.weights,
             "basis": "exact",

@@ -91,6 +91,8 @@ def explanation_lines(e: Explanation, style: Style) -> Iterator[str]:
     else:
         listed = ", ".join(e.architectures[:5]) + (" …" if e.architectures[5:] else "")
         yield f"  {'read by':<13}{style.yellow(f'nobody; llama.cpp reads it for {listed}' if listed else NOBODY)}"
+    if e.condition:
+        yield from textwrap.wrap(e.condition, WIDTH, initial_indent=f"  {'only when':<13}", subsequent_indent=" " * 15)
     for other in e.others:
         yield f"  {'':<13}{other}"
     if e.required:
@@ -105,6 +107,7 @@ def explanation_json(e: Explanation) -> dict[str, object]:
         "meaning": e.meaning,
         "llama_cpp": bool(e.llama_cpp),
         "readers": [r for r in (e.llama_cpp, *e.others) if r],
+        "condition": e.condition or None,
         "architectures": list(e.architectures),
         "required_by": e.required or None,
     }

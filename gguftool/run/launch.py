@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from gguftool.facts import BUILD
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_said, flash_attn_used, recorded, refusals, shown, slow_pairs
 from gguftool.memory.fit import Fit
@@ -141,7 +142,7 @@ def _loads(model: Model, t: _Thoughts) -> None:
     facts = model.arch.facts
     if facts is None:
         name = model.architecture
-        t.stop("model", f"llama.cpp b11434 knows no architecture {name!r}", gguftool("lint", path_word(model.name)))
+        t.stop("model", f"llama.cpp {BUILD} knows no architecture {name!r}", gguftool("lint", path_word(model.name)))
     elif facts.unsupported:
         t.stop("model", f"llama.cpp cannot run {model.architecture}: {facts.unsupported}")
 

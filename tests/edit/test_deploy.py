@@ -105,7 +105,10 @@ def test_rope_where_there_is_none():
 
 def test_rope_base():
     assert values(llama(), rope_freq_base=1e6) == {"rope.freq_base": 1e6}
-    assert "sliding-window layers" in notes(llama(arch="gemma3"), rope_freq_base=1e6)
+    window = llama(arch="gemma3").kv("gemma3.attention.sliding_window", 512)
+    assert "sliding-window layers of gemma3 keep 10000" in notes(window, rope_freq_base=1e6)
+    # without the key llama.cpp switches the window off, and every layer takes the base
+    assert "sliding-window layers" not in notes(llama(arch="gemma3"), rope_freq_base=1e6)
     for bad in (0.0, -1.0, math.nan):
         with pytest.raises(UsageError):
             values(llama(), rope_freq_base=bad)

@@ -9,9 +9,9 @@ from tests.build import llama
 from tests.lint.samples import Sample, ready
 
 SAMPLES = [
-    Sample("load-refused", ready().kv("llama.classifier.output_labels", [1], "[u32]"),
-           "field:llama.classifier.output_labels",
-           "llama.classifier.output_labels has wrong array element type u32", severity="error"),
+    Sample("load-refused", ready().kv("general.tensor_extra.name", ["a"], "[str]"),
+           "field:general.tensor_extra.prec_a4",
+           "general.tensor_extra.prec_a4 must be a bool array", severity="error"),
     Sample("load-aborts", llama(arch="smallthinker").kv("smallthinker.attention.sliding_window", 64),
            message="n_expert must be > 0 for SMALLTHINKER", severity="error"),
     Sample("load-then-fails", llama(arch="paddleocr"), "field:paddleocr.rope.dimension_sections",

@@ -206,20 +206,32 @@ def test_expected_and_stored_shape_are_data() -> None:
     assert p.data == {"expected": [64, 96], "got": [64, 128]}
 
 
-def test_an_architecture_only_partly_known_is_not_guessed() -> None:
-    g = llama().replace("general.architecture", "graniteswitch")
-    for key in list(g._kv):
-        if isinstance(key, tuple) and key[0].startswith("llama."):
-            g.kv(key[0].replace("llama.", "graniteswitch."), key[1], key[2])
-    g.kv("graniteswitch.logit_scale", 1.0).kv("graniteswitch.adapters.count", 1).kv(
-        "graniteswitch.adapters.lora_rank", 8
-    )
-    g.kv("graniteswitch.adapters.token_ids_activate", [1], "[i32]")
-    g.kv("graniteswitch.adapters.token_ids_substitute", [1], "[i32]")
-    p = predicted(g)
-    assert p.verdict == "unknown"
-    assert p.messages == ()
-    assert "not in our map of graniteswitch" in p.not_evaluated[0]
+def test_adapters_of_graniteswitch_in_the_librarys_words() -> None:
+    def switch(substitutes: list[int]) -> GGUF:
+        g = llama().replace("general.architecture", "graniteswitch")
+        for key in list(g._kv):
+            if isinstance(key, tuple) and key[0].startswith("llama."):
+                g.kv(key[0].replace("llama.", "graniteswitch."), key[1], key[2])
+        g.kv("graniteswitch.logit_scale", 1.0).kv("graniteswitch.adapters.count", 1)
+        g.kv("graniteswitch.adapters.lora_rank", 8).kv("graniteswitch.adapters.token_ids_activate", [1], "[i32]")
+        return g.kv("graniteswitch.adapters.token_ids_substitute", substitutes, "[i32]")
+
+    # what the real library (b11549) says to these files
+    wrong = "graniteswitch: adapter token id arrays (1 activate, 2 substitute) do not match adapter count 1"
+    for substitutes, words in (
+        ([1], "check_tensor_dims: tensor 'blk.0.attn_qkv.weight' not found"),
+        ([99999], "graniteswitch: substitute token id 99999 out of range [0, 291)"),
+        ([-1], "graniteswitch: substitute token id -1 out of range [0, 291)"),
+        ([1, 2], f"error loading model hyperparameters: {wrong}"),
+    ):
+        p = predicted(switch(substitutes))
+        assert (p.verdict, p.messages) == ("refused", (f"llama_model_load: error loading model: {words}",))
+
+
+def test_what_a_map_does_not_know_is_not_guessed() -> None:
+    machine = Machine(Reader({}, "llama"), {"n_layer_all": 1, "n_layer_nextn": 0})
+    with pytest.raises(Unknown, match="not in our map of llama"):
+        machine.run([["unknown", "call of something"]])
 
 
 def test_tensors_outside_their_stage_are_unknown() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gguftool.facts.machine.ends import Abort, Refusal
+from gguftool.facts.machine.ends import Abort
 from gguftool.facts.machine.expressions import divide
 from gguftool.facts.machine.reader import Reader
 
@@ -23,6 +23,7 @@ DEFAULTS: dict[str, Any] = {
     "n_cls_out": 1,
     "swa_type": "none",
     "causal_attn": True,
+    "rope_freq_base_train_swa": 10000.0,
     "n_no_rope_layer_step": 4,
     "n_altup": 4,
     "laurel_rank": 64,
@@ -63,9 +64,9 @@ def common(reader: Reader) -> dict[str, Any]:
     return h
 
 
-def _check(ok: bool, words: str, key: str) -> None:
+def _check(reader: Reader, ok: bool, words: str, key: str) -> None:
     if not ok:
-        raise Abort(f"GGML_ASSERT({words}) failed", f"field:{key}")
+        reader.abort(f"GGML_ASSERT({words}) failed", f"field:{key}")
 
 
 def _size(reader: Reader, h: dict[str, Any]) -> None:
@@ -80,9 +81,9 @@ def _size(reader: Reader, h: dict[str, Any]) -> None:
     h["pooling_type_cls"] = -1 if pooling is None else pooling
     n = h["n_layer_all"] = reader.scalar("block_count", "u32", True)
     words = "hparams.n_layer_all > 0 && hparams.n_layer_all <= LLAMA_MAX_LAYERS"
-    _check(0 < n <= MAX_LAYERS, words, reader.full("block_count"))
+    _check(reader, 0 < n <= MAX_LAYERS, words, reader.full("block_count"))
     nextn = h["n_layer_nextn"] = reader.scalar("nextn_predict_layers", "u32") or 0
-    _check(nextn <= n, "hparams.n_layer_nextn <= hparams.n_layer_all", reader.full("nextn_predict_layers"))
+    _check(reader, nextn <= n, "hparams.n_layer_nextn <= hparams.n_layer_all", reader.full("nextn_predict_layers"))
 
 
 def _experts(reader: Reader, h: dict[str, Any]) -> None:
@@ -99,18 +100,18 @@ def _experts(reader: Reader, h: dict[str, Any]) -> None:
     experts, groups, most = h["n_expert"], h["n_expert_groups"], max(used)
     count, used_key = reader.full("expert_count"), reader.full("expert_used_count")
     group_key = reader.full("expert_group_count")
-    _check(experts <= MAX_EXPERTS, "hparams.n_expert <= LLAMA_MAX_EXPERTS", count)
-    _check(most <= experts, "n_expert_used_max <= hparams.n_expert", used_key)
+    _check(reader, experts <= MAX_EXPERTS, "hparams.n_expert <= LLAMA_MAX_EXPERTS", count)
+    _check(reader, most <= experts, "n_expert_used_max <= hparams.n_expert", used_key)
     if not experts:
-        _check(groups == 0, "hparams.n_expert_groups == 0", group_key)
+        _check(reader, groups == 0, "hparams.n_expert_groups == 0", group_key)
         return
-    _check(most > 0, "n_expert_used_max > 0", used_key)
-    _check(groups < experts, "hparams.n_expert_groups < hparams.n_expert", group_key)
+    _check(reader, most > 0, "n_expert_used_max > 0", used_key)
+    _check(reader, groups < experts, "hparams.n_expert_groups < hparams.n_expert", group_key)
     if groups > 1:
         used_group = reader.full("expert_group_used_count")
-        _check(experts % groups == 0, "hparams.n_expert % hparams.n_expert_groups == 0", group_key)
-        _check(h["n_group_used"] > 0, "hparams.n_group_used > 0", used_group)
-        _check(h["n_group_used"] < groups, "hparams.n_group_used < hparams.n_expert_groups", used_group)
+        _check(reader, experts % groups == 0, "hparams.n_expert % hparams.n_expert_groups == 0", group_key)
+        _check(reader, h["n_group_used"] > 0, "hparams.n_group_used > 0", used_group)
+        _check(reader, h["n_group_used"] < groups, "hparams.n_group_used < hparams.n_expert_groups", used_group)
 
 
 def _wavtokenizer(reader: Reader, h: dict[str, Any]) -> None:
@@ -121,7 +122,7 @@ def _wavtokenizer(reader: Reader, h: dict[str, Any]) -> None:
         h[f"{part}_n_layer"] = reader.scalar(f"{part}.block_count", "u32", True)
     for part in ("posnet", "convnext"):
         words = f"hparams.{part}.n_layer <= hparams.n_layer_all"
-        _check(h[f"{part}_n_layer"] <= h["n_layer_all"], words, reader.full(f"{part}.block_count"))
+        _check(reader, h[f"{part}_n_layer"] <= h["n_layer_all"], words, reader.full(f"{part}.block_count"))
 
 
 def _heads(reader: Reader, h: dict[str, Any]) -> None:
@@ -146,7 +147,7 @@ def _rope(reader: Reader, h: dict[str, Any]) -> None:
     kind = reader.scalar("rope.scaling.type", "str")
     kind = "linear" if kind is None else kind
     words = "hparams.rope_scaling_type_train != LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED"
-    _check(kind in _ROPE_SCALING, words, reader.full("rope.scaling.type"))
+    _check(reader, kind in _ROPE_SCALING, words, reader.full("rope.scaling.type"))
     h["rope_scaling_type_train"] = kind
     factor = reader.scalar("rope.scaling.factor", "f32")
     if factor is None:
@@ -168,7 +169,7 @@ def _head_sizes(reader: Reader, h: dict[str, Any]) -> None:
         found = reader.scalar("rope.dimension_count", "u32")
         rot = k if found is None else found
         if reader.arch in _EXACT_ROT and rot != k:
-            raise Refusal(f"invalid n_rot: {rot}, expected {k}", f"field:{reader.full('rope.dimension_count')}")
+            reader.refuse(f"invalid n_rot: {rot}, expected {k}", f"field:{reader.full('rope.dimension_count')}")
     h["n_embd_head_k_full"], h["n_embd_head_v_full"], h["n_rot_full"] = k, v, rot
     for name, key, value in (
         ("n_embd_head_k_swa", "attention.key_length_swa", k),

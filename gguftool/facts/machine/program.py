@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gguftool.facts.machine.ends import Abort, Refusal, Unknown
+from gguftool.facts.machine.ends import Refusal, Unknown
 from gguftool.facts.machine.expressions import Names, compiled
 from gguftool.facts.machine.reader import Reader
 
@@ -311,12 +311,12 @@ def _step_alias(m: Machine, row: Row) -> None:
 
 
 def _step_fail(m: Machine, row: Row) -> None:
-    raise Refusal(str(m.value(row[1])))
+    m.reader.refuse(str(m.value(row[1])))
 
 
 def _step_assert(m: Machine, row: Row) -> None:
     if not m.value(row[1]):
-        raise Abort(row[2])
+        m.reader.abort(row[2])
 
 
 def _step_unknown(m: Machine, row: Row) -> None:
@@ -338,7 +338,7 @@ def _raise(error: type[Exception]) -> Callable[[Machine, Row], None]:
 
 
 def _step_abort(m: Machine, row: Row) -> None:
-    raise Abort(row[1])
+    m.reader.abort(row[1])
 
 
 _STEPS: dict[str, Callable[[Machine, Row], None]] = {

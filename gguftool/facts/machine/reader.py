@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gguftool.facts.machine.ends import Refusal
+from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
 
@@ -40,6 +40,22 @@ class Reader:
     def full(self, key: str) -> str:
         """A whole key: ``=general.name`` is itself, anything else gets the prefix."""
         return key[1:] if key.startswith("=") else f"{self.arch}.{key}"
+
+    def refuse(self, text: str, where: str = "file") -> None:
+        """llama.cpp throws that text.
+
+        Raises:
+            Refusal: here always; a reader that only wants to know what the keys come to goes on.
+        """
+        raise Refusal(text, where)
+
+    def abort(self, text: str, where: str = "file") -> None:
+        """llama.cpp dies with that text.
+
+        Raises:
+            Abort: here always, as in `refuse`.
+        """
+        raise Abort(text, where)
 
     def scalar(self, key: str, type_name: str, required: bool = False) -> Any:
         """Value of a scalar key, None when absent and not required.

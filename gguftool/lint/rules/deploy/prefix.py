@@ -6,7 +6,7 @@ from functools import cache
 
 from gguftool.edit.ops import Delete, Rename
 from gguftool.facts.arch import names
-from gguftool.facts.data import load
+from gguftool.facts.keys import ARCH, named_keys, readers
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 
@@ -17,9 +17,8 @@ DEPLOY = ("context_length", "rope.freq_base", "rope.freq_scale", "kv_cache_type"
 @cache
 def arch_keys() -> frozenset[str]:
     """All keys that some architecture reads under its own prefix, without the prefix; and gguftool's two."""
-    read = load("keytypes.json")
-    templates = {*read["every_arch"], *(k for keys in read["arch"].values() for k in keys)}
-    return frozenset(k[3:] for k in templates if k.startswith("%s.")) | {*DEPLOY, "vocab_size", "rope.scale_linear"}
+    read = {k.removeprefix(ARCH) for k in named_keys() if k.startswith(ARCH)}
+    return frozenset(k for k in read if readers(k)) | set(DEPLOY)
 
 
 @cache

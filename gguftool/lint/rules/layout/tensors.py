@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gguftool.facts import BUILD
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import MAX_DIMS, MAX_NAME, REMOVED_TENSOR_TYPES, TENSOR_TYPES, TYPE_COUNT
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
@@ -210,7 +211,7 @@ def tensor_type_unknown(m: Model, ctx: Context) -> Drafts:
     for type_id, (part, t) in firsts.items():
         more = _more(counts[type_id] - 1)
         if type_id >= TYPE_COUNT:
-            text = f"tensor {t.name} has type {type_id}, which llama.cpp b11434 does not know{more}"
+            text = f"tensor {t.name} has type {type_id}, which llama.cpp {BUILD} does not know{more}"
             said = f"tensor '{t.name}' has invalid ggml type {type_id}. should be in [0, {TYPE_COUNT})"
         else:
             name = REMOVED_TENSOR_TYPES.get(type_id, "?")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Set
+from gguftool.facts import BUILD
 from gguftool.facts.arch import facts, nearest
-from gguftool.facts.keys import read_keys
+from gguftool.facts.keys import ALWAYS, read_keys
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
 from gguftool.shell import blank
@@ -72,7 +73,7 @@ def architecture_unknown(m: Model, ctx: Context) -> Drafts:
         fix = None
         hint = "a newer llama.cpp may know it" + (f"; known names like it: {', '.join(near)}" if near else "")
     yield found(
-        f"architecture {name!r} is unknown to llama.cpp b11434; {hint}",
+        f"architecture {name!r} is unknown to llama.cpp {BUILD}; {hint}",
         where=f"field:{KEY}",
         fix=fix,
         llama_cpp=said,
@@ -92,7 +93,7 @@ def architecture_unsupported(m: Model, ctx: Context) -> Drafts:
     known = facts(m.architecture)
     if known is not None and known.unsupported:
         yield found(
-            f"llama.cpp b11434 knows the name {known.name} but cannot run it: {known.unsupported}",
+            f"llama.cpp {BUILD} knows the name {known.name} but cannot run it: {known.unsupported}",
             where=f"field:{KEY}",
             llama_cpp=f"unsupported model architecture: '{known.name}'",
         )
@@ -111,12 +112,11 @@ def required_key_missing(m: Model, ctx: Context) -> Drafts:
     known = facts(m.architecture)
     if known is None or known.unsupported:
         return
-    for suffix in ("embedding_length", "block_count", *known.required):
-        key = suffix[1:] if suffix.startswith("=") else f"{known.name}.{suffix}"
-        # The common keys of every tokenizer belong to the tokenizer family, the scalar stands in for an array.
-        if key in m or suffix == "context_length" or key.startswith("tokenizer."):
+    for key, r in read_keys(known.name).items():
+        # The keys of every tokenizer belong to the tokenizer family.
+        if key in m or r.required != ALWAYS or key.endswith(".context_length") or key.startswith("tokenizer."):
             continue
-        kind = read_keys(known.name).get(key, "")
+        kind = r.kind
         command = None if kind.endswith("arr") and "or" not in kind else edit("--set", blank(f"{key}="))
         yield found(
             f"{key} is missing: llama.cpp refuses the file",

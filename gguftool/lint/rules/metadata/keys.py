@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Operation, Rename, Set
-from gguftool.facts.keys import fits, measured, read_keys, readers
+from gguftool.facts.keys import fits, read_keys, readers, reading
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
@@ -14,7 +14,12 @@ OURS = ("rope.freq_scale", "kv_cache_type")
 """Keys that gguftool itself reads, without the architecture."""
 NO_TOKENIZER = ("none", "no_vocab")
 """Values of `tokenizer.ggml.model` with which llama.cpp reads no other tokenizer key."""
-_ARRAYS = ("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.merges")
+_OWN_RULES = frozenset(
+    "general.architecture general.alignment tokenizer.ggml.model tokenizer.ggml.tokens tokenizer.ggml.scores "
+    "tokenizer.ggml.token_type tokenizer.ggml.merges tokenizer.ggml.precompiled_charsmap tokenizer.chat_template "
+    "general.tensor_extra.name general.tensor_extra.prec_a4".split()
+)
+"""Keys with rules of their own, or whose type llama.cpp never asks for."""
 _SCALAR_IGNORED = ("attention.rope_pattern", "classifier.output_labels")
 """Arrays for which llama.cpp ignores a scalar instead of refusing it (measured), without the architecture."""
 _WHOLE = {4: (0, 1 << 32), 2: (0, 1 << 16), 5: (-(1 << 31), 1 << 31)}
@@ -32,13 +37,15 @@ def key_type_wrong(m: Model, ctx: Context) -> Drafts:
     Example. qwen2.context_length is i32, llama.cpp reads u32
     Fix. Writes the same value with the right type, where that is possible.
     """
-    for key, kind in read_keys(m.architecture).items():
-        f = m.fields.get(key)
-        if f is None or key in _ARRAYS or key.startswith("split.") or fits(f, kind):
+    for key, r in read_keys(m.architecture).items():
+        f, kind = m.fields.get(key), r.kind
+        if f is None or key in _OWN_RULES or key.startswith("split.") or fits(f, r):
             continue
         if f.type != ARR and key.partition(".")[2] in _SCALAR_IGNORED:
             continue
         if key.startswith("tokenizer.") and m.get("tokenizer.ggml.model") in NO_TOKENIZER:
+            continue
+        if r.condition and not _reached(m, key):
             continue
         wanted = kind.split(" or ")[0]
         yield found(
@@ -51,7 +58,12 @@ def key_type_wrong(m: Model, ctx: Context) -> Drafts:
         )
 
 
-_NAMED_ELEMENTS = ("f32", "str", "u64")
+def _reached(m: Model, key: str) -> bool:
+    """llama.cpp looks for the key in this very file."""
+    return key in m.arch.shape.asked or not m.arch.shape.complete or not key.startswith(f"{m.architecture}.")
+
+
+_NAMED_ELEMENTS = ("u32", "i32", "f32", "str", "u64")
 
 
 def _said(f: Field, kind: str) -> str:
@@ -114,8 +126,6 @@ def key_misspelt(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --rename OLD=NEW`.
     """
     known = read_keys(m.architecture)
-    if not measured(m.architecture):
-        return
     for key, f in m.fields.items():
         head, _, rest = key.partition(".")
         if key in known or rest in OURS or not (head == m.architecture or key.startswith("tokenizer.ggml.")):
@@ -145,19 +155,17 @@ def key_unread(m: Model, ctx: Context) -> Drafts:
 
     Why. They do nothing here. The converter writes the YaRN details (`yarn_beta_fast` and so on) for every model,
     and llama.cpp reads them for grok and mistral3 only: changing them changes nothing.
-    Evidence. Every key of 133 architectures was probed with a wrong type (b11434): a key that is not refused is
-    not read.
+    Evidence. The loading functions of all architectures (`models/*.cpp:load_arch_hparams`, b11434); every key of 133
+    of them was also probed with a wrong type: a key that is not refused is not read.
     Example. llama.rope.scaling.yarn_beta_fast is not read by llama.cpp for llama (for grok, mistral3 it is)
     Fix. None needed.
     """
     arch = m.architecture
-    if not measured(arch):
-        return
     known = read_keys(arch)
     dead = []
     for key in m.fields:
         head, _, rest = key.partition(".")
-        if head == arch and key not in known and rest not in OURS and rest != "vocab_size" and readers(rest):
+        if head == arch and key not in known and rest not in OURS and readers(rest):
             dead.append(key)
     if not dead:
         return
@@ -185,10 +193,12 @@ def spec_type_odd(m: Model, ctx: Context) -> Drafts:
     entries = load("keys.json")["keys"]
     known = read_keys(m.architecture) if m.architecture else {}
     for key, f in m.fields.items():
-        entry = entries.get(key)
-        if entry is None or key in known or key.startswith(("tokenizer.", "split.")) or key == "general.architecture":
+        if key not in entries or key in known or key.startswith(("tokenizer.", "split.")):
             continue
-        types = entry["type"].split(" or ")
+        read = reading(key, m.architecture)
+        types = read.types if read is not None else tuple(entries[key].get("type", "").split(" or "))
+        if types == ("",):
+            continue
         own = (
             f"[{VALUE_TYPES[f.element_type].name}]" if f.element_type in VALUE_TYPES and f.type == ARR else f.type_name
         )
@@ -197,8 +207,8 @@ def spec_type_odd(m: Model, ctx: Context) -> Drafts:
         if f.count == 0 and types[0].startswith("["):
             continue
         yield found(
-            f"{key} is {own}, the specification says {entry['type']}",
+            f"{key} is {own}, the specification says {' or '.join(types)}",
             where=f"field:{key}",
             type=own,
-            expected=entry["type"],
+            expected=" or ".join(types),
         )

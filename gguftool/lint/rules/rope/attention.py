@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gguftool.facts.layers import READS_MLA_KEYS
+from gguftool.facts.keys import reads
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule, to_choose
 from gguftool.model import Model
 
@@ -22,7 +22,7 @@ def mla_half(m: Model, ctx: Context) -> Drafts:
     Example. deepseek2.attention.key_length_mla is set, value_length_mla is missing
     Fix. `gguftool fix --set attention.value_length_mla=N` with v_head_dim of `config.json`.
     """
-    if m.architecture not in READS_MLA_KEYS:
+    if "attention.key_length_mla" not in reads(m.architecture):
         return
     pair = {name: m.arch.int(f"attention.{name}_length_mla") for name in ("key", "value")}
     if bool(pair["key"]) == bool(pair["value"]):
@@ -74,7 +74,7 @@ def sliding_window_pattern_empty(m: Model, ctx: Context) -> Drafts:
     Fix. Set the pattern of `config.json`, or delete the key and the window.
     """
     facts = m.arch.facts
-    if facts is None or not (facts.memory.startswith("iswa") or facts.swa_array_required):
+    if facts is None or not facts.memory.startswith(("iswa", "dsa-iswa")):
         return
     value = m.arch.raw("attention.sliding_window_pattern")
     window = m.arch.int("attention.sliding_window")

@@ -71,7 +71,7 @@ def rope_dimension_mismatch(m: Model, ctx: Context) -> Drafts:
     value, head = m.arch.raw("rope.dimension_count"), m.arch.key_length
     if isinstance(value, bool) or not isinstance(value, int) or not value or not head or not m.arch.ropes:
         return
-    if value == head or (m.architecture not in EXACT_DIMENSION and value <= head) or m.arch.is_mla:
+    if value == head or (m.architecture not in EXACT_DIMENSION and value <= head) or m.arch.shape.mla:
         return
     exact = m.architecture in EXACT_DIMENSION
     key = f"{m.architecture}.rope.dimension_count"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.edit.ops import Set
+from gguftool.facts.keys import reads
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model
 
@@ -190,13 +191,8 @@ def source_sliding_window(m: Model, ctx: Context) -> Drafts:
     off = folder.text.get("use_sliding_window") is False or not there
     if off or there is None or here == there:
         return
-    if here is None:
-        known = m.arch.facts is not None and "attention.sliding_window" in (
-            *m.arch.facts.required,
-            *m.arch.facts.optional,
-        )
-        if not known:
-            return
+    if here is None and "attention.sliding_window" not in reads(m.architecture):
+        return
     yield found(
         f"{key} is {'missing' if here is None else shown(here)}, config.json has {there:,}",
         where=f"field:{key}",

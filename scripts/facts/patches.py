@@ -20,6 +20,18 @@ _LENGTH = (
     r"{ uint32_t n_arr = 0; ml.get_arr_n(\1, n_arr, true); if (n_arr < \2) { throw std::runtime_error(format("
     r'"%s has %u entries, but at least %u are required", ml.llm_kv(\1), n_arr, \2)); } }'
 )
+
+
+def _norm(number: str) -> str:
+    """A weight and a bias of one width, of a numbered layer or not."""
+    return "".join(rf'create_tensor(tn(\1, "{part}"{number}), {{\2}}, 0); ' for part in ("weight", "bias"))
+
+
+_ATTENTION = " ".join(
+    f'create_tensor(tn(\\{i}, "{part}", il), {shape}, 0);'
+    for i in (1, 2, 3, 4)
+    for part, shape in (("weight", "{n_embd_h, n_embd_h}"), ("bias", "{n_embd_h}"))
+)
 _PLE = 'ml.get_weight("per_layer_token_embd.weight")'
 PATCHES = (
     # a lambda that takes a tensor id
@@ -50,12 +62,35 @@ PATCHES = (
         r"std::unordered_set<uint32_t> unique_deepstack_idxs;.*?throw std::runtime_error\(ss.str\(\)\);\s*\}\s*\}",
         _DEEPSTACK,
     ),
+    # clef: lambdas over tensor ids, layers in an array of its own
+    (r"auto load_norm = \[&\]\(norm & n, .*?\n    \};", ""),
+    (r"auto load_attn = \[&\]\(attn & a, .*?\n    \};", ""),
+    (r"load_norm\([\w.]+,\s*(LLM_TENSOR_\w+),\s*(\w+), il\);", _norm(", il")),
+    (r"load_norm\([\w.]+,\s*(LLM_TENSOR_\w+),\s*(\w+)\);", _norm("")),
+    (r"load_attn\([\w.]+, (LLM_TENSOR_\w+), (LLM_TENSOR_\w+), (LLM_TENSOR_\w+), (LLM_TENSOR_\w+), il\);", _ATTENTION),
+    (r"head_layers\.resize\([^;]*;", ""),
+    (r"\(int\) head_layers\.size\(\)", "n_layer_routing + n_layer_joint"),
+    (r"auto & layer = head_layers\[il\];", ""),
+    # granite_switch: two maps, of which only the substitutes matter, each against the vocabulary
+    (r"adapter_token_to_slot\.clear\(\);", ""),
+    (r"adapter_token_to_substitute\.clear\(\);", ""),
+    (
+        r"for \(uint32_t i = 0; i < n_adapters; \+\+i\) \{\s*adapter_token_to_slot.*?\n    \}",
+        "adapter_token_to_substitute = substitute_ids;",
+    ),
+    (r"const llama_token sub = kv\.second;", "const llama_token sub = kv;"),
     # what no shape depends on
     (r"hparams\.is_ple_impl\.reset\(\);", ""),
     (r"msa_p = \{.*?\};", ""),
     (r"hparams\.llm_ffn_op = [^;]*;", ""),
     (r"std::string layers;\s*const char \* sep.*?LLAMA_LOG_INFO\([^;]*;", ""),
     (r'%" PRId64 "', "%d"),
+    # load_hparams
+    (r"if \(hparams\.vocab_only \|\| ml\.get_arch\(\) == LLM_ARCH_CLIP\) \{\s*return;\s*\}", ""),
+    (r"std::fill\(hparams\.is_recr_impl\.begin\(\)[^;]*llm_arch_is_recurrent[^;]*;", ""),
+    (r'std::string rope_scaling\("linear"\);', 'std::string rope_scaling = "linear";'),
+    (r"hparams\.rope_scaling_type_train = llama_rope_scaling_type_from_string\([^;]*;", ""),
+    (r"if \(!classifier_labels\.empty\(\)\) \{[^}]*\}", ""),
 )
 
 

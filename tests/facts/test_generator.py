@@ -1,4 +1,4 @@
-"""The parser behind `scripts/load_map`: C++ as model families write it becomes rows the evaluator runs."""
+"""The parser behind `scripts/facts`: C++ as model families write it becomes rows the evaluator runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gguftool.model import from_source
 from gguftool.source import Memory
 from tests.build import GGUF
 
-FOLDER = Path(__file__).resolve().parents[2] / "scripts" / "load_map"
+FOLDER = Path(__file__).resolve().parents[2] / "scripts" / "facts"
 KEYS = {"LLM_KV_WIDTH": "%s.width", "LLM_KV_WHOLE": "general.whole", "LLM_KV_PER_LAYER": "%s.per_layer"}
 TENSORS = {"LLM_TENSOR_A": "blk.%d.a", "LLM_TENSOR_B": "b"}
 HPARAMS = """

@@ -191,6 +191,8 @@ class Expressions(Operators):
             required = str(a.pop() == "true")
         if not a[0].startswith("LLM_KV_"):
             raise Unsupported(f"key {a[0]}")
+        if len(a) not in {"get_key_or_arr": (2, 3)}.get(how, (2,)):
+            raise Unsupported(f"{how} with {len(a)} arguments: {', '.join(a)}")
         key = self._key_name(a[0])
         target, kind = self._destination(a[1])
         fixed = re.match(r"std::array<(\w+),\s*(\w+)>", kind)

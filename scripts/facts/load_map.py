@@ -1,6 +1,4 @@
-"""Make `gguftool/facts/data/load_maps.json` from a llama.cpp source tree.
-
-    python scripts/load_map LLAMA_CPP [OUT]
+"""`load_maps.json`: what llama.cpp's loading functions read and ask for, as rows.
 
 The two loading functions of every model family are read by a small parser of just the C++ they use, and become rows:
 keys with their types, tensors with their shapes. `measured.json` holds what was found by asking the real library:
@@ -9,16 +7,13 @@ tensors a graph needs though the loader calls them optional, and demands of grap
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 from graph import assertions, graph_texts, owner, slots_of, unused
 from patches import patched
-from rows import compact, used_names, uses_type
-from source import Tables, functions, tables
+from rows import READS, compact, used_names, uses_type
+from source import Tables, body, functions
 from statements import Statements
 
 SCALE = re.compile(
@@ -48,9 +43,37 @@ def loading_rows(t: Tables) -> tuple[dict[tuple[str, str], list[Any]], list[str]
     return out, skipped
 
 
-def load_maps(t: Tables, measured: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The whole data file."""
+def common_rows(t: Tables) -> tuple[list[Any], list[str]]:
+    """What `load_hparams` reads for every architecture, and what could not be read."""
+    text = t.read("llama-model.cpp")
+    start = re.search(r"void llama_model_base::load_hparams\(llama_model_loader & ml\) \{", text)
+    if start is None:
+        return [], ["llama-model.cpp: no load_hparams"]
+    inside = body(text, start.end() - 1)
+    inside = inside[inside.index("ml.get_key(LLM_KV_GENERAL_NAME") : inside.index("load_arch_hparams(ml)")]
+    t.types |= {"m.name": "std::string", "m.classifier_labels": "std::vector<std::string>"}
+    parser = Statements(patched(inside), t)
+    return parser.rows(), [f"load_hparams: {why}" for why in parser.skipped]
+
+
+def reading(rows: list[Any]) -> list[Any]:
+    """Only the rows that read a key, and the conditions they stand under."""
+    out: list[Any] = []
+    for row in rows:
+        if row[0] == "if":
+            yes, no = reading(row[2]), reading(row[3]) if len(row) > 3 else []
+            if yes or no or READS.search(row[1]):
+                out.append(["if", row[1], yes, *([no] if no else [])])
+        elif row[0] == "key" or (row[0] == "do" and READS.search(row[1])):
+            out.append(row)
+    return out
+
+
+def load_maps(t: Tables, measured: dict[str, Any], build: str) -> tuple[dict[str, Any], list[str]]:
+    """The whole data file, and what could not be read."""
     raw, skipped = loading_rows(t)
+    common, gaps = common_rows(t)
+    skipped += gaps
     used = used_names(raw)
     classes: dict[str, dict[str, Any]] = {}
     for (family, part), rows in raw.items():
@@ -78,8 +101,9 @@ def load_maps(t: Tables, measured: dict[str, Any]) -> tuple[dict[str, Any], list
         if rest := unused(t, texts, t.families[arch], slots):
             ignored[arch] = rest
     return {
-        "build": measured["build"],
+        "build": build,
         "arch": {a: h if h == x else [h, x] for a, (h, x) in parts.items()},
+        "common": reading(compact(common, "hparams", used, False)),
         "classes": classes,
         "ops": {t.tensors[i]: op for i, op in t.ops.items()},
         "scales": scales,
@@ -90,16 +114,3 @@ def load_maps(t: Tables, measured: dict[str, Any]) -> tuple[dict[str, Any], list
         "unused": ignored,
         "plain": measured["plain"],
     }, skipped
-
-
-def main() -> None:
-    here = Path(__file__).resolve().parent
-    out = Path(sys.argv[2]) if len(sys.argv) > 2 else here.parents[1] / "gguftool" / "data" / "load_maps.json"
-    measured = json.loads((here / "measured.json").read_text(encoding="utf-8"))
-    data, skipped = load_maps(tables(Path(sys.argv[1]) / "src"), measured)
-    out.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
-    print(f"{out}: {len(data['arch'])} architectures; not read: {', '.join(skipped) or 'nothing'}")
-
-
-if __name__ == "__main__":
-    main()

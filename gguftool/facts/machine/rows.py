@@ -1,0 +1,35 @@
+"""The rows of an architecture, and a machine ready to run them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gguftool.facts.data import load
+from gguftool.facts.machine.program import Machine, Row
+from gguftool.facts.machine.reader import Reader
+
+
+def has_program(arch: str) -> bool:
+    """Whether llama.cpp has a model class for that name."""
+    return arch in load("load_maps.json")["arch"]
+
+
+def program(arch: str, part: str) -> list[Row]:
+    """Rows of one part (``hparams`` or ``tensors``) of an architecture."""
+    family = load("load_maps.json")["arch"][arch]
+    if isinstance(family, list):
+        family = family[part == "tensors"]
+    return family_rows(family, part)
+
+
+def family_rows(family: str, part: str) -> list[Row]:
+    """Rows of one part of a family of architectures."""
+    found: list[Row] = load("load_maps.json")["classes"][family][part]
+    return found
+
+
+def machine_of(reader: Reader, h: dict[str, Any]) -> Machine:
+    """A machine over these hyperparameters that finds the rows it includes."""
+    machine = Machine(reader, h)
+    machine.includes = family_rows
+    return machine

@@ -1,0 +1,118 @@
+"""Write every generated file of `gguftool/facts/data` anew from a llama.cpp source tree.
+
+    ./dev facts SOURCE [SERVER] [--output FOLDER] [--build bN]
+
+SOURCE is the top of the tree, SERVER a llama-server of the same build, whose `--help` gives the options (or
+that text, recorded: `help.txt.gz`). What could not be read is listed, and the exit code is 1; what differs from the
+data in use is listed by architecture. `gguftool/facts/data/README.md` tells what each file holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from architectures import architectures
+from build import NoBuild, build_number
+from differences import differences
+from flags import server_flags
+from load_map import load_maps
+from readers import readers
+from source import tables
+from vocabulary import vocabulary
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parents[1] / "gguftool" / "facts" / "data"
+NUMBER = HERE.parents[1] / "gguftool" / "facts" / "__init__.py"
+
+
+def dense(data: dict[str, Any]) -> str:
+    """One line."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def lines(data: dict[str, Any]) -> str:
+    """An entry a line, so that a change shows as the lines it touches."""
+
+    def inner(value: Any) -> str:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        rows = [
+            (json.dumps(k, ensure_ascii=False) + ": " if isinstance(value, dict) else "")
+            + json.dumps(v, ensure_ascii=False)
+            for k, v in items
+        ]
+        left, right = ("{", "}") if isinstance(value, dict) else ("[", "]")
+        return f"{left}\n  " + ",\n  ".join(rows) + f"\n {right}"
+
+    long = (dict, list)
+    parts = [
+        f' "{k}": {inner(v) if isinstance(v, long) else json.dumps(v, ensure_ascii=False)}' for k, v in data.items()
+    ]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def everything(source: Path, server: str | None, named: str | None) -> tuple[str, dict[str, str], list[str]]:
+    """Build, text of every file by name, and what could not be read.
+
+    Raises:
+        NoBuild: the tree does not say which release it is.
+        OSError, ValueError: the server cannot be asked, or the tree lacks a file.
+    """
+    measured = json.loads((HERE / "measured.json").read_text(encoding="utf-8"))
+    options, number = server_flags(server) if server else (None, None)
+    build = build_number(source, named, number)
+    t = tables(source / "src")
+    maps, gaps = load_maps(t, measured, build)
+    arch, more = architectures(t, maps, measured, build)
+    gaps += more
+    read, more = readers(source, t, maps, measured, build)
+    gaps += more
+    words, more = vocabulary(t, build)
+    gaps += more
+    out = {
+        "load_maps.json": dense(maps),
+        "architectures.json": lines(arch),
+        "readers.json": lines(read),
+        "vocabulary.json": lines(words),
+    }
+    if options is not None:
+        out["flags.json"] = lines({"build": int(build[1:]), "options": options})
+    return build, out, gaps
+
+
+def main() -> int:
+    """Run it; the exit code."""
+    words = argparse.ArgumentParser(prog="./dev facts", description=(__doc__ or "").partition("\n")[0])
+    words.add_argument("source", type=Path, help="top folder of a llama.cpp source tree")
+    words.add_argument("server", nargs="?", help="a llama-server of that build: its --help gives the options")
+    words.add_argument("--output", type=Path, default=DATA, help="folder to write to instead of the package's data")
+    words.add_argument("--build", help="the release, where the tree does not tell: b11434")
+    asked = words.parse_args()
+    try:
+        build, files, gaps = everything(asked.source, asked.server, asked.build)
+    except (NoBuild, OSError, ValueError) as fault:
+        print(f"error: {fault}", file=sys.stderr)
+        return 2
+    for line in differences(DATA, files):
+        print(line)
+    asked.output.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (asked.output / name).write_text(text, encoding="utf-8")
+    print(f"{asked.output}: {', '.join(files)} of {build}")
+    measured = json.loads((HERE / "measured.json").read_text(encoding="utf-8"))["build"]
+    if measured != build:
+        print(f"taken over from {measured}, to be measured again: {HERE.name}/measured.json")
+    if "flags.json" not in files:
+        print("flags.json: not written, no server was named")
+    if asked.output == DATA and f'BUILD = "{build}"' not in NUMBER.read_text(encoding="utf-8"):
+        print(f'gguftool/facts/__init__.py: BUILD is to become "{build}"')
+    for gap in gaps:
+        print(f"not read: {gap}", file=sys.stderr)
+    return 1 if gaps else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
