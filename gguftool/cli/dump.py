@@ -60,6 +60,10 @@ def dump(
     from gguftool.report import dump as report
 
     with open_for(session, model, strict=False, beside=not (raw or keys or tensors or layout or tokens)) as m:
+        if raw is not None and session.format == "json":
+            body = report.dump_json(overview(m), m, [m.field(raw)], None, full=True)
+            session.write_json(ok=not _broken(m), body=body, errors=_errors(m))
+            return 3 if _broken(m) else 0
         if raw is not None:
             sys.stdout.flush()
             sys.stdout.buffer.write(report.raw_value(m.field(raw)))

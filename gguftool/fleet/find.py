@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from gguftool.errors import MissingFile
+from gguftool.errors import MissingFile, UsageError
 
 
 def models(paths: Sequence[str]) -> Iterator[str]:
@@ -17,6 +17,8 @@ def models(paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
         if path.startswith("hf://"):
             owner = path.removeprefix("hf://").rstrip("/")
+            if not owner:
+                raise UsageError(f"{path}: names no owner and no repository", "hf://OWNER or hf://OWNER/REPO")
             if "/" not in owner:
                 from gguftool.hub.remote import repositories
 

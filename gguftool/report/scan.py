@@ -109,7 +109,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def line(row: Row) -> str:
     """One row as a line of JSON."""
-    return dumps({"format": "gguftool.scan/1", **row}, compact=True)
+    return dumps({"format": "gguftool.scan-row/1", **row}, compact=True)
 
 
 def body(rows: Sequence[Row]) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import llama
+from tests.json_schemas import validator
 from tests.verify.sets import three
 
 
@@ -48,8 +49,10 @@ def test_other_formats(cli, zoo: Path):
     assert "4 models, 2 whole, 2 not" in text.out
     assert "HTML page" in text.out
     lines = cli("scan", zoo, "--format", "jsonl").out.splitlines()
-    assert {json.loads(line)["format"] for line in lines} == {"gguftool.scan/1"}
+    assert {json.loads(line)["format"] for line in lines} == {"gguftool.scan-row/1"}
     assert len(lines) == 4
+    for line in lines:
+        validator("scan-row").validate(json.loads(line))
     table = cli("scan", zoo, "--format", "markdown").out
     assert table.startswith("| model ")
     assert table.count("\n") == 6
