@@ -205,7 +205,7 @@ class OsLayer:
         Asked of ext4 and xfs only: other file systems that say yes (an overlay) pass the call on to files that others
         may reach by another name.
         """
-        if _file_system(folder) not in _CAN_INSERT:
+        if disk.file_system(folder) not in _CAN_INSERT:
             return 0
         for unit in (BLOCK, 16 << 10, 64 << 10, 1 << 20):
             with _scratch(folder) as fd:
@@ -256,18 +256,6 @@ def _scratch(folder: str) -> Iterator[int]:
 
 _CAN_INSERT = (0xEF53, 0x58465342)
 """Magic numbers of ext4 and xfs (`linux/magic.h`)."""
-
-
-def _file_system(folder: str) -> int:
-    """Magic number of the file system a folder lies on; 0 when it cannot be asked."""
-    if sys.platform != "linux":
-        return 0
-    import ctypes
-
-    answer = ctypes.create_string_buffer(256)
-    if ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(folder or "."), answer):
-        return 0
-    return int(struct.unpack_from("=l" if ctypes.sizeof(ctypes.c_long) == 4 else "=q", answer)[0]) & 0xFFFFFFFF
 
 
 def _fallocate(fd: int, mode: int, offset: int, n: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import struct
 import sys
 from collections.abc import Callable
 
@@ -142,6 +143,18 @@ def lock(fd: int, without: bool = True) -> bool:
 def free_bytes(folder: str) -> int:
     """Room left for this user on the disk of a folder, in bytes."""
     return shutil.disk_usage(folder or ".").free
+
+
+def file_system(folder: str) -> int:
+    """Magic number of the file system a folder lies on; 0 when it cannot be asked."""
+    if sys.platform != "linux":
+        return 0
+    import ctypes
+
+    answer = ctypes.create_string_buffer(256)
+    if ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(folder or "."), answer):
+        return 0
+    return int(struct.unpack_from("=l" if ctypes.sizeof(ctypes.c_long) == 4 else "=q", answer)[0]) & 0xFFFFFFFF
 
 
 def is_full(folder: str) -> bool:

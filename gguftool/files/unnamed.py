@@ -9,13 +9,15 @@ import os
 
 from gguftool.errors import Unreadable
 from gguftool.files import leftovers
-from gguftool.files.disk import O_BINARY, O_CLOEXEC, lock
+from gguftool.files.disk import O_BINARY, O_CLOEXEC, file_system, lock
 from gguftool.files.leftovers import hidden
 from gguftool.files.names import move_new
 
 BY_DESCRIPTOR = "/proc/self/fd"
 """Folder in which this process finds what it has open."""
 _TRIES = 8
+# linux/magic.h: ext4, xfs, btrfs, tmpfs, overlayfs, f2fs, bcachefs.
+_LINKS = (0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x794C7630, 0xF2F52010, 0xCA451A4E)
 
 
 def nameless(path: str) -> int:
@@ -31,6 +33,8 @@ def nameless(path: str) -> int:
         if e.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
             raise
         return -1
+    if file_system(folder) in _LINKS:
+        return fd
     # Some have such files and refuse the link: found out now, with an empty one, not when all is written.
     probe = os.open(folder, os.O_RDWR | flag | O_CLOEXEC, 0o600)
     try:

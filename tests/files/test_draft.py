@@ -70,6 +70,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
         monkeypatch.setattr(unnamed, "link", refused)
+        monkeypatch.setattr(unnamed, "file_system", lambda folder: 0)
     return request.param
 
 
@@ -84,6 +85,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(names, "_rename_noreplace", no)
     if request.param == "neither":
         monkeypatch.setattr(os, "link", no)
+        monkeypatch.setattr(unnamed, "file_system", lambda folder: 0)
     return request.param
 
 

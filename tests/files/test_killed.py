@@ -93,7 +93,7 @@ def finished(made: Writer, cli, wanted: dict[str, bytes], whole: bool) -> None:
 def test_at_every_step(name: str, nameless: bool, tmp_path: Path, cli):
     wanted = reference(name, tmp_path / "reference", cli)
     points = 0
-    for at in (*range(1, 14), *range(14, 90, 4)):
+    for at in (*range(1, 14), *range(14, 90, 8)):
         folder = tmp_path / f"at-{at}"
         folder.mkdir()
         made = writer(name, folder)
