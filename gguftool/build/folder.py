@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gguftool.build.safetensors import Entry, is_lfs_pointer, read_header
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
+from gguftool.model.hfconfig import HfConfig
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model")
 TOKENIZERS_MORE = ("tokenizer_config.json", "sentencepiece.bpe.model", "tokenizer.jsonl", "merges.txt", "qwen.tiktoken")
@@ -39,7 +40,7 @@ class Folder:
 
     Attributes:
         path: the folder.
-        architecture: as in config.json (``Qwen2ForCausalLM``), "" when it says none.
+        architecture: the name the converter goes by (``Qwen2ForCausalLM``), "" when config.json says none.
         files: weight files the converter will read, by name.
         tensors: of all of them; empty for pytorch_model*.bin, whose content is not looked at.
         weight_bytes: bytes of all weight files.
@@ -98,7 +99,8 @@ def look(path: str, supported: Iterable[str] | None = None, methods: Iterable[st
         raise Unreadable(f"{path}: {(error.strerror or str(error)).lower()}") from None
     problems: list[Problem] = []
     config = _config(path, names, problems)
-    architecture = _architecture(config)
+    read = HfConfig(config or {})
+    architecture = read.architecture
     if config is not None:
         problems += _about_architecture(architecture, supported)
     if not any(p.kind == "lora-only" for p in problems):
@@ -109,7 +111,7 @@ def look(path: str, supported: Iterable[str] | None = None, methods: Iterable[st
     if not any(p.kind == "lora-only" for p in problems):
         problems += _about_index(path, names, tensors, index) if index else _about_files(path, names, files)
     problems += _about_duplicates(path, files, tensors)
-    problems += _about_quantisation(config or {}, tensors, frozenset(methods))
+    problems += _about_quantisation(read.text, tensors, frozenset(methods))
     by_type: dict[str, int] = {}
     for entry in tensors:
         by_type[entry.dtype] = by_type.get(entry.dtype, 0) + entry.nbytes
@@ -159,16 +161,6 @@ def _config(path: str, names: list[str], problems: list[Problem]) -> dict[str, o
             return None
     problems.append(Problem("bad-config", f"{path}: config.json is not a JSON object", "download it again"))
     return None
-
-
-def _architecture(config: dict[str, object] | None) -> str:
-    """The name the converter goes by (`conversion/base.py:get_model_architecture`)."""
-    config = config or {}
-    for part in (config.get("text_config"), config):
-        names = part.get("architectures") if isinstance(part, dict) else None
-        if isinstance(names, list) and names and isinstance(names[0], str):
-            return names[0]
-    return ""
 
 
 def _about_architecture(architecture: str, supported: Iterable[str] | None) -> Iterable[Problem]:
@@ -301,7 +293,9 @@ def _about_duplicates(path: str, files: list[str], tensors: list[Entry]) -> Iter
         )
 
 
-def _about_quantisation(config: dict[str, object], tensors: list[Entry], methods: frozenset[str]) -> Iterable[Problem]:
+def _about_quantisation(
+    config: Mapping[str, object], tensors: list[Entry], methods: frozenset[str]
+) -> Iterable[Problem]:
     quant = config.get("quantization_config")
     method = quant.get("quant_method") if isinstance(quant, dict) else None
     advice = "take the unquantised model; a merge made in 4 or 8 bits must be made again on the full-precision base"

@@ -14,6 +14,7 @@ from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, Unreadable, UsageError
+from gguftool.model.hfconfig import HfConfig
 
 FILES = (
     "config.json",
@@ -66,14 +67,7 @@ class HfFolder:
     @cached_property
     def text(self) -> Mapping[str, Any]:
         """The language model's part of the configuration, laid over the rest, as the converter does."""
-        config = dict(self.config)
-        for inner in _INNER:
-            part = config.get(inner)
-            if inner == "thinker_config" and isinstance(part, Mapping):
-                part = part.get("text_config")
-            if isinstance(part, Mapping):
-                return {**config, **part}
-        return config
+        return HfConfig(self.config).text
 
     def number(self, *names: str) -> int | float | None:
         """The first of these names that has a number in the configuration."""
@@ -142,9 +136,6 @@ class HfFolder:
             named = {t.get("name"): t.get("template") for t in value if isinstance(t, Mapping)}
             value = named.get("default")
         return value if isinstance(value, str) else None
-
-
-_INNER = ("llm_config", "lm_config", "thinker_config", "language_config", "lfm", "text_config")
 
 
 def read_folder(path: str | os.PathLike[str]) -> HfFolder:
