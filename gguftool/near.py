@@ -6,9 +6,12 @@ The comparison takes time that grows with the square of the length, so names of 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 LONGEST = 128
 """Characters of a name that may be a slip for another one."""
+MOST = 50_000
+"""Names that are looked at; a file may hold millions."""
 
 
 def near_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6) -> list[str]:
@@ -17,4 +20,4 @@ def near_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6)
 
     if len(name) > LONGEST:
         return []
-    return difflib.get_close_matches(name, [k for k in known if len(k) <= LONGEST], n, cutoff)
+    return difflib.get_close_matches(name, [k for k in islice(known, MOST) if len(k) <= LONGEST], n, cutoff)

@@ -1,4 +1,4 @@
-"""Quantities as people write them: token counts (``32k``) and sizes (``16GiB``)."""
+"""Quantities as people write and read them: whole numbers, token counts (``32k``), sizes (``16GiB``)."""
 
 from __future__ import annotations
 
@@ -53,3 +53,49 @@ def size(text: str, bare_base: int = 1024, *, small: bool = False) -> int:
         unit = ("GiB" if float(match["number"]) < 1024 else "MiB") if bare_base == 1024 else "G"
         raise UsageError(f"{clean} bytes? Name the unit: {clean}{unit}? ({clean}B if bytes are meant.)")
     return bytes_
+
+
+def whole(text: str) -> int | None:
+    """The whole number that ASCII digits spell; None for anything else (``²`` is a digit, too, and no number)."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST else None
+
+
+LONGEST = 40
+"""Digits of a number that is one; int() refuses 4,300."""
+
+
+def is_number(text: str) -> bool:
+    """Whether it is a number of any kind: ``-1``, ``.5``, ``1e6``."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def human(n: int | float) -> str:
+    """Bytes for people, in binary units with one decimal: ``512 B``, ``241.4 MiB``."""
+    if abs(n) < 1024:
+        return f"{n:.0f} B"
+    # Numbers out of a hostile header can be larger than any float.
+    exponent = 0
+    while abs(n) >= 1 << 60 and exponent < 4:
+        n, exponent = int(n) >> 10, exponent + 1
+    value = float(min(n, 1 << 1000))
+    for unit in _UNITS[exponent:]:
+        value /= 1024
+        # 1023.95 would be shown as "1024.0 KiB".
+        if abs(value) < 1023.95 or unit == _UNITS[-1]:
+            return f"{value:.1f} {unit}"
+    return f"{value:.1f} {_UNITS[-1]}"
+
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def exact(n: int) -> str:
+    """Bytes as `size` reads them back, to the byte: ``16GiB``, ``1000B``."""
+    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if n and n % (1 << power) == 0:
+            return f"{n >> power}{unit}"
+    return f"{n}B" if n else "0"

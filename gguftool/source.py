@@ -15,6 +15,7 @@ from typing import Protocol
 
 from gguftool.brief import line, shown
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
+from gguftool.near import near_names
 
 PATIENCE = 2.0
 """Seconds that a reader waits for an edit of the file to end."""
@@ -236,8 +237,6 @@ def _open(path: str, flags: int) -> int:
 
 def _missing(path: str) -> MissingFile:
     """The error for a file that is not there: where a link ends, else the nearest name in the same folder."""
-    import difflib
-
     if os.path.islink(path):
         # A cache whose blob was pruned, or a download that was not finished, leaves such links.
         end = os.path.realpath(path)
@@ -247,5 +246,5 @@ def _missing(path: str) -> MissingFile:
         names = [n for n in os.listdir(folder or ".") if n.endswith(".gguf")]
     except OSError:
         names = []
-    near = difflib.get_close_matches(name, names, 1)
+    near = near_names(name, names, 1)
     return MissingFile(f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?" if near else None)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from gguftool.build.safetensors import Entry, is_lfs_pointer, read_header
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
 from gguftool.model.hfconfig import HfConfig
+from gguftool.near import near_names
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model")
 TOKENIZERS_MORE = ("tokenizer_config.json", "sentencepiece.bpe.model", "tokenizer.jsonl", "merges.txt", "qwen.tiktoken")
@@ -172,9 +173,7 @@ def _about_architecture(architecture: str, supported: Iterable[str] | None) -> I
     known = set(supported)
     if architecture in known:
         return
-    import difflib
-
-    near = difflib.get_close_matches(architecture, known, 3, 0.7)
+    near = near_names(architecture, known, 3, 0.7)
     names = f"names near to it: {', '.join(near)}; " if near else ""
     yield Problem(
         "unknown-architecture",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool.errors import UsageError
+from gguftool.near import near_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,6 @@ def target(name: str) -> Target:
     found = TARGETS.get(ALIASES.get(upper, upper))
     if found is not None:
         return found
-    import difflib
-
-    near = difflib.get_close_matches(upper, [*TARGETS, *ALIASES], 3, 0.4)
+    near = near_names(upper, [*TARGETS, *ALIASES], 3, 0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else None
     raise UsageError(f"there is no quantisation {name!r}", hint or f"one of {', '.join(TARGETS)}")

@@ -21,6 +21,7 @@ from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, open_model
 from gguftool.model.missing import refuse_unnamed
 from gguftool.model.shards import NAME
+from gguftool.near import near_names
 from gguftool.source import LocalFile
 
 
@@ -104,9 +105,7 @@ def overrides(
 def _type(name: str) -> str:
     found = TENSOR_TYPE_BY_NAME.get(name.strip().upper())
     if found is None or found.name in ("Q8_1", "Q8_K", "I8", "I16", "I32", "I64", "F64"):
-        import difflib
-
-        near = difflib.get_close_matches(name.upper(), TENSOR_TYPE_BY_NAME, 3, 0.4)
+        near = near_names(name.upper(), TENSOR_TYPE_BY_NAME, 3, 0.4)
         raise UsageError(
             f"there is no tensor type {name!r} to quantise to", f"near: {', '.join(near)}" if near else None
         )

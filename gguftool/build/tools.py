@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 
 from gguftool import programs
+from gguftool.quantity import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,12 @@ def version_in(text: str) -> str | None:
     if match is None:
         return None
     number = match[1] or match[3]
-    if number and number.isdigit() and int(number) > 1:
+    if number and (whole(number) or 0) > 1:
         return f"b{number}"
     word = match[2]
     if word is None or word == "0":
         return None
-    return f"b{word}" if word.isdigit() else f"v{word}"
+    return f"b{word}" if whole(word) is not None else f"v{word}"
 
 
 def _output(argv: list[str], timeout: float) -> str:

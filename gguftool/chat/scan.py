@@ -19,6 +19,7 @@ import jinja2
 from jinja2 import nodes
 
 from gguftool.chat.fold import Constants
+from gguftool.chat.markers import MARKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,6 @@ _PHRASE = re.compile(
     r"|without\s+(?:telling|informing|alerting)\s+the\s+(?:user|human)",
     re.I,
 )
-_MARKER = re.compile(r"<[|｜]?[^<>|｜\s]{2,40}[|｜]?>")
 
 
 MANY = 100
@@ -197,7 +197,7 @@ def hidden(source: str, tree: nodes.Node) -> list[Hit]:
     ):
         for found in islice(pattern.finditer(source), MANY):
             out.append(Hit(kind, source.count("\n", 0, found.start()) + 1, _short(kind, found[0])))
-    mixed = (m for m in _MARKER.finditer(source) if _mixed(m[0]))
+    mixed = (m for m in MARKER.finditer(source) if _mixed(m[0]))
     out += [Hit("lookalike", source.count("\n", 0, m.start()) + 1, m[0]) for m in islice(mixed, MANY)]
     out += content_conditions(tree)
     out += date_conditions(tree)

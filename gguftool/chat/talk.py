@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from gguftool.chat.markers import MARKER
 from gguftool.model.vocab import NORMAL, Vocabulary, vocabulary
 
 if TYPE_CHECKING:
@@ -256,8 +257,6 @@ class Chat:
 
 _PLAIN_TYPE = re.compile(r"'(?:str|int|float|bool|list|tuple) object' has no attribute")
 _NAME = re.compile(r"'(\w+)' is undefined")
-MARKER = re.compile(r"<[|｜/]?[^<>\s]{1,60}>|\[/?[A-Z_]{2,30}\]")
-"""What looks like a control token in a prompt."""
 
 _SEEN: WeakKeyDictionary[Model, Chat] = WeakKeyDictionary()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from gguftool.quantity import whole
+
 
 def users_of(path: str, limit: int = 5) -> list[tuple[int, str]]:
     """(pid, name) of other processes that have the file open or mapped, as far as /proc lets us see."""
@@ -16,7 +18,7 @@ def users_of(path: str, limit: int = 5) -> list[tuple[int, str]]:
         return []
     found: list[tuple[int, str]] = []
     for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid() and _has(entry, s):
+        if whole(entry) not in (None, os.getpid()) and _has(entry, s):
             found.append((int(entry), _name(entry)))
             if len(found) == limit:
                 break

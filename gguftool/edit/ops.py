@@ -18,6 +18,7 @@ from gguftool.format.header import Field, Header, align
 from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import ARR, VALUE_TYPES, value_type_name
 from gguftool.format.values import make_field, plain
+from gguftool.near import near_names
 from gguftool.shell import ELLIPSIS, blank, path_word, shell
 
 FILLER_KEY = "gguftool.pad"
@@ -274,9 +275,7 @@ def _rename(op: Rename, header: Header, force: bool) -> Header:
 def _require(key: str, header: Header) -> Field:
     f = header.get(key)
     if f is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(key, [x.key for x in header.fields], 3, 0.6)
+        near = near_names(key, (x.key for x in header.fields))
         raise UsageError(f"there is no key {key} in this file", f"did you mean {' or '.join(near)}?" if near else None)
     return f
 

@@ -10,6 +10,8 @@ from gguftool.errors import UsageError
 from gguftool.format.header import Field
 from gguftool.format.values import parse_text
 from gguftool.model import Model
+from gguftool.near import near_names
+from gguftool.quantity import whole
 from gguftool.shell import ELLIPSIS, gguftool, path_word, shell
 
 _SAMPLING = "general.sampling."
@@ -104,9 +106,7 @@ def sampling_operations(text: str) -> list[Operation]:
         name = name.strip().lower().replace("-", "_")
         name = _ALIASES.get(name, name)
         if name not in _RANGES or not equals:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, _RANGES, 1)
+            near = near_names(name, _RANGES, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise UsageError(f"--sampling {part}: unknown setting", f"{hint}settings: {', '.join(_RANGES)}")
         key = _SAMPLING + name
@@ -162,21 +162,18 @@ def special_operation(model: Model, text: str) -> tuple[Operation, str | None]:
 def _index(tokens: list[object], token: str) -> int | None:
     if token in tokens:
         return tokens.index(token)
-    if token.isdigit() and int(token) < len(tokens):
-        return int(token)
-    return None
+    index = whole(token)
+    return index if index is not None and index < len(tokens) else None
 
 
 def _near_tokens(tokens: list[object], types: Field | None, token: str) -> list[str]:
     """Tokens that resemble the text; control and user-defined ones where types are known, as special ones are."""
-    from difflib import get_close_matches
-
     texts = [str(t) for t in tokens]
     if types is not None:
         kinds = types.head(len(texts))
         texts = [t for t, kind in zip(texts, kinds, strict=False) if kind in (CONTROL, 4)]
     texts = [t for t in texts if abs(len(t) - len(token)) <= 4][:20000]
-    return get_close_matches(token, texts, 3, 0.6)
+    return near_names(token, texts)
 
 
 def read_file(path: str) -> bytes:

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from gguftool.errors import ChangedMeanwhile, GgufToolError, MissingFile, ToolFailed, UsageError
+from gguftool.quantity import whole
 from gguftool.version import __version__
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class HttpRange:
         what = f"HTTP {status}" + (f": {said}" if said else "")
         if status in _RETRY:
             wait = response.headers.get("Retry-After", "")
-            return _Stumble(what, "try again later", float(wait) if wait.isdigit() else 0.0)
+            return _Stumble(what, "try again later", float(whole(wait) or 0))
         if status in (404, 410):
             return MissingFile(f"{self.name}: the server has no such file ({what})")
         if status in (401, 403):

@@ -227,6 +227,6 @@ def _guess(key: str) -> str:
     short = {k.removeprefix(ARCH): k for k in table}
     head, _, rest = key.partition(".")
     tried = [key, rest] if facts(head) is not None or head == _BARE else [key]
-    near = [short[n] for t in tried if t for n in near_names(t.lower(), list(short), 3, 0.6)]
+    near = [short[n] for t in tried if t for n in near_names(t.lower(), short)]
     near = list(dict.fromkeys(near))[:3]
     return f"did you mean {' or '.join(near)}?" if near else "`gguftool dump MODEL` lists the keys of a file"

@@ -20,7 +20,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -28,8 +27,8 @@ from types import MappingProxyType
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, UsageError
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|k|m|g|t)(i?b)?", re.I)
+from gguftool.near import near_names
+from gguftool.quantity import size
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +71,7 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
     values: dict[str, object] = {}
     for name, value in said.items():
         if name not in known:
-            import difflib
-
-            near = difflib.get_close_matches(name, known, 1)
+            near = near_names(name, known, 1)
             raise UsageError(
                 f"{text}: a policy has no {name!r}", f"did you mean {near[0]}?" if near else "see docs/lint.md"
             )
@@ -102,8 +99,9 @@ def _value(path: str, name: str, value: object) -> object:
 def _size(path: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise UsageError(f"{path}: max_size must be bytes or a size such as 80GB or 74GiB")
-    base = 1000 if (match[3] or "").lower() == "b" else 1024
-    return int(float(match[1]) * base ** ["", "k", "m", "g", "t"].index(match[2].lower()))
+    try:
+        if isinstance(value, str):
+            return size(value, small=True)
+    except UsageError:
+        pass
+    raise UsageError(f"{path}: max_size must be bytes or a size such as 80GB or 74GiB")

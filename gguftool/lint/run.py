@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from gguftool.lint.offer import withhold
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
 from gguftool.lint.rules import FAMILIES, by_id, family
 from gguftool.model.role import ROLES, role
+from gguftool.near import near_names
 from gguftool.predict import predict
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def check_name(name: str) -> None:
     """Raise `UsageError` with the nearest names when ``name`` is neither a rule nor a family."""
     if name in by_id() or name in FAMILIES:
         return
-    near = difflib.get_close_matches(name.lower().replace("_", "-"), [*by_id(), *FAMILIES], 3, 0.5)
+    near = near_names(name.lower().replace("_", "-"), [*by_id(), *FAMILIES], 3, 0.5)
     guess = f"did you mean {' or '.join(near)}?" if near else "`gguftool rules` lists them"
     raise UsageError(f"there is no rule or family {name!r}", guess)
 

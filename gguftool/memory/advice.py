@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gguftool.facts.cachetypes import refusals
-from gguftool.memory.fit import PAIRS, Cell, Fit, Step, gib, largest_context, table
+from gguftool.memory.fit import PAIRS, Cell, Fit, Step, largest_context, table
 from gguftool.memory.kv import bytes_per_token
 from gguftool.memory.notes import Assumption, assumptions, warnings
 from gguftool.memory.plan import MemoryPlan, Planner
+from gguftool.quantity import human
 
 Measure = Callable[[MemoryPlan], "dict[str, dict[str, int]] | None"]
 """Asks the real library about a plan: bytes of ``weights``, ``context`` and ``compute`` by device; None: it refused."""
@@ -133,4 +134,4 @@ def refine(planner: Planner, fit: Fit, measure: Measure, *, may_move: bool) -> F
 
 
 def _differs(plan: MemoryPlan, measured: MemoryPlan) -> str:
-    return f"compute buffers {gib(measured.compute)}, estimated {gib(plan.compute)}"
+    return f"compute buffers {human(measured.compute)}, estimated {human(plan.compute)}"

@@ -18,6 +18,7 @@ from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import CELL_PAD, Settings
 from gguftool.memory.split import balanced
 from gguftool.memory.weights import Placement
+from gguftool.quantity import human
 
 PAIRS = (("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"))
 UBATCHES = (256, 128)
@@ -194,7 +195,7 @@ class _Search:
                 self.steps.append(Step(f"cache type {shown(*pair)}", f"out: {why}", False, kept=False))
                 continue
             smaller = self._plan(s, plan.placement)
-            plan = self._try(smaller, f"cache type {shown(*pair)}", f"KV {gib(plan.kv)} → {gib(smaller.kv)}")
+            plan = self._try(smaller, f"cache type {shown(*pair)}", f"KV {human(plan.kv)} → {human(smaller.kv)}")
             if plan.fits:
                 break
         return plan
@@ -207,7 +208,7 @@ class _Search:
             if ubatch >= plan.cache.context.ubatch:
                 continue
             smaller = self._plan(replace(plan.settings, ubatch=ubatch), plan.placement)
-            changed = f"compute {gib(plan.compute)} → {gib(smaller.compute)}"
+            changed = f"compute {human(plan.compute)} → {human(smaller.compute)}"
             if smaller.fits:
                 return self._try(smaller, f"-ub {ubatch}", changed)
             if ubatch == UBATCHES[-1]:
@@ -226,7 +227,7 @@ class _Search:
         n = _smallest(1, count, lambda n: _devices_fit(with_experts(n)))
         moved = with_experts(n or count)
         label = f"experts of {n or count} of {count} layers on the host"
-        return self._try(moved, label, f"{gib(moved.placed.experts_on_host)} of weights move")
+        return self._try(moved, label, f"{human(moved.placed.experts_on_host)} of weights move")
 
     def _layers(self, plan: MemoryPlan) -> MemoryPlan:
         count = self.planner.weights.layer_count + 1
@@ -302,18 +303,13 @@ def _smallest(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
 
 
 def _over(plan: MemoryPlan) -> str:
-    over = [f"{d.name} {gib(d.missing)}" for d in plan.devices if d.missing]
+    over = [f"{d.name} {human(d.missing)}" for d in plan.devices if d.missing]
     return "over by " + ", ".join(over)
 
 
 def _spare(plan: MemoryPlan) -> str:
     spare = [(d.memory or 0) - d.reserve - d.total for d in plan.devices]
-    return gib(min(spare))
-
-
-def gib(n: int) -> str:
-    """``7.3 GiB``, ``512 MiB``."""
-    return f"{n / (1 << 30):.1f} GiB" if n >= 1 << 30 else f"{n / (1 << 20):.0f} MiB"
+    return human(min(spare))
 
 
 @dataclass(frozen=True, slots=True)

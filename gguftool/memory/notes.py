@@ -9,9 +9,9 @@ from gguftool.facts import BUILD
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_used, shown, slow_pairs
 from gguftool.facts.layers import nextn_layers, windowed
-from gguftool.memory.fit import gib
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
+from gguftool.quantity import human
 
 COMPUTE_ERROR = "within 1 % for nine of ten settings on one backend; up to half too high when device and host share"
 
@@ -46,7 +46,7 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
         Assumption("compute", plan.compute_basis, plan.compute_basis, COMPUTE_ERROR),
         Assumption(
             "reserve",
-            gib(m.reserve if m.devices else m.ram_reserve),
+            human(m.reserve if m.devices else m.ram_reserve),
             "chosen",
             "left free on each device for the driver, the desktop and what the estimate misses",
         ),
@@ -62,7 +62,7 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
         out.append(
             Assumption(
                 "repack",
-                gib(plan.placed.buffers.get("CPU_REPACK", 0)),
+                human(plan.placed.buffers.get("CPU_REPACK", 0)),
                 "estimated" if m.devices else "exact",
                 f"the host ({m.repack}) keeps these weights rearranged; with mmap the file's own pages come on top"
                 " while they are cached",
@@ -116,7 +116,7 @@ def _types(planner: Planner, plan: MemoryPlan) -> Iterator[str]:
 
 def _state(plan: MemoryPlan) -> Iterator[str]:
     if plan.state and plan.cache.caches:
-        yield f"{gib(plan.state)} of recurrent state depend on slots only, not on context or cache type"
+        yield f"{human(plan.state)} of recurrent state depend on slots only, not on context or cache type"
 
 
 def _placement(planner: Planner, plan: MemoryPlan) -> Iterator[str]:
@@ -125,10 +125,10 @@ def _placement(planner: Planner, plan: MemoryPlan) -> Iterator[str]:
         yield "a draft model: its cache is that of the model it assists"
     if plan.skipped_bytes:
         yield (
-            f"{gib(plan.skipped_bytes)} of next-token prediction layers ({nextn_layers(hp)}) are not loaded without"
+            f"{human(plan.skipped_bytes)} of next-token prediction layers ({nextn_layers(hp)}) are not loaded without"
             " speculative decoding"
         )
     if plan.placed.copies and planner.weights.tied:
-        yield f"the tied output matrix exists twice: {gib(planner.weights.tied_copy.data)} more"
+        yield f"the tied output matrix exists twice: {human(planner.weights.tied_copy.data)} more"
     if any(d.kind == "rpc" for d in planner.machine.devices):
         yield "RPC hosts get their weights over the network at every start"

@@ -10,6 +10,7 @@ from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.format.header import Field, Header, Problem
 from gguftool.model.part import Part, Tensor
+from gguftool.near import near_names
 from gguftool.shell import gguftool, path_word
 
 
@@ -136,9 +137,7 @@ class Model(Mapping[str, object]):
         f = self.fields.get(key) or self.fields.get(f"{self.architecture}.{key}")
         if f is not None:
             return f
-        import difflib
-
-        near = difflib.get_close_matches(key, list(self.fields), 3, 0.5)
+        near = near_names(key, self.fields, 3, 0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else gguftool("dump", "--no-tensors", path_word(self.name))
         raise UsageError(f"{self.name}: has no key {key}", hint)
 

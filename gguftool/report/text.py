@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gguftool.quantity import human
+
 # Besides the control characters: soft hyphen, the Arabic letter mark, Mongolian vowel separator, zero-width and
 # bidirectional marks, line and paragraph separators, invisible operators, the byte order mark, interlinear
 # annotations, tag characters, and lone surrogates (bytes that were not UTF-8, as os.fsdecode keeps them).
@@ -52,17 +54,8 @@ def _escape(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def size(count: int | float) -> str:
-    """Bytes in binary units with one decimal: ``512 B``, ``241.4 MiB``."""
-    if abs(count) < 1024:
-        return f"{count:.0f} B"
-    value = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        value /= 1024
-        # 1023.95 would be shown as "1024.0 KiB".
-        if abs(value) < 1023.95:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1024:.1f} EiB"
+size = human
+"""Bytes for people, see `gguftool.quantity.human`."""
 
 
 def count(number: int) -> str:

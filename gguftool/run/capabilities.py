@@ -13,6 +13,7 @@ from functools import cached_property
 
 from gguftool.errors import ToolFailed
 from gguftool.facts.data import load
+from gguftool.near import near_names
 from gguftool.programs import Tool, run
 
 _NAME = re.compile(r"(-{1,2}[A-Za-z0-9][\w.-]*)")
@@ -85,9 +86,7 @@ class Capabilities:
 
     def nearest(self, name: str) -> list[str]:
         """Spellings that resemble ``name``, best first."""
-        import difflib
-
-        return difflib.get_close_matches(name, self.by_name, 3, 0.6)
+        return near_names(name, self.by_name)
 
 
 def parse_help(text: str) -> tuple[Option, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gguftool.errors import ToolFailed
 from gguftool.programs import Tool, run
+from gguftool.quantity import whole
 
 MIB = 1 << 20
 KINDS = (
@@ -130,9 +131,10 @@ def nvidia() -> list[FoundDevice]:
     out = []
     for row in rows.splitlines():
         parts = [part.strip() for part in row.split(",")]
-        if len(parts) == 4 and all(parts[i].isdigit() for i in (0, 2, 3)):
-            total, free = int(parts[2]) * MIB, int(parts[3]) * MIB
-            out.append(FoundDevice(f"CUDA{parts[0]}", "cuda", parts[1], total, free, "nvidia-smi"))
+        numbers = [whole(part) for part in parts]
+        if len(parts) == 4 and numbers[0] is not None and numbers[2] is not None and numbers[3] is not None:
+            total, free = numbers[2] * MIB, numbers[3] * MIB
+            out.append(FoundDevice(f"CUDA{numbers[0]}", "cuda", parts[1], total, free, "nvidia-smi"))
     return out
 
 
@@ -169,7 +171,7 @@ def _meminfo(path: str) -> tuple[int, int] | None:
             rows = dict(line.split(":", 1) for line in file if ":" in line)
     except OSError:
         return None
-    kib = {name: int(value.split()[0]) for name, value in rows.items() if value.split() and value.split()[0].isdigit()}
+    kib = {name: n for name, value in rows.items() if (n := whole("".join(value.split()[:1]))) is not None}
     total = kib.get("MemTotal", 0)
     return total * 1024, kib.get("MemAvailable", total) * 1024
 
@@ -202,7 +204,7 @@ def _cached(folder: str) -> int:
     except OSError:
         return 0
     value = rows.get("inactive_file", rows.get("total_inactive_file", "0")).strip()
-    return int(value) if value.isdigit() else 0
+    return whole(value) or 0
 
 
 def _number(path: str) -> int | None:
@@ -211,7 +213,7 @@ def _number(path: str) -> int | None:
             text = file.read(64).strip()
     except OSError:
         return None
-    return int(text) if text.isdigit() else None
+    return whole(text)
 
 
 def command_output(*argv: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gguftool.errors import UsageError
+from gguftool.quantity import whole
 from gguftool.run.diagnose import Judgement
 from gguftool.run.log import LogFacts, LoggedCache
 
@@ -121,7 +122,7 @@ def _equal(what: str, expected: object, observed: object, *, vital: bool = False
 
 
 def _int(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    return None if text is None else whole(text)
 
 
 _UNITS = {"MiB": MIB, "GiB": 1 << 30}

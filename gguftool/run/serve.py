@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from gguftool.endings import cancelling
+from gguftool.quantity import whole
 from gguftool.run.devices import MIB, command_output
 from gguftool.run.diagnose import Diagnosis, Judgement, judge
 from gguftool.run.endpoints import Smoke, endpoint_checks, smoke
@@ -201,7 +202,7 @@ def on_gpu(pid: int) -> int | None:
     """Bytes a process holds on NVIDIA devices; None without their driver."""
     text = command_output("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
     rows = [line.split(",") for line in text.splitlines() if line.count(",") == 1]
-    found = [int(mib) for who, mib in rows if who.strip() == str(pid) and mib.strip().isdigit()]
+    found = [n for who, mib in rows if who.strip() == str(pid) and (n := whole(mib.strip())) is not None]
     return sum(found) * MIB if found else None
 
 

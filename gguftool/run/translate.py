@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.format.types import TENSOR_TYPES
+from gguftool.quantity import is_number
 from gguftool.run.args import TRACE, has_levels, spellings
 from gguftool.run.capabilities import Capabilities, Option
 from gguftool.run.flags import explain_flag, normal, notes, substitutes
@@ -174,7 +175,7 @@ def _python(w: _Work, given: str, find: Callable[[str], str | None]) -> str:
 
 def _word(w: _Work) -> None:
     word = w.words.pop(0)
-    if not word.startswith("-") or _is_number(word):
+    if not word.startswith("-") or is_number(word):
         w.change(word, "", "stands alone: llama.cpp takes no arguments without an option")
         return
     if word.startswith("--") and "=" in word:
@@ -227,7 +228,7 @@ def _type(w: _Work, word: str, value: str) -> str:
 
 def _wrong(w: _Work, word: str, name: str) -> None:
     found = substitutes().get(name)
-    follows = bool(w.words) and (not w.words[0].startswith("-") or _is_number(w.words[0]))
+    follows = bool(w.words) and (not w.words[0].startswith("-") or is_number(w.words[0]))
     if found is None:
         near = w.build.nearest(name)
         value = w.words.pop(0) if follows else ""
@@ -244,7 +245,7 @@ def _wrong(w: _Work, word: str, name: str) -> None:
     if words[0] in ("-ctk", "-ctv") and value:
         words = _typed(words)
     became = _spelled(w, words)
-    if missing := next((x for x in became if x.startswith("-") and not _is_number(x) and not w.build.takes(x)), None):
+    if missing := next((x for x in became if x.startswith("-") and not is_number(x) and not w.build.takes(x)), None):
         w.change(f"{word} {value}".strip(), "", f"{found.why} This build has no {missing}.")
         return
     if became[0] in spellings("load_mode") and became[0] in w.args:
@@ -308,11 +309,3 @@ def _notes(w: _Work, given: set[str]) -> None:
 
 def _value(w: _Work, *names: str) -> str | None:
     return next((w.args[i + 1] for i, a in enumerate(w.args[:-1]) if a in names), None)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

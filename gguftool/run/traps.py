@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gguftool.programs import SERVER, Tool
+from gguftool.quantity import human, whole
 from gguftool.run.devices import FoundDevice, HostMemory, amd, command_output, nvidia
 from gguftool.run.embedded import PACKAGE, available
 from gguftool.run.measure import VERSION
@@ -181,7 +182,7 @@ def _stores(stores: Sequence[Store]) -> Iterator[Trap]:
             )  # fmt: skip
         if store.free and store.free < 5 << 30:
             yield Trap(
-                "disk-short", "warning", f"{store.free / (1 << 30):.1f} GiB are free where {store.kind} keeps models",
+                "disk-short", "warning", f"{human(store.free)} are free where {store.kind} keeps models",
                 f"make room under {store.path}",
             )  # fmt: skip
 
@@ -189,7 +190,7 @@ def _stores(stores: Sequence[Store]) -> Iterator[Trap]:
 def _processes() -> Iterator[Trap]:
     """Servers that run already: they hold memory and ports."""
     try:
-        pids = [name for name in os.listdir("/proc") if name.isdigit()]
+        pids = [name for name in os.listdir("/proc") if whole(name) is not None]
     except OSError:
         return
     for pid in pids:

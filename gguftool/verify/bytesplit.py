@@ -16,6 +16,7 @@ from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft
 from gguftool.format.parse import parse
+from gguftool.quantity import whole
 from gguftool.source import LocalFile
 from gguftool.verify.inside import ends
 from gguftool.verify.stream import Progress, run
@@ -80,7 +81,7 @@ def find(path: str) -> Pieces | None:
             found[_number(m["no"])] = (os.path.join(folder, name), m["no"])
             count = max(count, int(m.groupdict().get("count") or 0))
     numbers = sorted(found)
-    letters = not named[2].isdigit()
+    letters = whole(named[2]) is None
     bare = letters and pattern is _PATTERNS[-1]
     if not numbers or (len(numbers) < 2 and not count) or (bare and numbers[0] != 0):
         return None
@@ -100,8 +101,9 @@ def find(path: str) -> Pieces | None:
 
 def _number(text: str) -> int:
     """``07`` is 7; ``ab`` is 1 and ``aa`` 0, as split counts."""
-    if text.isdigit():
-        return int(text)
+    value = whole(text)
+    if value is not None:
+        return value
     value = 0
     for char in text.lower():
         value = value * 26 + ord(char) - ord("a")
@@ -110,7 +112,7 @@ def _number(text: str) -> int:
 
 def _label(number: int, like: str) -> str:
     """The reverse of `_number`, written as in the name ``like``."""
-    if like.isdigit():
+    if whole(like) is not None:
         return str(number)
     text = ""
     for _ in like:

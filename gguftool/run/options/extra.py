@@ -15,6 +15,7 @@ from typing import Any
 
 from gguftool.errors import UsageError
 from gguftool.facts.data import load
+from gguftool.quantity import is_number
 from gguftool.run.capabilities import Capabilities, Option, known
 from gguftool.run.options import kinds
 from gguftool.run.options.table import Spelling, by_name, normal, options, with_value
@@ -93,7 +94,7 @@ def take_in(wishes: Wishes, build: Capabilities | None = None) -> Taken:
     rest: list[str] = []
     while words:
         word = words.pop(0)
-        if not word.startswith("-") or _is_number(word):
+        if not word.startswith("-") or is_number(word):
             out.problems.append(f"{word!r} stands alone: llama-server takes no arguments without an option")
             continue
         name = normal(word)
@@ -201,14 +202,6 @@ def mapped(extra: Sequence[str], change: Callable[[str, Role], str]) -> tuple[st
 def declared() -> set[str]:
     """Every spelling that the table or the file of roles knows."""
     return {n for o in options() for n in by_name() if by_name()[n].option is o} | set(roles())
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def secret_words(wishes: Wishes) -> list[Any]:

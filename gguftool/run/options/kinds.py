@@ -12,7 +12,7 @@ from typing import Any
 
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
-from gguftool.quantity import count, size
+from gguftool.quantity import count, exact, size
 
 AUTO_LAYERS, ALL_LAYERS = -1, -2
 """What llama.cpp makes of ``-ngl auto`` and ``-ngl all`` (`common/arg.cpp`, b11434)."""
@@ -197,14 +197,6 @@ def shown_split(shares: tuple[float, ...]) -> str:
     return ",".join(shown_float(x) for x in shares)
 
 
-def shown_size(n: int) -> str:
-    """What `size` reads, exactly."""
-    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if n and n % (1 << power) == 0:
-            return f"{n >> power}{unit}"
-    return f"{n}B" if n else "0"
-
-
 def sizes(text: str) -> tuple[int, ...] | str:
     """``--vram``: the memory of each device, ``auto``, or ``none`` (an empty tuple)."""
     word = text.strip().lower()
@@ -217,7 +209,7 @@ def sizes(text: str) -> tuple[int, ...] | str:
 
 def shown_sizes(value: tuple[int, ...] | str) -> str:
     """What `sizes` reads."""
-    return value if isinstance(value, str) else ",".join(shown_size(n) for n in value) or "none"
+    return value if isinstance(value, str) else ",".join(exact(n) for n in value) or "none"
 
 
 def ram(text: str) -> int | str:
@@ -227,7 +219,7 @@ def ram(text: str) -> int | str:
 
 def shown_ram(value: int | str) -> str:
     """What `ram` reads."""
-    return value if isinstance(value, str) else shown_size(value)
+    return value if isinstance(value, str) else exact(value)
 
 
 def rpc(text: str) -> tuple[RpcServer, ...]:
@@ -249,7 +241,7 @@ def rpc(text: str) -> tuple[RpcServer, ...]:
 
 def shown_rpc(servers: tuple[RpcServer, ...]) -> str:
     """What `rpc` reads."""
-    return ",".join(r.endpoint + (f"={shown_size(r.memory)}" if r.memory is not None else "") for r in servers)
+    return ",".join(r.endpoint + (f"={exact(r.memory)}" if r.memory is not None else "") for r in servers)
 
 
 def devices(text: str) -> tuple[str, ...]:
@@ -345,7 +337,7 @@ TOKENS = Kind("N", tokens)
 LAYERS = Kind("N|auto|all", layers, shown_layers)
 SLOTS = Kind("N|auto", slots, shown_slots)
 SPLIT = Kind("N,N", split, shown_split)
-SIZE = Kind("SIZE", size, shown_size)
+SIZE = Kind("SIZE", size, exact)
 SIZES = Kind("SIZE[,SIZE…]|auto|none", sizes, shown_sizes)
 RAM = Kind("SIZE|auto", ram, shown_ram)
 RPC = Kind("HOST:PORT[=SIZE],…", rpc, shown_rpc, many=True)

@@ -9,6 +9,7 @@ from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 from gguftool.near import near_names
+from gguftool.quantity import whole
 
 OURS = ("rope.freq_scale", "kv_cache_type")
 """Keys that gguftool itself reads, without the architecture."""
@@ -91,8 +92,8 @@ def _retyped(f: Field, wanted: str) -> Fix | None:
     if wanted in _SHORT:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, str) and value.strip().isdigit():
-            value = int(value)
+        if isinstance(value, str):
+            value = whole(value.strip())
         low, high = _WHOLE[_SHORT[wanted]]
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value < high:
             return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gguftool.chat.talk import MARKER, MORE, PLAIN, SYSTEM, USER, chat
+from gguftool.chat.markers import MARKER, SURE
+from gguftool.chat.talk import MORE, PLAIN, SYSTEM, USER, chat
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.template.code import unrendered
 from gguftool.lint.rules.template.present import SET_FILE, WHERE
@@ -176,7 +177,9 @@ def chat_template_unknown_markers(m: Model, ctx: Context) -> Drafts:
         return
     plain = talk.render("turns").text + talk.render("system").text
     absent = [
-        t for t in dict.fromkeys(x[0] for x in MARKER.finditer(plain)) if _is_marker(t) and talk.vocab.id_of(t) is None
+        t
+        for t in dict.fromkeys(x[0] for x in MARKER.finditer(plain))
+        if SURE.fullmatch(t) and talk.vocab.id_of(t) is None
     ]
     if absent:
         shown = ", ".join(absent[:6]) + (", …" if len(absent) > 6 else "")
@@ -193,7 +196,3 @@ def chat_template_unknown_markers(m: Model, ctx: Context) -> Drafts:
             f"{', '.join(normal)} are tokens, but typed as normal text: llama.cpp cuts them into pieces",
             where="field:tokenizer.ggml.token_type",
         )
-
-
-def _is_marker(text: str) -> bool:
-    return (text.startswith(("<|", "<｜")) and text.endswith(("|>", "｜>"))) or text.endswith("_of_turn>")

@@ -6,6 +6,7 @@ import math
 import re
 from array import array
 
+from gguftool.chat.markers import SURE
 from gguftool.edit.ops import SetElement
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule, to_choose
 from gguftool.model import Model
@@ -208,7 +209,6 @@ def byte_token_malformed(m: Model, ctx: Context) -> Drafts:
 
 
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
-_MARKER = re.compile(r"<[|｜][^<>\s]{1,60}[|｜]>|<(?:start|end)_of_\w+>|<\|?/?(?:turn|eos|bos|EOT|pad)\|?>")
 
 
 @rule(Severity.WARNING, role="any")
@@ -228,12 +228,12 @@ def control_token_typed_normal(m: Model, ctx: Context) -> Drafts:
     wanted: set[int] = set()
     for role in ("bos", "eos", "eot", "eom"):
         stored = vocab.stored(role)
-        if stored is not None and _MARKER.fullmatch(vocab.text(stored)):
+        if stored is not None and SURE.fullmatch(vocab.text(stored)):
             wanted.add(stored)
     known = {
         i for g in ("eog", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep") for i in _ids(vocab, g)
     }
-    wanted |= {i for i in known if _MARKER.fullmatch(vocab.text(i))}
+    wanted |= {i for i in known if SURE.fullmatch(vocab.text(i))}
     wanted |= _of_template(m)
     ids = sorted(i for i in wanted if vocab.type_of(i) == NORMAL)
     if not ids:
@@ -274,7 +274,7 @@ def _of_template(m: Model) -> set[int]:
     if not talk.may_render:
         return set()
     text = "".join(talk.render(name).text for name in ("turns", "system"))
-    return {i for t, i in talk.markers(text) if _MARKER.fullmatch(t)}
+    return {i for t, i in talk.markers(text) if SURE.fullmatch(t)}
 
 
 def _listed(vocab: Vocabulary, ids: list[int]) -> str:
