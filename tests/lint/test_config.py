@@ -11,32 +11,29 @@ from gguftool.lint.config import find_config
 from tests.build import llama
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No configuration of the project itself, and no swallowed errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GGUFTOOL_DEBUG", "1")
-
-
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
-    """Without the two records: two warnings."""
-    return llama().write(tmp_path / "m.gguf")
+def rules(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Lint a model that lacks the two records, from a folder; the rules that fired, or what was said at exit code 2."""
+    path = llama().write(tmp_path / "m.gguf")
+
+    def run(folder: Path, *options: str) -> list[str] | str:
+        folder.mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(folder)
+        result = cli("lint", path, "--format", "json", *options)
+        if result.code == 2:
+            return str(result.err)
+        return [f["rule"] for file in result.json["files"] for f in file["findings"]]
+
+    return run
 
 
-def rules_of(result) -> list[str]:  # type: ignore[no-untyped-def]
-    return [f["rule"] for file in result.json["files"] for f in file["findings"]]
-
-
-def test_config_from_the_working_directory(cli, model: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_config_from_the_working_directory(rules, tmp_path: Path) -> None:
     (tmp_path / "gguftool.toml").write_text('[lint]\nignore = ["deploy"]\ncontext-length = 4096\n')
     inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-    monkeypatch.chdir(inner)
-    assert rules_of(cli("lint", model, "--format", "json")) == []
-    assert len(rules_of(cli("lint", model, "--format", "json", "--no-config"))) == 2
+    assert rules(inner) == []
+    assert len(rules(inner, "--no-config")) == 2
     # the command line wins over the file
-    assert rules_of(cli("lint", model, "--format", "json", "--select", "context-length-too-small"))
+    assert rules(inner, "--select", "context-length-too-small")
 
 
 def test_config_by_the_name_of_the_command_line(tmp_path: Path) -> None:
@@ -48,12 +45,9 @@ def test_config_by_the_name_of_the_command_line(tmp_path: Path) -> None:
         find_config(tmp_path)
 
 
-def test_config_never_from_the_folder_of_the_model(cli, model: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_config_never_from_the_folder_of_the_model(rules, tmp_path: Path) -> None:
     (tmp_path / "gguftool.toml").write_text('[lint]\nignore = ["deploy"]\n')
-    other = tmp_path.parent / (tmp_path.name + "-elsewhere")
-    other.mkdir()
-    monkeypatch.chdir(other)
-    assert len(rules_of(cli("lint", model, "--format", "json"))) == 2
+    assert len(rules(tmp_path.parent / (tmp_path.name + "-elsewhere"))) == 2
 
 
 def test_config_in_pyproject(tmp_path: Path) -> None:
@@ -85,17 +79,12 @@ def test_config_without_its_heading(name: str, heading: str, tmp_path: Path) -> 
         ("lint = 3\n", "must be a table"),
     ],
 )
-def test_bad_config(text: str, said: str, cli, model: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_bad_config(text: str, said: str, rules, tmp_path: Path) -> None:
     (tmp_path / "gguftool.toml").write_text(text)
-    result = cli("lint", model)
-    assert result.code == 2
-    assert said in result.err
+    assert said in rules(tmp_path)
 
 
-def test_config_paths_are_relative_to_it(cli, model: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_config_paths_are_relative_to_it(rules, tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text('architectures = ["qwen2"]\n')
     (tmp_path / "gguftool.toml").write_text('[lint]\npolicy = "policy.toml"\nselect = ["safety"]\n')
-    inner = tmp_path / "a"
-    inner.mkdir()
-    monkeypatch.chdir(inner)
-    assert rules_of(cli("lint", model, "--format", "json")) == ["policy-architecture"]
+    assert rules(tmp_path / "a") == ["policy-architecture"]
