@@ -32,7 +32,15 @@ F = option
     """
 )
 @model_argument
-@F("--ctx", "--context-length", "context_length", type=CountType(0), metavar="N", help="Context to record: 32768, 32k.")
+@F(
+    "-c",
+    "--ctx",
+    "--context-length",
+    "context_length",
+    type=CountType(0),
+    metavar="N",
+    help="Context to record: 32768, 32k.",
+)
 @F("--rope-freq-base", type=float, metavar="F", help="RoPE base.")
 @F("--rope-freq-scale", type=float, metavar="F", help="RoPE scale (1/factor): the record, and what llama.cpp reads.")
 @F("--rope-scaling", type=click.Choice(["none", "linear", "yarn"]), help="How RoPE is stretched.")

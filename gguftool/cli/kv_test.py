@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Tokens of context: long ones tell more.",
 )
-@option("--ctx", type=COUNT, metavar="N", help="Context the memory is given for (or the file's).")
-@option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
+@option("-c", "--ctx", type=COUNT, metavar="N", help="Context the memory is given for (or the file's).")
+@option("-t", "--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
 @option(
     "--engine",
     type=click.Choice(["auto", "library", "llama-perplexity"]),

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @option(
     "-n", "--dry-run", "diff", is_flag=True, aliases=("--diff",), help="Show what --fix would change; write nothing."
 )
-@option("--ctx", "context_length", type=COUNT, metavar="N", help="Context wanted, in tokens: 32768, 32k.")
+@option("-c", "--ctx", "context_length", type=COUNT, metavar="N", help="Context wanted, in tokens: 32768, 32k.")
 @option("--cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types wanted.")
 @option("--against", type=MODEL, metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
 @option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")

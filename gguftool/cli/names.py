@@ -19,7 +19,6 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "--output": ("-o", "--out", "--outfile", "--output-file"),
     # Which llama.cpp to take: its folder or a program of it, in every command that starts one.
     "--llama-cpp": ("--server", "--llama-cpp-dir", "--llama-cpp-path", "--llamacpp"),
-    "--server": ("--llama-cpp", "--llama-cpp-dir", "--llama-cpp-path", "--llamacpp"),
     "--threads": ("-t", "--n-threads"),
     "--jobs": ("-j",),
     "--format": ("--output-format",),

@@ -55,7 +55,7 @@ def measured_fit(session: Session, m: Model, d: Deployment, planner: Planner, fi
     if devices and tool is None:
         raise ToolFailed(
             f"measuring for {planner.machine.devices[0].name} needs {FIT_PARAMS} of a llama.cpp built for it",
-            "name its folder with --server or LLAMA_CPP_DIR, or plan without --measure",
+            "name its folder with --llama-cpp or LLAMA_CPP_DIR, or plan without --measure",
         )
     with _file(m) as path:
         if tool is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.argument("source", type=MODEL, metavar="SOURCE")
 @option("-o", "--output", required=True, type=click.Path(), metavar="OUT", help="File to make.")
 @option("--quantize", "type_name", type=QUANT, help="For example Q4_K_M; the types stay when left out.")
-@option("--ctx", "context_length", type=COUNT, metavar="N", help="Context to deploy with, in tokens: 32768, 32k.")
+@option("-c", "--ctx", "context_length", type=COUNT, metavar="N", help="Context to deploy with, in tokens: 32768, 32k.")
 @option("--cache-type", "kv_cache_type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types to deploy with.")
 @option("--rope-freq-base", type=float, metavar="F", help="RoPE base.")
 @option("--rope-freq-scale", type=float, metavar="F", help="RoPE scale (1/factor).")
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     help="What quantises; auto takes the first that is there.",
 )
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
-@option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
+@option("-t", "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
 @option("--no-auto-fix", is_flag=True, help="Write the fields asked for and nothing else.")
 @option(
     "--fail-on",

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     help="What does the work; auto takes the first that is there.",
 )
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
-@option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
+@option("-t", "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
 @option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
 @option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
 @option("--log", type=LOG, metavar="FILE", help="Keep what the engine says.")

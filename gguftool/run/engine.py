@@ -58,5 +58,7 @@ def choose(wishes: Wishes, *, printed: bool = False) -> Engine:
     if choice == "library":
         raise ToolFailed("the package xllamacpp is not installed", "pip install 'gguftool[server]'")
     if choice == SERVER and not printed:
-        raise ToolFailed("there is no llama-server on this machine", "name one with --server, or see: gguftool doctor")
+        raise ToolFailed(
+            "there is no llama-server on this machine", "name one with --llama-cpp, or see: gguftool doctor"
+        )
     return no_engine()

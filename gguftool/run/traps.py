@@ -79,7 +79,7 @@ def _programs(programs: Sequence[tuple[Tool, bool]]) -> Iterator[Trap]:
         rest = ", ".join(tool.path for tool in working[1:])
         yield Trap(
             "several-servers", "info", f"{len(working)} llama-servers: {working[0].path} is taken before {rest}",
-            "--server PATH names another",
+            "--llama-cpp PATH names another",
         )  # fmt: skip
 
 

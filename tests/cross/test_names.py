@@ -8,7 +8,7 @@ import click
 import pytest
 
 from gguftool.cli.group import gguftool
-from gguftool.cli.names import SPELLINGS
+from gguftool.cli.names import HALVES, SPELLINGS
 from gguftool.cli.options import Command
 from gguftool.cli.spelled import Option, spellings
 
@@ -46,7 +46,11 @@ NOTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "consent to merge": ("merge", "--allow-foreign", ("-y", "--yes")),
     "consent to quantize": ("quantize", "--allow-requantize", ("-y", "--yes")),
     "consent to launch": ("launch", "--force", ("-y", "--yes")),
-    "llama.cpp": ("quantize prepare convert", "--llama-cpp x", ("--llama-cpp=x", "--llama_cpp x", "--llama-cpp-dir x")),
+    "llama.cpp": (
+        "quantize prepare convert plan launch kv-test doctor explain",
+        "--llama-cpp x",
+        ("--llama-cpp=x", "--llama_cpp x", "--llama-cpp-dir x", "--server x"),
+    ),
     "threads": ("quantize prepare kv-test launch", "--threads 4", ("-t 4", "--n-threads 4")),
     "RoPE base": ("fix prepare", "--rope-freq-base 5e5", ("--rope_freq_base 5e5", "--rope-theta 5e5")),
     "RoPE factor": ("fix prepare", "--rope-scale-factor 4", ("--rope-scale 4",)),
@@ -184,6 +188,24 @@ def test_former_names_are_taken(name: str, word: str):
     option, equals, value = word.partition("=")
     assert parsed(name, option, *([value] if equals else []), *needed) != {}
     assert option in spellings(command(name), ROOT)
+
+
+@pytest.mark.parametrize("name", ["lint", "fix", "prepare", "kv-test", "plan", "launch"])
+def test_one_half_of_the_cache_type_says_the_same_everywhere(name: str):
+    """llama.cpp leaves the other one at f16."""
+    assert parsed(name, "-ctk", "q8_0") == parsed(name, "--cache-type", "q8_0/f16")
+    assert parsed(name, "--cache_type_v=q8_0") == parsed(name, "--cache-type", "f16/q8_0")
+
+
+def test_the_table_of_launch_options_spells_as_all_commands_do():
+    from gguftool.run.options.table import options
+
+    shared = {o.ours: o for o in options() if o.ours in SPELLINGS}
+    assert set(shared) >= {"--ctx", "--cache-type", "--threads", "--llama-cpp"}
+    for ours, o in shared.items():
+        assert {name.replace("_", "-") for name in o.spellings} <= {ours, *SPELLINGS[ours]}, ours
+    halves = [set(names) for names in HALVES.values()]
+    assert all(set(side) <= half for side, half in zip(shared["--cache-type"].sides, halves, strict=True))
 
 
 @pytest.mark.parametrize("name", gguftool.list_commands(ROOT))

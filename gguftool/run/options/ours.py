@@ -29,7 +29,8 @@ class OwnWishes(ServingWishes):
     server: str | None = option(
         FILE,
         help="The llama.cpp to use and to ask: its folder, or a program of it.",
-        ours="--server",
+        ours="--llama-cpp",
+        former=("--server",),
         plan=True,
     )
     engine: str = option(
