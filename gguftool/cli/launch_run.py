@@ -31,7 +31,7 @@ def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
         session.write_json(ok=code == 0, body=report.plan_json(plan, _silent(plan)))
         return code
     _explain(session, plan, force=force)
-    session.out(report.shell(plan.argv))
+    session.out(report.shell_line(plan.argv))
     return code
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from gguftool.run.args import server_command
+from gguftool.run.args import masked, server_command
 from gguftool.run.capabilities import known
 from gguftool.run.wishes import Wishes
 
 
 def planned_command(model: str, first: str, said: Wishes) -> list[str]:
-    """Program and arguments, in the spelling of the build that our facts are from.
+    """Program and arguments, in the spelling of the build that our facts are from; without its secrets.
 
     Args:
         model: the model as the user named it.
         first: path of its first file.
         said: everything the plan rests on.
     """
-    return ["llama-server", *_source(model, first), *server_command("", said, known()).args]
+    return masked(["llama-server", *_source(model, first), *server_command("", said, known()).args])
 
 
 def _source(model: str, first: str) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.facts.cachetypes import shown
 from gguftool.report.plan import where_json
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
 from gguftool.report.text import Style, count, safe, shorten, size
+from gguftool.run.args import masked
 from gguftool.run.endpoints import PROMPT, Smoke
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.proof import to_json
@@ -15,6 +17,18 @@ from gguftool.run.serve import Outcome, Sample
 from gguftool.run.silent import SilentSetting
 from gguftool.run.wishes import Obstacle
 from gguftool.shell import shell as shell
+
+_HIDDEN = re.compile(r"gguftool-hides-([A-Z0-9_]+)")
+
+
+def shell_line(argv: Sequence[str]) -> str:
+    """A command for a shell, which has to know its secrets from elsewhere: nobody reads them here."""
+    line = shell(masked(argv, _placeholder))
+    return _HIDDEN.sub(lambda found: '"${' + found[1] + ':?}"', line)
+
+
+def _placeholder(variable: str) -> str:
+    return f"gguftool-hides-{variable or 'SECRET'}"
 
 
 def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:
@@ -114,8 +128,8 @@ def plan_json(
     """The fields of a launch; of a started one with what was proven."""
     m, c, e = plan.memory, plan.memory.cache.context, plan.engine
     body: dict[str, object] = {
-        "command": plan.argv,
-        "shell": shell(plan.argv),
+        "command": masked(plan.argv),
+        "shell": shell_line(plan.argv),
         "program": {
             "engine": e.name,
             "path": e.tool.path if e.tool else None,

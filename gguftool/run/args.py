@@ -6,13 +6,14 @@ build does not list is left out and named in a note, so an old or new build gets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, flash_attn_said
-from gguftool.run.capabilities import Capabilities
+from gguftool.run.capabilities import Capabilities, known
+from gguftool.run.options.extra import is_secret
 from gguftool.run.options.row import Option
-from gguftool.run.options.table import by_field, options, shown
+from gguftool.run.options.table import by_field, normal, options, shown
 from gguftool.run.wishes import Wishes
 
 TRACE = 4
@@ -96,6 +97,26 @@ def own_words(w: Wishes) -> list[str]:
         else:
             out += [o.ours, shown(o, value)]
     return [*out, *(["--", *w.extra] if w.extra else [])]
+
+
+def masked(argv: Sequence[str], hide: Callable[[str], str] = lambda name: "***") -> list[str]:
+    """A command line without its secrets.
+
+    Args:
+        argv: the words.
+        hide: what stands for the value of an option, by the variable llama.cpp reads it from ("": none).
+    """
+    out: list[str] = []
+    secret = ""
+    for word in argv:
+        out.append(hide(_variable(secret)) if secret else word)
+        secret = "" if secret else word if is_secret(word) else ""
+    return out
+
+
+def _variable(name: str) -> str:
+    option = known().by_name.get(normal(name))
+    return option.env if option else ""
 
 
 def _say(d: _Draft, o: Option, value: object) -> None:

@@ -25,6 +25,7 @@ from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.options.extra import take_in
 from gguftool.run.options.ours import BACKENDS
 from gguftool.run.options.table import by_field, options
+from gguftool.run.sidefiles import checked
 from gguftool.run.wishes import Wishes
 
 MIB = 1 << 20
@@ -115,9 +116,11 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
         UsageError: the wishes make no sense: a side file that is not there, no such device in a pattern.
     """
     taken = take_in(wishes, build)
-    w, problems, notes = taken.wishes, taken.problems, taken.notes
+    w, problems, notes = checked(taken.wishes), taken.problems, taken.notes
     machine = _machine(w, found, problems, notes)
     settings = _settings(model.arch, w)
+    if w.api_key is not None:
+        notes.append("--api-key stands in the list of processes for everybody to read: --api-key-file FILE does not")
     doubts = _useless(w)
     sides = (*_sides(w), *_draft(w, settings, model, doubts, notes))
     named = w.vram is not None or w.ram is not None

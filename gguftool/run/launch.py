@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from gguftool.errors import UsageError
 from gguftool.facts import BUILD
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_said, flash_attn_used, recorded, refusals, shown, slow_pairs
@@ -22,6 +23,7 @@ from gguftool.run.engine import Engine, no_engine
 from gguftool.run.options.extra import changes_rope
 from gguftool.run.options.serving import LOOPBACK
 from gguftool.run.proof import Expected, ExpectedCache
+from gguftool.run.sidefiles import side_files
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
 
@@ -36,6 +38,7 @@ class LaunchPlan:
         engine: what will serve.
         command: its arguments, with what could not be said.
         model: path of the model, of its first shard.
+        files: paths of all its shards.
         wishes: what the command says, also what nobody asked for.
         memory: what it takes, by device.
         expected: what the log has to show.
@@ -53,6 +56,7 @@ class LaunchPlan:
     obstacles: tuple[Obstacle, ...]
     notes: tuple[str, ...]
     asked: Wishes
+    files: tuple[str, ...] = ()
 
     @property
     def argv(self) -> list[str]:
@@ -94,6 +98,9 @@ def plan_launch(
     _loads(model, t)
     found = Found(tuple(devices), host, hardware.repacked(), asked=engine.tool is not None)
     d = deploy(model, wishes, found, engine.build)
+    for file in side_files(d.wishes):
+        if "://" in file.path:
+            raise UsageError(f"{file.option} {file.path}: is not on this machine", "download it first")
     _cache(model.arch, d, t)
     planner = d.planner(model)
     fit = outcome(d, planner)
@@ -115,7 +122,8 @@ def plan_launch(
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
     expected = expectations(model, fit.plan, said)
     notes = (*t.notes, *d.notes, *command.notes)
-    return LaunchPlan(engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes)
+    files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
+    return LaunchPlan(engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files)
 
 
 def with_obstacles(plan: LaunchPlan, more: Sequence[Obstacle]) -> LaunchPlan:

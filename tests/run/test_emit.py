@@ -121,7 +121,7 @@ def test_the_command_plans_the_same_again(cli, smollm2: Path) -> None:
     )
     with open_model(smollm2) as model:
         plan = plan_launch(model, wishes)
-    again = cli(*own_command(plan, str(smollm2), "--print", "--engine", "llama-server")[1:], "--format", "json")
+    again = cli(*own_command(plan, "--print", "--engine", "llama-server")[1:], "--format", "json")
     assert again.json["command"][1:] == list(plan.command.args)
 
 

@@ -170,9 +170,11 @@ def test_options_behind_the_dashes() -> None:
     assert fine.expected.rope_freq_base is None, "the file's value no longer counts"
 
 
-def test_an_open_address_without_a_key() -> None:
+def test_an_open_address_without_a_key(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("k")
     assert any("everybody" in n for n in planned(model(), Wishes(host="0.0.0.0")).notes)
-    assert not any("everybody" in n for n in planned(model(), Wishes(host="0.0.0.0", api_key_file="/k")).notes)
+    assert not any("everybody" in n for n in planned(model(), Wishes(host="0.0.0.0", api_key_file=str(keys))).notes)
 
 
 def test_rpc_servers() -> None:

@@ -131,8 +131,6 @@ def _of_the_table(out: Taken, before: Wishes, found: Spelling, word: str, words:
         return
     said.add(o.field)
     out.wishes = again
-    if o.secret:
-        out.notes.append(f"{word} stands in the list of processes for everybody to read: {o.ours}-file FILE does not")
 
 
 def _of_the_build(out: Taken, build: Capabilities, word: str, name: str, words: list[str]) -> list[str]:
@@ -146,7 +144,7 @@ def _of_the_build(out: Taken, build: Capabilities, word: str, name: str, words: 
         if words and not words[0].startswith("-"):
             words.pop(0)
         return []
-    count = 2 if option.value == "START END" else 1 if option.value else 0
+    count = _values(option)
     values = [words.pop(0) for _ in range(min(count, len(words)))]
     if option.removed:
         out.problems.append(f"the option {word} has been removed from this build")
@@ -187,16 +185,27 @@ def changes_rope(extra: Sequence[str]) -> bool:
     return any((role := roles().get(normal(word))) is not None and role.role == "rope" for word in extra)
 
 
-def mapped(extra: Sequence[str], change: Callable[[str, Role], str]) -> tuple[str, ...]:
-    """The words behind ``--`` with every value changed that an option of role ``path`` or ``secret`` has."""
+def mapped(extra: Sequence[str], change: Callable[[str, str, Role], str]) -> tuple[str, ...]:
+    """The words behind ``--`` with the value of every option changed that names a file or a secret.
+
+    Args:
+        extra: the words, as `take_in` leaves them.
+        change: gets a value, its option as it was spelled, and the role of that.
+    """
     out: list[str] = []
-    role: Role | None = None
-    for word in extra:
-        out.append(change(word, role) if role is not None else word)
-        role = None if role is not None else roles().get(normal(word))
-        if role is not None and not (role.path or role.secret):
-            role = None
+    words = iter(extra)
+    for word in words:
+        out.append(word)
+        option, role = known().by_name.get(normal(word)), roles().get(normal(word), Role())
+        for _ in range(_values(option) if option else 0):
+            if (value := next(words, None)) is not None:
+                out.append(change(value, word, role) if role.path or role.secret else value)
     return tuple(out)
+
+
+def _values(option: Option) -> int:
+    """How many values follow it."""
+    return 2 if option.value == "START END" else 1 if option.value else 0
 
 
 def declared() -> set[str]:
@@ -204,12 +213,19 @@ def declared() -> set[str]:
     return {n for o in options() for n in by_name() if by_name()[n].option is o} | set(roles())
 
 
+def is_secret(word: str) -> bool:
+    """Whether a word is an option whose value nobody may see."""
+    name = normal(word)
+    found = by_name().get(name)
+    return bool(found and found.option.secret) or roles().get(name, Role()).secret
+
+
 def secret_words(wishes: Wishes) -> list[Any]:
     """Values that nobody may see."""
     found = [getattr(wishes, o.field) for o in options() if o.secret]
     hidden: list[Any] = [x for x in found if x is not None]
 
-    def note(word: str, role: Role) -> str:
+    def note(word: str, option: str, role: Role) -> str:
         if role.secret:
             hidden.append(word)
         return word

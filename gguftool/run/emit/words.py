@@ -1,0 +1,89 @@
+"""What the emitted files have in common: our own command, memory, names, and words as YAML has them."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gguftool.run.args import own_words
+from gguftool.run.launch import LaunchPlan
+from gguftool.run.wishes import Wishes
+
+_HEADROOM = 1.15
+"""Room above the plan for what it only estimates."""
+
+
+def own_command(plan: LaunchPlan, *last: str, program: str = "gguftool") -> list[str]:
+    """The ``gguftool launch`` that plans the same again."""
+    return [program, "launch", plan.model, *last, *own_words(plan.wishes)]
+
+
+def hook(plan: LaunchPlan, force: Sequence[str], program: str = "gguftool") -> list[str]:
+    """The preflight: it looks at the memory there is when the server is about to start, if none was named."""
+    w = plan.wishes
+    judged = replace(plan, wishes=replace(w, ram="auto" if w.ram is None else w.ram))
+    return own_command(judged, "--print", *force, program=program)
+
+
+def path(w: Wishes, name: str) -> str:
+    """An endpoint as it is under the prefix."""
+    return (w.api_prefix or "").rstrip("/") + name
+
+
+def scheme(w: Wishes) -> str:
+    """How the server is spoken to."""
+    return "https" if w.ssl_cert_file and w.ssl_key_file else "http"
+
+
+def which(plan: LaunchPlan) -> str:
+    """The build that the options are spelled for."""
+    build = plan.engine.build
+    return f"llama.cpp build {build.build}" if build.build else f"llama.cpp commit {build.commit or 'unknown'}"
+
+
+def installed() -> str:
+    """The program that this is."""
+    import shutil
+
+    beside = os.path.join(os.path.dirname(sys.executable), "gguftool")
+    return shutil.which("gguftool") or (beside if os.access(beside, os.X_OK) else "gguftool")
+
+
+def mib(plan: LaunchPlan) -> int:
+    """Host memory to allow, in MiB, rounded up to a multiple of 64."""
+    host = plan.memory.devices[-1].total
+    return math.ceil(host * _HEADROOM / (1 << 20) / 64) * 64 + 256
+
+
+def name(file: str) -> str:
+    """A name for the service, out of that of the model."""
+    stem = os.path.basename(file).removesuffix(".gguf").lower()
+    clean = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-00001-of-\d{5}$", "", stem)).strip("-")
+    return f"llama-{clean or 'model'}"[:60].rstrip("-")
+
+
+def comment(text: str) -> str:
+    """Text for a comment: one line, whatever is in it."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def yaml(text: str) -> str:
+    """A YAML string in double quotes."""
+    return '"' + "".join(_escaped(c) for c in text) + '"'
+
+
+def _escaped(c: str) -> str:
+    if c in '"\\':
+        return "\\" + c
+    if c.isprintable():
+        return c
+    return f"\\x{ord(c):02x}" if ord(c) < 256 else f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\U{ord(c):08x}"
+
+
+def flow(words: Sequence[str]) -> str:
+    """A list in one line."""
+    return "[" + ", ".join(words) + "]"

@@ -1,0 +1,360 @@
+"""What was asked for is in every emitted file, and every file that is named is there, mounted, and found."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gguftool.errors import GgufToolError, MissingFile, UsageError
+from gguftool.model import open_model
+from gguftool.programs import find
+from gguftool.run.capabilities import capabilities, known
+from gguftool.run.devices import HostMemory
+from gguftool.run.emit import emit
+from gguftool.run.launch import LaunchPlan, plan_launch
+from gguftool.run.options.extra import roles
+from gguftool.run.options.table import by_field, options
+from gguftool.run.sidefiles import side_files
+from gguftool.run.wishes import Wishes
+from tests.build import GGUF
+from tests.run.conftest import children
+from tests.run.test_emit import tiny, unit, unit_words
+from tests.run.test_options import CASES, parsed
+
+KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
+ODD = "d $HOME ${PATH} $(id) $$x a:b 'q' \"d\" %h é"
+"""A folder whose name means something to everybody who reads these files."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a model and one file of each sort."""
+    folder = tmp_path / ODD
+    folder.mkdir()
+    (folder / "m.gguf").write_bytes(tiny())
+    (folder / "mm.gguf").write_bytes(GGUF("clip").tensor("v.x", (32, 32), "f16").bytes())
+    (folder / "file").write_text("key\n")
+    return folder
+
+
+def sample(field: str, value: Any, folder: Path) -> Any:
+    """A value whose files are there."""
+    if field not in ("log", "extra") and by_field()[field].path:
+        file = str(folder / ("mm.gguf" if field in ("mmproj", "control_vector", "lora") else "file"))
+        if field in ("lora_scaled", "control_vector_scaled"):
+            # llama.cpp takes no colon in these.
+            plain = folder.parent / "v.gguf"
+            plain.write_bytes((folder / "mm.gguf").read_bytes())
+            return ((str(plain), 0.5),)
+        if field == "draft":
+            return str(folder / "m.gguf")
+        return (file,) if isinstance(value, tuple) else file
+    return str(folder / "server.log") if field == "log" else value
+
+
+def planned(folder: Path, **wishes: Any) -> LaunchPlan:
+    with open_model(folder / "m.gguf") as model:
+        return plan_launch(model, Wishes(**wishes), host=HostMemory(64 << 30, 60 << 30))
+
+
+def compose_words(words: list[str]) -> list[str]:
+    assert not any(re.search(r"(?<!\$)(\$\$)*\$(?!\$)", w) for w in words), "a variable of Compose"
+    return [w.replace("$$", "$") for w in words]
+
+
+def k8s_words(words: list[str]) -> list[str]:
+    """As Kubernetes expands them (`expansion.go`): ``$$`` is one ``$``, ``$(NAME)`` a variable."""
+    out = []
+    for word in words:
+        text, i = "", 0
+        while i < len(word):
+            two = word[i : i + 2]
+            assert two != "$(", word
+            text += "$" if two == "$$" else word[i]
+            i += 2 if two == "$$" else 1
+        out.append(text)
+    return out
+
+
+def read(kind: str, text: str) -> tuple[list[str], list[str], dict[str, str]]:
+    """Of an emitted file: our own command, that of the server, and what is mounted (target: source)."""
+    if kind == "systemd":
+        settings = unit(text)
+        return unit_words(settings["ExecStartPre"][0]), unit_words(settings["ExecStart"][0]), {}
+    if kind == "llama-swap":
+        [entry] = yaml.safe_load(text)["models"].values()
+        words = shlex.split(entry["cmd"])
+        at = words.index("--port")
+        assert words[at + 1] == "${PORT}"
+        return [*words[:at], *words[at + 2 :]], [], {}
+    if kind == "docker-compose":
+        services = yaml.safe_load(text)["services"]
+        both = services["preflight"], services["llama-server"]
+        assert both[0]["entrypoint"] == []
+        assert both[0]["volumes"] == both[1]["volumes"]
+        mounts = {v["target"]: v["source"] for v in both[1]["volumes"]}
+        assert all(v["type"] == "bind" for v in both[1]["volumes"])
+        hook, served = (compose_words(s["command"]) for s in both)
+        names = compose_words([*mounts, *mounts.values()])
+        return hook, served, dict(zip(names[: len(mounts)], names[len(mounts) :], strict=True))
+    deployment, _ = yaml.safe_load_all(text)
+    pod = deployment["spec"]["template"]["spec"]
+    [first], [second] = pod["initContainers"], pod["containers"]
+    volumes = {v["name"]: v.get("hostPath", {}).get("path") or v["secret"]["secretName"] for v in pod["volumes"]}
+    assert first["volumeMounts"] == second["volumeMounts"]
+    mounts = {m["mountPath"]: volumes[m["name"]] for m in second["volumeMounts"]}
+    return [*first["command"], *k8s_words(first["args"])], k8s_words(second["args"]), mounts
+
+
+def outside(path: str, mounts: dict[str, str]) -> str:
+    """Where a path of a container lies on this machine."""
+    for target in sorted(mounts, key=len, reverse=True):
+        if path == target or path.startswith(target + "/"):
+            return mounts[target] + path[len(target) :]
+    raise AssertionError(f"{path} is not mounted")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("field", "value"), [*CASES, ("extra", ("--log-file", "x.log", "--seed", "1"))])
+def test_what_was_asked_for_is_in_the_file(kind: str, field: str, value: Any, place: Path) -> None:
+    value = sample(field, value, place)
+    more = {"vram": (24 << 30, 24 << 30)} if field in ("device", "mmproj_device", "main_gpu", "overrides") else {}
+    if field == "main_gpu":
+        more["split_mode"] = "none"
+    if field == "ctx" and not value:
+        value = 4096
+    if field == "extra" and "--log-file" in value:
+        value = ("--log-file", str(place / "x.log"), "--seed", "1")
+    plan = planned(place, **{field: value, **more})
+    if field == "api_key":
+        with pytest.raises(UsageError, match="everybody"):
+            emit(kind, plan)
+        return
+    text = emit(kind, plan)
+    hook, served, mounts = read(kind, text)
+    assert hook[1] == "launch"
+    found = parsed([w for w in hook[3:] if w not in ("--print", "--exec")])
+    wanted = plan.wishes
+    container = kind in ("docker-compose", "k8s")
+    if kind != "llama-swap":
+        # The hook judges the memory there is when the server starts.
+        wanted = replace(wanted, ram="auto" if wanted.ram is None else wanted.ram)
+    if kind == "llama-swap":
+        # It names the port itself.
+        wanted = replace(wanted, port=8080)
+    if container:
+        wanted = replace(wanted, server=None, engine="auto", log=None)
+        for file, inside in zip(side_files(wanted), side_files(found), strict=True):
+            there = outside(inside.path, mounts)
+            if kind == "k8s" and file.secret:
+                assert there.startswith("llama-m-keys"), "a Secret, not a file of this machine"
+                assert f"={os.path.realpath(file.path)}" in text
+            else:
+                assert os.path.realpath(there) == os.path.realpath(file.path)
+            if served:
+                assert any(inside.path in word for word in served)
+        assert outside(hook[2], mounts) == os.path.realpath(place / "m.gguf")
+        same = {o.field: getattr(wanted, o.field) for o in options() if o.path}
+        assert replace(found, **same, extra=wanted.extra) == wanted
+        assert len(found.extra) == len(wanted.extra)
+    else:
+        assert found == wanted
+        assert all(os.path.isabs(f.path) for f in side_files(found))
+
+
+@pytest.mark.parametrize("kind", ["docker-compose", "k8s"])
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_links_lead_somewhere(kind: str, absolute: bool, shards: int, tmp_path: Path) -> None:
+    """The cache of Hugging Face: a name that is a link to a file named by its hash."""
+    from tests.build import GGUF as Builder
+
+    root = tmp_path / "hub" / "models--a--b"
+    (root / "blobs").mkdir(parents=True)
+    (root / "snapshots" / "abc").mkdir(parents=True)
+    for no in range(shards):
+        g = Builder("llama") if not no else Builder()
+        if not no:
+            g.kv("llama.context_length", 512).kv("llama.embedding_length", 32).kv("llama.block_count", 1)
+            g.kv("llama.attention.head_count", 1)
+        if shards > 1:
+            g.shard(no, shards, tensors=shards)
+        blob = root / "blobs" / f"{no}{'f' * 63}"
+        blob.write_bytes(g.tensor(f"blk.0.w{no}.weight", (32, 32)).bytes())
+        name = "m.gguf" if shards == 1 else f"m-{no + 1:05}-of-{shards:05}.gguf"
+        link = root / "snapshots" / "abc" / name
+        link.symlink_to(blob if absolute else Path("..", "..", "blobs", blob.name))
+    first = sorted((root / "snapshots" / "abc").iterdir())[0]
+    with open_model(first) as model:
+        plan = plan_launch(model, Wishes(ctx=512))
+    hook, served, mounts = read(kind, emit(kind, plan))
+    inside = served[served.index("-m") + 1]
+    assert hook[2] == inside
+    # As in the container: the mounts laid out under another root, and the links followed there.
+    for no in range(shards):
+        path = re.sub(r"-00001-of", f"-{no + 1:05}-of", inside)
+        here = Path(outside(path, mounts))
+        assert here.is_file()
+        if here.is_symlink():
+            to = os.readlink(here)
+            there = to if os.path.isabs(to) else os.path.normpath(os.path.join(os.path.dirname(path), to))
+            assert Path(outside(there, mounts)).resolve() == here.resolve()
+    assert str(tmp_path / "hub") not in mounts.values()
+
+
+@pytest.mark.parametrize("action", [["--print"], ["--emit", "systemd"], ["--emit", "k8s"], ["--check-only"]])
+def test_a_file_that_is_not_there_is_refused(cli, place: Path, action: list[str]) -> None:
+    gone = place / "gone"
+    words = []
+    for o in options():
+        if o.path == "read":
+            words.append([o.ours, f"{gone}:0.5" if o.field.endswith("scaled") else gone])
+    assert len(words) >= 9
+    tool = find("llama-server")
+    takes = (capabilities(tool) if tool else known()).takes
+    for name, role in roles().items():
+        if role.path and name.startswith("--") and takes(name):
+            words.append(["--", name, gone if role.path in ("read", "folder") else gone / "x" / "y"])
+    words.append(["--log", gone / "x.log"])
+    words.append(["--", "--lora", gone])
+    for more in words:
+        if more[0].endswith("scaled"):
+            continue
+        result = cli("launch", place / "m.gguf", *action, "--force", *more)
+        assert result.code == 2, (more, result.err)
+        assert "no such" in result.err or "no folder" in result.err, (more, result.err)
+    plan = cli("plan", place / "m.gguf", "--lora", gone)
+    assert plan.code == 2
+
+
+def test_a_folder_is_no_file(place: Path) -> None:
+    with pytest.raises(UsageError, match="folder"):
+        planned(place, template=str(place))
+    with pytest.raises(UsageError, match="not a folder"):
+        planned(place, extra=("--media-path", str(place / "file")))
+    with pytest.raises(MissingFile):
+        planned(place, lora_scaled=((str(place.parent / "nosuch.gguf"), 1.0),))
+    with pytest.raises(GgufToolError):
+        planned(place, mmproj="hf://owner/repo/mmproj.gguf")
+
+
+def test_paths_are_absolute_wherever_they_are_used(cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    result = cli(
+        "launch", "m.gguf", "--mmproj", "mm.gguf", "--chat-template-file", "file", "--api-key-file", "file",
+        "--emit", "systemd", "--force", "--", "--grammar-file", "file",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    hook, served, _ = read("systemd", result.out)
+    for words in (hook, served):
+        files = [w for w in words if w.endswith(("mm.gguf", "/file", "m.gguf"))]
+        assert len(files) == 5
+        assert all(os.path.isabs(f) and os.path.isfile(f) for f in files)
+
+
+def test_nobody_reads_a_key(cli, place: Path) -> None:
+    """Not in the printed command, not in JSON, not in a file; and there is a word about it."""
+    for words in (["--api-key", "sekrit"], ["--", "--api-key", "sekrit"], ["--", "--hf-token", "sekrit"]):
+        for form in ("text", "json"):
+            for command in ("launch", "plan"):
+                action = ["--print", "--force"] if command == "launch" else []
+                result = cli(command, place / "m.gguf", *action, "--format", form, *words)
+                assert result.code == 0, result.err
+                assert "sekrit" not in result.out + result.err
+        for kind in KINDS:
+            result = cli("launch", place / "m.gguf", "--emit", kind, "--force", *words)
+            assert result.code == 2
+            assert "sekrit" not in result.out + result.err
+            assert "--api-key-file" in result.err
+    printed = cli("launch", place / "m.gguf", "--print", "--force", "--", "--api-key", "sekrit")
+    assert "--api-key-file" in printed.err
+    line = printed.out.strip().partition(" ")[2]
+    shown = subprocess.run(
+        ["bash", "-c", f"printf '%s\\n' {line}"],
+        capture_output=True,
+        text=True,
+        env={"LLAMA_API_KEY": "a b", "PATH": "/bin:/usr/bin"},
+    )
+    assert "a b" in shown.stdout.splitlines(), "the shell puts it in"
+    without = subprocess.run(
+        ["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, env={"PATH": "/bin:/usr/bin"}
+    )
+    assert without.returncode != 0, "never a server without its key"
+
+
+def test_an_open_service_says_so(place: Path) -> None:
+    assert "Everybody" in emit("k8s", planned(place))
+    assert "Everybody" not in emit("k8s", planned(place, api_key_file=str(place / "file")))
+
+
+def test_probes_know_prefix_and_scheme(place: Path) -> None:
+    plan = planned(place, api_prefix="/llm", ssl_key_file=str(place / "file"), ssl_cert_file=str(place / "file"))
+    deployment = next(iter(yaml.safe_load_all(emit("k8s", plan))))
+    probe = deployment["spec"]["template"]["spec"]["containers"][0]["startupProbe"]["httpGet"]
+    assert (probe["path"], probe["scheme"]) == ("/llm/health", "HTTPS")
+    check = yaml.safe_load(emit("docker-compose", plan))["services"]["llama-server"]["healthcheck"]["test"]
+    assert check[-1] == "https://127.0.0.1:8080/llm/health"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("engine", ["library", "llama-server"])
+def test_the_line_of_llama_swap_starts_a_server_that_wants_its_key(
+    cli, smollm2: Path, server: str, tmp_path: Path, engine: str
+) -> None:
+    if engine == "library":
+        pytest.importorskip("xllamacpp")
+    (tmp_path / "keys.txt").write_text("sekrit\n")
+    (tmp_path / "t.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    result = cli(
+        "launch", smollm2, "--ctx", 512, "--engine", engine, "--api-key-file", tmp_path / "keys.txt",
+        "--chat-template-file", tmp_path / "t.jinja", "--emit", "llama-swap", "--force",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    [entry] = yaml.safe_load(result.out)["models"].values()
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    words = [sys.executable, "-m", "gguftool", *shlex.split(entry["cmd"].replace("${PORT}", str(port)))[1:]]
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert status(port, "/health", until=60) == 200
+        body = {"prompt": "a", "n_predict": 1}
+        assert status(port, "/completion", body) == 401
+        assert status(port, "/completion", body, key="sekrit") == 200
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+    assert not children()
+
+
+def status(port: int, path: str, body: Any = None, key: str = "", until: float = 1) -> int:
+    """The answer's number; asked again until there is one."""
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+    data = None if body is None else json.dumps(body).encode()
+    end = time.monotonic() + until
+    while True:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            if error.code != 503 or time.monotonic() > end:
+                return error.code
+        except OSError:
+            if time.monotonic() > end:
+                return 0
+        time.sleep(0.2)
