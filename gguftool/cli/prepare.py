@@ -9,7 +9,7 @@ import click
 
 from gguftool.cli.complete import QUANT, QUANT_OF_TENSOR
 from gguftool.cli.options import Session, command, format_option, option, pass_session
-from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL, SIZE
+from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL, SIZE, SIZES
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Findings of lint that stop it.",
 )
-@option("--vram", metavar="SIZE[,SIZE…]|auto|none", help="Memory of each device, for the plan.")
+@option("--vram", type=SIZES, metavar=SIZES.name, help="Memory of each device, for the plan.")
 @option("--ram", type=SIZE, help="Memory of the host, for the plan.")
 @option("--keep", is_flag=True, help="Keep the converted file in the work folder.")
 @option("--overwrite", is_flag=True, help="Replace OUT when it exists.")

@@ -138,7 +138,7 @@ def plan_step(request: Request, vram: str | None, ram: int | None) -> Step:
         if request.wanted.kv_cache_type:
             arguments += ["--cache-type", "/".join(request.wanted.kv_cache_type)]
         arguments += ["--vram", vram] if vram else []
-        arguments += ["--ram", str(ram)] if ram else []
+        arguments += ["--ram", f"{ram}B"] if ram else []
         plan = _asked("plan", arguments)
         context, refused = plan["context"]["requested"], plan["refused"]
         fits = {True: "fits", False: "does not fit", None: "memory unknown"}[plan["fits"]]

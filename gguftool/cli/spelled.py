@@ -13,6 +13,7 @@ from gguftool.cli.names import HALVES, of_llama_cpp, others, resembling, same_no
 from gguftool.cli.values import CACHE_TYPES
 
 JSON = "--json"
+PAIR = "--cache-type"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -114,7 +115,7 @@ def option(*names: str, aliases: Sequence[str] = (), **attrs: Any) -> Callable[[
         aliases: spellings beside those of `gguftool.cli.names.SPELLINGS`; they work, and no help shows them.
         attrs: further arguments of `click.option`.
     """
-    attrs.setdefault("cls", CacheTypeOption if "--cache-type" in names else Option)
+    attrs.setdefault("cls", CacheTypeOption if PAIR in names else Option)
     return click.option(*names, aliases=aliases, **attrs)
 
 
@@ -127,7 +128,9 @@ def spellings(command: click.Command, ctx: click.Context) -> dict[str, str]:
             out.update({name: name for name in (*param.shown, *param.secondary_opts) if name.startswith("--")})
         elif isinstance(param, click.Option):
             out.update({name: name for name in (*param.opts, *param.secondary_opts)})
-    return out
+    # The halves may be options of their own (launch, plan), which no help shows.
+    whole = out.get(PAIR)
+    return out | ({name: whole for names in HALVES.values() for name in names if name in out} if whole else {})
 
 
 def refuse_run_together(ctx: click.Context, args: Sequence[str], spelled: Mapping[str, str]) -> None:

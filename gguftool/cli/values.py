@@ -102,24 +102,23 @@ class SizeType(SizeParam):
 SIZE = SizeType()
 
 
-class RamType(SizeType):
-    """Memory of the host: a size, or ``auto`` for what is free now."""
+class SizesType(ModelParam):
+    """Memory of each device as `gguftool plan` takes it, kept as text for it; wrong text is refused at once."""
 
-    name = "ram"
+    name = "SIZE[,SIZE…]|auto|none"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes, as an int."""
-        if str(value).strip().lower() != "auto":
-            return super().convert(value, param, ctx)
-        from gguftool.run.devices import host_memory
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text, when it can be read."""
+        from gguftool.run.options.kinds import sizes
 
-        host = host_memory()
-        if host is None:
-            self.fail("this system does not say how much memory is free; name it, for example 32GiB.", param, ctx)
-        return host.free
+        try:
+            sizes(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
 
 
-RAM = RamType()
+SIZES = SizesType()
 
 
 class CacheTypesType(CacheTypesParam):

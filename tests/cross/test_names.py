@@ -256,6 +256,9 @@ def test_the_model_as_llama_cpp_names_it(words: tuple[str, ...]):
         (("split", "m", "--max-size", "4"), "4G?"),
         (("quantize", "m", "--fits", "16"), "16GiB?"),
         (("prepare", "m", "-o", "o", "--ram", "32"), "32GiB?"),
+        (("prepare", "m", "-o", "o", "--vram", "24,16"), "24GiB?"),
+        (("plan", "m", "--vram", "16"), "16GiB?"),
+        (("launch", "m", "--vram", "16GiB,8"), "8GiB?"),
     ],
 )
 def test_a_forgotten_unit(cli, words: tuple[str, ...], said: str):
@@ -269,6 +272,8 @@ def test_a_forgotten_unit(cli, words: tuple[str, ...], said: str):
         (("lint", "m", "--contex", "5"), "Did you mean `--ctx`?"),
         (("lint", "m", "--ctx-length", "5"), "Did you mean `--ctx`?"),
         (("prepare", "m", "-o", "o", "--kv-quant", "q8_0"), "Did you mean `--cache-type`?"),
+        (("launch", "m", "--kv-quant", "q8_0"), "Did you mean `--cache-type`?"),
+        (("plan", "m", "--context-lenght", "5"), "Did you mean `--ctx`?"),
         (("lint", "m", "--vram", "5GiB"), "It is an option of `gguftool prepare`, `gguftool plan`, `gguftool launch`."),
         (("split", "m", "-ot", "x"), "No such option: -ot."),
         (("dump", "m", "--temp", "1"), "It is llama-server's"),
