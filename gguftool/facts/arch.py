@@ -26,6 +26,7 @@ class ArchFacts:
         ropes: False when the graph never applies RoPE, whatever the label says.
         memory: memory class: ``kv``, ``iswa``, ``iswa-if-window``, ``mla``, ``dsa``, ``hybrid`` …, ``none``.
         attends: which layers of a hybrid have a KV cache: ``all``, ``trunk``, ``no-ff``; "": those without a state.
+        reuses_kv: the last layers read the caches of earlier ones.
         unsupported: why llama.cpp cannot load it as a main model, else "".
         flags: ``hybrid``, ``recurrent``, ``diffusion``, ``rs_rollback``, ``no-sm-tensor``.
     """
@@ -35,6 +36,7 @@ class ArchFacts:
     ropes: bool
     memory: str
     attends: str
+    reuses_kv: bool
     unsupported: str
     flags: tuple[str, ...]
 
@@ -55,6 +57,7 @@ def facts(name: str) -> ArchFacts | None:
         ropes=e["rope"] != "none" and not e.get("unroped", False),
         memory=e["memory"],
         attends=e.get("attends", ""),
+        reuses_kv=e.get("reuses_kv", False),
         unsupported=e.get("unsupported", ""),
         flags=tuple(e.get("flags", ())),
     )

@@ -6,12 +6,10 @@ llama.cpp decides this while it loads the hyperparameters of each architecture; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gguftool.facts.arch import Hparams
 from gguftool.facts.shape import Layer
 
-__all__ = ["Layer", "flags", "is_mla", "layers", "nextn_layers", "window", "windowed"]
+__all__ = ["Layer", "is_mla", "layers", "nextn_layers", "window", "windowed"]
 
 
 def layers(hp: Hparams) -> tuple[Layer, ...]:
@@ -38,14 +36,3 @@ def window(hp: Hparams) -> int:
 def windowed(hp: Hparams) -> bool:
     """Some layers have a cache of their own for a sliding window, also where the window is 0 tokens wide."""
     return hp.shape.windowed
-
-
-def flags(hp: Hparams, key: str, count: int) -> list[bool] | None:
-    """A per-layer yes/no key (array, or one value for all); None when absent."""
-    raw = hp.raw(key)
-    if isinstance(raw, int):
-        return [bool(raw)] * count
-    if not isinstance(raw, Sequence) or isinstance(raw, str):
-        return None
-    items = [bool(x) for x in list(raw)[:count]]
-    return items + [False] * (count - len(items))

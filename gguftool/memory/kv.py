@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
-from gguftool.facts.layers import Layer, flags, is_mla, layers, window, windowed
+from gguftool.facts.layers import Layer, is_mla, layers, window, windowed
 from gguftool.memory.settings import CELL_PAD, Context, Settings, context, pad
 from gguftool.memory.state import StateLayer, state_layers
 
@@ -214,7 +214,7 @@ class _Make:
 
     def indexer(self, want: Callable[[Layer], bool], rows: int = 1, *, k_only: bool) -> Cache:
         """One key head of the indexer; where V is not left out, it is as wide as one head of V."""
-        width = self.hp.int("attention.indexer.key_length") * rows
+        width = self.hp.shape.number("indexer_head_size") * rows
         v_max = max((x.value_length for x in self.layers), default=0) if self.padded_v else 0
         chosen = [
             CacheLayer(x.index, x.key_length if x.swa else width, 0 if k_only else v_max or x.value_length)
@@ -224,8 +224,6 @@ class _Make:
         return self.cache("indexer", self.ctx.per_slot, chosen)
 
 
-REUSES_KV = frozenset({"gemma3n", "gemma4"})
-"""Architectures whose last layers read the caches of others (`create_memory`: ``reuse``)."""
 ATTENDS: dict[str, Callable[[Layer], bool]] = {
     "": lambda x: not x.recurrent,
     "all": lambda x: True,
@@ -251,9 +249,9 @@ def _plain(m: _Make) -> list[Cache]:
 
 
 def _kept_layers(hp: Hparams) -> int:
-    """Layers that own a cache: the last ones of two architectures read those of others."""
+    """Layers that own a cache: the last ones of some architectures read those of others."""
     first: int = hp.shape.machine.h.get("n_layer_kv_from_start", -1)
-    return first if first >= 0 and hp.arch in REUSES_KV else 1 << 30
+    return first if first >= 0 and hp.facts is not None and hp.facts.reuses_kv else 1 << 30
 
 
 def _hybrid(m: _Make) -> list[Cache]:
@@ -271,10 +269,8 @@ def _attends(hp: Hparams) -> Callable[[Layer], bool]:
 def _hybrid_indexer(m: _Make) -> list[Cache]:
     attends = _attends(m.hp)
     owns = _owns_indexer(m.hp)
-    if m.hp.arch == "glm5-next":
-        rows = 3  # key, gate, pooled key
-    else:
-        rows = 2 if any(m.hp.per_layer("attention.compress_ratios")) else 1  # key, pooled key
+    # Where keys are pooled a row holds more than the key: the pooled one, and glm5-next's gate.
+    rows = m.hp.shape.number("indexer_kpool_row") if m.hp.shape.number("indexer_kpool") else 1
     return [
         m.cache("full", m.ctx.per_slot, m.rows(attends)),
         m.indexer(lambda x: attends(x) and owns(x), rows, k_only=True),
@@ -283,9 +279,9 @@ def _hybrid_indexer(m: _Make) -> list[Cache]:
 
 def _dsa(m: _Make) -> list[Cache]:
     owns = _owns_indexer(m.hp)
-    all_layers = m.hp.arch == "hy_v4"
-    caches = [m.cache("full", m.ctx.per_slot, m.rows(lambda x: all_layers or x.trunk))]
-    if m.hp.arch != "hy_v4" or m.hp.int("attention.indexer.top_k"):
+    plain = m.hp.facts is not None and m.hp.facts.memory == "mla-indexer"
+    caches = [m.cache("full", m.ctx.per_slot, m.rows(lambda x: plain or x.trunk))]
+    if not plain or m.hp.shape.number("indexer_top_k"):
         caches.append(m.indexer(lambda x: x.trunk and owns(x), k_only=m.mla))
     return caches
 
@@ -295,24 +291,19 @@ def _dsa_iswa(m: _Make) -> list[Cache]:
     return [*m.full_and_window(lambda x: x.trunk), m.indexer(lambda x: x.trunk and owns(x), k_only=m.mla)]
 
 
+EVERY_INDEXER = frozenset({"deepseek32", "qwen4exp"})
+"""Architectures whose layers all have an indexer (`create_memory`: its filter does not ask `is_indexer_full`)."""
+
+
 def _owns_indexer(hp: Hparams) -> Callable[[Layer], bool]:
     """Layers with an indexer of their own; the others use that of a layer before."""
-    n = hp.block_count
-    if hp.arch == "deepseek32":
+    if hp.arch in EVERY_INDEXER:
         return lambda x: True
-    said = flags(hp, "attention.indexer.types", n) if hp.arch != "qwen4exp" else None
-    if said is not None:
-        return lambda x: said[x.index]
-    if hp.arch in ("hy_v4", "dots3note"):
-        return lambda x: False
-    if hp.arch == "glm-dsa" and (hp.context_length or 0) >= 1 << 20:
-        # The pattern of GLM-5.2, built in: the first two, then every fourth from the third on, of 78 (`glm-dsa.cpp`).
-        return lambda x: x.index < 2 or (x.index < 78 and x.index % 4 == 2)
-    return lambda x: True
+    return lambda x: bool(hp.shape.at("is_indexer_full_impl", x.index))
 
 
 def _msa(m: _Make) -> list[Cache]:
-    dense = m.hp.int("leading_dense_block_count")
+    dense = m.hp.shape.number("n_layer_dense_lead")
     return [
         m.cache("full", m.ctx.per_slot, m.rows(lambda x: True)),
         m.indexer(lambda x: x.index >= dense, k_only=False),
@@ -323,7 +314,7 @@ def _dsv4(m: _Make) -> list[Cache]:
     """Raw window, compressed by 4 and by 128, and the indexer's keys; one stream a slot even when unified."""
     streams, per_slot = m.ctx.slots, m.ctx.per_slot
     ratios = m.hp.per_layer("attention.compress_ratios")
-    indexer = m.hp.int("attention.indexer.key_length")
+    indexer = m.hp.shape.number("indexer_head_size")
 
     def compressed(name: str, ratio: int, width: int) -> Cache:
         cells = pad(max(1, -(-per_slot // ratio)), CELL_PAD)

@@ -95,7 +95,7 @@ def _context(hp: Hparams, plan: MemoryPlan) -> Iterator[str]:
         yield f"llama.cpp makes {c.total:,} tokens of the {c.requested:,} asked for"
     if windowed(hp) and plan.settings.swa_full:
         yield "--swa-full keeps whole contexts in layers that only look at a window"
-    if hp.arch == "deepseek4" and c.slots > 1:
+    if hp.facts is not None and hp.facts.memory == "dsv4" and c.slots > 1:
         yield "this architecture keeps a whole cache for every slot, shared or not: use one slot"
 
 

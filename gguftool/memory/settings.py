@@ -20,8 +20,6 @@ MAX_SEQUENCES = 256
 UBATCH, BATCH = 512, 2048
 """llama.cpp's defaults of `-ub` and `-b` (`common/common.h`)."""
 CELL_PAD = 256
-NOT_CAUSAL = frozenset({"gemma-embedding", "dream", "llada", "llada-moe", "rnd1"})
-"""Architectures that attend both ways whatever `attention.causal` says; their batch is not clipped to the context."""
 FLASH = ("on", "off", "auto")
 
 
@@ -126,7 +124,8 @@ def context(hp: Hparams, s: Settings) -> Context:
     asked = s.ctx or trained
     if not asked:
         raise UsageError("n_ctx and model->hparams.n_ctx_train cannot both be zero", "name a context with --ctx")
-    causal = hp.arch not in NOT_CAUSAL and hp.raw("attention.causal") is not False
+    # A model that attends both ways needs its whole batch at once.
+    causal = bool(hp.shape.machine.h.get("causal_attn", True))
     batch = min(asked, s.batch) if causal else s.batch
     ubatch = min(batch, s.ubatch or s.batch)
     total = pad(asked, CELL_PAD)

@@ -33,7 +33,6 @@ MUCH = 16 << 30
 """Bytes beyond which the outcome depends on the machine."""
 NO_KV = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
 _GATING_FUNCS = frozenset({1, 2, 3, 4})
-_REUSES_KV = frozenset({"gemma3n", "gemma4"})
 _NO_KV = frozenset({"none", "recurrent"})
 
 
@@ -76,10 +75,15 @@ def _windows(state: Run) -> Iterator[AfterLoad]:
         yield AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(!hparams.is_swa_any()) failed", where)
 
 
+def _reuses_kv(state: Run) -> bool:
+    arch = facts(state.model.architecture)
+    return arch is not None and arch.reuses_kv
+
+
 def _shared_kv(state: Run) -> Iterator[AfterLoad]:
     """Layers that use an earlier layer's KV need one of their own kind."""
     machine = machine_of(state)
-    if state.model.architecture not in _REUSES_KV:
+    if not _reuses_kv(state):
         return
     h, n = machine.h, machine.h["n_layer_all"]
     first = h["n_layer_kv_from_start"]
@@ -107,7 +111,7 @@ def _context_missing(state: Run) -> Iterator[AfterLoad]:
 def _qkv(state: Run) -> Iterator[AfterLoad]:
     """Where queries, keys and values are stored apart, all three must be there."""
     machine = machine_of(state)
-    if state.model.architecture in _REUSES_KV:
+    if _reuses_kv(state):
         return
     for layer in range(machine.names["n_layer()"]()):
         there = [slot for slot in ("wq", "wk", "wv") if (slot, layer) in machine.slots]

@@ -147,6 +147,10 @@ def architectures(
     memories, gaps = _memories(model)
     attends, more = _attends(model)
     gaps += more
+    reuse = re.search(r"if \(((?:arch == LLM_ARCH_\w+(?: \|\| )?)+)\) \{\s*reuse =", model)
+    reusing = set(re.findall(r"LLM_ARCH_\w+", reuse[1])) if reuse else set()
+    if "reuse = [&]" in model and not reusing:
+        gaps.append("create_memory: who reuses caches")
     flags = {flag: _listed(arch, name, answer) for flag, name, answer in FLAGS}
     gaps += [f"llama-arch.cpp: no {name}" for flag, name, _ in FLAGS if not flags[flag]]
 
@@ -170,6 +174,8 @@ def architectures(
             still = name in measured["unroped"] or not _rotates(t, texts, t.families[name])
             if entry["rope"] != "none" and still:
                 entry["unroped"] = True
+        if label in reusing:
+            entry["reuses_kv"] = True
         if label in attends:
             entry["attends"] = attends[label]
         if own := [flag for flag, archs in flags.items() if label in archs]:

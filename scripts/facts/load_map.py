@@ -57,14 +57,14 @@ def common_rows(t: Tables) -> tuple[list[Any], list[str]]:
 
 
 def reading(rows: list[Any]) -> list[Any]:
-    """Only the rows that read a key, and the conditions they stand under."""
+    """Only the rows that read a key or refuse one, and the conditions they stand under."""
     out: list[Any] = []
     for row in rows:
         if row[0] == "if":
             yes, no = reading(row[2]), reading(row[3]) if len(row) > 3 else []
             if yes or no or READS.search(row[1]):
                 out.append(["if", row[1], yes, *([no] if no else [])])
-        elif row[0] == "key" or (row[0] == "do" and READS.search(row[1])):
+        elif row[0] in ("key", "fail") or (row[0] == "do" and READS.search(row[1])):
             out.append(row)
     return out
 

@@ -45,7 +45,7 @@ KEEP = frozenset(
         "n_ff_exp_arr n_embd_head_la n_embd_head_kda rope_freq_base_train rope_freq_scale_train n_embd_head_k_swa "
         "n_embd_head_v_swa n_embd_per_layer rope_scaling_type_train n_ctx_orig_yarn n_embd n_ctx_train n_expert "
         "n_expert_groups n_group_used n_cls_out ple_n_heads ple_conv_kernel ple_ngram_size dsv4_hc_mult "
-        "rope_freq_base_train_swa indexer_top_k"
+        "rope_freq_base_train_swa indexer_top_k indexer_kpool indexer_kpool_row"
     ).split()
 )
 """Hyperparameters the evaluator itself looks at; others are kept only where a row uses them."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort
 from gguftool.facts.machine.expressions import divide
 from gguftool.facts.machine.reader import Reader
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024
-RECURRENT = frozenset({"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})
 _ROPE_SCALING = frozenset({"none", "linear", "yarn", "longrope"})
-_EXACT_ROT = frozenset({"llama", "deci", "falcon", "llama-embed"})
+EXACT_ROT = frozenset({"llama", "deci", "falcon", "llama-embed"})
 """`rope.dimension_count` must equal the head size here."""
 
 DEFAULTS: dict[str, Any] = {
@@ -36,6 +36,11 @@ DEFAULTS: dict[str, Any] = {
 """What `llama-hparams.h:llama_hparams` starts with where it is not 0."""
 
 
+def recurrent(arch: str) -> bool:
+    """No layer attends (`llm_arch_is_recurrent`)."""
+    return "recurrent" in load("architectures.json")["architectures"].get(arch, {}).get("flags", ())
+
+
 def common(reader: Reader) -> dict[str, Any]:
     """Read what every architecture reads.
 
@@ -46,7 +51,7 @@ def common(reader: Reader) -> dict[str, Any]:
     h: dict[str, Any] = dict(DEFAULTS)
     for name in ("is_swa_impl", "is_recr_impl", "is_indexer_full_impl", "is_ple_impl", "n_ff_exp_arr"):
         h[name] = [0] * MAX_LAYERS
-    h["is_recr_impl"] = [int(reader.arch in RECURRENT)] * MAX_LAYERS
+    h["is_recr_impl"] = [int(recurrent(reader.arch))] * MAX_LAYERS
     h["rope_pattern"] = [1] * MAX_LAYERS
     h["rope_sections"] = [0] * 4
     h["deepstack_mapping_arr"] = [-1] * MAX_LAYERS
@@ -168,7 +173,7 @@ def _head_sizes(reader: Reader, h: dict[str, Any]) -> None:
         v = v if found is None else found
         found = reader.scalar("rope.dimension_count", "u32")
         rot = k if found is None else found
-        if reader.arch in _EXACT_ROT and rot != k:
+        if reader.arch in EXACT_ROT and rot != k:
             reader.refuse(f"invalid n_rot: {rot}, expected {k}", f"field:{reader.full('rope.dimension_count')}")
     h["n_embd_head_k_full"], h["n_embd_head_v_full"], h["n_rot_full"] = k, v, rot
     for name, key, value in (

@@ -18,8 +18,6 @@ PER_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_le
 """Keys whose arrays llama.cpp checks against block_count on every architecture."""
 LOOPED = frozenset({"nanbeige", "hrm_text", "graniteswitch"})
 """Architectures whose number of layers is not block_count."""
-NO_HEADS = frozenset({"mamba", "mamba2", "rwkv6", "rwkv7", "rwkv6qwen2", "arwkv7"})
-"""Architectures that load without attention.head_count (measured)."""
 
 
 def layers_of_tensors(m: Model) -> int:
@@ -98,7 +96,7 @@ def head_count_missing(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --set attention.head_count=N` with num_attention_heads of `config.json`.
     """
     key = f"{m.architecture}.attention.head_count"
-    if m.architecture in NO_HEADS or (m.arch.facts is not None and m.arch.facts.memory == "recurrent"):
+    if m.arch.facts is not None and m.arch.facts.memory == "recurrent":
         return
     value = m.get(key)
     missing = value is None

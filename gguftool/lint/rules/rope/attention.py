@@ -8,7 +8,7 @@ from gguftool.facts.keys import reads
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule, to_choose
 from gguftool.model import Model
 
-HAVE_WINDOW = frozenset({"gemma3", "modern-bert", "smallthinker", "mellum", "muse-glimmer", "plamo3"})
+HAVE_WINDOW = frozenset({"gemma3", "modern-bert", "smallthinker", "mellum", "plamo3"})
 """Architectures whose models all slide, while llama.cpp switches the window off when the key is absent."""
 
 

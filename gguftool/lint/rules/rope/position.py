@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import Delete, Set
+from gguftool.facts.machine.hparams import EXACT_ROT
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
 from gguftool.shell import blank
 
-EXACT_DIMENSION = frozenset({"llama", "deci", "falcon", "llama-embed"})
-"""Architectures where llama.cpp itself compares rope.dimension_count with the head size."""
 ROPE_SWITCHED = frozenset({"granite", "granitemoe", "granitehybrid", "graniteswitch"})
 
 
@@ -71,9 +70,9 @@ def rope_dimension_mismatch(m: Model, ctx: Context) -> Drafts:
     value, head = m.arch.raw("rope.dimension_count"), m.arch.key_length
     if isinstance(value, bool) or not isinstance(value, int) or not value or not head or not m.arch.ropes:
         return
-    if value == head or (m.architecture not in EXACT_DIMENSION and value <= head) or m.arch.shape.mla:
+    if value == head or (m.architecture not in EXACT_ROT and value <= head) or m.arch.shape.mla:
         return
-    exact = m.architecture in EXACT_DIMENSION
+    exact = m.architecture in EXACT_ROT
     key = f"{m.architecture}.rope.dimension_count"
     yield found(
         f"{key} is {value}, heads have {head}",

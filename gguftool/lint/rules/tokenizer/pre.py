@@ -144,7 +144,8 @@ def pre_tokenizer_unknown(m: Model, ctx: Context) -> Drafts:
             "(or the model is newer than that and needs a newer llama.cpp)"
         )
     else:
-        message = f"{KEY} is {vocab.pre!r}: llama.cpp {BUILD} does not know it; so new a model needs a newer program"
+        newer = "a model that new needs a newer llama.cpp"
+        message = f"{KEY} is {vocab.pre!r}: llama.cpp {BUILD} does not know it; {newer}"
     yield found(
         message,
         where=f"field:{KEY}",
