@@ -79,10 +79,11 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
     from gguftool.edit.plan import plan_edit
     from gguftool.edit.which import settled
     from gguftool.errors import Refused
+    from gguftool.hub import on_this_machine
     from gguftool.model import open_model
     from gguftool.report.edit import changes_text, done_text, plan_body, plan_text, recovered_text
 
-    path, outcomes = settled(_local(model), write=not given["dry_run"] and given["output"] is None)
+    path, outcomes = settled(on_this_machine(model), write=not given["dry_run"] and given["output"] is None)
     for outcome in outcomes:
         session.note(recovered_text(outcome, session.style))
     preview = False
@@ -130,19 +131,6 @@ def fix(session: Session, /, model: str, **given: Any) -> int:
         session.note(f"note: {safe(note)}")
     session.out(done_text(plan, result, session.style))
     return 0
-
-
-def _local(model: str) -> str:
-    """The path to edit; a model of Ollama's is a file of its store, to be edited as a copy."""
-    if model.startswith("ollama://"):
-        from gguftool.hub.cache import ollama_blob
-
-        return ollama_blob(model)
-    if "://" in model:
-        from gguftool.errors import UsageError
-
-        raise UsageError(f"{model}: only local files can be edited", "download it first: hf download OWNER/REPO FILE")
-    return model
 
 
 # In the order of `gguftool.edit.deploy.Wanted`.

@@ -59,20 +59,17 @@ if TYPE_CHECKING:
 @pass_session
 def kv_test(session: Session, /, model: str, **options: object) -> int:
     """Measure what each KV cache type costs for MODEL: memory, quality against f16, speed; and say which to take."""
+    from gguftool.cli.opened import open_for
     from gguftool.errors import UsageError
-    from gguftool.hub import local_path
-    from gguftool.model import open_model
+    from gguftool.hub import on_this_machine
     from gguftool.report import kvtest as report
     from gguftool.run.kvtest import TYPES
     from gguftool.run.kvtest import kv_test as measure
 
-    path = local_path(model)
-    if path is None:
-        raise UsageError(f"{model}: is not on this machine", "download it first: the data is needed")
     plot = options["plot"]
     if plot is not None and not str(plot).lower().endswith(".svg"):
         raise UsageError(f"{plot}: the picture is an SVG", "name it FILE.svg")
-    with open_model(path) as m:
+    with open_for(session, on_this_machine(model)) as m:
         first, hp = m.name, m.arch
     if not _keeps_cache(hp):
         raise UsageError(f"{model}: a {hp.arch} model keeps no KV cache, so its type costs nothing")

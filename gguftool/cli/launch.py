@@ -55,7 +55,7 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
         return act.translate(session, options["translate"], engine, wishes.server)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
-    plan = _plan(model, wishes, engine)
+    plan = _plan(session, model, wishes, engine)
     action = options["action"] or ("print" if plan.engine.build.assumed else "run")
     if options["emit"]:
         return act.emit(session, plan, options["emit"], force=options["force"])
@@ -66,17 +66,21 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     return act.run(session, plan, force=options["force"], keep=action == "run")
 
 
-def _plan(model: str, wishes: Wishes, engine: Engine) -> LaunchPlan:
+def _plan(session: Session, model: str, wishes: Wishes, engine: Engine) -> LaunchPlan:
+    from gguftool.cli.opened import open_for
     from gguftool.cli.preflight import obstacles
-    from gguftool.errors import UsageError
-    from gguftool.hub import local_path, open_any
+    from gguftool.errors import FormatError
+    from gguftool.hub import on_this_machine
+    from gguftool.model.missing import missing_text
     from gguftool.run.deploy import look
     from gguftool.run.launch import plan_launch, with_obstacles
+    from gguftool.shell import gguftool, path_word
 
-    path = local_path(model)
-    if path is None:
-        raise UsageError(f"{model}: is not on this machine", "download it first: llama.cpp reads local files")
-    with open_any(path, strict=False) as m:
+    path = on_this_machine(model)
+    with open_for(session, path, strict=False, beside=wishes.mmproj is None) as m:
+        if m.missing_shards:
+            text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
+            raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
         found = look(wishes, engine.tool)
         plan = plan_launch(m, wishes, engine, found.devices, found.host)
         return with_obstacles(plan, obstacles(path, m, plan.asked))

@@ -68,7 +68,7 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     from gguftool.lint.baseline import without_known
     from gguftool.lint.check import check
 
-    s = settings({**options, "models": models})
+    s = settings(session, {**options, "models": models})
     models = targets(models, options["layout"])
     checks: list[FileCheck] = []
     fixed: list[Fixed] = []

@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gguftool.cli.opened import open_for
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.lint.baseline import Key, read_baseline
 from gguftool.lint.config import Config, find_config, read_config
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
+from gguftool.model.folder import gguf_files
 
 if TYPE_CHECKING:
+    from gguftool.cli.options import Session
     from gguftool.lint.against import HfFolder
 
 
@@ -41,7 +44,7 @@ class Settings:
     known: Counter[Key]
 
 
-def settings(options: Mapping[str, Any]) -> Settings:
+def settings(session: Session, options: Mapping[str, Any]) -> Settings:
     """The options of the command line over those of the configuration file.
 
     Raises:
@@ -58,7 +61,7 @@ def settings(options: Mapping[str, Any]) -> Settings:
     fail_on = options["fail_on"] or config.fail_on or "warning"
     baseline = options["baseline"] or config.baseline
     return Settings(
-        opener=opener,
+        opener=lambda spec: open_for(session, spec, strict=False),
         context=_context(options, config),
         select=_names(options["select"]) or config.select,
         ignore=(*_names(options["ignore"]), *config.ignore),
@@ -120,14 +123,21 @@ def _names(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.strip() for item in given for name in item.split(",") if name.strip())
 
 
+def _all_in(folder: str) -> list[str]:
+    found = gguf_files(folder)
+    if not found:
+        raise MissingFile(f"{folder}: no .gguf file in this folder")
+    return found
+
+
 def targets(models: tuple[str, ...], layout: str | None) -> tuple[str, ...]:
-    """The models to check: as named, or with a layout all ``.gguf`` files below one folder.
+    """The models to check: as named, of a folder all files in it, with a layout all ``.gguf`` files below one folder.
 
     Raises:
         UsageError: with a layout: not one folder, or no file in it.
     """
     if layout is None:
-        return models
+        return tuple(path for name in models for path in ([name] if not os.path.isdir(name) else _all_in(name)))
     if len(models) != 1 or not os.path.isdir(models[0]):
         raise UsageError(f"--layout {layout} takes one folder: that of all models")
     found = sorted(
@@ -139,14 +149,3 @@ def targets(models: tuple[str, ...], layout: str | None) -> tuple[str, ...]:
     if not found:
         raise UsageError(f"{models[0]}: no .gguf file in this folder or below it")
     return tuple(found)
-
-
-def opener(spec: str) -> Model:
-    """Open a model as the user names it, so that faults of its header become findings."""
-    if "://" in spec:
-        from gguftool.hub import open_any
-
-        return open_any(spec, strict=False)
-    from gguftool.model import open_model
-
-    return open_model(spec, strict=False)

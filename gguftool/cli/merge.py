@@ -30,12 +30,13 @@ def merge(session: Session, shards: tuple[str, ...], output: str, allow_foreign:
     is read back before it gets its name, and nothing is overwritten. Metadata stays as it is, but for the split keys.
     """
     from gguftool.files.draft import clear_way
+    from gguftool.hub import on_this_machine
     from gguftool.report import resplit as report
     from gguftool.report.progress import Progress
     from gguftool.verify.resplit import open_set, plan_merge, write_all
 
     clear_way([output])
-    with open_set(shards, allow_foreign=allow_foreign) as opened:
+    with open_set([on_this_machine(shard) for shard in shards], allow_foreign=allow_foreign) as opened:
         plan = plan_merge(opened, output)
         if dry_run:
             if session.format == "json":

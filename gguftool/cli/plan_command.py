@@ -19,11 +19,20 @@ def planned_command(model: str, first: str, said: Wishes) -> list[str]:
 
 
 def _source(model: str, first: str) -> list[str]:
-    """How llama-server gets the model: a path, or by itself from where it was read."""
-    if model.startswith(("http://", "https://")):
-        return ["-mu", model]
-    if model.startswith("hf://"):
-        owner, _, rest = model.removeprefix("hf://").partition("/")
-        repository, _, file = rest.partition("/")
-        return ["-hf", f"{owner}/{repository}", *(["-hff", file] if file else [])]
-    return ["-m", first]
+    """How llama-server gets the model: the file that was read, or by itself from where it was read."""
+    from gguftool.hub import is_remote
+    from gguftool.hub.address import HubAddress, WebAddress, parse
+    from gguftool.hub.api import endpoint
+
+    if not is_remote(first):
+        return ["-m", first]
+    address = parse(model, endpoint())
+    if isinstance(address, HubAddress) and address.revision == "main":
+        label = f":{address.quant}" if address.quant else ""
+        return ["-hf", f"{address.repo}{label}", *(["-hff", address.path] if address.path else [])]
+    if isinstance(address, HubAddress):
+        # llama-server takes no revision; the file has an address of its own.
+        path = parse(first, endpoint())
+        inside = path.path if isinstance(path, HubAddress) else address.path
+        return ["-mu", f"{endpoint()}/{address.repo}/resolve/{address.revision}/{inside}"]
+    return ["-mu", address.url if isinstance(address, WebAddress) else model]

@@ -121,7 +121,7 @@ def _request(session: Session, source: str, output: str, options: dict[str, Any]
     from gguftool.build.ftypes import target
     from gguftool.build.prepare import Request
     from gguftool.edit.deploy import Wanted
-    from gguftool.hub import is_remote, local_path
+    from gguftool.hub import is_remote, on_this_machine
 
     if source.startswith("hf://") and not source.endswith(".gguf") and ":" not in source[5:]:
         from gguftool.hub.download import model_folder
@@ -129,12 +129,7 @@ def _request(session: Session, source: str, output: str, options: dict[str, Any]
         session.note(f"fetching {safe(source)} into the Hugging Face cache ...")
         source = model_folder(source)
     elif is_remote(source):
-        here = local_path(source)
-        if here is None:
-            from gguftool.errors import UsageError
-
-            raise UsageError(f"{source}: is not on this machine", "download it first: hf download OWNER/REPO FILE")
-        source = here
+        source = on_this_machine(source)
     wanted = Wanted(
         context_length=options["context_length"],
         rope_freq_base=options["rope_freq_base"],

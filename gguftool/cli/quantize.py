@@ -177,10 +177,10 @@ def _dry_run(session: Session, source: str, output: str, type_name: str, options
 
 def _quantize(session: Session, source: str, output: str, type_name: str, options: Options) -> int:
     from gguftool.build import quantize as build
-    from gguftool.hub import local_path
+    from gguftool.hub import on_this_machine
     from gguftool.report import build as report
 
-    path = local_path(source) or source
+    path = on_this_machine(source)
     with bar(session, f"quantising to {type_name}") as progress:
         done = build.quantize(path, output, type_name, options, progress)
     for text in (*done.plan.warnings, *done.notes):

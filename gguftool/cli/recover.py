@@ -13,9 +13,10 @@ def recover(session: Session, model: str) -> int:
     """Finish or take back an edit that was interrupted; the file is then exactly the new or the old one."""
     from gguftool.edit.recover import recover as settle
     from gguftool.edit.which import unfinished
+    from gguftool.hub import on_this_machine
     from gguftool.report.edit import recovered_body, recovered_text
 
-    outcome = settle(unfinished(model))
+    outcome = settle(unfinished(on_this_machine(model)))
     if session.format == "json":
         session.write_json(ok=True, body=recovered_body(outcome))
     else:

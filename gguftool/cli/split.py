@@ -41,13 +41,14 @@ def split(
     Tensors are copied byte for byte and every file is read back before it gets its name. Nothing is overwritten, and
     the model itself stays. A set of shards can be split anew.
     """
-    from gguftool.model import open_model
+    from gguftool.cli.opened import open_for
+    from gguftool.hub import on_this_machine
     from gguftool.model.shards import NAME
     from gguftool.report import resplit as report
     from gguftool.report.progress import Progress
     from gguftool.verify.resplit import plan_split, write_all
 
-    opened = open_model(model)
+    opened = open_for(session, on_this_machine(model))
     prefix = output or opened.name.removesuffix(".gguf")
     if not output and (named := NAME.match(opened.name)):
         prefix = named["prefix"]

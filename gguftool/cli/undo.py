@@ -31,10 +31,11 @@ def undo(session: Session, model: str, everything: bool, listing: bool, in_use: 
     from gguftool.edit.journal import undo_records
     from gguftool.edit.undo import undo as undo_edit
     from gguftool.edit.which import settled
+    from gguftool.hub import on_this_machine
     from gguftool.report.edit import history_rows, recovered_text, undone_body, undone_text
     from gguftool.report.text import table
 
-    path, outcomes = settled(model, write=not listing)
+    path, outcomes = settled(on_this_machine(model), write=not listing)
     for outcome in outcomes:
         session.note(recovered_text(outcome, session.style))
     if listing:

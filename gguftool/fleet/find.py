@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from gguftool.errors import MissingFile, UsageError
+from gguftool.errors import MissingFile, ToolFailed, UsageError
 
 
 def models(paths: Sequence[str]) -> Iterator[str]:
     """Files and addresses to look at: of a set only the first shard, `mmproj` files included."""
     from gguftool import hub
-    from gguftool.model.shards import NAME
+    from gguftool.model.folder import firsts
 
     seen: set[str] = set()
     for path in paths:
-        if path.startswith("hf://"):
-            owner = path.removeprefix("hf://").rstrip("/")
+        if path.lower().startswith("hf://"):
+            owner = path[len("hf://") :].rstrip("/")
             if not owner:
                 raise UsageError(f"{path}: names no owner and no repository", "hf://OWNER or hf://OWNER/REPO")
             if "/" not in owner:
-                from gguftool.hub.remote import repositories
+                from gguftool.hub.api import repositories
 
                 for repo in repositories(owner):
                     yield from _of_repository(f"hf://{repo}")
@@ -32,11 +32,9 @@ def models(paths: Sequence[str]) -> Iterator[str]:
             continue
         if not os.path.lexists(path):
             raise MissingFile(f"{path}: no such file or folder")
-        for name in [path] if not os.path.isdir(path) else _walk(path):
-            m = NAME.match(name)
-            key = f"{m['prefix']} {m['count']}" if m else name
-            if key not in seen:
-                seen.add(key)
+        for name in [path] if not os.path.isdir(path) else firsts(_walk(path)):
+            if name not in seen:
+                seen.add(name)
                 yield name
 
 
@@ -48,13 +46,22 @@ def _walk(folder: str) -> Iterator[str]:
 
 def _of_repository(spec: str) -> Iterator[str]:
     from gguftool.hub.address import hub_address
-    from gguftool.hub.cache import pick
-    from gguftool.hub.remote import listing
+    from gguftool.hub.api import listing
+    from gguftool.hub.cache import cached, pick
 
     address = hub_address(spec)
-    if address.path:
+    here = cached(address) is not None
+    if address.path or (address.quant and here):
+        yield spec
+        return
+    try:
+        names = pick([record.path for record in listing(address)], address.quant)
+    except (MissingFile, ToolFailed):
+        # Nobody to ask, and one model of it is on this machine.
+        if not here:
+            raise
         yield spec
         return
     at = "" if address.revision == "main" else f"@{address.revision}"
-    for name in pick([record.path for record in listing(address)], address.quant):
+    for name in names:
         yield f"hf://{address.repo}{at}/{name}"

@@ -1,5 +1,8 @@
 """Models that are named by address: the Hugging Face Hub, any web server, the local store of Ollama.
 
+The text of an address walks one way: parsed (`address`, pure), located (`place`: a folder, the caches, the Hub), opened
+as a source (`remote`, `http`, `gguftool.source`), read as a header, a model.
+
 Only this room calls the network. A remote model is read by range requests, its headers only, never downloaded whole.
 Credentials go to the host they belong to and to no other.
 """
@@ -9,18 +12,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
+
+from gguftool.hub.address import SCHEMES, is_remote
 
 if TYPE_CHECKING:
     from gguftool.model import Model
     from gguftool.source import Source
 
-SCHEMES = ("hf://", "https://", "http://", "ollama://")
-
-
-def is_remote(spec: object) -> TypeGuard[str]:
-    """Whether ``spec`` is an address and not a path."""
-    return isinstance(spec, str) and spec.startswith(SCHEMES)
+__all__ = ["SCHEMES", "is_remote", "local_path", "on_this_machine", "open_any", "open_source", "opened"]
 
 
 def open_any(spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:
@@ -38,11 +38,17 @@ def open_any(spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bo
         ToolFailed: the network or the server failed.
         NotGguf, FormatError: as for a path.
     """
-    if is_remote(spec):
-        return open_remote(str(spec), strict=strict, whole_set=whole_set)
     from gguftool.model import open_model
 
-    return open_model(spec, strict=strict, whole_set=whole_set)
+    if not is_remote(spec):
+        return open_model(spec, strict=strict, whole_set=whole_set)
+    from gguftool.hub.place import OnDisk, locate
+    from gguftool.hub.remote import open_there
+
+    place = locate(spec)
+    if isinstance(place, OnDisk):
+        return open_model(place.path, strict=strict, whole_set=whole_set)
+    return open_there(place, strict=strict, whole_set=whole_set)
 
 
 @contextmanager
@@ -62,31 +68,42 @@ def opened(model: Model | str | os.PathLike[str], *, strict: bool = False) -> It
         yield found
 
 
-def open_remote(spec: str, *, strict: bool = True, whole_set: bool = True) -> Model:
-    """As `open_any`, for addresses only."""
-    from gguftool.hub import remote
-
-    return remote.open_remote(spec, strict=strict, whole_set=whole_set)
-
-
 def open_source(spec: str | os.PathLike[str]) -> Source:
     """The bytes of one file by path or address, without reading it as GGUF."""
     if is_remote(spec):
         from gguftool.hub import remote
 
-        return remote.source(str(spec))
+        return remote.source(spec)
     from gguftool.source import LocalFile
 
     return LocalFile(spec)
 
 
 def local_path(spec: str | os.PathLike[str]) -> str | None:
-    """Where the file of an address lies on this machine (Hugging Face cache, Ollama store); a path is returned as is.
+    """Where the file of a model lies on this machine, be it in a folder, the Hugging Face cache or Ollama's store.
 
     None when it is not here and only the network has it.
+
+    Raises:
+        MissingFile: a folder without a model, a model that Ollama's store has not.
+        UsageError: a folder of several models, an address nobody understands.
+    """
+    from gguftool.hub.place import here
+
+    return here(spec)
+
+
+def on_this_machine(spec: str | os.PathLike[str]) -> str:
+    """As `local_path`, for what needs the data of a model, to run, edit or copy it.
+
+    Raises:
+        UsageError: only the network has it; the hint is the command that fetches it.
+        MissingFile: as `local_path`.
     """
     if not is_remote(spec):
-        return os.fspath(spec)
-    from gguftool.hub import remote
+        from gguftool.model import in_folder
 
-    return remote.local_path(str(spec))
+        return in_folder(os.fspath(spec))
+    from gguftool.hub.place import on_this_machine as found
+
+    return found(spec)

@@ -1,12 +1,17 @@
-"""What an address means: ``hf://owner/repo[@revision]/path``, ``hf://owner/repo:QUANT``, ``ollama://…``."""
+"""What an address means, from its text alone: no file, no network, no environment is looked at.
+
+``hf://owner/repo[@revision]/path``, ``hf://owner/repo:QUANT``, ``https://…``, ``ollama://[host/][namespace/]name[:tag]``.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from gguftool.errors import UsageError
 
+SCHEMES = ("hf://", "https://", "http://", "ollama://")
 _REPO = re.compile(r"^(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:@(?P<revision>[^/:]+))?(?:(?P<kind>[:/])(?P<rest>.*))?$")
 
 
@@ -38,8 +43,8 @@ def hub_address(spec: str) -> HubAddress:
     Raises:
         UsageError: it has another form.
     """
-    m = _REPO.match(spec.removeprefix("hf://"))
-    if m is None or ".." in (m["rest"] or "").split("/"):
+    m = _REPO.match(spec[len("hf://") :] if spec[:5].lower() == "hf://" else spec)
+    if m is None or any(part in ("..", ".") for text in m.groups() for part in (text or "").split("/")):
         raise UsageError(
             f"{spec}: not an address on the Hub", "write hf://owner/repo/file.gguf or hf://owner/repo:Q4_K_M"
         )
@@ -49,21 +54,65 @@ def hub_address(spec: str) -> HubAddress:
 
 
 HUB_HOSTS = frozenset({"huggingface.co", "www.huggingface.co", "hf.co", "hf-mirror.com"})
+_PAGE = re.compile(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)/(?:resolve|blob|raw)/([^/]+)/([^?#]+)")
 
 
 def hub_address_of_url(url: str, endpoint: str) -> HubAddress | None:
     """The address behind a web address of the Hub (``/owner/repo/resolve|blob|raw/rev/path``); None for other hosts.
 
-    The page of a file (``/blob/``) is what people copy from the browser; it is HTML, so it must not be fetched.
-
     Args:
         url: the web address.
         endpoint: origin of the Hub that the environment names.
+
+    Raises:
+        UsageError: its path leads out of the repository.
     """
-    m = re.match(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)/(?:resolve|blob|raw)/([^/]+)/([^?#]+)", url)
+    from urllib.parse import unquote
+
+    m = _PAGE.match(url)
     if m is None or (m[1] != endpoint and m[2] not in HUB_HOSTS):
         return None
-    return HubAddress(m[3], m[5], "", m[4])
+    revision, path = unquote(m[4]), unquote(m[5])
+    if any(part in ("..", ".") for text in (revision, path) for part in text.split("/")):
+        raise UsageError(f"{url}: not an address on the Hub", "write hf://owner/repo/file.gguf")
+    return HubAddress(m[3], path, "", revision)
+
+
+@dataclass(frozen=True, slots=True)
+class WebAddress:
+    """A file on a web server; ``hub``: what it is on the Hub, when the server is the Hub's."""
+
+    url: str
+    hub: HubAddress | None = None
+
+
+def web_address(url: str, endpoint: str) -> WebAddress:
+    """Check a web address, and find the file behind a page of the Hub.
+
+    The page of a file (``/blob/``) is what people copy from the browser; it is HTML, so the file is meant.
+
+    Args:
+        url: the web address; letters beyond ASCII are written as the server wants them.
+        endpoint: origin of the Hub that the environment names.
+
+    Raises:
+        UsageError: no web address can be of that form.
+    """
+    from urllib.parse import quote, urlsplit
+
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"{url}: not a web address: {error}", "write https://host/path/file.gguf") from None
+    odd = next((c for c in url if c <= " " or c == "\x7f"), None)
+    if not host or not host.isascii() or odd is not None:
+        why = "it names no host" if not host else "a blank must be written %20" if odd else "the host must be ASCII"
+        raise UsageError(f"{url}: not a web address: {why}", "write https://host/path/file.gguf")
+    hub = hub_address_of_url(url, endpoint)
+    if hub is not None:
+        url = url.replace("/blob/", "/resolve/", 1)
+    return WebAddress(quote(url, safe="%/:?#[]@!$&'()*+,;=~"), hub)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +142,32 @@ def ollama_name(spec: str) -> OllamaName:
     head, _, last = text.rpartition("/")
     model, _, tag = last.partition(":")
     front = head.split("/") if head else []
-    if not model or len(front) > 2 or any(part in ("", ".", "..") for part in (*front, model)):
+    if not model or len(front) > 2 or any(part in ("", ".", "..") for part in (*front, model, tag or "latest")):
         raise UsageError(f"{spec}: not a model of Ollama", "write ollama://name:tag, as `ollama list` shows it")
     namespace = front.pop() if front else "library"
     return OllamaName(front[0] if front else "registry.ollama.ai", namespace, model, tag or "latest")
+
+
+Address = HubAddress | WebAddress | OllamaName
+
+
+def is_remote(spec: object) -> TypeGuard[str]:
+    """Whether ``spec`` is an address and not a path."""
+    return isinstance(spec, str) and spec[:9].lower().startswith(SCHEMES)
+
+
+def parse(spec: str, endpoint: str) -> Address:
+    """What an address names.
+
+    Args:
+        spec: text for which `is_remote` holds.
+        endpoint: origin of the Hub that the environment names.
+
+    Raises:
+        UsageError: it has another form than its scheme asks for.
+    """
+    scheme, _, rest = spec.partition("://")
+    spec = f"{scheme.lower()}://{rest}"
+    if spec.startswith("hf://"):
+        return hub_address(spec)
+    return ollama_name(spec) if spec.startswith("ollama://") else web_address(spec, endpoint)

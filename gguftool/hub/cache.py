@@ -10,9 +10,10 @@ import os
 import re
 
 from gguftool.errors import FormatError, MissingFile
-from gguftool.hub.address import HubAddress, OllamaName, ollama_name
+from gguftool.hub.address import HubAddress, OllamaName
 
 MODEL_LAYER = "application/vnd.ollama.image.model"
+_DIGEST = re.compile(r"sha256[:-][0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -60,20 +61,16 @@ def cached(address: HubAddress) -> str | None:
 
 
 def pick(names: list[str], quant: str) -> list[str]:
-    """Of the files of a repository the models with that quantisation label; of a shard set its first shard.
+    """Of the files of a repository the models with that quantisation label; of a shard set the first that is there.
 
     Args:
         names: paths inside the repository.
         quant: label such as ``Q4_K_M``, any case; "" for all models.
     """
-    from gguftool.model.shards import NAME
+    from gguftool.model.folder import firsts
+    from gguftool.model.role import sidecar_by_name
 
-    models = []
-    for name in sorted(names):
-        base = name.rpartition("/")[2]
-        m = NAME.match(base)
-        if base.lower().endswith(".gguf") and not base.lower().startswith("mmproj") and not (m and int(m["no"]) != 1):
-            models.append(name)
+    models = firsts(n for n in sorted(names) if n.lower().endswith(".gguf") and not sidecar_by_name(n))
     if not quant:
         return models
     label = re.compile(rf"(?<![a-z0-9]){re.escape(quant.lower())}(?![a-z0-9_])")
@@ -93,14 +90,14 @@ def ollama_stores() -> list[str]:
     return [os.path.expanduser("~/.ollama/models"), "/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"]
 
 
-def ollama_blob(spec: str) -> str:
-    """Path of the GGUF blob of ``ollama://name:tag`` in the local store.
+def ollama_blob(name: OllamaName) -> str:
+    """Path of the GGUF blob of a model in the local store.
 
     Raises:
         MissingFile: no store, no such model, or its blob is gone.
         FormatError: the manifest is not readable or names no model.
     """
-    name = ollama_name(spec)
+    spec = f"ollama://{name.short}"
     stores = [store for store in ollama_stores() if os.path.isdir(store)]
     if not stores:
         raise MissingFile(f"{spec}: no Ollama store on this machine", "set OLLAMA_MODELS to its models folder")
@@ -120,6 +117,9 @@ def _blob(store: str, manifest: str, spec: str) -> str:
         digest = next(str(layer["digest"]) for layer in layers if layer["mediaType"] == MODEL_LAYER)
     except (OSError, ValueError, KeyError, TypeError, StopIteration):
         raise FormatError(f"{manifest}: not a manifest that names a model") from None
+    if not _DIGEST.fullmatch(digest):
+        # It becomes the name of a file: anything else could lead out of the store.
+        raise FormatError(f"{manifest}: not a manifest that names a model: its digest is {digest[:80]!r}")
     for name in (digest.replace(":", "-"), digest):
         blob = os.path.join(store, "blobs", name)
         if os.path.isfile(blob):

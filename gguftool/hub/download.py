@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.hub.address import hub_address
+from gguftool.hub.api import offline
 from gguftool.hub.cache import snapshot
-from gguftool.hub.remote import offline
 
 PATTERNS = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.jsonl", "*.tiktoken", "README.md"]
 

@@ -25,7 +25,7 @@ def check_all(models: Iterable[str]) -> tuple[list[Verification], dict[str, Sour
     sources: dict[str, Source] = {}
     paths: list[str] = []
     for name in names:
-        here = hub.local_path(name)
+        here = hub.local_path(name) if hub.is_remote(name) else name
         if here is not None:
             paths.append(here)
             continue

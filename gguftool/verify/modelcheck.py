@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.model import Model, Part
+from gguftool.model.folder import gguf_files
 from gguftool.model.role import ROLES, role, what_it_is
-from gguftool.model.shards import LIKELY
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory
 from gguftool.verify import bytesplit, shards
@@ -111,14 +111,11 @@ def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
         if not os.path.isdir(target):
             files.append(target)
             continue
-        try:
-            everything = sorted(os.listdir(target))
-        except OSError as e:
-            raise Unreadable(f"{target}: {(e.strerror or str(e)).lower()}") from None
-        names = [n for n in everything if n.lower().endswith(".gguf")]
-        names = names or [n for n in everything if LIKELY.fullmatch(n) or bytesplit.piece_name(n)]
-        if not names:
+        found = gguf_files(target)
+        # Raw pieces of a file lie in a folder without any model.
+        found = found or [os.path.join(target, n) for n in sorted(os.listdir(target)) if bytesplit.piece_name(n)]
+        if not found:
             raise Unreadable(f"{target}: no .gguf file in this folder", "name a file, or a folder that holds one")
-        files += [os.path.join(target, n) for n in names]
+        files += found
     unique = list(dict.fromkeys(files))
     return [(path, unique) for path in unique]

@@ -18,7 +18,8 @@ def published(name: str, paths: Sequence[str]) -> Iterator[tuple[str, Expectatio
     Raises:
         ToolFailed: the network or the server failed.
     """
-    from gguftool.hub.remote import hub_records, is_list, text
+    from gguftool.hub.api import hub_records
+    from gguftool.hub.remote import is_list, text
 
     if is_list(name):
         listed = parse(text(name), name)

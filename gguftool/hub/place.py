@@ -1,0 +1,148 @@
+"""Where the file of a model is: on this machine (folder, Hugging Face cache, store of Ollama) or on a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from gguftool.errors import MissingFile, ToolFailed, UsageError
+from gguftool.hub.address import HubAddress, OllamaName, WebAddress, is_remote, parse
+from gguftool.hub.api import endpoint, listing, offline, token
+from gguftool.hub.cache import cached, hub_cache, ollama_blob, pick
+from gguftool.shell import path_word, shell
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A file on this machine."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnServer:
+    """A file on a server.
+
+    Attributes:
+        path: its path there.
+        name: makes what it is called of a path.
+        url: makes where it is of a path.
+        headers: to ask with.
+        of_hub: it is the Hub's, so that HF_HUB_OFFLINE holds.
+    """
+
+    path: str
+    name: Callable[[str], str]
+    url: Callable[[str], str]
+    headers: Mapping[str, str]
+    of_hub: bool
+
+    def sibling(self, path: str) -> OnServer:
+        """Another file there."""
+        return replace(self, path=path)
+
+
+def locate(spec: str | os.PathLike[str]) -> OnDisk | OnServer:
+    """Find the file that a path or an address names; of a folder or a repository its one model.
+
+    What is on this machine is taken from here, so that nothing is asked of the network for it.
+
+    Raises:
+        MissingFile: there is none.
+        UsageError: an address nobody understands, or one that fits several models.
+        ToolFailed: the Hub has to be asked and cannot.
+    """
+    if (path := here(spec)) is not None:
+        return OnDisk(path)
+    address = parse(os.fspath(spec), endpoint())
+    return _on_hub(address) if isinstance(address, HubAddress) else _on_web(address)
+
+
+def here(spec: str | os.PathLike[str]) -> str | None:
+    """Path of the file on this machine, of a folder its one model; None when only a server has it.
+
+    Raises:
+        MissingFile: nothing of that name in a folder or in the store of Ollama.
+        UsageError: as `locate`.
+    """
+    if not is_remote(spec):
+        from gguftool.model import in_folder
+
+        return in_folder(os.fspath(spec))
+    address = parse(os.fspath(spec), endpoint())
+    if isinstance(address, OllamaName):
+        return ollama_blob(address)
+    hub = address.hub if isinstance(address, WebAddress) else address
+    return cached(hub) if hub is not None else None
+
+
+def on_this_machine(spec: str | os.PathLike[str]) -> str:
+    """As `here`, for what needs the data itself.
+
+    Raises:
+        UsageError: only a server has it; the hint is the command that fetches it.
+    """
+    path = here(spec)
+    if path is not None:
+        return path
+    text = os.fspath(spec)
+    address = parse(text, endpoint())
+    hub = address.hub if isinstance(address, WebAddress) else address
+    if isinstance(hub, HubAddress) and hub.path:
+        fetch = shell(["hf", "download", hub.repo, path_word(hub.path)])
+    elif isinstance(hub, HubAddress):
+        fetch = shell(["hf", "download", hub.repo, "--include", f"*{hub.quant}*.gguf"])
+    else:
+        fetch = shell(["curl", "-LO", text])
+    raise UsageError(f"{text}: is not on this machine, and its data is needed", f"fetch it first: {fetch}")
+
+
+def _on_web(address: WebAddress | OllamaName) -> OnServer:
+    if isinstance(address, OllamaName):
+        raise MissingFile(f"ollama://{address.short}: is not on this machine")
+    whole, _, query = address.url.partition("?")
+    front, _, last = whole.rpartition("/")
+    at_hub = address.url.startswith(endpoint() + "/")
+    return OnServer(
+        last,
+        lambda path: f"{front}/{path}",
+        lambda path: f"{front}/{path}" + (f"?{query}" if query and path == last else ""),
+        _authorization() if at_hub else {},
+        at_hub or address.hub is not None,
+    )
+
+
+def _on_hub(address: HubAddress) -> OnServer:
+    if offline():
+        raise ToolFailed(f"{address}: not in the cache ({hub_cache()}), and HF_HUB_OFFLINE forbids the network")
+    path = address.path or _choose(address)
+    root = f"{endpoint()}/{address.repo}/resolve/{quote(address.revision, safe='')}"
+    at = "" if address.revision == "main" else f"@{address.revision}"
+    return OnServer(
+        path,
+        lambda path: f"hf://{address.repo}{at}/{path}",
+        lambda path: f"{root}/{quote(path)}",
+        _authorization(),
+        True,
+    )
+
+
+def _choose(address: HubAddress) -> str:
+    """The one file of a repository with the quantisation asked for."""
+    names = [record.path for record in listing(address)]
+    found = pick(names, address.quant)
+    if len(found) == 1:
+        return found[0]
+    models = pick(names, "")
+    if not models:
+        raise MissingFile(f"{address}: there is no .gguf file in this repository")
+    shown = ", ".join((found or models)[:8]) + (" …" if len(found or models) > 8 else "")
+    what = "several models" if not address.quant else "several files fit" if found else "no file fits"
+    raise UsageError(f"{address}: {what}: {shown}", f"name one: hf://{address.repo}/{(found or models)[0]}")
+
+
+def _authorization() -> dict[str, str]:
+    found = token()
+    return {"Authorization": f"Bearer {found}"} if found else {}
