@@ -110,6 +110,8 @@ def _rewrite(job: Job, layer: OsLayer, journal: int, progress: Progress | None) 
     try:
         model = layer.open(path, write=False)
         _check_unchanged(job, layer, model)
+        if layer.stat(target) is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         record = make_record(job, layer, model)
         _write_journal(layer, journal, record, path)
         copy = layer.create(target, 0o600)

@@ -6,7 +6,7 @@ What stands on the disk, and what is done (J the journal, F the model, T the fil
 state     J                  F size   F[0:4]             how it arises    action
 ========  =================  =======  =================  ===============  =========================================
 CLEAN     none               any      GGUF               normal           nothing
-TORN      unreadable         any      GGUF               J was being made delete T and J
+TORN      unreadable         any      GGUF               J was being made delete J
 DAMAGED   unreadable, none   any      not GGUF           J lost, rotten   stop, touch nothing
 HOT       whole, phase 0     old      GGUF, old header   before poison    sync F, delete J
 POISONED  whole, any phase   old      GGTX or anything   header half      write the saved bytes back, magic last
@@ -124,7 +124,7 @@ def _torn(layer: OsLayer, path: str, model: int) -> Outcome:
             f"{path}: the journal beside it is damaged and the file is in the middle of an edit; nothing was touched",
             "restore the file from where it came from; the tensor data in it is whole but for the first blocks",
         )
-    layer.unlink(new_path(path))
+    # A journal that was not finished is older than any T: what has that name is somebody else's.
     drop_journal(layer, path)
     return Outcome(path, "TORN", "discarded")
 
@@ -150,7 +150,9 @@ def settle(layer: OsLayer, path: str, model: int, journal: int, record: Record, 
     if size == record.old_size and front_sha(layer, model, record.old_front) == record.old_sha:
         # The magic is written last, so with it all else is in place; only not yet known to be on the disk.
         barrier(layer, model, path)
-        layer.unlink(new_path(path))
+        if record.strategy == "rewrite":
+            # Nothing had that name when the journal was written, so it is what the edit was building.
+            layer.unlink(new_path(path))
         return _end(layer, path, "COPYING" if record.strategy == "rewrite" else "HOT", record)
     loadable = layer.read(model, 0, 4) == MAGIC
     if record.strategy == "rewrite" or size not in (record.old_size, record.new_size) or loadable:

@@ -176,7 +176,7 @@ def readers_of(paths: Iterable[str]) -> Readers:
 def _inside(path: str) -> list[str]:
     if os.path.isdir(path):
         with contextlib.suppress(OSError):
-            return [entry.path for entry in os.scandir(path) if entry.is_file()]
+            return [e.path for e in os.scandir(path) if e.is_file() and not e.name.startswith(".")]
     return [path]
 
 

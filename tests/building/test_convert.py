@@ -134,6 +134,33 @@ def test_an_existing_file_stays(convert: Cli, tmp_path: Path):
 
 
 @pytest.mark.oracle
+def test_a_private_folder_stays_private(convert: Cli, tmp_path: Path):
+    source = hf.folder(tmp_path / "llama", "llama")
+    (source / "model.safetensors").chmod(0o600)
+    assert convert(source, "-o", tmp_path / "m.gguf").code == 0
+    assert (tmp_path / "m.gguf").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_ended_in_the_middle_and_run_again(number: signal.Signals, convert: Cli, converter_cache: Path, tmp_path: Path):
+    source = hf.folder(tmp_path / "llama", "llama")
+    command = [sys.executable, "-m", "gguftool", "convert", str(source), "-o", str(tmp_path / "m.gguf")]
+    env = {**os.environ, "XDG_CACHE_HOME": str(converter_cache)}
+    child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not any(n.endswith(".gguftool-part") for n in os.listdir(tmp_path)):
+        time.sleep(0.02)
+    child.send_signal(number)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == (-number if number == signal.SIGKILL else 128 + number), err
+    if number != signal.SIGKILL:
+        assert set(os.listdir(tmp_path)) <= {"llama", "m.gguf.convert.log"}
+    assert convert(source, "-o", tmp_path / "m.gguf").code == 0
+    assert set(os.listdir(tmp_path)) == {"llama", "m.gguf.convert.log", "m.gguf"}
+
+
+@pytest.mark.oracle
 def test_ctrl_c_leaves_nothing(converter_cache: Path, tmp_path: Path):
     source = hf.folder(tmp_path / "llama", "llama")
     command = [sys.executable, "-m", "gguftool", "convert", str(source), "-o", str(tmp_path / "m.gguf")]

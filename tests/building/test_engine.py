@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -138,3 +141,49 @@ def test_an_engine_that_claims_success_and_wrote_half_a_file(cli, tmp_path: Path
 )
 def test_versions_as_llama_cpp_prints_them(text: str, version: str | None):
     assert tools.version_in(text) == version
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes through /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_program_ends_with_us_and_its_file_goes(number: signal.Signals, cli, source: Path, tmp_path: Path):
+    """A llama-quantize that writes and goes on: what it wrote is gone, at the latest with the next run."""
+    folder = tmp_path / "slow"
+    folder.mkdir()
+    script = folder / "llama-quantize"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'case "$1" in --help) PYTHONPATH="{ROOT}" exec "{sys.executable}" '
+        f'"{Path(__file__).parent / "llama_quantize.py"}" --help;; esac\n'
+        f'echo $$ > {tmp_path}/pid; echo part > "$(ls -d {tmp_path}/.out.gguf.*)"; exec sleep 60\n'
+    )
+    script.chmod(0o755)
+    out = tmp_path / "out.gguf"
+    command = [sys.executable, "-m", "gguftool", "quantize", source, out, "Q8_0", "--llama-cpp", folder]
+    child = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (tmp_path / "pid").exists():
+        time.sleep(0.02)
+    time.sleep(0.2)
+    child.send_signal(number)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == (-number if number == signal.SIGKILL else 128 + number), err
+    tool = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
+    while time.monotonic() < deadline and tool.exists() and b"sleep" in tool.read_bytes():
+        time.sleep(0.02)
+    assert not (tool.exists() and b"sleep" in tool.read_bytes())
+    left = [n for n in os.listdir(tmp_path) if n.startswith(".out")]
+    assert len(left) == (number == signal.SIGKILL)
+    assert cli("quantize", source, out, "Q8_0", "--engine", "builtin").code == 0
+    assert not [n for n in os.listdir(tmp_path) if n.startswith(".out")]
+
+
+@pytest.mark.oracle
+def test_a_private_model_stays_private(cli, program: Path, source: Path, tmp_path: Path):
+    source.chmod(0o600)
+    for name in ("llama-quantize", "library"):
+        out = tmp_path / f"{name}.gguf"
+        done = cli("quantize", source, out, "Q8_0", "--engine", name, "--llama-cpp", program)
+        if name == "library" and done.code == 6:
+            continue
+        assert done.code == 0, done.err
+        assert out.stat().st_mode & 0o777 == 0o600

@@ -275,6 +275,28 @@ def flags(path: Path, value: int) -> None:
 
 
 class TestRewrite:
+    @pytest.mark.parametrize("torn", [False, True])
+    def test_recovery_spares_a_file_of_that_name(self, torn: bool, tmp_path: Path, cli):
+        """``MODEL-new`` of the user's own: a patch never makes one, and an empty journal is older than any."""
+        path, mine = model(tmp_path), tmp_path / "m.gguf-new"
+        mine.write_text("precious")
+        if torn:
+            (tmp_path / "m.gguf-journal").touch()
+        else:
+            script = (
+                "import os; from gguftool.edit import commit; from gguftool.cli.main import main\n"
+                "commit.poison = lambda *args: os._exit(9)\n"
+                f"main(['fix', {str(path)!r}, '--set', 'general.name=tinx', '--strategy', 'patch'])"
+            )
+            assert subprocess.run([sys.executable, "-c", script]).returncode == 9
+        assert (tmp_path / "m.gguf-journal").exists()
+        assert cli("recover", path).code == 0
+        assert mine.read_text() == "precious"
+        refused = cli("fix", path, "--set", "general.name=x", "--strategy", "rewrite")
+        assert refused.code == 4
+        assert str(mine) in refused.err
+        assert mine.read_text() == "precious"
+
     def test_it_does_not_inherit_what_it_had_not(self, tmp_path: Path, cli, umask):
         path = model(tmp_path)
         path.chmod(0o640)
