@@ -214,6 +214,8 @@ def plan_edit(
     elif output is None:
         chosen, clones = choose(target, laid_out, layer, strategy, in_use, hard_links, notes)
         job = replace(job, strategy=chosen)
+        if chosen == "rewrite" and hasattr(os, "geteuid") and os.geteuid() not in (0, target.stat.st_uid):
+            notes.append("the new file belongs to you, no longer to its owner; the group stays where you are in it")
     else:
         clones = layer.can_clone(folder) and os.stat(folder or ".").st_dev == target.stat.st_dev
     bytes_written, needed = (0, 0) if job.strategy == "none" else costs(job, clones, output is not None)

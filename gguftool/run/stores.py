@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gguftool.files.disk import free_bytes
+
 MAX_FILES = 20_000
 """A folder with more entries is not searched to its end."""
 LM_STUDIO = ("~/.lmstudio/models", "~/.cache/lm-studio/models")
@@ -76,8 +78,8 @@ def _look(kind: str, root: str) -> Store:
             models.append(found)
     models.sort(key=lambda m: m.path)
     try:
-        free = os.statvfs(root).f_bavail * os.statvfs(root).f_frsize
-    except (OSError, AttributeError):
+        free = free_bytes(root)
+    except OSError:
         free = 0
     return Store(kind, root, tuple(models), free, count > MAX_FILES)
 

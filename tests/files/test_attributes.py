@@ -172,7 +172,12 @@ def test_who_may_not_give_a_file_away_keeps_its_group(how: str, shared: Path, cl
     # Once as root: the child of another user may not read the modules.
     assert cli(*prepare()).code == 0
     argv = prepare()
-    assert as_user(2001, [3000], lambda: cli(*argv).code) == 0
+
+    def run() -> int:
+        done = cli(*argv)
+        return done.code or 50 * (how == "rewrite" and "belongs to you" not in done.err)
+
+    assert as_user(2001, [3000], run) == 0
     s = path.stat()
     assert (s.st_uid, s.st_gid, stat.S_IMODE(s.st_mode)) == (2001, 3000, 0o664)
 
