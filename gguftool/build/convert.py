@@ -22,7 +22,6 @@ from gguftool.files.draft import Draft, clear_way, draft_folder, publish_all
 from gguftool.model import Model, open_model
 from gguftool.model.shards import NAME, shard_name
 
-OUTTYPES = ("auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0")
 _PERCENT = re.compile(r"Writing.*?(\d{1,3})%")
 
 
@@ -31,7 +30,7 @@ class Options:
     """How to convert.
 
     Attributes:
-        outtype: one of `OUTTYPES`; auto keeps the 16-bit type of the source.
+        outtype: one of `gguftool.build.ftypes.OUTTYPES`; auto keeps the 16-bit type of the source.
         llama_cpp: folder of llama.cpp to look in first.
         pre: pre-tokenizer to take where the converter does not recognise it, or None.
         more: further arguments for the converter.

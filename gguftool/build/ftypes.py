@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from gguftool.errors import UsageError
 from gguftool.near import near_names
 
+OUTTYPES = ("auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0")
+"""What llama.cpp's converter writes (``--outtype``); auto keeps the 16-bit type of the source."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gguftool.build.ftypes import OUTTYPES
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import LOG, MODEL
 from gguftool.report.text import safe
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @option("-o", "--output", type=click.Path(), metavar="OUT", help="File to write; default: FOLDER-TYPE.gguf here.")
 @option(
     "--outtype",
-    type=click.Choice(["auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0"]),
+    type=click.Choice(OUTTYPES),
     default="auto",
     show_default=True,
     help="Type of the matrices; auto keeps the 16-bit type of the source.",

@@ -22,7 +22,7 @@ from gguftool.programs import Tool, find, named, run
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import known
 from gguftool.run.deploy import Deployment, resolved
-from gguftool.run.measure import VERSION, Ask, Measured, Placed, measure
+from gguftool.run.measure import VERSION, Ask, Measured, measure
 from gguftool.run.options.table import options
 
 MIB = 1 << 20
@@ -76,7 +76,7 @@ def _library(session: Session, path: str, d: Deployment) -> Measure:
         asked = Ask(
             c.requested, s.type_k, s.type_v, c.slots, c.unified, s.batch, s.ubatch, s.flash_attn, s.swa_full, outputs
         )
-        answer: Measured = measure(path, [asked], Placed(repack=d.wishes.repack))[0]
+        answer: Measured = measure(path, [asked], repack=d.wishes.repack)[0]
         if answer.buffers is None:
             return None
         if answer.total("context") != p.cache.bytes:

@@ -97,17 +97,6 @@ def key_types(key: str, arch: str) -> tuple[str, ...]:
     return (said,) if said else _anywhere().get(suffix, ())
 
 
-def key_type(key: str, arch: str) -> str | None:
-    """The type gguftool writes for a known key (``u32``, ``[str]``); None for a key nobody knows.
-
-    Args:
-        key: whole key, with the architecture prefix.
-        arch: the file's architecture, "" when it names none.
-    """
-    types = key_types(key, arch)
-    return types[0] if types else None
-
-
 _OURS = ("rope.freq_scale", "kv_cache_type")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass, replace
 
@@ -220,45 +219,3 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
         for fd in (model, journal):
             if fd >= 0:
                 layer.close(fd)
-
-
-def published_sha256(path: str | os.PathLike[str], layer: OsLayer | None = None) -> str:
-    """sha256 of the file as it was before all recorded edits, without undoing them; reads the whole file.
-
-    Raises:
-        Refused: the newest record does not belong to the file as it is.
-    """
-    layer = layer or OsLayer()
-    real = os.path.realpath(path)
-    chain: list[Record] = []
-    for number in undo_numbers(layer, real):
-        record = _record(layer, real, number)
-        if record is None or (chain and chain[-1].old_sha != record.new_sha):
-            break
-        chain.append(record)
-    digest = hashlib.sha256()
-    fd = layer.open(real, write=False)
-    try:
-        newest(path, layer)
-        size = chain[-1].old_size
-        at = 0
-        while at < size:
-            data = _old_bytes(layer, fd, chain, at, min(1 << 20, size - at))
-            digest.update(data)
-            at += len(data)
-    finally:
-        layer.close(fd)
-    return digest.hexdigest()
-
-
-def _old_bytes(layer: OsLayer, fd: int, chain: list[Record], at: int, n: int) -> bytes:
-    """Up to ``n`` bytes of the oldest file of the chain (newest record first)."""
-    if not chain:
-        return layer.read(fd, at, n)
-    for start, length, saved, new in chain[-1].pieces():
-        if start <= at < start + length:
-            n = min(n, start + length - at)
-            if saved is not None:
-                return chain[-1].payload[saved + at - start : saved + at - start + n]
-            return _old_bytes(layer, fd, chain[:-1], new + at - start, n)
-    raise Refused("the undo record has a gap")

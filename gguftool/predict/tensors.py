@@ -170,8 +170,7 @@ def _scales(machine: Machine, asked: Asked) -> None:
     if not any(name.endswith("scale") for name in asked.stored):
         return
     n_expert = machine.h["n_expert"]
-    for suffix, late in (("scale", False), ("input_scale", False)):
-        del late
+    for suffix in ("scale", "input_scale"):
         for layer in range(machine.h["n_layer_all"]):
             for slot, base in load("load_maps.json")["scales"]:
                 name = f"blk.%d.{base}.{suffix}"

@@ -102,12 +102,6 @@ class ContextParams(Structure):
     )
 
 
-class Override(Structure):
-    """`llama.h:llama_model_tensor_buft_override`."""
-
-    _fields_ = (("pattern", c_char_p), ("buft", c_void_p))
-
-
 LogCallback = CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 
 
@@ -131,14 +125,11 @@ class Library:
             ("llama_init_from_model", c_void_p, (c_void_p, ContextParams)),
             ("llama_free", None, (c_void_p,)),
             ("ggml_backend_buft_name", c_char_p, (c_void_p,)),
-            ("ggml_backend_dev_by_name", c_void_p, (c_char_p,)),
-            ("ggml_backend_dev_buffer_type", c_void_p, (c_void_p,)),
             (BREAKDOWN, None, (c_void_p, c_void_p)),
         ):
             function = getattr(self.lib, name)
             function.restype, function.argtypes = result, arguments
         self.log: list[str] = []
-        self._keep: list[Any] = []
         self.model: int | None = None
 
         def heard(level: int, text: bytes, _: object) -> None:
@@ -149,7 +140,7 @@ class Library:
         self.lib.llama_log_set(self._heard, None)
         self.lib.llama_backend_init()
 
-    def load(self, path: str, placed: Mapping[str, Any]) -> str | None:
+    def load(self, path: str, *, repack: bool) -> str | None:
         """Lay out the weights; returns why not, or None."""
         params = self.lib.llama_model_default_params()
         context = self.lib.llama_context_default_params()
@@ -161,28 +152,14 @@ class Library:
             return "its structures are not those of the build we know"
         params.no_alloc = True
         params.load_mode = 0  # no mmap: there may be no data to map
-        params.n_gpu_layers = placed["n_gpu_layers"]
-        params.use_extra_bufts = placed["repack"]
-        if placed["tensor_split"]:
-            split = (c_float * 128)(*placed["tensor_split"])
-            self._keep.append(split)
-            params.tensor_split = ctypes.cast(split, POINTER(c_float))
-        if placed["overrides"]:
-            rules = (Override * (len(placed["overrides"]) + 1))()
-            for rule, (pattern, device) in zip(rules, placed["overrides"], strict=False):
-                found = self.lib.ggml_backend_dev_by_name(device.encode())
-                if not found:
-                    return f"it knows no device {device}"
-                rule.pattern, rule.buft = pattern.encode(), self.lib.ggml_backend_dev_buffer_type(found)
-            self._keep.append(rules)
-            params.tensor_buft_overrides = ctypes.addressof(rules)
+        params.use_extra_bufts = repack
         self.model = self.lib.llama_model_load_from_file(os.fsencode(path), params)
         if self.model:
             return None
         errors = [x for x in self.log if "error" in x.lower()]
         return (errors or self.log or ["it cannot load the model"])[0]
 
-    def context(self, ask: Mapping[str, Any], offload_kqv: bool) -> tuple[dict[str, dict[str, int]] | None, list[str]]:
+    def context(self, ask: Mapping[str, Any]) -> tuple[dict[str, dict[str, int]] | None, list[str]]:
         """Lay out one context: bytes by buffer type, or None when it was refused, and the log."""
         self.log.clear()
         params = self.lib.llama_context_default_params()
@@ -190,7 +167,6 @@ class Library:
             setattr(params, name, ask[name])
         params.type_k, params.type_v = TYPE_IDS[ask["type_k"]], TYPE_IDS[ask["type_v"]]
         params.flash_attn_type = FLASH[ask["flash_attn"]]
-        params.offload_kqv = offload_kqv
         made = self.lib.llama_init_from_model(self.model, params)
         if not made:
             return None, list(self.log)

@@ -105,7 +105,6 @@ class LogFacts:
         slots, slot_context, slots_unified: of llama-server.
         address: what it listens on, "" before that.
         loaded: the model is loaded.
-        exited: it said that it ends.
         fit: what became of fitting to the free memory.
         offloaded: layers on devices, and of how many.
     """
@@ -130,7 +129,6 @@ class LogFacts:
     slots_unified: bool | None = None
     address: str = ""
     loaded: bool = False
-    exited: bool = False
     fit: str = ""
     offloaded: tuple[int, int] | None = None
     ready_line: int | None = None
@@ -282,9 +280,6 @@ class _Reader:
         self.out["address"] = m["url"]
         self.out.setdefault("ready_line", line.number)
 
-    def _exited(self, m: re.Match[str], line: Line) -> None:
-        self.out["exited"] = True
-
 
 def read_log(text: str | Iterable[Line]) -> LogFacts:
     """What the log says; nothing of it is taken for granted, a log of another program gives empty facts."""
@@ -333,7 +328,6 @@ def _facts(r: _Reader, program: str) -> LogFacts:
         slots_unified=None if unified is None else unified == "true",
         address=out.get("address", ""),
         loaded=out.get("loaded", False),
-        exited=out.get("exited", False),
         fit=(out.get("fit") or {}).get("what", ""),
         offloaded=(int(offloaded["n"]), int(offloaded["of"])) if offloaded else None,
         ready_line=out.get("ready_line"),

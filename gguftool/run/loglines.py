@@ -50,7 +50,6 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("slot", r"new slot,? n_ctx(?:_slot)? = (?P<ctx>\d+)"),
         ("loaded", r"(?:llama_server|main|server|init): model loaded"),
         ("listening", r"(?:listening on |server is listening on )(?P<url>http\S+)"),
-        ("exited", r"(?:cleaning up before exit|exiting due to)"),
         ("fit", r"common_fit_params: (?P<what>successfully fit.*|failed to fit.*|encountered an error while.*)"),
     )
 )

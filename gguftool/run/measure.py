@@ -54,18 +54,6 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """Where weights go: `-ngl`, `-ts`, `-ot` (pattern, buffer type); ``rpc``: hosts that stand in as devices."""
-
-    n_gpu_layers: int = -1
-    tensor_split: tuple[float, ...] = ()
-    overrides: tuple[tuple[str, str], ...] = ()
-    rpc: tuple[str, ...] = ()
-    repack: bool = True
-    offload_kqv: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Measured:
     """What the library answered for one context.
 
@@ -92,15 +80,13 @@ def available() -> bool:
         return False
 
 
-def measure(
-    path: str, asks: Sequence[Ask], placed: Placed | None = None, *, timeout: float = TIMEOUT
-) -> list[Measured]:
+def measure(path: str, asks: Sequence[Ask], *, repack: bool = True, timeout: float = TIMEOUT) -> list[Measured]:
     """Lay out a model and each context with the real library.
 
     Args:
         path: a ``.gguf`` file (the first shard of a set); the tensor data must be there or a hole.
         asks: the contexts.
-        placed: where the weights go.
+        repack: the host may rearrange weights.
         timeout: seconds for all of it.
 
     Raises:
@@ -113,7 +99,7 @@ def measure(
     request = {
         "path": os.path.abspath(path),
         "asks": [asdict(a) for a in asks],
-        "placed": asdict(placed or Placed()),
+        "repack": repack,
     }
     try:
         done = subprocess.run(
@@ -140,17 +126,16 @@ def answer(request: dict[str, object]) -> None:
     """The child's part: one line of JSON a context."""
     from gguftool.run.abi import Library
 
-    placed = request["placed"]
     asks = request["asks"]
-    if not isinstance(placed, dict) or not isinstance(asks, list):
-        raise TypeError("a request has an object `placed` and a list `asks`")
+    if not isinstance(asks, list):
+        raise TypeError("a request has a list `asks`")
     library = Library()
-    why = library.load(str(request["path"]), placed)
+    why = library.load(str(request["path"]), repack=bool(request["repack"]))
     if why is not None:
         _say({"error": why})
         return
     for ask in asks:
-        buffers, log = library.context(ask, bool(placed["offload_kqv"]))
+        buffers, log = library.context(ask)
         _say({"buffers": buffers, "log": log})
 
 

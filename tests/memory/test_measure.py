@@ -12,7 +12,7 @@ from gguftool.errors import ToolFailed
 from gguftool.memory.plan import memory
 from gguftool.memory.settings import Settings
 from gguftool.model import open_model
-from gguftool.run.measure import Ask, Placed, available, measure
+from gguftool.run.measure import Ask, available, measure
 from tests.memory.giants import NAMES, giant, whole
 
 MIB = 1 << 20
@@ -95,7 +95,7 @@ def test_an_abort_of_the_library_ends_the_child_only(tmp_path: Path):
 @needs_library
 def test_the_host_can_be_told_not_to_rearrange(tmp_path: Path):
     path = str(whole("llama-3.1-8b", tmp_path))
-    (answer,) = measure(path, [Ask(4096)], Placed(repack=False))
+    (answer,) = measure(path, [Ask(4096)], repack=False)
     assert "CPU_REPACK" not in answer.buffers
 
 
