@@ -79,17 +79,18 @@ class CacheTypeOption(Option):
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
         """Put the halves together."""
         halves = [opts.get(f"{self.name}.{half}") for half in HALVES]
-        if not any(halves):
+        given = [half for half in halves if half is not None]
+        if not given:
             return super().consume_value(ctx, opts)
         whole = opts.get(str(self.name))
         # Several pairs (kv-test): the halves are one more.
         if whole and "," in whole:
-            self.type.fail(f"{whole}: several pairs, beside {' '.join(filter(None, halves))}", self, ctx)
+            self.type.fail(f"{whole}: several pairs, beside {' '.join(given)}", self, ctx)
         pair = CACHE_TYPES.convert(whole, self, ctx) if whole else ("f16", "f16")
-        for half in filter(None, halves):
-            if "/" in half or "," in half:
+        for half in given:
+            if not half or "/" in half or "," in half:
                 self.type.fail(f"{half!r} is not one type; -ctk and -ctv take one each", self, ctx)
-        types = [half or part for half, part in zip(halves, pair, strict=True)]
+        types = [part if half is None else half for half, part in zip(halves, pair, strict=True)]
         return "/".join(types), ParameterSource.COMMANDLINE
 
 

@@ -85,8 +85,9 @@ def test_one_half_leaves_the_other_at_what_llama_cpp_takes():
     assert parse("-ctk", "q8_0")["cache_type"] == ("q8_0", "f16")
     assert parse("-ctv", "q8_0")["cache_type"] == ("f16", "q8_0")
     assert parse()["cache_type"] is None
-    with pytest.raises(click.BadParameter, match="one type"):
-        parse("-ctk", "q8_0/q4_0")
+    for no_type in ("q8_0/q4_0", "q8_0,q4_0", ""):
+        with pytest.raises(click.BadParameter, match="one type"):
+            parse("-ctk", no_type)
 
 
 def test_a_name_belongs_to_the_option_that_shows_it():
