@@ -21,6 +21,7 @@ from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room, copy_range
 from gguftool.files.draft import clear_way, publish_beside, whole_file
 from gguftool.model import Model, open_model
+from gguftool.model.missing import refuse_unnamed
 from gguftool.shell import gguftool, path_word
 
 Progress = Callable[[str, int, int], None]
@@ -113,6 +114,7 @@ def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
             check_room(place, first + second, what="the converted and the quantised model")
         return tuple(p.message for p in folder.problems)
     with open_model(request.source) as model:
+        refuse_unnamed(request.source, model.by_content, model.shard_names)
         advice = deploy(model, request.wanted, yes=request.yes)
         if request.quantize is None:
             if not published:

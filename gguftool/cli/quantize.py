@@ -139,10 +139,10 @@ def _names(source: str, output: str | None, type_name: str | None, named: str | 
 
 def _list(session: Session, source: str, limit: int | None, options: Options) -> int:
     from gguftool.build.quantize import table
-    from gguftool.hub import open_any
+    from gguftool.cli.opened import open_for
     from gguftool.report import build as report
 
-    with open_any(source) as model:
+    with open_for(session, source) as model:
         rows = table(model, options)
     if session.format == "json":
         session.write_json(ok=True, body=report.sizes_json(rows, limit))
@@ -160,10 +160,10 @@ def _list(session: Session, source: str, limit: int | None, options: Options) ->
 
 def _dry_run(session: Session, source: str, output: str, type_name: str, options: Options) -> int:
     from gguftool.build.quantize import prepare
-    from gguftool.hub import open_any
+    from gguftool.cli.opened import open_for
     from gguftool.report import build as report
 
-    with open_any(source) as model:
+    with open_for(session, source) as model:
         plan, engine, _ = prepare(model, type_name, options)
         if session.format == "json":
             body = {"dry_run": True, "output": output, **report.plan_json(plan, engine.label, tensors=True)}

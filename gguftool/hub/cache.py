@@ -70,7 +70,8 @@ def pick(names: list[str], quant: str) -> list[str]:
     from gguftool.model.folder import firsts
     from gguftool.model.role import sidecar_by_name
 
-    models = firsts(n for n in sorted(names) if n.lower().endswith(".gguf") and not sidecar_by_name(n))
+    found = [n for n in sorted(names) if n.lower().endswith(".gguf")]
+    models = firsts([n for n in found if not sidecar_by_name(n)] or found)
     if not quant:
         return models
     label = re.compile(rf"(?<![a-z0-9]){re.escape(quant.lower())}(?![a-z0-9_])")

@@ -9,6 +9,9 @@ from gguftool.errors import FormatError, Refused
 from gguftool.model.shards import ShardSet
 from gguftool.shell import gguftool, path_word
 
+FEW = 16
+"""Missing shards named one by one."""
+
 
 def missing_error(path: str, found: ShardSet) -> FormatError:
     """What to say when shards are missing: their numbers, their names, and what may be them."""
@@ -21,7 +24,8 @@ def missing_error(path: str, found: ShardSet) -> FormatError:
 def missing_text(missing: Sequence[int], count: int, names: Sequence[str]) -> str:
     """``shard 1 of 2 is missing (a-00001-of-00002.gguf)``."""
     said = f" ({', '.join(names[:4])}{' …' if len(names) > 4 else ''})" if names else ""
-    return f"shard {', '.join(map(str, missing))} of {count} is missing{said}"
+    numbers = ", ".join(map(str, missing[:FEW])) + (f" … ({len(missing):,} in all)" if len(missing) > FEW else "")
+    return f"shard {numbers} of {count} is missing{said}"
 
 
 def refuse_unnamed(path: str, by_content: Sequence[str], names: Sequence[str] = ()) -> None:

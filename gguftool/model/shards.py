@@ -30,6 +30,8 @@ SEARCH_LIMIT = 4096
 
 LIKELY = re.compile(r"(?:.*\.gguf(?:-\d+-of-\d+)?|(?:sha256[-:])?[0-9a-f]{40,64})", re.I | re.S)
 """Names a shard may have: ``.gguf``, the count put behind it, or the hash a content store gives (no ending at all)."""
+MOST_SHARDS = 65535
+"""`split.count` is a u16."""
 FEW_FIELDS = 16
 """Shards other than the first carry the split keys and little else."""
 
@@ -138,7 +140,7 @@ class ShardSet:
 
 
 def split_keys(header: Header) -> SplitKeys | None:
-    """The split keys of a header; None when the file is a whole model (no count, or a count of 0 or 1)."""
+    """The split keys of a header; None when the file is a whole model (no count, 0 or 1, or one that cannot be)."""
     numbers: dict[str, int] = {}
     for f in header.fields:
         if f.key in SPLIT_KEYS and f.key not in numbers:
@@ -146,6 +148,8 @@ def split_keys(header: Header) -> SplitKeys | None:
             if isinstance(value, int) and not isinstance(value, bool):
                 numbers[f.key] = value
     count, old = numbers.get("split.count", 0), numbers.get("general.split_count", 0)
+    if max(count, old) > MOST_SHARDS:
+        return None
     if count > 1:
         return SplitKeys(numbers.get("split.no", 0), count, numbers.get("split.tensors.count"))
     if old > 1 and "split.count" not in numbers:
@@ -274,8 +278,15 @@ def _links_to(path: str) -> list[str]:
 def _by_name(found: Gathered, folder: str, stem: str, seen: set[str]) -> None:
     """The files under the usual names of a set: believed, unless the content speaks against it."""
     keys = found.own.keys
+    try:
+        there = set(os.listdir(folder or "."))
+    except OSError:
+        return
     for no in range(keys.count):
-        other = os.path.join(folder, shard_name(stem, no, keys.count))
+        name = shard_name(stem, no, keys.count)
+        if name not in there:
+            continue
+        other = os.path.join(folder, name)
         real = os.path.realpath(other)
         if real in seen or not os.path.isfile(other):
             continue

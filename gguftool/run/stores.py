@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gguftool.files.disk import free_bytes
+from gguftool.model.folder import is_gguf
 
 MAX_FILES = 20_000
 """A folder with more entries is not searched to its end."""
 LM_STUDIO = ("~/.lmstudio/models", "~/.cache/lm-studio/models")
 LLAMA_CPP = "~/.cache/llama.cpp"
-_MAGIC = b"GGUF"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,9 @@ def _kept(path: str, kind: str) -> Kept | None:
         return Kept(path, 0, False)
     if not stat.S_ISREG(found.st_mode):
         return None
-    if blob and not _is_gguf(path):
+    if blob and not is_gguf(path):
         return None
     return Kept(path, found.st_size, not unfinished)
-
-
-def _is_gguf(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(4) == _MAGIC
-    except OSError:
-        return False
 
 
 def misplaced(store: Store) -> list[Kept]:

@@ -22,7 +22,7 @@ from gguftool.format.types import DEFAULT_ALIGNMENT, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
 from gguftool.model.missing import refuse_unnamed
-from gguftool.model.shards import SPLIT_KEYS, shard_name, split_keys
+from gguftool.model.shards import MOST_SHARDS, SPLIT_KEYS, shard_name, split_keys
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 from gguftool.verify import shards
@@ -30,9 +30,6 @@ from gguftool.verify.filecheck import quick
 from gguftool.verify.hashes import Want, hash_file
 from gguftool.verify.inside import Window, embedded, ends
 from gguftool.verify.stream import Progress, Sink, run
-
-MOST_SHARDS = 65535
-"""`split.count` is a u16."""
 
 
 @dataclass(frozen=True, slots=True)

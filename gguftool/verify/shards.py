@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from gguftool.format.header import Header
+from gguftool.model.missing import missing_text
 from gguftool.model.shards import Gathered, Shard, all_here, best, gather, shard_name, split_keys
 from gguftool.shell import gguftool, path_word
 from gguftool.verify.foreign import duplicates, foreign
@@ -88,13 +89,17 @@ def _judge(found: Gathered) -> SetReport:
     paths = tuple(chosen[no].path if no in chosen else found.broken.get(no) for no in range(keys.count))
     prefix = found.prefix or next((s.named[0] for s in chosen.values() if s.named), None)
     offers = {s.keys.no: _base(s) for s in found.offers}
-    for no, path in enumerate(paths):
-        if path is None:
-            name = f" ({shard_name(prefix, no, keys.count)})" if prefix is not None else ""
-            message = f"shard {no + 1} of {keys.count} is missing{name}"
-            if no in offers:
-                message += f"; {offers[no]} claims to be it, but its name does not"
-            faults.append(Fault("shard-missing", message, f"shard:{no + 1}", "download this file"))
+    gone = [no for no, path in enumerate(paths) if path is None]
+    if len(gone) > MANY:
+        text = missing_text([no + 1 for no in gone], keys.count, [])
+        faults.append(Fault("shard-missing", text, "set", "download these files"))
+        gone = []
+    for no in gone:
+        name = f" ({shard_name(prefix, no, keys.count)})" if prefix is not None else ""
+        message = f"shard {no + 1} of {keys.count} is missing{name}"
+        if no in offers:
+            message += f"; {offers[no]} claims to be it, but its name does not"
+        faults.append(Fault("shard-missing", message, f"shard:{no + 1}", "download this file"))
     for no, path in sorted(found.broken.items()):
         if no not in chosen:
             message = f"shard {no + 1} of {keys.count} cannot be read: {os.path.basename(path)}"

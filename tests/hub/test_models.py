@@ -62,6 +62,12 @@ def test_quantisation_is_picked_by_label(quant: str, found: list[str]):
     assert pick(FILES, quant) == found
 
 
+def test_a_repository_whose_name_only_looks_like_a_sidecar():
+    """`mtp-` may be part of a model's own name; without another file it is the model."""
+    assert pick(["x-mtp-7b-Q4_0.gguf", "README.md"], "Q4_0") == ["x-mtp-7b-Q4_0.gguf"]
+    assert pick(["x.gguf", "x-mmproj-f16.gguf", "mtp-x.gguf", "x.imatrix.gguf"], "") == ["x.gguf"]
+
+
 class TestHub:
     def test_header_only(self, site: Site, cli):
         data = llama().bytes() + bytes(32 << 20)

@@ -11,6 +11,7 @@ import pytest
 from gguftool.errors import FormatError, Refused
 from gguftool.model import open_model
 from gguftool.model.shards import naming
+from tests.build import GGUF
 from tests.model.test_sets import READERS, WRITERS, library_edit, listing
 
 RENAMED = {
@@ -180,6 +181,30 @@ def test_folder_of_two_broken_sets_is_no_model(cli, tmp_path: Path, a: list[Path
 def test_what_a_name_says(name: str, wanted: tuple[str, int, int] | None) -> None:
     said = naming(name)
     assert (None if said is None else (said.stem, said.no, said.count)) == wanted
+
+
+@pytest.mark.parametrize(("count", "kind"), [(65535, "u16"), (1 << 31, "u32")])
+def test_hostile_counts_cost_nothing(cli, tmp_path: Path, count: int, kind: str) -> None:
+    g = GGUF("llama").kv("split.no", 1, "u16").kv("split.count", count, kind).kv("split.tensors.count", 9, "i32")
+    path = g.tensor("a", (32,)).write(tmp_path / f"m-00002-of-{count:05d}.gguf")
+    for command in ("dump", "verify", "merge", "fix"):
+        result = cli(*{**READERS, **WRITERS, "verify": lambda p: ["verify", p]}[command](path))
+        assert len(result.err) + len(result.out) < 10_000
+    if count == 65535:
+        assert "shard 1, 3, 4, 5" in cli("plan", path).err
+        assert "(65,534 in all)" in cli("plan", path).err
+
+
+def test_prepare_copies_nothing_that_only_fits(cli, tmp_path: Path, a: list[Path], b: list[Path]) -> None:
+    a[1].unlink()
+    b[1].rename(tmp_path / "zz.gguf")
+    b[0].unlink()
+    out = tmp_path / "out"
+    out.mkdir()
+    result = cli("prepare", "--quantize", "Q8_0", a[0], "-o", out / "p.gguf")
+    assert result.code == 3
+    assert "a-00002-of-00002.gguf" in result.err
+    assert list(out.glob("*.gguf")) == []
 
 
 def test_hostile_names_take_no_time() -> None:
