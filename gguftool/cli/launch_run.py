@@ -50,14 +50,9 @@ def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     if code := _stopped(session, plan, force=force):
         return code
     from gguftool.errors import ToolFailed
-    from gguftool.run.launch import with_port
-    from gguftool.run.server import check_port, free_port
+    from gguftool.run.serve import listening
 
-    wishes = plan.wishes
-    if wishes.port:
-        check_port(wishes.host, wishes.port)
-    else:
-        plan = with_port(plan, free_port(wishes.host))
+    plan = listening(plan)
     sys.stdout.flush()
     sys.stderr.flush()
     try:

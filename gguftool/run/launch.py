@@ -16,7 +16,7 @@ from gguftool.memory.plan import MemoryPlan
 from gguftool.model import Model
 from gguftool.model.role import only_runnable, role
 from gguftool.run import devices as hardware
-from gguftool.run.args import CommandLine, server_command
+from gguftool.run.args import TRACE, CommandLine, server_command
 from gguftool.run.deploy import Deployment, Found, deploy, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.engine import Engine, no_engine
@@ -116,6 +116,8 @@ def plan_launch(
     for doubt, remedy in d.doubts:
         t.stop("build", doubt, remedy, "warning")
     _network(said, t)
+    if said.verbosity is not None and said.verbosity < TRACE:
+        t.notes.append(f"at --verbosity {said.verbosity} the log shows no sizes: little can be proven (wants {TRACE})")
     if role(model) == "encoder" and not said.embeddings and not said.rerank:
         t.notes.append("this model gives embeddings: the server wants --embeddings for them")
     if engine.build.assumed:
@@ -226,6 +228,9 @@ def _network(w: Wishes, t: _Thoughts) -> None:
 def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
     """What the log of this launch has to show."""
     c, s, hp = plan.cache.context, plan.settings, model.arch
+    if said.verbosity is not None and said.verbosity < TRACE:
+        # Sizes are logged at this level only: the endpoints are left to ask.
+        return Expected(slots=c.slots, slot_context=None if changes_rope(said.extra) else c.usable)
     same = not changes_rope(said.extra)
     ropes = hp.ropes and same
     usable = min(c.usable, said.slot_ctx) if said.slot_ctx else c.usable

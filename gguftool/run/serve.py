@@ -14,14 +14,15 @@ from gguftool.run.devices import MIB, command_output
 from gguftool.run.diagnose import Diagnosis, Judgement, judge
 from gguftool.run.endpoints import Smoke, endpoint_checks, smoke
 from gguftool.run.launch import LaunchPlan, with_port
+from gguftool.run.options.serving import DEFAULT_PORT
 from gguftool.run.proof import Check, compare, proven
+from gguftool.run.reach import hosts, way_to
 from gguftool.run.server import (
     Running,
     ask,
     check_port,
     check_reachable,
     ended_how,
-    first_key,
     free_port,
     restart,
     start,
@@ -87,19 +88,29 @@ def serving(plan: LaunchPlan, log_path: str) -> Iterator[Running]:
         ToolFailed: it cannot be started, or an RPC server of the plan cannot be reached.
     """
     wishes = plan.wishes
-    if wishes.port:
-        check_port(wishes.host, wishes.port)
-    else:
-        plan = with_port(plan, free_port(wishes.host))
+    plan = listening(plan)
     for server in wishes.rpc:
         check_reachable(server.endpoint)
-    key = first_key(wishes.api_key_file)
     with cancelling():
-        running = start(plan.argv, log_path, wishes.host, plan.wishes.port, key)
+        running = start(plan.argv, log_path, way_to(plan.wishes))
         try:
             yield running
         finally:
             stop(running)
+
+
+def listening(plan: LaunchPlan) -> LaunchPlan:
+    """The plan with a port that is free.
+
+    Raises:
+        Refused: the port that was asked for is taken.
+        ToolFailed: an address cannot be used at all.
+    """
+    w, there = plan.wishes, hosts(plan.wishes)
+    socket = there[0].endswith(".sock")
+    for host in there if w.port or socket else ():
+        check_port(host, w.port)
+    return plan if w.port else with_port(plan, DEFAULT_PORT if socket else free_port(there[0]))
 
 
 def prove(
@@ -127,14 +138,19 @@ def prove(
         return Outcome(judged, checks, None, took, "" if code is None else ended_how(code), code is None)
     tested = _smoke(running, plan) if with_smoke else None
     endpoints = endpoint_checks(running, plan.expected, plan.model)
-    checks = (*compare(plan.expected, judge(running.log())), *endpoints)
+    checks = (*compare(plan.expected, _serving(judge(running.log()))), *endpoints)
     if tested is not None:
         said = tested.why or "sane text"
         checks = (*checks, Check("smoke test", "sane text", said, tested.ok, tested.ok is not None))
     # Once more: the completion may have ended it, and warnings about kernels come with the first decode.
-    judged = judge(running.log())
+    judged = _serving(judge(running.log()))
     code = running.process.poll()
     return Outcome(judged, checks, tested, took, "" if code is None else ended_how(code))
+
+
+def _serving(j: Judgement) -> Judgement:
+    """A log at a low level does not say that the server is ready; the server itself did."""
+    return replace(j, status="ready") if j.status in ("starting", "unknown") else j
 
 
 def _smoke(running: Running, plan: LaunchPlan) -> Smoke:

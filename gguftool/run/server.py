@@ -17,11 +17,11 @@ from typing import Any
 from gguftool.endings import die_with_parent
 from gguftool.errors import Refused, ToolFailed
 from gguftool.files.small import begin_log
+from gguftool.run.args import masked
+from gguftool.run.reach import Way
 
 GRACE_SECONDS = 9.0
 """Time a server gets to end by itself after SIGTERM."""
-ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1", "*": "127.0.0.1"}
-"""Addresses to listen on that one cannot connect to."""
 
 
 @dataclass(slots=True)
@@ -31,23 +31,19 @@ class Running:
     Attributes:
         process: the process.
         log_path: file its output goes to.
-        host, port: where to reach it.
-        api_key: key to send, or "".
+        way: how to reach it.
         argv: what it was started with.
     """
 
     process: subprocess.Popen[bytes]
     log_path: str
-    host: str
-    port: int
-    api_key: str = ""
+    way: Way
     argv: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
         """Address for people."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return self.way.url
 
     def log(self) -> str:
         """What it has said so far."""
@@ -76,6 +72,9 @@ def check_port(host: str, port: int) -> None:
         Refused: it is taken; the hint says how to get another one.
         ToolFailed: this address cannot be used at all.
     """
+    if host.endswith(".sock"):
+        _check_socket(host)
+        return
     try:
         _bound(host, port).close()
     except OSError as error:
@@ -83,6 +82,14 @@ def check_port(host: str, port: int) -> None:
             why = "is in use" if error.errno == errno.EADDRINUSE else "needs more rights than you have"
             raise Refused(f"port {port} on {host} {why}", "--port 0 takes a free one") from None
         raise ToolFailed(f"cannot listen on {host}: {error.strerror or error}", "see --host") from None
+
+
+def _check_socket(path: str) -> None:
+    if os.path.exists(path):
+        raise Refused(f"{path} is there already", "a server listens on it, or has left it behind: delete it then")
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.access(folder, os.W_OK):
+        raise ToolFailed(f"cannot listen on {path}: {folder} is no folder to write to", "see --host")
 
 
 def check_reachable(endpoint: str, seconds: float = 5.0) -> None:
@@ -113,7 +120,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return sock
 
 
-def start(argv: Sequence[str], log_path: str, host: str, port: int, api_key: str = "") -> Running:
+def start(argv: Sequence[str], log_path: str, way: Way) -> Running:
     """Start a server; its output goes to ``log_path``.
 
     In a session of its own, so that Ctrl-C comes to us first; the kernel ends it when we are gone.
@@ -121,7 +128,7 @@ def start(argv: Sequence[str], log_path: str, host: str, port: int, api_key: str
     Raises:
         ToolFailed: the program cannot be started.
     """
-    with begin_log(log_path, argv) as log:
+    with begin_log(log_path, masked(argv)) as log:
         try:
             process = subprocess.Popen(
                 list(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
@@ -129,12 +136,12 @@ def start(argv: Sequence[str], log_path: str, host: str, port: int, api_key: str
             )  # fmt: skip
         except OSError as error:
             raise ToolFailed(f"{argv[0]}: cannot be started: {error.strerror or error}") from None
-    return Running(process, log_path, ANY.get(host, host), port, api_key, tuple(argv))
+    return Running(process, log_path, way, tuple(argv))
 
 
 def restart(running: Running) -> None:
     """Start a server that has ended once more, the same way; its log begins anew."""
-    running.process = start(running.argv, running.log_path, running.host, running.port).process
+    running.process = start(running.argv, running.log_path, running.way).process
 
 
 def stop(running: Running, grace: float = GRACE_SECONDS) -> int:
@@ -185,13 +192,13 @@ def wait_until_ready(running: Running, seconds: float, tell: Callable[[float], N
 
 def ask(running: Running, path: str, body: Mapping[str, Any] | None = None, seconds: float = 60.0) -> Answer:
     """One request; never raises for what the other side does."""
-    # http.client, not urllib: a proxy in the environment must not see this.
-    connection = http.client.HTTPConnection(running.host, running.port, timeout=seconds)
+    connection = running.way.connection(seconds)
     headers = {"Content-Type": "application/json"}
-    if running.api_key:
-        headers["Authorization"] = f"Bearer {running.api_key}"
+    if running.way.key:
+        headers["Authorization"] = f"Bearer {running.way.key}"
     try:
-        connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
+        sent = None if body is None else json.dumps(body)
+        connection.request("GET" if body is None else "POST", running.way.prefix + path, sent, headers)
         response = connection.getresponse()
         data = response.read(64 << 20)
     except (OSError, http.client.HTTPException):
@@ -213,18 +220,3 @@ def ended_how(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     return {"SIGKILL": "SIGKILL: it was killed, usually because memory ran out"}.get(name, name)
-
-
-def first_key(path: str | None) -> str:
-    """The first key of an API key file, "" without one.
-
-    Raises:
-        ToolFailed: the file cannot be read.
-    """
-    if path is None:
-        return ""
-    try:
-        with open(os.path.expanduser(path), encoding="utf-8", errors="replace") as file:
-            return next((x.strip() for x in file if x.strip() and not x.startswith("#")), "")
-    except OSError as error:
-        raise ToolFailed(f"{path}: {error.strerror or error}") from None

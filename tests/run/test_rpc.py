@@ -81,6 +81,7 @@ def test_llama_cpp_would_go_on_without_it_and_the_proof_sees_that(smollm2: Path,
     from gguftool.run.capabilities import known
     from gguftool.run.engine import Engine
     from gguftool.run.launch import plan_launch
+    from gguftool.run.reach import way_to
     from gguftool.run.serve import prove
     from gguftool.run.server import free_port, start, stop
     from gguftool.run.wishes import RpcServer, Wishes
@@ -88,7 +89,7 @@ def test_llama_cpp_would_go_on_without_it_and_the_proof_sees_that(smollm2: Path,
     with open_model(smollm2) as model:
         wishes = Wishes(ctx=512, rpc=(RpcServer("127.0.0.1:9"),), port=free_port("127.0.0.1"))
         plan = plan_launch(model, wishes, Engine("llama-server", (server,), None, known()))
-    running = start(plan.argv, str(tmp_path / "log"), "127.0.0.1", wishes.port)
+    running = start(plan.argv, str(tmp_path / "log"), way_to(wishes))
     try:
         outcome = prove(running, plan, seconds=60)
     finally:

@@ -13,12 +13,13 @@ def test_the_status_line(smollm2: Path, server: str, tmp_path: Path) -> None:
     import threading
 
     from gguftool.report.launch import sample_line
+    from gguftool.run.reach import Way
     from gguftool.run.serve import sample
     from gguftool.run.server import ask, free_port, start, stop, wait_until_ready
 
     port = free_port("127.0.0.1")
     argv = [server, "-m", str(smollm2), "-c", "1024", "-np", "2", "--host", "127.0.0.1", "--port", str(port)]
-    running = start(argv, str(tmp_path / "log"), "127.0.0.1", port)
+    running = start(argv, str(tmp_path / "log"), Way("127.0.0.1", port))
     try:
         assert wait_until_ready(running, 60)
         idle = sample(running)

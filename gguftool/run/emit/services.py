@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gguftool.run.emit.words import comment, hook, installed, mib, name, own_command, yaml
+from gguftool.run.emit.words import comment, hook, installed, mib, name, own_command, path, yaml
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT
 from gguftool.run.sidefiles import side_files
@@ -63,7 +63,7 @@ def llama_swap(plan: LaunchPlan, force: tuple[str, ...]) -> str:
     w = plan.wishes
     here = replace(plan, wishes=replace(w, port=DEFAULT_PORT))
     command = own_command(here, "--port", SWAP_PORT, "--exec", *force, program=installed())
-    check = (w.api_prefix or "").rstrip("/") + "/health"
+    check = path(w, "/health")
     return f"""\
 # One entry of llama-swap's models; gguftool checks the model and then becomes the server.
 models:

@@ -31,7 +31,7 @@ def hook(plan: LaunchPlan, force: Sequence[str], program: str = "gguftool") -> l
 
 def path(w: Wishes, name: str) -> str:
     """An endpoint as it is under the prefix."""
-    return (w.api_prefix or "").rstrip("/") + name
+    return (w.api_prefix or "") + name
 
 
 def scheme(w: Wishes) -> str:

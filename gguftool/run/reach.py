@@ -1,0 +1,112 @@
+"""How a server is reached: address, prefix, TLS and key, from its options and from the variables it reads itself."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gguftool.errors import ToolFailed
+from gguftool.run.capabilities import known
+from gguftool.run.options.kinds import row
+from gguftool.run.options.table import by_field
+from gguftool.run.wishes import Wishes
+
+ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1", "*": "127.0.0.1"}
+"""Addresses to listen on that one cannot connect to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way to a server.
+
+    Attributes:
+        host: address to connect to, or the path of a socket that ends in ``.sock``.
+        port: its port.
+        prefix: what stands before the path of every endpoint.
+        tls: it speaks https.
+        key: key to send, or "".
+    """
+
+    host: str
+    port: int
+    prefix: str = ""
+    tls: bool = False
+    key: str = ""
+
+    @property
+    def url(self) -> str:
+        """Address for people."""
+        if self.host.endswith(".sock"):
+            return f"unix:{self.host}{self.prefix}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if self.tls else ''}://{host}:{self.port}{self.prefix}"
+
+    def connection(self, seconds: float) -> http.client.HTTPConnection:
+        """A connection, not open yet; a certificate is not checked, because the server is our own child."""
+        if self.host.endswith(".sock"):
+            return _Socket(self.host, seconds)
+        if self.tls:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            return http.client.HTTPSConnection(self.host, self.port, timeout=seconds, context=context)
+        # http.client, not urllib: a proxy in the environment must not see this.
+        return http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+
+
+class _Socket(http.client.HTTPConnection):
+    """HTTP over a socket of the file system."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
+        self.path = path
+
+    def connect(self) -> None:
+        """Open it."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def way_to(w: Wishes, environment: Mapping[str, str] = os.environ) -> Way:
+    """The way to the server of these wishes; what they do not say, llama.cpp takes from the environment.
+
+    Raises:
+        ToolFailed: the file of keys cannot be read.
+    """
+    prefix = _said(w, "api_prefix", environment)
+    tls = bool(_said(w, "ssl_key_file", environment) and _said(w, "ssl_cert_file", environment))
+    keys = [key for key in row(_said(w, "api_key", environment)) if key]
+    key = keys[0] if keys else first_key(_said(w, "api_key_file", environment))
+    host = hosts(w)[0]
+    return Way(ANY.get(host, host), w.port, prefix, tls, key)
+
+
+def hosts(w: Wishes) -> list[str]:
+    """The addresses to listen on."""
+    return [part.strip() for part in row(w.host) if part.strip()] or [w.host]
+
+
+def _said(w: Wishes, field: str, environment: Mapping[str, str]) -> str:
+    value = getattr(w, field)
+    option = known().by_name.get(by_field()[field].names[0])
+    return str(value) if value is not None else environment.get(option.env if option else "", "")
+
+
+def first_key(path: str) -> str:
+    """The first key of an API key file, "" without one.
+
+    Raises:
+        ToolFailed: the file cannot be read.
+    """
+    if not path:
+        return ""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return next((x.strip() for x in file if x.strip() and not x.startswith("#")), "")
+    except OSError as error:
+        raise ToolFailed(f"{path}: {error.strerror or error}") from None
