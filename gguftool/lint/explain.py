@@ -229,4 +229,4 @@ def _guess(key: str) -> str:
     tried = [key, rest] if facts(head) is not None or head == _BARE else [key]
     near = [short[n] for t in tried if t for n in near_names(t.lower(), short)]
     near = list(dict.fromkeys(near))[:3]
-    return f"did you mean {' or '.join(near)}?" if near else "`gguftool dump MODEL` lists the keys of a file"
+    return f"did you mean {' or '.join(near)}?" if near else "`gguftool dump` lists the keys of a file"

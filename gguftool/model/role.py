@@ -61,7 +61,8 @@ ROLES: dict[str, Role] = {
         "name the model, and give this file behind the dashes: -- --control-vector FILE",
     ),
     "imatrix": Role(
-        "an importance matrix (input of llama-quantize)", "give it to the quantiser: gguftool quantize --imatrix FILE"
+        "an importance matrix (input of llama-quantize)",
+        "give it to `gguftool quantize`, with --imatrix",
     ),
     "vocab": Role("a vocabulary without weights", "name the model itself"),
     "metadata": Role("metadata without tensors", "name the model itself", loads=True),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from gguftool.lint.explain import Explanation
 from gguftool.lint.rule import Rule
 from gguftool.report.text import Style, safe, table
+from gguftool.shell import gguftool
 
 WIDTH = 100
 NOBODY = "no part of llama.cpp"
@@ -24,7 +25,8 @@ def rule_list(rules: Sequence[Rule], style: Style) -> Iterator[str]:
         rows = [(r.id.ljust(left), _severity(r, style), r.title) for r in members]
         yield table(rows, indent="  ")
         yield ""
-    yield style.dim(f"{len(rules)} rules. One in full: gguftool rules RULE")
+    one = f". One in full: {gguftool('rules', rules[0].id)}" if rules else ""
+    yield style.dim(f"{len(rules)} rules{one}")
 
 
 def _severity(r: Rule, style: Style) -> str:

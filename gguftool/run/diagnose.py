@@ -132,7 +132,7 @@ def _unnamed(lines: list[Line], facts: LogFacts) -> Diagnosis | None:
         return None
     return Diagnosis(
         "unknown", first.text.strip(), first.number, "This message is not in our table.",
-        "gguftool lint MODEL; look at the lines around it", True, {},
+        "look at the lines around it; `gguftool lint` knows what is wrong with a model", True, {},
     )  # fmt: skip
 
 

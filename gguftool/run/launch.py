@@ -105,8 +105,8 @@ def plan_launch(
     planner = d.planner(model)
     fit = outcome(d, planner)
     said = resolved(d, planner, fit.plan)
-    _context(fit.plan, said, t)
-    _room(fit, d, t)
+    _context(model.name, fit.plan, said, t)
+    _room(model.name, fit, d, t)
     path = first_shard(model)
     command = server_command(path, said, engine.build)
     for blocker in command.blockers:
@@ -176,7 +176,7 @@ def _way_out(reason: str, types: tuple[str, str]) -> str:
     return "--cache-type f16"
 
 
-def _room(fit: Fit, d: Deployment, t: _Thoughts) -> None:
+def _room(path: str, fit: Fit, d: Deployment, t: _Thoughts) -> None:
     """Whether it fits, as `gguftool plan` has it; what was changed so that it does is told."""
     plan = fit.plan
     changed = [x.what for x in fit.steps[1:] if x.kept]
@@ -193,12 +193,13 @@ def _room(fit: Fit, d: Deployment, t: _Thoughts) -> None:
         message += f", {kept / MIB:,.0f} MiB kept free (--reserve)"
     if plan.placement.mmap and plan.total - plan.weights + kept <= there:
         message += "; the weights would be read from disk again and again"
-    way = "a smaller --ctx, a smaller --cache-type, or a smaller quantisation: gguftool plan MODEL shows what fits"
+    look = gguftool("plan", path_word(path))
+    way = f"a smaller --ctx, a smaller --cache-type, or a smaller quantisation; what fits: {look}"
     # As for `gguftool plan`: an error when somebody said how much memory there is.
     t.stop("room", message, way, "error" if d.named else "warning")
 
 
-def _context(plan: MemoryPlan, said: Wishes, t: _Thoughts) -> None:
+def _context(path: str, plan: MemoryPlan, said: Wishes, t: _Thoughts) -> None:
     c = plan.cache.context
     if c.trained and c.per_slot > -(-c.trained // 256) * 256 and not changes_rope(said.extra):
         t.stop(
@@ -206,7 +207,7 @@ def _context(plan: MemoryPlan, said: Wishes, t: _Thoughts) -> None:
             f"a slot of {c.per_slot} tokens is asked for, but llama-server lets no slot pass the context length of the "
             f"file, {c.trained}: memory would be taken for cells nobody can use",
             f"--ctx {c.trained * (1 if c.unified else c.slots)}; or raise it in the file: "
-            "gguftool fix MODEL --context-length N --rope-scaling yarn",
+            + gguftool("fix", path_word(path), "--ctx", str(c.per_slot), "--rope-scaling", "yarn"),
             "warning",
         )
     if not c.unified and c.slots > 1:

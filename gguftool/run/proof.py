@@ -240,7 +240,7 @@ def from_json(body: Mapping[str, Any]) -> Expected:
     return found
 
 
-_MAKE_ONE = "make one with `gguftool plan MODEL --format json`"
+_MAKE_ONE = "`gguftool plan --format json` makes one"
 
 
 def _own(whole: Mapping[str, Any]) -> Expected:

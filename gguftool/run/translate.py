@@ -23,7 +23,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL | re.ASCII)
 _SERVERS = ("llama-server", "llama-cli")
 _BUILDS = (
     "it builds programs, it starts none",
-    "gguftool explain --flag=NAME tells what a build switch was meant to be",
+    "`gguftool explain --flag` tells what a build switch was meant to be",
 )
 _ANOTHER = {
     **dict.fromkeys(("make", "cmake", "ninja"), _BUILDS),
@@ -33,12 +33,12 @@ _ANOTHER = {
     ),
     **dict.fromkeys(
         ("gguf-set", "gguf-set-metadata", "gguf_set_metadata", "gguf-new-metadata", "gguf_new_metadata"),
-        ("it changes a file", "gguftool fix MODEL --set KEY=VALUE"),
+        ("it changes a file", "`gguftool fix` does, with --set"),
     ),
     **dict.fromkeys(
         ("pip", "pip3", "git", "brew", "apt", "apt-get", "conda"), ("it installs something", "gguftool doctor")
     ),
-    "ollama": ("it has no options of llama.cpp", "gguftool launch ollama://NAME:TAG"),
+    "ollama": ("it has no options of llama.cpp", "`gguftool launch` takes the addresses of its models, ollama://…"),
 }
 """Programs that articles name beside llama.cpp's: why they are not translated, and the way on."""
 _BUILD_SWITCHES = ("LLAMA_KV_CACHE", "LLAMA_CUBLAS", "LLAMA_CUDA", "LLAMA_METAL", "GGML_CUDA", "GGML_METAL")
@@ -167,7 +167,7 @@ def _python(w: _Work, given: str, find: Callable[[str], str | None]) -> str:
     if "convert" in script:
         raise UsageError(
             f"{script} converts a model; llama.cpp has no convert.py any more, and a KV cache type cannot be baked in",
-            "gguftool convert SOURCE -o OUT",
+            "`gguftool convert` does",
         )
     w.change(f"{given} {script}", "llama-server", "llama.cpp's own server does the same")
     return find("llama-server") or "llama-server"
@@ -289,7 +289,7 @@ def _always(w: _Work) -> None:
     verbosity = w.build.spelling(spellings("verbosity"))
     if verbosity and has_levels(w.build, verbosity) and not given & set(spellings("verbosity")):
         w.args += [verbosity, str(TRACE)]
-        w.change("", f"{verbosity} {TRACE}", "so that the log shows sizes and cache types: gguftool check-log LOG")
+        w.change("", f"{verbosity} {TRACE}", "for a log with sizes and cache types, which `gguftool check-log` reads")
     _notes(w, given)
 
 
@@ -297,7 +297,7 @@ def _notes(w: _Work, given: set[str]) -> None:
     if "--rope-scale" in given and "yarn" not in given:
         w.notes.append(
             "--rope-scale alone scales linearly and does not raise the limit of a slot, which stays the file's context "
-            "length: use --rope-scaling yarn, or gguftool fix MODEL --context-length N"
+            "length: use --rope-scaling yarn, or raise the length with `gguftool fix --ctx`"
         )
     v = _value(w, "-ctv", "--cache-type-v")
     if v and CACHE_TYPES[v].quantized and _value(w, "-fa", "--flash-attn") == "off":

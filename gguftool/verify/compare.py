@@ -150,7 +150,7 @@ def _part_faults(found: FileHashes, expectation: Expectation) -> tuple[list[Faul
             bad.append(Damage(t.start, t.end, name))
     for hurt in sorted(bad, key=lambda d: d.start):
         message = f"{hurt.nbytes:,} bytes from {hurt.start:,} to {hurt.end:,} differ from {expectation.source}"
-        hint = "gguftool verify --against MANIFEST --repair-from FILE|URL fetches only these"
+        hint = "--repair-from of `gguftool verify` fetches only these, out of a file or an address"
         faults.append(Fault("tensor-differs", message, f"tensor:{hurt.name}", hint, (hurt.start, hurt.end)))
     # llama-gguf-hash leaves some tensors out; its lists know neither the file's hash nor the section's.
     complete = bool(entry.tensors) and (entry.sha256 is not None or entry.data is not None)

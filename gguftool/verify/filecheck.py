@@ -157,7 +157,7 @@ def _short(source: Source, header: Header) -> list[Fault]:
         f"cut off: {size:,} of {end:,} bytes are there, {end - size:,} are missing ({percent:.1f}% of the "
         f"tensor data is present); first tensor affected: {first.name}{others} of {len(header.tensors):,}"
     )
-    hint = "download it again, or fetch the rest: gguftool verify --repair-from URL"
+    hint = "download it again, or fetch the rest with --repair-from of `gguftool verify`"
     return [Fault("truncated", message, where, hint, (size, end))]
 
 

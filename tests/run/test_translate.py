@@ -83,7 +83,7 @@ def test_no_note_is_about_an_option_that_does_not_exist() -> None:
     [
         ("make LLAMA_KV_CACHE=1 LLAMA_CUBLAS=1", "explain --flag"),
         ("docker run --gpus all ghcr.io/ggml-org/llama.cpp:server-cuda -m /models/m.gguf -c 4096", "behind the image"),
-        ("gguf-set --key llama.context_length 32768 m.gguf", "gguftool fix MODEL --set"),
+        ("gguf-set --key llama.context_length 32768 m.gguf", "`gguftool fix`"),
         ("sudo apt-get install llama", "doctor"),
     ],
 )
