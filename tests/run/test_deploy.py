@@ -279,7 +279,7 @@ def test_states_are_kept_for_rolling_back() -> None:
 
 
 def test_positions_that_are_no_longer_the_files() -> None:
-    """YaRN on the command line raises the limit of a slot (`llama-context.cpp`, b11434): it is not what the file says."""
+    """YaRN on the command line raises the limit of a slot (`llama-context.cpp`, b11434) above the file's."""
     words = ("--rope-scaling", "yarn", "--rope-scale", "4")
     plan = plan_launch(small(), Wishes(ctx=16384, extra=words), host=HostMemory(8 * GIB, 7 * GIB))
     assert plan.obstacles == ()
