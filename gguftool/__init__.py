@@ -12,6 +12,12 @@ from gguftool.version import __version__ as __version__
 
 if TYPE_CHECKING:
     # For checkers of types, which do not see what `__getattr__` finds; a test holds the lists together.
+    from gguftool.api.health import Health as Health
+    from gguftool.api.health import doctor as doctor
+    from gguftool.api.launch import Served as Served
+    from gguftool.api.launch import launch as launch
+    from gguftool.api.launch import plan_launch as plan_launch
+    from gguftool.api.launch import translate as translate
     from gguftool.api.logs import LogCheck as LogCheck
     from gguftool.api.logs import check_log as check_log
     from gguftool.api.models import diff as diff
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
     from gguftool.api.models import memory as memory
     from gguftool.api.models import overview as overview
     from gguftool.api.models import predict as predict
+    from gguftool.api.plan import Planned as Planned
+    from gguftool.api.plan import plan as plan
     from gguftool.build.convert import Converted as Converted
     from gguftool.build.convert import convert as convert
     from gguftool.build.quantize import Quantized as Quantized
@@ -82,14 +90,15 @@ if TYPE_CHECKING:
     from gguftool.run.diagnose import judge as judge_log
     from gguftool.run.doctor import Examination as Examination
     from gguftool.run.doctor import examine as examine
+    from gguftool.run.emit import emit as emit
     from gguftool.run.flags import FlagAnswer as FlagAnswer
     from gguftool.run.flags import explain_flag as explain_flag
     from gguftool.run.kvtest import KvTest as KvTest
     from gguftool.run.kvtest import kv_test as kv_test
     from gguftool.run.launch import LaunchPlan as LaunchPlan
-    from gguftool.run.launch import plan_launch as plan_launch
     from gguftool.run.translate import Translation as Translation
-    from gguftool.run.translate import translate as translate
+    from gguftool.run.wishes import Obstacle as Obstacle
+    from gguftool.run.wishes import Wishes as Wishes
     from gguftool.verify.call import join as join
     from gguftool.verify.call import merge as merge
     from gguftool.verify.call import rename_shards as rename_shards
@@ -131,6 +140,7 @@ __all__ = [
     "FormatError",
     "GgufToolError",
     "Harm",
+    "Health",
     "InterruptedEdit",
     "Judgement",
     "KvTest",
@@ -141,8 +151,10 @@ __all__ = [
     "Model",
     "NoRoom",
     "NotGguf",
+    "Obstacle",
     "Operation",
     "Overview",
+    "Planned",
     "Prediction",
     "Quantized",
     "Realign",
@@ -156,6 +168,7 @@ __all__ = [
     "Result",
     "Row",
     "Rule",
+    "Served",
     "Set",
     "SetElement",
     "Severity",
@@ -168,12 +181,15 @@ __all__ = [
     "Unreadable",
     "UsageError",
     "Verification",
+    "Wishes",
     "Written",
     "__version__",
     "check_log",
     "convert",
     "diff",
+    "doctor",
     "edit",
+    "emit",
     "examine",
     "explain",
     "explain_error",
@@ -184,11 +200,13 @@ __all__ = [
     "join",
     "judge_log",
     "kv_test",
+    "launch",
     "lint",
     "memory",
     "merge",
     "open",
     "overview",
+    "plan",
     "plan_edit",
     "plan_launch",
     "predict",

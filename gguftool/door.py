@@ -14,7 +14,10 @@ from typing import Any
 PUBLIC = {
     name: f"gguftool.{module}:{attribute or name}"
     for module, names in {
+        "api.plan": "Planned plan",
         "api.models": "diff fixes hash_tensors memory overview predict",
+        "api.health": "Health doctor",
+        "api.launch": "Served launch plan_launch translate",
         "api.logs": "LogCheck check_log",
         "build.convert": "Converted convert",
         "build.quantize": "Quantized quantize",
@@ -46,8 +49,10 @@ PUBLIC = {
         "run.doctor": "Examination examine",
         "run.flags": "FlagAnswer explain_flag",
         "run.kvtest": "KvTest kv_test",
-        "run.launch": "LaunchPlan plan_launch",
-        "run.translate": "Translation translate",
+        "run.emit": "emit",
+        "run.launch": "LaunchPlan",
+        "run.translate": "Translation",
+        "run.wishes": "Obstacle Wishes",
         "verify.call": "join merge rename_shards repair split verify write_manifest",
         "verify.hashes": "FileHashes TensorHash hash_file",
         "verify.names": "Renaming",

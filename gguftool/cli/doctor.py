@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import MODEL
-
-if TYPE_CHECKING:
-    from gguftool.run.launch import LaunchPlan
 
 
 @command(
@@ -34,34 +30,17 @@ def doctor(session: Session, /, model: str | None, message: str | None, llama_cp
     """
     if message is not None:
         return _explain(session, sys.stdin.read() if message == "-" else message)
-    from gguftool.build.survey import survey
-    from gguftool.hub.cache import hub_cache, ollama_stores
+    from gguftool.api.health import doctor as look
     from gguftool.report import doctor as report
-    from gguftool.run.doctor import examine
-    from gguftool.run.stores import stores
 
-    found = examine(stores(hub_cache(), ollama_stores()), llama_cpp=llama_cpp)
-    builders = survey(llama_cpp)
-    plan = _plan(model, llama_cpp) if model else None
-    bad = plan is not None and plan.memory.fits is False
+    found = look(model or None, llama_cpp=llama_cpp)
     if session.format == "json":
-        session.write_json(ok=not bad, body=report.json_body(found, builders, plan))
+        session.write_json(ok=found.ok, body=report.json_body(found.examination, found.builders, found.plan))
     else:
-        session.out("\n".join(report.lines(found, builders, session.style, verbose=session.verbose)))
-        if plan is not None:
-            session.out("\n" + "\n".join(report.model_lines(plan, session.style)))
-    return 1 if bad else 0
-
-
-def _plan(model: str, llama_cpp: str | None) -> LaunchPlan:
-    from gguftool.hub import open_any
-    from gguftool.programs import SERVER, find
-    from gguftool.run.devices import devices, host_memory
-    from gguftool.run.launch import plan_launch
-    from gguftool.run.wishes import Wishes
-
-    with open_any(model, strict=False) as m:
-        return plan_launch(m, Wishes(), None, devices(find(SERVER, llama_cpp, may_lack=True)), host_memory())
+        session.out("\n".join(report.lines(found.examination, found.builders, session.style, verbose=session.verbose)))
+        if found.plan is not None:
+            session.out("\n" + "\n".join(report.model_lines(found.plan, session.style)))
+    return 0 if found.ok else 1
 
 
 def _explain(session: Session, text: str) -> int:

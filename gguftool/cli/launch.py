@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import MODEL
 from gguftool.cli.wishes import wish_options, wished
-
-if TYPE_CHECKING:
-    from gguftool.run.engine import Engine
-    from gguftool.run.launch import LaunchPlan
-    from gguftool.run.wishes import Wishes
 
 KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
 
@@ -46,7 +41,10 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     Options of llama-server work in its own spelling, too, before -- and behind it. Exit code 1 when something stands
     in the way or the server does not do what was planned, 5 when memory is short.
     """
+    from gguftool.api.launch import plan_launch
     from gguftool.cli import launch_run as act
+    from gguftool.cli.opened import open_for
+    from gguftool.hub import on_this_machine
     from gguftool.run.engine import choose
 
     wishes = wished(extra)
@@ -55,7 +53,8 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
         return act.translate(session, options["translate"], engine, wishes.server)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
-    plan = _plan(session, model, wishes, engine)
+    with open_for(session, on_this_machine(model), strict=False, beside=wishes.mmproj is None) as m:
+        plan = plan_launch(m, wishes, engine=engine)
     action = options["action"] or ("print" if plan.engine.build.assumed else "run")
     if options["emit"]:
         return act.emit(session, plan, options["emit"], force=options["force"])
@@ -64,23 +63,3 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     if action == "exec":
         return act.become(session, plan, force=options["force"])
     return act.run(session, plan, force=options["force"], keep=action == "run")
-
-
-def _plan(session: Session, model: str, wishes: Wishes, engine: Engine) -> LaunchPlan:
-    from gguftool.cli.opened import open_for
-    from gguftool.cli.preflight import obstacles
-    from gguftool.errors import FormatError
-    from gguftool.hub import on_this_machine
-    from gguftool.model.missing import missing_text
-    from gguftool.run.deploy import look
-    from gguftool.run.launch import plan_launch, with_obstacles
-    from gguftool.shell import gguftool, path_word
-
-    path = on_this_machine(model)
-    with open_for(session, path, strict=False, beside=wishes.mmproj is None) as m:
-        if m.missing_shards:
-            text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
-            raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
-        found = look(wishes, engine.tool)
-        plan = plan_launch(m, wishes, engine, found.devices, found.host)
-        return with_obstacles(plan, obstacles(path, m, plan.asked))

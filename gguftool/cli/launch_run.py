@@ -95,10 +95,11 @@ def run(session: Session, plan: LaunchPlan, *, force: bool, keep: bool) -> int:
 
 def translate(session: Session, command: str, engine: Engine, llama_cpp: str | None = None) -> int:
     """An article's command as one that works, and what each wrong flag was meant to be."""
+    from gguftool.api.launch import installed
     from gguftool.report import translate as report
     from gguftool.run.translate import translate as make
 
-    made = make(command, engine.build, lambda name: _installed(name, llama_cpp))
+    made = make(command, engine.build, lambda name: installed(name, llama_cpp))
     if session.format == "json":
         session.write_json(ok=True, body=report.translation_json(made))
         return 0
@@ -106,13 +107,6 @@ def translate(session: Session, command: str, engine: Engine, llama_cpp: str | N
         session.note(line)
     session.out(report.shell_line(made))
     return 0
-
-
-def _installed(name: str, llama_cpp: str | None) -> str | None:
-    from gguftool.programs import find
-
-    tool = find(name, llama_cpp, may_lack=True)
-    return tool.path if tool else None
 
 
 def _silent(plan: LaunchPlan) -> list[Any]:

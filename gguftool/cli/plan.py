@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,10 +11,7 @@ from gguftool.cli.wishes import wish_options, wished
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
-    from gguftool.memory.advice import Advice
-    from gguftool.model import Model
-    from gguftool.run.deploy import Deployment
-    from gguftool.run.wishes import Wishes
+    from gguftool.api.plan import Planned
 
 
 @command(
@@ -43,62 +39,38 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     fit, settings that nobody named are changed: the context, cache types, batch, experts on the host, layers on the
     host. The same options mean the same for `gguftool launch`; those of llama-server work in its own spelling, too.
     """
+    from gguftool.api.plan import plan as work_out
     from gguftool.cli.opened import open_for
-    from gguftool.cli.plan_command import planned_command
-    from gguftool.model.role import only_runnable
     from gguftool.report import plan as report
-    from gguftool.run.deploy import resolved
-    from gguftool.run.launch import expectations
 
-    with open_for(session, model, beside=wished(extra).mmproj is None) as m:
-        only_runnable(m)
-        d, advice = _advise(session, m, wished(extra), options)
-        said = resolved(d, advice.planner, advice.plan)
-        argv = planned_command(model, m.name, said)
+    wishes = wished(extra)
+    with open_for(session, model, beside=wishes.mmproj is None) as m:
+        found = work_out(
+            m,
+            wishes,
+            max_context=options["max_context"],
+            measure=options["measure"],
+            named=model,
+            tell=session.warn,
+        )
+        advice = found.advice
         if options["plot"]:
             from gguftool.report.plot import draw
 
             draw(advice, model, options["plot"])
             session.note(f"wrote {safe(options['plot'])}")
-        for text in (*d.notes, *(doubt for doubt, _ in d.doubts)):
+        for text in found.notes:
             session.note(f"note: {safe(text)}")
-        code = _code(advice, d)
+        code = _code(found)
         if session.format == "json":
-            body = report.plan_json(advice, argv, expectations(m, advice.plan, said))
-            session.write_json(ok=code == 0, body=body)
+            session.write_json(ok=code == 0, body=report.plan_json(advice, list(found.command), found.expected))
         else:
-            session.out(report.plan_text(advice, m.name, argv, session.style))
+            session.out(report.plan_text(advice, m.name, list(found.command), session.style))
     return code
 
 
-def _code(advice: Advice, d: Deployment) -> int:
+def _code(found: Planned) -> int:
     """1: llama.cpp would refuse; 5: it does not fit into the memory that was named."""
-    if advice.plan.refused:
+    if found.refused:
         return 1
-    return 5 if advice.plan.fits is False and d.named else 0
-
-
-def _advise(session: Session, m: Model, wishes: Wishes, options: dict[str, Any]) -> tuple[Deployment, Advice]:
-    from gguftool.memory.advice import advise
-    from gguftool.run.deploy import deploy, look, outcome, with_largest_context
-    from gguftool.run.engine import choose
-
-    engine = choose(wishes, printed=True)
-    d = deploy(m, wishes, look(wishes, engine.tool), engine.build)
-    planner = d.planner(m)
-    if options["max_context"]:
-        d = with_largest_context(d, planner)
-    fit = outcome(d, planner)
-    if d.problems:
-        fit = replace(fit, plan=replace(fit.plan, refused=(*d.problems, *fit.plan.refused)))
-    measured = ""
-    if options["measure"]:
-        from gguftool.cli.plan_measure import measured_fit
-
-        fit, measured = measured_fit(session, m, d, planner, fit)
-    advice = advise(planner, fit, measured=measured)
-    if fit.fits is False and not fit.plan.refused:
-        from gguftool.cli.plan_smaller import with_smaller
-
-        advice = with_smaller(m, advice)
-    return d, advice
+    return 5 if found.fits is False and found.deployment.named else 0

@@ -5,18 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 import gguftool
 from gguftool.door import PUBLIC
-from gguftool.predict import Prediction
-from tests.build import GGUF, llama
+from tests.build import llama
 
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("edit", "lint", "memory", "predict", "verify")
@@ -103,8 +100,15 @@ with gguftool.edit(path) as e:
     del e["general.name"]
 assert e.result is not None
 undo_path: str | None = e.result.undo
-plan: MemoryPlan = gguftool.memory(path, context=4096, cache_type="q8_0")
-fits: bool | None = plan.fits
+taken: MemoryPlan = gguftool.memory(path, context=4096, cache_type="q8_0")
+fits: bool | None = taken.fits
+searched: Planned = gguftool.plan(path, ctx=4096, vram="16GiB")
+line_of: tuple[str, ...] = searched.command
+argv: list[str] = gguftool.plan_launch(path, ctx=4096).argv
+with gguftool.launch(path, ctx=4096, smoke=True) as server:
+    address: str = server.url
+said: Translation = gguftool.translate("./main -m m.gguf")
+well: bool = gguftool.doctor(path).ok
 p: Prediction = gguftool.predict(path)
 d: Difference = gguftool.diff("a.gguf", "b.gguf", data=True)
 o: Overview = gguftool.overview(m)
@@ -146,200 +150,3 @@ def test_the_check_of_types_sees_mistakes(tmp_path: Path) -> None:
     said = check_types(tmp_path, wrong)
     assert "Incompatible types in assignment" in said
     assert "nothing" in said
-
-
-# -- paths everywhere
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return llama().write(tmp_path / "m.gguf")
-
-
-def test_paths_and_open_models_are_the_same_question(path: Path, tmp_path: Path) -> None:
-    other = llama().kv("my.key", 1).write(tmp_path / "other.gguf")
-    with gguftool.open(path) as m, gguftool.open(other) as n:
-        for given in (path, str(path)):
-            assert gguftool.memory(given, 1024, "q8_0") == gguftool.memory(m, 1024, ("q8_0", "q8_0"))
-            assert gguftool.overview(given) == gguftool.overview(m)
-            assert gguftool.predict(given) == gguftool.predict(m)
-            assert len(gguftool.diff(given, other).keys) == len(gguftool.diff(m, n).keys) == 1
-            assert gguftool.lint(given).findings == gguftool.lint(m).findings
-            assert gguftool.verify(given).ok
-            assert gguftool.fixes(given) == gguftool.fixes(m)
-            assert gguftool.hash_tensors(given) == gguftool.hash_tensors(m)
-        assert m.read("output_norm.weight")  # still open
-
-
-def test_predict_takes_what_is_no_gguf(tmp_path: Path) -> None:
-    wrong = tmp_path / "m.gguf"
-    wrong.write_bytes(b"<html>not found</html>")
-    p: Prediction = gguftool.predict(wrong)
-    assert p.verdict == "refused"
-    assert "invalid magic characters: '<htm'" in p.first_error
-    assert gguftool.predict(b"<html>").verdict == "refused"
-    with pytest.raises(gguftool.MissingFile):
-        gguftool.predict(tmp_path / "nothing.gguf")
-
-
-def test_hash_tensors_is_that_of_the_data(path: Path) -> None:
-    import hashlib
-
-    found = gguftool.hash_tensors(path)
-    with gguftool.open(path) as m:
-        assert {n: h.digests["sha256"] for n, h in found.items()} == {
-            n: hashlib.sha256(m.read(n)).hexdigest() for n in m.tensors
-        }
-
-
-def test_fixes_are_done_by_edit(tmp_path: Path) -> None:
-    path = llama(tokenizer__ggml__eos_token_id="2").write(tmp_path / "m.gguf")
-    found = gguftool.fixes(path)
-    assert found.operations
-    with gguftool.edit(path) as e:
-        e.do(*found.operations)
-    assert not gguftool.fixes(path).operations
-
-
-def test_check_log(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text(
-        textwrap.dedent("""
-        gguf_init_from_file: failed to open GGUF file 'x.gguf' (No such file or directory)
-        llama_model_load: error loading model: llama_model_loader: failed to load model from x.gguf
-    """)
-    )
-    found = gguftool.check_log(log)
-    assert not found.ok
-    assert found.judgement.error is not None
-    assert gguftool.check_log(log.read_bytes()).judgement == found.judgement
-    assert gguftool.judge_log(log.read_text()) == found.judgement
-
-
-def test_scan(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "page.gguf").write_bytes(b"<html>")
-    rows = {Path(row["path"]).name: row for row in gguftool.scan(tmp_path, resume=tmp_path / "rows.jsonl")}
-    assert {name: row["ok"] for name, row in rows.items()} == {"m.gguf": True, "page.gguf": False}
-    assert rows["m.gguf"]["load"] == "loads"
-    assert rows["page.gguf"]["error"]["code"] == "not-gguf"
-    again = {Path(row["path"]).name: row for row in gguftool.scan([path], resume=tmp_path / "rows.jsonl")}
-    assert again == {"m.gguf": rows["m.gguf"]}
-
-
-def test_repair_and_manifest(path: Path, tmp_path: Path) -> None:
-    good = path.read_bytes()
-    gguftool.write_manifest(path, tmp_path / "m.manifest")
-    donor = tmp_path / "donor.gguf"
-    donor.write_bytes(good)
-    bad = bytearray(good)
-    bad[-100] ^= 0xFF
-    path.write_bytes(bad)
-    assert not gguftool.verify(path, against=[tmp_path / "m.manifest"]).ok
-    with gguftool.open(donor) as m:
-        (done,) = gguftool.repair(path, m, against=[tmp_path / "m.manifest"])
-    assert done.proven
-    assert path.read_bytes() == good
-    assert gguftool.repair(path, donor, against=[tmp_path / "m.manifest"]) == []
-
-
-def test_names_of_shards_and_raw_pieces(path: Path, tmp_path: Path) -> None:
-    whole = path.read_bytes()
-    gguftool.split(path, str(tmp_path / "s"), max_tensors=4)
-    parts = sorted(tmp_path.glob("s-*.gguf"))
-    os.rename(parts[0], tmp_path / "first.gguf")
-    planned = gguftool.rename_shards(tmp_path / "first.gguf", prefix="s", dry_run=True)
-    assert planned.pairs == ((str(tmp_path / "first.gguf"), str(parts[0])),)
-    assert not parts[0].exists()
-    gguftool.rename_shards(tmp_path / "first.gguf", prefix="s")
-    assert gguftool.verify(parts[0]).ok
-    gguftool.merge(parts[1], output=tmp_path / "joined.gguf")
-    assert gguftool.diff(tmp_path / "joined.gguf", path, data=True).same
-    (tmp_path / "raw.gguf.part1of2").write_bytes(whole[:5000])
-    (tmp_path / "raw.gguf.part2of2").write_bytes(whole[5000:])
-    assert gguftool.join(tmp_path / "raw.gguf.part2of2", tmp_path / "raw.gguf") == len(whole)
-    assert (tmp_path / "raw.gguf").read_bytes() == whole
-    with pytest.raises(gguftool.UsageError):
-        gguftool.join(path, tmp_path / "x.gguf")
-
-
-# -- how objects show themselves
-
-
-def objects(path: Path) -> list[object]:
-    log = b"llama_model_load: error loading model: llama_model_loader: failed to load model from x.gguf\n"
-    plan = gguftool.plan_edit(path, [gguftool.Set("general.name", "x" * 9999)])
-    return [
-        gguftool.lint(path),
-        gguftool.memory(path),
-        gguftool.overview(path),
-        gguftool.predict(path),
-        gguftool.predict(GGUF("llama").kv("llama.block_count", 1).bytes()),
-        gguftool.diff(path, path),
-        gguftool.verify(path, hash=True, data=True),
-        gguftool.fixes(path),
-        gguftool.hash_file(path),
-        gguftool.hash_tensors(path)["token_embd.weight"],
-        plan,
-        plan.forecast,
-        gguftool.explain("context_length"),
-        gguftool.explain_flag("--ctx-size"),
-        gguftool.explain_error("error loading model"),
-        gguftool.check_log(log),
-        gguftool.examine(),
-        gguftool.rules()[0],
-        gguftool.open(path),
-        gguftool.edit(path),
-    ]
-
-
-def within(value: object, depth: int = 0, seen: set[int] | None = None) -> list[object]:
-    """An object of the package and all of them that can be reached from it."""
-    seen = set() if seen is None else seen
-    if id(value) in seen or depth > 6:
-        return []
-    seen.add(id(value))
-    found: list[object] = []
-    if type(value).__module__.startswith("gguftool."):
-        found.append(value)
-        names = getattr(type(value), "__dataclass_fields__", {}) or vars(value) if hasattr(value, "__dict__") else {}
-        names = names or getattr(type(value), "__dataclass_fields__", {})
-        for name in names:
-            if not name.startswith("_"):
-                found += within(getattr(value, name, None), depth + 1, seen)
-    elif isinstance(value, dict):
-        for one in list(value.values())[:3]:
-            found += within(one, depth + 1, seen)
-    elif isinstance(value, (tuple, list)):
-        for one in value[:3]:
-            found += within(one, depth + 1, seen)
-    return found
-
-
-def test_every_object_shows_itself_in_one_line(path: Path) -> None:
-    kinds = set()
-    for top in objects(path):
-        for one in within(top):
-            if type(one).__module__.startswith("gguftool.run."):
-                continue
-            kinds.add(type(one).__name__)
-            shown = repr(one)
-            assert len(shown) <= 200, type(one)
-            assert "\n" not in shown
-            assert " object at 0x" not in shown, type(one)
-    assert len(kinds) > 25
-
-
-def test_tables_for_notebooks(path: Path) -> None:
-    for one in objects(path):
-        if type(one).__name__ in (
-            "Model",
-            "Report",
-            "MemoryPlan",
-            "EditPlan",
-            "Prediction",
-            "Difference",
-            "Verification",
-        ):
-            html = one._repr_html_()  # type: ignore[attr-defined]
-            assert html.startswith("<table>"), type(one)
-            assert len(html) < 50_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.cli.plan_measure import parse_fit_params
+from gguftool.api.measured import parse_fit_params
 from gguftool.errors import ToolFailed
 from gguftool.memory.plan import memory
 from gguftool.memory.settings import Settings

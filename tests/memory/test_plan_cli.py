@@ -312,7 +312,7 @@ def test_the_command_names_the_first_shard(cli, tmp_path: Path):
 
 
 def test_a_remote_model_is_fetched_by_the_server_itself():
-    from gguftool.cli.plan_command import _source
+    from gguftool.run.planned import _source
 
     assert _source("hf://owner/repo:Q4_K_M", "x") == ["-hf", "owner/repo:Q4_K_M"]
     assert _source("hf://owner/repo/sub/m.gguf", "x") == ["-hf", "owner/repo", "-hff", "sub/m.gguf"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gguftool.lint.rule import Context, Severity, Wish
+from gguftool.lint.run import lint
+from gguftool.model import Model, open_model
+from gguftool.model.role import ROLES, role, what_it_is
+from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
-
-if TYPE_CHECKING:
-    from gguftool.model import Model
-    from gguftool.run.wishes import Obstacle, Wishes
+from gguftool.verify.modelcheck import check
 
 ANSWERED_BY_CACHE_TYPE = ("kv-cache-type-missing", "kv-cache-type-differs")
 """Rules about the file's record, which does not matter when the command line says the type."""
@@ -20,8 +20,6 @@ def obstacles(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
 
 
 def _verify(model: str) -> list[Obstacle]:
-    from gguftool.run.wishes import Obstacle
-    from gguftool.verify.modelcheck import check
 
     found = check(model)
     faults = [f for report in found.files for f in report.faults] + list(found.set.faults if found.set else ())
@@ -29,9 +27,6 @@ def _verify(model: str) -> list[Obstacle]:
 
 
 def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
-    from gguftool.lint.rule import Context, Severity, Wish
-    from gguftool.lint.run import lint
-    from gguftool.run.wishes import Obstacle
 
     shared = wishes.kv_unified or wishes.parallel is None
     per_slot = None if not wishes.ctx else wishes.ctx if shared else -(-wishes.ctx // (wishes.parallel or 1))
@@ -51,9 +46,6 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
 
 
 def _projector(path: str | None) -> list[Obstacle]:
-    from gguftool.model import open_model
-    from gguftool.model.role import ROLES, role, what_it_is
-    from gguftool.run.wishes import Obstacle
 
     if path is None:
         return []

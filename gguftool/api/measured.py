@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from gguftool.cli.options import Session
 from gguftool.errors import ToolFailed
 from gguftool.files.draft import Draft
 from gguftool.files.small import scratch_folder
@@ -36,10 +35,11 @@ _NOT_OF_A_CONTEXT = frozenset(
 """Options of the server that `llama-fit-params` does not have, or that change no context."""
 
 Sizes = dict[str, dict[str, int]]
+Tell = Callable[[str], None]
 
 
-def measured_fit(session: Session, m: Model, d: Deployment, planner: Planner, fit: Fit) -> tuple[Fit, str]:
-    """The outcome of the search with measured compute buffers, and who measured them.
+def measured_fit(m: Model, d: Deployment, planner: Planner, fit: Fit, tell: Tell) -> tuple[Fit, str]:
+    """The outcome of the search with measured compute buffers, and who measured them; ``tell`` hears what is odd.
 
     Without devices the library inside xllamacpp is asked, unless somebody names a llama.cpp that has the program; with
     devices only a `llama-fit-params` built for them knows.
@@ -61,7 +61,7 @@ def measured_fit(session: Session, m: Model, d: Deployment, planner: Planner, fi
         if tool is not None:
             measure_with, source = _program(tool, path, d, planner), FIT_PARAMS
         else:
-            measure_with, source = _library(session, path, d), LIBRARY
+            measure_with, source = _library(tell, path, d), LIBRARY
         movable = devices and d.free.gpu_layers
         found = refine(planner, fit, measure_with, may_move=movable)
     if found is None:
@@ -69,7 +69,7 @@ def measured_fit(session: Session, m: Model, d: Deployment, planner: Planner, fi
     return found, source
 
 
-def _library(session: Session, path: str, d: Deployment) -> Measure:
+def _library(tell: Tell, path: str, d: Deployment) -> Measure:
     def ask(p: MemoryPlan) -> Sizes | None:
         s, c = p.settings, p.cache.context
         outputs = c.slots if s.outputs is None else s.outputs
@@ -81,7 +81,7 @@ def _library(session: Session, path: str, d: Deployment) -> Measure:
             return None
         if answer.total("context") != p.cache.bytes:
             kept = answer.total("context")
-            session.warn(f"the library keeps {kept:,} bytes of cache, planned were {p.cache.bytes:,}")
+            tell(f"the library keeps {kept:,} bytes of cache, planned were {p.cache.bytes:,}")
         return {HOST: {part: answer.total(part) for part in ("model", "context", "compute")}}
 
     return ask

@@ -1,0 +1,62 @@
+"""The machine, what is installed on it, and whether a model has room: what ``gguftool doctor`` shows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gguftool.brief import short_repr
+from gguftool.build.survey import Found, survey
+from gguftool.hub import opened
+from gguftool.hub.cache import hub_cache, ollama_stores
+from gguftool.programs import SERVER, find
+from gguftool.run.devices import devices, host_memory
+from gguftool.run.doctor import Examination, examine
+from gguftool.run.launch import LaunchPlan, plan_launch
+from gguftool.run.stores import stores
+from gguftool.run.wishes import Wishes
+
+if TYPE_CHECKING:
+    from gguftool.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What `doctor` found.
+
+    Attributes:
+        examination: programs, devices, memory, model caches, known traps.
+        builders: what converts and quantises.
+        plan: how the model would be launched here; None when none was named.
+    """
+
+    examination: Examination
+    builders: tuple[Found, ...]
+    plan: LaunchPlan | None = None
+
+    __repr__ = short_repr
+
+    @property
+    def ok(self) -> bool:
+        """False when the model named has no room."""
+        return self.plan is None or self.plan.memory.fits is not False
+
+
+def doctor(model: Model | str | os.PathLike[str] | None = None, *, llama_cpp: str | None = None) -> Health:
+    """Look at the machine; starts programs with ``--help``, ``--version`` and ``--list-devices`` only.
+
+    Args:
+        model: a path, an address or an open model, to be planned for this machine.
+        llama_cpp: folder or program of llama.cpp to prefer.
+
+    Raises:
+        MissingFile: what is named as llama.cpp is not there.
+    """
+    found = examine(stores(hub_cache(), ollama_stores()), llama_cpp=llama_cpp)
+    builders = survey(llama_cpp)
+    if model is None:
+        return Health(found, builders)
+    with opened(model) as m:
+        seen = devices(find(SERVER, llama_cpp, may_lack=True))
+        return Health(found, builders, plan_launch(m, Wishes(), None, seen, host_memory()))

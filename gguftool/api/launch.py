@@ -1,0 +1,160 @@
+"""From a model and wishes to a server that runs and is proven: what ``gguftool launch`` does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gguftool import programs
+from gguftool.api.preflight import obstacles
+from gguftool.brief import short_repr
+from gguftool.errors import FormatError, Refused
+from gguftool.files.small import kept_file
+from gguftool.hub import on_this_machine, opened
+from gguftool.model.missing import missing_text
+from gguftool.run.deploy import look
+from gguftool.run.engine import Engine, choose
+from gguftool.run.launch import LaunchPlan, with_obstacles
+from gguftool.run.launch import plan_launch as planned
+from gguftool.run.options.asked import wishes as asked_for
+from gguftool.run.serve import Outcome, prove, serving
+from gguftool.run.server import Running
+from gguftool.run.translate import Translation
+from gguftool.run.translate import translate as translated
+from gguftool.run.wishes import Wishes
+from gguftool.shell import gguftool, path_word
+
+if TYPE_CHECKING:
+    from gguftool.model import Model
+
+
+def plan_launch(
+    model: Model | str | os.PathLike[str],
+    wishes: Wishes | None = None,
+    *,
+    check: bool = True,
+    engine: Engine | None = None,
+    **asked: Any,
+) -> LaunchPlan:
+    """Work out the command line for a model, these wishes, the llama-server at hand and this machine.
+
+    Args:
+        model: a path, an address whose files are here, or an open model.
+        wishes: what is asked for; or by keyword.
+        check: also look for what stands in the way in the model: `verify`, and `lint` for this deployment.
+        engine: what will serve; None: the best at hand, and without any a command spelled for the build we know.
+        asked: fields of `Wishes`, as on the command line: ``ctx=32768, cache_type="q8_0", port=8081``.
+
+    Returns:
+        The plan; ``argv`` is the command, ``obstacles`` what stands in its way.
+
+    Raises:
+        UsageError: the file is no language model or not on this machine, or the wishes make no sense.
+        FormatError: a shard is missing.
+    """
+    said = asked_for(asked, wishes)
+    engine = engine or choose(said, printed=True)
+    found = look(said, engine.tool)
+    with opened(on_this_machine(model) if isinstance(model, (str, os.PathLike)) else model) as m:
+        if m.missing_shards:
+            text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
+            raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
+        plan = planned(m, said, engine, found.devices, found.host)
+        return with_obstacles(plan, obstacles(m.name, m, plan.asked)) if check else plan
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that runs.
+
+    Attributes:
+        plan: what was planned.
+        running: the process: its ``url``, its ``log()``.
+        outcome: what became of the start: planned against observed; ``ok`` when all of it is proven.
+    """
+
+    plan: LaunchPlan
+    running: Running
+    outcome: Outcome
+
+    __repr__ = short_repr
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return self.running.url
+
+    @property
+    def ok(self) -> bool:
+        """It serves, and does what was planned."""
+        return self.outcome.ok
+
+
+@contextmanager
+def launch(
+    model: Model | str | os.PathLike[str] | LaunchPlan,
+    wishes: Wishes | None = None,
+    *,
+    force: bool = False,
+    tell: Callable[[float], None] = lambda _: None,
+    **asked: Any,
+) -> Iterator[Served]:
+    """A server for a model, started and held against its plan; ended when the block is left, however that happens.
+
+    ``with gguftool.launch("m.gguf", ctx=4096, smoke=True) as server: print(server.url, server.ok)``
+
+    Args:
+        model: as for `plan_launch`, or a plan.
+        wishes: as for `plan_launch`.
+        force: start in spite of what stands in the way.
+        tell: called with the seconds passed while it loads.
+        asked: as for `plan_launch`; ``smoke`` also asks for a short completion, ``log`` names the file of the log.
+
+    Raises:
+        Refused: something stands in the way, or the port is taken.
+        ToolFailed: there is nothing to start, or it cannot be started.
+    """
+    if isinstance(model, LaunchPlan):
+        plan = model
+    else:
+        said = asked_for(asked, wishes)
+        plan = plan_launch(model, said, engine=choose(said))
+    if plan.obstacles and not force:
+        first, *more = plan.obstacles
+        count = f" (and {len(more)} more)" if more else ""
+        raise Refused(f"not started: {first.message}{count}", first.remedy or "force=True goes on in spite of that")
+    log, own = plan.wishes.log, False
+    if not log:
+        log, own = kept_file("gguftool-launch-", ".log"), True
+    outcome = None
+    try:
+        with serving(plan, log) as running:
+            w = plan.wishes
+            outcome = prove(running, plan, seconds=w.timeout, with_smoke=w.smoke, tell=tell)
+            yield Served(plan, running, outcome)
+    finally:
+        if own and outcome is not None and outcome.ok:
+            os.unlink(log)
+
+
+def translate(command: str, *, server: str | None = None) -> Translation:
+    """A command out of an article as one that works with the llama-server at hand.
+
+    Args:
+        command: what the article says, backslashes at line ends and all.
+        server: llama-server or folder of llama.cpp to spell it for; None: the one found, else the build we know.
+
+    Raises:
+        UsageError: it is no command, or one of a program that is not llama.cpp's.
+    """
+    engine = choose(Wishes(server=server), printed=True)
+    return translated(command, engine.build, lambda name: installed(name, server))
+
+
+def installed(name: str, llama_cpp: str | None = None) -> str | None:
+    """Path of a program of llama.cpp by name, None when there is none."""
+    tool = programs.find(name, llama_cpp, may_lack=True)
+    return tool.path if tool else None

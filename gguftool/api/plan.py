@@ -1,0 +1,130 @@
+"""What memory a deployment takes, and with which settings it fits: what ``gguftool plan`` does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gguftool.brief import short_repr
+from gguftool.hub import opened
+from gguftool.memory.advice import Advice, advise
+from gguftool.memory.plan import MemoryPlan
+from gguftool.model.role import only_runnable
+from gguftool.run.deploy import Deployment, deploy, look, outcome, resolved, with_largest_context
+from gguftool.run.engine import choose
+from gguftool.run.launch import expectations
+from gguftool.run.options.asked import wishes as asked_for
+from gguftool.run.planned import planned_command
+from gguftool.run.proof import Expected
+from gguftool.run.wishes import Wishes
+
+if TYPE_CHECKING:
+    from gguftool.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan that was searched for.
+
+    Attributes:
+        advice: the plan with all that explains it: steps of the search, other contexts and types, assumptions.
+        deployment: what the wishes came to on this machine.
+        wishes: everything the plan rests on, also what nobody asked for.
+        command: llama-server with its arguments.
+        expected: what its log must show.
+    """
+
+    advice: Advice
+    deployment: Deployment
+    wishes: Wishes
+    command: tuple[str, ...]
+    expected: Expected
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str:
+        return self.memory._repr_html_()
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """The recommended plan, in bytes by device."""
+        return self.advice.plan
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it fits; None when the memory is unknown."""
+        return self.memory.fits
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why llama.cpp would not start like this; empty: it would."""
+        return self.memory.refused
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing."""
+        return (*self.deployment.notes, *(doubt for doubt, _ in self.deployment.doubts))
+
+
+def plan(
+    model: Model | str | os.PathLike[str],
+    wishes: Wishes | None = None,
+    *,
+    max_context: bool = False,
+    measure: bool = False,
+    named: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    **asked: Any,
+) -> Planned:
+    """Work out what memory a model takes, and search for settings with which it fits.
+
+    Caches, states and weights are exact; compute buffers are estimated, or measured. When it does not fit, settings
+    that nobody named are changed.
+
+    Args:
+        model: a path, an address, or an open model; its header is enough.
+        wishes: what is asked for; or by keyword.
+        max_context: plan the largest context that fits.
+        measure: ask the real library (it allocates nothing) in place of estimating.
+        named: what the command calls the model; its own name when None.
+        tell: called with what is odd in a measurement.
+        asked: fields of `Wishes`, as on the command line: ``ctx=32768, cache_type="q8_0", vram="16GiB", ram="64GiB"``.
+
+    Raises:
+        UsageError: the file is no language model, or the wishes make no sense.
+        ToolFailed: measuring failed.
+    """
+    said = asked_for(asked, wishes)
+    spec = named if named is not None else str(model) if isinstance(model, (str, os.PathLike)) else model.name
+    with opened(model, strict=True) as m:
+        only_runnable(m)
+        d, advice = _advise(m, said, max_context, measure, tell)
+        rests_on = resolved(d, advice.planner, advice.plan)
+        command = tuple(planned_command(spec, m.name, rests_on))
+        return Planned(advice, d, rests_on, command, expectations(m, advice.plan, rests_on))
+
+
+def _advise(
+    m: Model, wishes: Wishes, max_context: bool, measure: bool, tell: Callable[[str], None]
+) -> tuple[Deployment, Advice]:
+    engine = choose(wishes, printed=True)
+    d = deploy(m, wishes, look(wishes, engine.tool), engine.build)
+    planner = d.planner(m)
+    if max_context:
+        d = with_largest_context(d, planner)
+    fit = outcome(d, planner)
+    if d.problems:
+        fit = replace(fit, plan=replace(fit.plan, refused=(*d.problems, *fit.plan.refused)))
+    source = ""
+    if measure:
+        from gguftool.api.measured import measured_fit
+
+        fit, source = measured_fit(m, d, planner, fit, tell)
+    advice = advise(planner, fit, measured=source)
+    if fit.fits is False and not fit.plan.refused:
+        from gguftool.api.smaller import with_smaller
+
+        advice = with_smaller(m, advice)
+    return d, advice
