@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gguftool.brief import line, shown
 from gguftool.facts.data import load
-from gguftool.facts.shape import Shape
+from gguftool.facts.shape import Shape, Stored
 from gguftool.near import near_names
 
 
@@ -79,11 +79,13 @@ class Hparams:
     Args:
         arch: architecture name, the prefix of the keys.
         get: returns the decoded value of a whole key, or None.
+        stored: returns the shape of a tensor of the file, or None; None: tensors are not at hand.
     """
 
-    def __init__(self, arch: str, get: Callable[[str], object]) -> None:
+    def __init__(self, arch: str, get: Callable[[str], object], stored: Stored | None = None) -> None:
         self.arch = arch
         self._get = get
+        self._stored = stored
         self.facts = facts(arch)
         self._shape: Shape | None = None
 
@@ -91,7 +93,7 @@ class Hparams:
     def shape(self) -> Shape:
         """What llama.cpp makes of all keys; worked out once."""
         if self._shape is None:
-            self._shape = Shape(self.arch, self._get)
+            self._shape = Shape(self.arch, self._get, self._stored)
         return self._shape
 
     def __repr__(self) -> str:

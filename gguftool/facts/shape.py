@@ -18,6 +18,8 @@ from gguftool.facts.machine.program import Machine
 from gguftool.facts.machine.reader import Reader
 from gguftool.facts.machine.rows import has_program, machine_of, program
 
+Stored = Callable[[str], tuple[int, ...] | None]
+"""Shape of a tensor of the file by its name; None: it has none of that name."""
 _EMPTY = {"u32": 0, "i32": 0, "u64": 0, "f32": 0.0, "bool": False, "str": ""}
 _WANTED = {"f32": (int, float), "str": (str,)}
 
@@ -140,7 +142,7 @@ class Shape:
         asked: whole keys that llama.cpp looks for in this very file.
     """
 
-    def __init__(self, arch: str, get: Callable[[str], object]) -> None:
+    def __init__(self, arch: str, get: Callable[[str], object], stored: Stored | None = None) -> None:
         reader = Values(arch, get)
         self.complete = has_program(arch)
         self.machine = Machine(reader, {"n_layer_all": 0, "n_layer_nextn": 0, "n_head_arr": [0] * MAX_LAYERS})
@@ -148,8 +150,8 @@ class Shape:
             h = common(reader)
             h["n_layer_nextn"] = min(h["n_layer_nextn"], h["n_layer_all"])
             self.machine = machine_of(reader, h)
-            # Tensors are not at hand: what a file says of its extra layers is believed.
-            self.machine.stored = lambda name: (1,)
+            # Where no tensors are at hand, what a file says of its extra layers is believed.
+            self.machine.stored = stored or (lambda name: (1,))
             if self.complete:
                 self.machine.run(program(arch, "hparams"))
         except (Refusal, Abort, Unknown, ArithmeticError, LookupError, TypeError, ValueError):

@@ -200,7 +200,9 @@ class _Make:
         """Cells of a sliding-window cache (`llama-kv-cache-iswa.cpp`)."""
         if self.s.swa_full:
             return self.ctx.per_slot
-        return pad(min(self.ctx.per_slot, window(self.hp) * sequences + self.ctx.ubatch), CELL_PAD)
+        # The sum is 32 bits wide there: a window that is no number of tokens wraps round.
+        wanted = window(self.hp) * sequences + self.ctx.ubatch & 0xFFFFFFFF
+        return pad(min(self.ctx.per_slot, wanted), CELL_PAD)
 
     @property
     def window_sequences(self) -> int:

@@ -150,7 +150,13 @@ class Model(Mapping[str, object]):
     @cached_property
     def arch(self) -> Hparams:
         """Hyperparameters under the file's own architecture prefix."""
-        return Hparams(self.architecture, self.get)
+        # Of a set that is not whole the tensors say nothing.
+        stored = None if self.missing_shards or not self.tensors else self._shape_of
+        return Hparams(self.architecture, self.get, stored)
+
+    def _shape_of(self, name: str) -> tuple[int, ...] | None:
+        tensor = self.tensors.get(name)
+        return None if tensor is None else tensor.shape
 
     def full_key(self, key: str) -> str:
         """A key as a person types it: ``context_length`` becomes ``qwen2.context_length``; known whole keys stay.

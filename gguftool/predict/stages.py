@@ -20,7 +20,7 @@ from gguftool.predict.after import after_load
 from gguftool.predict.file import check_bounds, check_file
 from gguftool.predict.splits import check_splits
 from gguftool.predict.state import Run
-from gguftool.predict.tensors import Asked, local_names, run
+from gguftool.predict.tensors import Asked, local_names, padded, run
 from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
 from gguftool.predict.walk import walk
@@ -175,6 +175,8 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
         text = "CLIP cannot be used as main model, use it with --mmproj instead"
         raise Refusal(text, "field:general.architecture")
     machine = state.machine = machine_of(reader, h)
+    # Two architectures ask for tensors already here: whether their extra layers are in the file.
+    machine.stored = lambda tensor: padded(t.shape) if (t := stored_tensors(state.model).get(tensor)) else None
     machine.run(program(name, "hparams"))
     state.warnings += machine.warnings
     return machine, program(name, "tensors")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -107,11 +108,20 @@ def main() -> int:
         print(f"taken over from {measured}, to be measured again: {HERE.name}/measured.json")
     if "flags.json" not in files:
         print("flags.json: not written, no server was named")
-    if asked.output == DATA and f'BUILD = "{build}"' not in NUMBER.read_text(encoding="utf-8"):
-        print(f'gguftool/facts/__init__.py: BUILD is to become "{build}"')
+    if asked.output == DATA:
+        _stamp(build)
     for gap in gaps:
         print(f"not read: {gap}", file=sys.stderr)
     return 1 if gaps else 0
+
+
+def _stamp(build: str) -> None:
+    """Write the number where all messages take it from."""
+    old = NUMBER.read_text(encoding="utf-8")
+    new = re.sub(r'^BUILD = "b\d+"$', f'BUILD = "{build}"', old, flags=re.M)
+    if new != old:
+        NUMBER.write_text(new, encoding="utf-8")
+        print(f"gguftool/facts/__init__.py: BUILD is now {build}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from gguftool.memory.settings import Settings
 from gguftool.model import from_source
 from gguftool.predict.stages import hyperparameters
 from gguftool.predict.state import Run
+from gguftool.run.measure import Ask, available, measure
 from gguftool.source import Memory
 from tests.build import GGUF
-from tests.predict.recipes import bases, built
+from tests.predict.recipes import bases, built, write
 
 TYPES = {0: "u8", 1: "i8", 2: "u16", 3: "i16", 4: "u32", 5: "i32", 6: "f32", 7: "bool", 8: "str", 10: "u64", 11: "i64"}
 MUTATED = (
@@ -26,6 +28,13 @@ MUTATED = (
     "full_attention_interval attention.recurrent_layers attention.shared_kv_layers attention.key_length_mla "
     "attention.value_length_mla feed_forward_length block_count embedding_length attention.kv_lora_rank num_loops"
 ).split()
+
+
+def named(arch: str) -> str:
+    """The first base of an architecture."""
+    return next(
+        n for n in sorted(bases()) if from_source(built({"base": n, "ops": []}), strict=False).architecture == arch
+    )
 
 
 def strict(model: Any) -> Any:
@@ -111,10 +120,7 @@ def test_mutated_keys() -> None:
 @pytest.mark.parametrize("name", ["gpt-oss", "maple", "granite_swa", "spark2_5", "muse-glimmer", "dots3note"])
 def test_a_window_of_no_tokens_is_a_window(name: str) -> None:
     """llama.cpp keeps a cache of one batch, padded to 256 cells (`llama-kv-cache-iswa.cpp`)."""
-    base = next(
-        n for n in sorted(bases()) if from_source(built({"base": n, "ops": []}), strict=False).architecture == name
-    )
-    model = from_source(built({"base": base, "ops": []}), strict=False)
+    model = from_source(built({"base": named(name), "ops": []}), strict=False)
     key = f"{name}.attention.sliding_window"
     hp = Hparams(name, lambda k: 0 if k == key else model.get(k))
     assert windowed(hp)
@@ -122,6 +128,22 @@ def test_a_window_of_no_tokens_is_a_window(name: str) -> None:
     caches = {c.name: c.cells for c in kv_cache(hp, Settings(4096)).caches}
     assert caches["window"] == 512
     assert caches["full"] == 4096
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not available(), reason="xllamacpp in the pinned version is not installed")
+@pytest.mark.parametrize("window_tokens", [0, 1, 300, (1 << 32) - 1])
+@pytest.mark.parametrize("name", ["gpt-oss", "maple", "granite_swa", "spark2_5", "muse-glimmer", "dots3note", "gemma3"])
+def test_windows_against_the_library(name: str, window_tokens: int, tmp_path: Path) -> None:
+    """`plan` says what `plan --measure` finds, to the byte."""
+    recipe = {
+        "base": named(name),
+        "ops": [{"op": "set", "key": f"{name}.attention.sliding_window", "type": "u32", "value": window_tokens}],
+    }
+    (answer,) = measure(str(write(recipe, tmp_path / "m.gguf")), [Ask(4096)])
+    hp = from_source(built(recipe), strict=False).arch
+    assert hp.int("attention.sliding_window", -1) == window_tokens
+    assert kv_cache(hp, Settings(4096)).bytes == answer.total("context")
 
 
 def test_gpt_oss_without_tokens_in_its_window_to_the_byte() -> None:
@@ -169,3 +191,13 @@ def test_a_file_with_faults_has_layers_all_the_same() -> None:
     assert len(layers(Hparams("gemma4", keys.get))) == 512
     keys["gemma4.attention.head_count"] = "two"
     assert {x.heads_kv for x in layers(Hparams("gemma4", keys.get))} == {0}
+
+
+def test_extra_layers_that_are_not_in_the_file(tmp_path: Path) -> None:
+    """deepseek4 drops `nextn_predict_layers` when the tensors of those layers are missing (`deepseek4.cpp`)."""
+    base = named("deepseek4")
+    recipe = {"base": base, "ops": [{"op": "set", "key": "deepseek4.nextn_predict_layers", "type": "u32", "value": 1}]}
+    model = from_source(built(recipe), strict=False)
+    assert all(x.trunk for x in layers(model.arch))
+    # without the tensors at hand the key is believed
+    assert sum(not x.trunk for x in layers(Hparams("deepseek4", model.get))) == 1
