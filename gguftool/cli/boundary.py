@@ -21,6 +21,7 @@ from gguftool.cli.options import Session, wants_color
 from gguftool.cli.spelled import JSON
 from gguftool.endings import Ended, cancelling
 from gguftool.errors import GgufToolError
+from gguftool.files.faults import FULL
 from gguftool.report.text import Style, safe_lines
 
 BUG = 70
@@ -103,9 +104,6 @@ def _click_failure(error: click.ClickException) -> Failure:
     return Failure(2, "usage", error.format_message(), f"see `{path} --help`")
 
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
 def _os_failure(error: OSError) -> Failure:
     what = error.strerror or str(error) or type(error).__name__
     message = f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what
@@ -113,7 +111,7 @@ def _os_failure(error: OSError) -> Failure:
         return Failure(4, "refused", message, "name another file, or move away what is there")
     if isinstance(error, FileNotFoundError):
         return Failure(2, "missing-file", message, None)
-    if error.errno in _DISK_FULL:
+    if error.errno in FULL:
         return Failure(5, "no-room", message, "free some space on that disk and run the command again")
     if error.errno == errno.ENOMEM:
         return Failure(5, "no-room", message, None)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 )
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
 @option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds it may take.")
-@option("--plot", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw memory against divergence.")
+@option("--plot", type=click.Path(), metavar="FILE.svg", help="Draw memory against divergence.")
 @format_option("text", "json")
 @pass_session
 def kv_test(session: Session, /, model: str, **options: object) -> int:
@@ -63,12 +63,15 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     from gguftool.errors import UsageError
     from gguftool.hub import on_this_machine
     from gguftool.report import kvtest as report
+    from gguftool.report.plot import check_name, save
     from gguftool.run.kvtest import TYPES
     from gguftool.run.kvtest import kv_test as measure
 
     plot = options["plot"]
     if plot is not None and not str(plot).lower().endswith(".svg"):
         raise UsageError(f"{plot}: the picture is an SVG", "name it FILE.svg")
+    if plot is not None:
+        check_name(str(plot))
     with open_for(session, on_this_machine(model)) as m:
         first, hp = m.name, m.arch
     if not _keeps_cache(hp):
@@ -82,8 +85,6 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     context = _int(options["ctx"]) or hp.context_length or tested.chunk
     planned = {r.name: _bytes(hp, context, r.type_k, r.type_v) for r in tested.results}
     if plot is not None:
-        from gguftool.report.plot import save
-
         save(str(plot), report.svg(tested, planned, context, model.rsplit("/", 1)[-1]))
         session.note(f"wrote {safe(str(plot))}")
     if session.format == "json":

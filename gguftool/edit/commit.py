@@ -39,6 +39,7 @@ from gguftool.edit.recover import settle
 from gguftool.edit.steps import barrier, drop_journal, keep_journal, mark, poison, take_journal, unpoison
 from gguftool.errors import ChangedMeanwhile, GgufToolError, InterruptedEdit, NoRoom, Refused, Unreadable
 from gguftool.files.disk import Progress
+from gguftool.files.faults import FORBIDDEN, FULL
 from gguftool.shell import gguftool, path_word
 
 
@@ -186,8 +187,6 @@ def _backing_out(job: Job, layer: OsLayer, journal: int, model: int, record: Rec
 
 
 _NOT_HERE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTTY)
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ETXTBSY)
 
 
 def plain(error: BaseException, path: str) -> BaseException:
@@ -197,9 +196,9 @@ def plain(error: BaseException, path: str) -> BaseException:
     what = (error.strerror or str(error)).lower()
     if isinstance(error, FileExistsError):
         return Refused(f"{new_path(path)} exists and is not ours", "move it away, then try again")
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return NoRoom(f"{path}: {what}; the file is as it was", "free some space on that disk")
-    if error.errno in _FORBIDDEN:
+    if error.errno in FORBIDDEN:
         return Refused(f"{path}: {what}; the file is as it was", "write a new file: --output NEW.gguf")
     return Unreadable(f"{path}: {what}; the file is as it was")
 

@@ -140,7 +140,9 @@ class Readers:
                     kept = False
             if not kept:
                 mode &= ~stat.S_IRWXG
-        os.fchmod(fd, mode | stat.S_IRUSR | stat.S_IWUSR)
+        # Where that cannot be done the file stays as it was made: for its owner alone.
+        with contextlib.suppress(OSError):
+            os.fchmod(fd, mode | stat.S_IRUSR | stat.S_IWUSR)
 
 
 ANYBODY = Readers(0o666)

@@ -7,9 +7,10 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
 
 from gguftool.errors import ChangedMeanwhile, MissingFile, Refused
+from gguftool.files.attributes import IMMUTABLE, flags
+from gguftool.files.faults import plain
 from gguftool.shell import path_word, shell
 
 _NOREPLACE = 1
@@ -58,12 +59,16 @@ def check_free(path: str, *, overwrite: bool = False, can_overwrite: bool = Fals
         What will be replaced; None when nothing is there.
 
     Raises:
-        Refused: something has that name, and ``overwrite`` is not set or it is no file.
+        Refused: something has that name, and ``overwrite`` is not set or it is no file; or the folder may not be
+            written.
         MissingFile: its folder does not exist.
     """
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise MissingFile(f"{folder}: no such folder", shell(("mkdir", "-p", path_word(folder))))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        number = _why_not(folder)
+        raise plain(OSError(number, os.strerror(number)), path)
     there = look(path)
     if there is None:
         return None
@@ -74,14 +79,18 @@ def check_free(path: str, *, overwrite: bool = False, can_overwrite: bool = Fals
     raise taken(path, there)
 
 
-def refuse_taken(paths: Iterable[str]) -> None:
-    """As `check_free` for several.
-
-    Raises:
-        Refused, MissingFile: see there.
-    """
-    for path in paths:
-        check_free(path)
+def _why_not(folder: str) -> int:
+    """What the system would say about a new file in a folder that cannot be written to."""
+    with contextlib.suppress(OSError):
+        if hasattr(os, "statvfs") and os.statvfs(folder).f_flag & getattr(os, "ST_RDONLY", 1):
+            return errno.EROFS
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            if flags(fd) & IMMUTABLE:
+                return errno.EPERM
+        finally:
+            os.close(fd)
+    return errno.EACCES
 
 
 def move_new(old: str, new: str) -> None:

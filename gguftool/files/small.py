@@ -13,7 +13,7 @@ from gguftool.files.attributes import ANYBODY, Readers
 from gguftool.files.disk import O_CLOEXEC, lock, write_at
 from gguftool.files.draft import Draft, draft_folder
 from gguftool.files.faults import plain, writing
-from gguftool.files.names import look, make_folder, taken
+from gguftool.files.names import check_free, look, make_folder, taken
 from gguftool.shell import shell
 
 Mine = Callable[[bytes], bool]
@@ -67,7 +67,7 @@ def check_mine(path: str, mine: Mine, what: str) -> os.stat_result | None:
     """
     there = look(path)
     if there is None:
-        return None
+        return check_free(path)
     try:
         found = os.stat(path)
     except OSError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts.cachetypes import refusals, shown
-from gguftool.files.small import write_file
+from gguftool.files.small import check_mine, write_file
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import PAIRS
 from gguftool.memory.plan import MemoryPlan
@@ -18,6 +18,7 @@ from gguftool.report.text import size
 
 GIB = 1 << 30
 POINTS = 24
+_WHAT = "picture of gguftool"
 _BEGINS = (b"<?xml", b"<svg", b"<!doctype html>", b"\x89PNG", b"%PDF")
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7")
 """Distinguishable also with impaired colour vision (Okabe and Ito)."""
@@ -97,7 +98,16 @@ def save(path: str, picture: str | bytes) -> None:
         Refused: something else has that name.
         NoRoom, MissingFile: it cannot be written.
     """
-    write_file(path, picture, mine=is_ours, what="picture of gguftool")
+    write_file(path, picture, mine=is_ours, what=_WHAT)
+
+
+def check_name(path: str) -> None:
+    """Before an hour of work: whether `save` may write there.
+
+    Raises:
+        Refused, MissingFile: it may not.
+    """
+    check_mine(path, is_ours, _WHAT)
 
 
 def is_ours(begin: bytes) -> bool:

@@ -53,7 +53,9 @@ def plan(found: SetReport, *, prefix: str | None = None, folder: str | None = No
     for no, path in enumerate(found.paths):
         if path is not None:
             new = os.path.join(place, shard_name(prefix, no, found.count))
-            if folder is not None or os.path.abspath(path) != os.path.abspath(new):
+            # A link that is right already was made by an earlier run, which may have been killed in the middle.
+            right = os.path.islink(new) and os.path.realpath(new) == os.path.realpath(path)
+            if not right if folder is not None else os.path.abspath(path) != os.path.abspath(new):
                 pairs.append((path, new))
     mine = {os.path.realpath(old) for old, _ in pairs} if folder is None else set()
     for _, new in pairs:

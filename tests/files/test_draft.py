@@ -325,6 +325,94 @@ class TestSmall:
         assert path.read_bytes() == b"GGUF"
 
 
+@pytest.mark.parametrize("name", ["plan", "kv-test"])
+def test_a_picture_never_takes_the_place_of_another_file(name: str, tmp_path: Path, cli):
+    """And that is said before the work begins."""
+    made = writer("quantize", tmp_path)
+    picture = tmp_path / "p.svg"
+    picture.write_text("<svg>of somebody else's</svg>")
+    result = cli(name, made.sources[0], "--plot", picture)
+    assert result.code == 4, result.err
+    assert str(picture) in result.err
+    assert picture.read_text() == "<svg>of somebody else's</svg>"
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "html"])
+def test_a_picture_of_ours_is_drawn_anew(suffix: str, tmp_path: Path, cli):
+    pytest.importorskip("matplotlib")
+    made = writer("quantize", tmp_path)
+    picture = tmp_path / f"p.{suffix}"
+    for ctx in (256, 512):
+        assert cli("plan", made.sources[0], "--ctx", ctx, "--plot", picture).code == 0
+    assert sorted(os.listdir(tmp_path)) == ["m.gguf", picture.name]
+
+
+@pytest.mark.parametrize("command", [["quantize", "{}", "out.gguf", "Q8_0"], ["launch", "{}", "--check-only"]], ids=str)
+def test_a_log_never_takes_the_place_of_a_model(command: list[str], tmp_path: Path, cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = writer("quantize", tmp_path)
+    before = made.sources[0].read_bytes()
+    log = tmp_path / "precious.gguf"
+    log.write_bytes(before)
+    result = cli(*(word.format(made.sources[0]) for word in command), "--log", log)
+    assert result.code == 2, result.err
+    assert "is a model" in result.err
+    assert log.read_bytes() == before
+
+
+@pytest.mark.real
+def test_nor_of_anything_else(smollm2: Path, tmp_path: Path, cli):
+    pytest.importorskip("xllamacpp")
+    log = tmp_path / "notes.txt"
+    log.write_text("precious")
+    result = cli("launch", smollm2, "--ctx", 512, "--check-only", "--port", 0, "--force", "--log", log)
+    assert result.code == 4, result.err
+    assert str(log) in result.err
+    assert log.read_text() == "precious"
+
+
+def test_links_of_a_killed_run_are_no_obstacle(tmp_path: Path, cli):
+    made = writer("merge", tmp_path)
+    shard, folder = made.sources[0], tmp_path / "links"
+    folder.mkdir()
+    (folder / shard.name).symlink_to(shard)
+    for _ in range(2):
+        assert cli("verify", "--repair-names", "--link-to", folder, "--yes", shard).code == 0
+        assert sorted(os.listdir(folder)) == sorted(p.name for p in made.sources)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork") or os.geteuid() != 0, reason="becomes another user")
+@pytest.mark.parametrize("name", [*NEW, "split", "picture"])
+def test_a_folder_of_somebody_else(name: str, cli):
+    """Exit 4, and before the work: nothing was hashed or converted for nothing."""
+    import shutil
+    import tempfile
+
+    from tests.files.test_attributes import as_user
+
+    folder = Path(tempfile.mkdtemp())
+    try:
+        made = writer("quantize" if name == "picture" else name, folder)
+        place = folder / "theirs"
+        place.mkdir(mode=0o755)
+        folder.chmod(0o755)
+        argv = [str(arg).replace(str(folder / "out"), str(place / "out")) for arg in made.argv]
+        if name == "picture":
+            argv = ["plan", str(made.sources[0]), "--plot", str(place / "p.svg")]
+        assert cli(*argv).code == 0, "as root, so that all modules are there"
+        shutil.rmtree(place)
+        place.mkdir(mode=0o755)
+
+        def run() -> int:
+            done = cli(*argv)
+            return done.code if "hint: " in done.err else 50
+
+        assert as_user(2001, [], run) == 4
+        assert not os.listdir(place)
+    finally:
+        shutil.rmtree(folder)
+
+
 def test_a_scan_goes_on_behind_half_a_row(tmp_path: Path, cli):
     made = writer("quantize", tmp_path)
     rows = tmp_path / "rows"
