@@ -136,6 +136,8 @@ def special_operation(model: Model, text: str) -> tuple[Operation, str | None]:
     key = SPECIAL.get(name.strip().lower())
     if key is None or not equals or not token:
         raise UsageError(f"--special {text}: must be NAME=TOKEN", "names: " + ", ".join(SPECIAL))
+    if token == ELLIPSIS:
+        raise UsageError(f"--special {text}: put the token in place of {ELLIPSIS}")
     field = model.fields.get("tokenizer.ggml.tokens")
     if field is None or type_text(field) != "[str]":
         raise UsageError(f"{model.name}: has no list of tokens", "give the id: --set " + key + "=ID")

@@ -151,7 +151,12 @@ def test_what_a_person_must_choose_is_told_and_taken_by_no_option(cli, tmp_path:
     for sample in SAMPLES:
         g = sample.fires
         assert isinstance(g, GGUF)
-        path = zeroed(g.copy()).write(tmp_path / "m.gguf")
+        g = zeroed(g.copy())
+        for key, value, kind in [e for e in g._kv if isinstance(e, tuple)]:
+            if key == "tokenizer.ggml.tokens" and isinstance(value, list) and len(value) > 9:
+                # It is a token of many a vocabulary.
+                g.replace(key, [*value[:8], ELLIPSIS, *value[9:]], kind)
+        path = g.write(tmp_path / "m.gguf")
         before = path.read_bytes()
         with from_source(Memory(before, str(path)), strict=False) as m:
             for f in lint(m, sample.context, load=False).findings:
