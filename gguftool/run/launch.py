@@ -112,7 +112,7 @@ def plan_launch(
     for blocker in command.blockers:
         t.stop("build", blocker, "take another build, or leave the option out")
     for problem in d.problems:
-        t.stop("build", problem, "llama-server --help lists what it takes")
+        t.stop("build", problem, "llama-server --help lists what it takes" if "no option" in problem else "")
     for doubt, remedy in d.doubts:
         t.stop("build", doubt, remedy, "warning")
     _network(said, t)

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 
 from gguftool.endings import die_with_parent
 from gguftool.errors import ToolFailed
+from gguftool.memory.settings import BATCH, UBATCH
 
 PACKAGE = "xllamacpp"
 VERSION = "2026.10.11549"
@@ -46,8 +47,8 @@ class Ask:
     type_v: str = "f16"
     n_seq_max: int = 1
     kv_unified: bool = False
-    n_batch: int = 2048
-    n_ubatch: int = 512
+    n_batch: int = BATCH
+    n_ubatch: int = UBATCH
     flash_attn: str = "auto"
     swa_full: bool = False
     n_outputs_max: int = 1

@@ -15,6 +15,7 @@ from gguftool.quantity import is_number
 from gguftool.run.args import TRACE, has_levels, spellings
 from gguftool.run.capabilities import Capabilities, Option
 from gguftool.run.flags import explain_flag, normal, notes, substitutes
+from gguftool.run.options.extra import ours, refused_value
 from gguftool.run.options.table import by_name
 
 __all__ = ["Change", "Translation", "explain_flag", "translate"]
@@ -212,7 +213,13 @@ def _right(w: _Work, word: str, option: Option) -> None:
     value = w.words.pop(0)
     if option.names[0] in ("-ctk", "-ctv"):
         value = _type(w, word, value)
-    w.args += [word, value]
+    else:
+        why, meant = refused_value(word, value, option)
+        if why:
+            w.change(f"{word} {value}", f"{word} {meant}" if meant else "", why)
+            value = meant
+    if value:
+        w.args += [word, value]
 
 
 def _type(w: _Work, word: str, value: str) -> str:
@@ -229,6 +236,12 @@ def _type(w: _Work, word: str, value: str) -> str:
 def _wrong(w: _Work, word: str, name: str) -> None:
     found = substitutes().get(name)
     follows = bool(w.words) and (not w.words[0].startswith("-") or is_number(w.words[0]))
+    spelled = ours(name)
+    if found is None and spelled is not None and (now := w.build.spelling(spelled.option.names)):
+        # A name llama.cpp once had, or that people give it.
+        w.words[:0] = [now]
+        w.change(word, now, f"the option is {now}")
+        return
     if found is None:
         near = w.build.nearest(name)
         value = w.words.pop(0) if follows else ""
@@ -286,6 +299,10 @@ def _always(w: _Work) -> None:
     if not given & set(spellings("parallel")) and (name := w.build.spelling(spellings("parallel"))):
         w.args += [name, "1"]
         w.change("", f"{name} 1", "without it llama-server opens 4 slots; one keeps the whole context to itself")
+    kind = w.build.spelling(spellings("spec_type"))
+    if kind and given & set(spellings("draft")) and kind not in given:
+        w.args += [kind, "draft-simple"]
+        w.change("", f"{kind} draft-simple", "without it llama.cpp loads the draft model and never uses it")
     verbosity = w.build.spelling(spellings("verbosity"))
     if verbosity and has_levels(w.build, verbosity) and not given & set(spellings("verbosity")):
         w.args += [verbosity, str(TRACE)]

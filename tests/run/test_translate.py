@@ -160,3 +160,25 @@ def test_terminal_escapes_do_not_come_through(cli) -> None:  # type: ignore[no-u
 
 def test_help_parser_sees_no_options_in_nonsense() -> None:
     assert parse_help("no options here\n   at all") == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        (
+            "llama-server -m a -md d.gguf --draft-max 16 --draft-min 1",
+            "-md d.gguf --spec-draft-n-max 16 --spec-draft-n-min 1 --spec-type draft-simple",
+        ),
+        ("llama-server -m a --draft-model d.gguf", "-md d.gguf --spec-type draft-simple"),
+        ("llama-server -m a -md d.gguf -cd 8192 --spec-type ngram-mod", "-md d.gguf --spec-type ngram-mod"),
+        ("llama-server -m a --spec-type mtp", "--spec-type draft-mtp"),
+        ("llama-server -m a --split-mode graph -t 4", "-t 4"),
+        ("llama-server -m a -ts 3/1 -ngl -1", "-ts 3/1 -ngl -1"),
+    ],
+)
+def test_drafts_and_values(command: str, wanted: str) -> None:
+    """b11434 loads a draft model without --spec-type and never uses it (`speculative.cpp`); other values it refuses."""
+    made = translate(command, known())
+    assert " ".join(made.argv) == f"llama-server -m a {wanted} -np 1 -lv 4".replace(
+        " --spec-type draft-simple -np 1", " -np 1 --spec-type draft-simple"
+    )

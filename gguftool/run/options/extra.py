@@ -155,9 +155,8 @@ def _of_the_build(out: Taken, build: Capabilities, word: str, name: str, words: 
     if len(values) < count:
         out.problems.append(f"{word} takes a value, and none was given")
         return []
-    allowed = (role.values if role and role.values else ()) or listed(option)
-    if allowed and values and values[0] not in allowed:
-        out.problems.append(f"{word} {values[0]}: not one of " + ", ".join(allowed))
+    if values and (why := refused_value(word, values[0], option)[0]):
+        out.problems.append(f"{word}: {why}")
         return []
     if role is not None and role.role == "keys" and not _tokenizers(values[0]):
         out.problems.append(f"{word} {values[0]}: {role.why}")
@@ -178,6 +177,27 @@ def listed(option: Option) -> tuple[str, ...]:
     found = _LISTED.fullmatch(text)
     parts = re.split(r"[|,]", found[1] if found else "")
     return tuple(parts) if len(parts) > 1 and all(_WORD.fullmatch(p) for p in parts) else ()
+
+
+def refused_value(name: str, value: str, option: Option) -> tuple[str, str]:
+    """Why a build would refuse a value of an option, and the value that may be meant; both empty: it takes it.
+
+    Args:
+        name: the option, in any spelling.
+        value: the value.
+        option: the option of the build.
+    """
+    found, role = ours(normal(name)), roles().get(normal(name), Role())
+    allowed = (found.option.kind.values if found and found.takes else role.values) or listed(option)
+    try:
+        if found and found.takes:
+            found.option.kind.parse(value)
+        elif allowed and value not in allowed:
+            raise UsageError(f"{value!r} is not one of " + ", ".join(allowed))
+    except UsageError as error:
+        meant = [x for x in allowed if value.lower() in x.split("-")]
+        return str(error), meant[0] if len(meant) == 1 else ""
+    return "", ""
 
 
 def changes_rope(extra: Sequence[str]) -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
+from gguftool.memory.settings import MAX_SEQUENCES
 from gguftool.quantity import count, exact, size
 
 AUTO_LAYERS, ALL_LAYERS = -1, -2
 """What llama.cpp makes of ``-ngl auto`` and ``-ngl all`` (`common/arg.cpp`, b11434)."""
-MOST_SLOTS = 256
 MOST_DEVICES = 128
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _FLOAT = re.compile(
@@ -156,8 +156,8 @@ def slots(text: str) -> int | None:
     n = int(word)
     if n < 0:
         return None
-    if not 1 <= n <= MOST_SLOTS:
-        raise UsageError(f"{n} slots are out of range", f"llama.cpp takes 1 to {MOST_SLOTS}")
+    if not 1 <= n <= MAX_SEQUENCES:
+        raise UsageError(f"{n} slots are out of range", f"llama.cpp takes 1 to {MAX_SEQUENCES}")
     return n
 
 
