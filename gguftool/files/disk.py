@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -155,6 +156,20 @@ def file_system(folder: str) -> int:
     if ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(folder or "."), answer):
         return 0
     return int(struct.unpack_from("=l" if ctypes.sizeof(ctypes.c_long) == 4 else "=q", answer)[0]) & 0xFFFFFFFF
+
+
+def allow_open(n: int) -> None:
+    """Let this process have so many files open at once, as far as the system lets it."""
+    if os.name == "nt":  # pragma: no cover - other platform
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = n + 64
+    if resource.RLIM_INFINITY != soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def is_full(folder: str) -> bool:

@@ -13,6 +13,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 
+from gguftool.endings import deferred
 from gguftool.errors import Refused, Unreadable
 from gguftool.files import leftovers
 from gguftool.files.attributes import ANYBODY, Readers, copy_attributes, copy_flags
@@ -134,9 +135,10 @@ class Draft:
             NoRoom, Unreadable: the disk is full, or failed.
         """
         self.finish()
-        self.give_name()
-        with writing(self.path):
-            sync_folder(os.path.dirname(self.path))
+        with deferred():
+            self.give_name()
+            with writing(self.path):
+                sync_folder(os.path.dirname(self.path))
 
     def give_name(self) -> None:
         """As `publish`, when `finish` was called; the folder is not synced."""
@@ -177,8 +179,8 @@ class Draft:
             self.fd = fd
 
     def withdraw(self) -> None:
-        """Take the file away again, if `publish` put it there and it is still that one."""
-        there = look(self.path)
+        """Take the file away again, if `publish` put it there and it is still that one; nothing comes back by that."""
+        there = None if self.replaces else look(self.path)
         if self._published and there is not None and (there.st_dev, there.st_ino) == self._published:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
@@ -233,6 +235,7 @@ def publish_all(drafts: list[Draft]) -> None:
         if not any(draft.replaces for draft in drafts):
             with writing(drafts[0].path):
                 stack.enter_context(_intent(drafts))
+        stack.enter_context(deferred())
         try:
             for draft in drafts:
                 draft.give_name()

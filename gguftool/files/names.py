@@ -72,11 +72,22 @@ def check_free(path: str, *, overwrite: bool = False, can_overwrite: bool = Fals
     there = look(path)
     if there is None:
         return None
-    if overwrite and not stat.S_ISDIR(there.st_mode):
+    is_file = _is_file(path, there)
+    if overwrite and is_file:
         return there
-    if can_overwrite and not stat.S_ISDIR(there.st_mode):
+    if can_overwrite and is_file:
         raise taken(path, there, "name another file, or say --overwrite")
     raise taken(path, there)
+
+
+def _is_file(path: str, there: os.stat_result) -> bool:
+    """Whether what may be replaced stands there: a file, a link to one or to nothing; no folder and no device."""
+    if not stat.S_ISLNK(there.st_mode):
+        return stat.S_ISREG(there.st_mode)
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return True
 
 
 def _why_not(folder: str) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, InterruptedEdit, Refused, Unreadable, UsageError
 from gguftool.files.attributes import readers_of
-from gguftool.files.disk import check_room
+from gguftool.files.disk import allow_open, check_room
 from gguftool.files.draft import Draft, clear_way, publish_all
 from gguftool.format.header import Field, Header, align
 from gguftool.format.parse import parse
@@ -193,6 +193,7 @@ def write_all(plans: Sequence[OutFile], progress: Progress | None = None) -> lis
     check_room(os.path.dirname(plans[0].path), sum(plan.size for plan in plans))
     sources = {t.part.path for plan in plans for t in plan.tensors}
     readers = readers_of(sorted(path for path in sources if path is not None))
+    allow_open(len(plans))
     drafts: list[Draft] = []
     done: list[Written] = []
     try:

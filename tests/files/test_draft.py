@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -143,6 +145,18 @@ class TestDraft:
             draft.withdraw()
         assert path.read_bytes() == b"theirs"
 
+    def test_a_device_is_never_replaced(self, tmp_path: Path, cli):
+        """Neither is a link to one: /dev/null, /dev/stdout."""
+        made = writer("quantize", tmp_path)
+        link, pipe = tmp_path / "link", tmp_path / "pipe"
+        link.symlink_to(os.devnull)
+        os.mkfifo(pipe)
+        for path in (link, pipe):
+            result = cli("quantize", made.sources[0], path, "Q8_0", "--engine", "builtin", "--overwrite")
+            assert result.code == 4, result.err
+        assert os.readlink(link) == os.devnull
+        assert stat.S_ISFIFO(os.lstat(pipe).st_mode)
+
     def test_a_folder_is_never_replaced(self, tmp_path: Path):
         (tmp_path / "x").mkdir()
         with pytest.raises(Refused, match="a folder"):
@@ -184,6 +198,30 @@ class TestSets:
         for draft in made:
             draft.close()
         assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"s-2": b"theirs"}
+
+    def test_a_signal_waits_until_all_have_their_names(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        give = Draft.give_name
+
+        def interrupted(self: Draft) -> None:
+            give(self)
+            signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(Draft, "give_name", interrupted)
+        with pytest.raises(KeyboardInterrupt, match="is done"):
+            publish_all(self.make(tmp_path))
+        assert sorted(os.listdir(tmp_path)) == ["s-0", "s-1", "s-2"]
+
+    def test_more_files_than_may_be_open(self, tmp_path: Path):
+        script = (
+            "import resource, sys; from gguftool.cli.main import main\n"
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (24, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+            "sys.exit(main(sys.argv[1:]))"
+        )
+        made = writer("split", tmp_path)
+        argv = [sys.executable, "-c", script, "split", str(made.sources[0]), "--max-tensors", "1"]
+        done = subprocess.run(argv, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert len(list(tmp_path.glob("m-*.gguf"))) > 24
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     @pytest.mark.parametrize("after", [0, 1, 2, 3])
