@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """Find what breaks deployments, with a fix for each fault that can be fixed.
 
+    Of a folder every file in it is checked.
+
     Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
     """
     from gguftool.cli.lint_setup import settings, targets

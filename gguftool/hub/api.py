@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, UsageError
-from gguftool.hub.address import HubAddress, hub_address, hub_address_of_url
+from gguftool.hub.address import HubAddress, WebAddress, parse
 from gguftool.hub.cache import hub_cache
 from gguftool.hub.http import TIMEOUT
 
@@ -138,7 +138,11 @@ def hub_records(spec: str, paths: Sequence[str]) -> dict[str, LfsRecord]:
         UsageError: several files for one record.
         MissingFile, ToolFailed: as `listing`.
     """
-    address = hub_address_of_url(spec, endpoint()) or hub_address(spec)
+    address = parse(spec, endpoint())
+    if isinstance(address, WebAddress) and address.hub is not None:
+        address = address.hub
+    if not isinstance(address, HubAddress):
+        raise UsageError(f"{spec}: not an address on the Hub", "write hf://owner/repo")
     if address.path:
         if len(paths) != 1 and address.path.rpartition("/")[2] not in {os.path.basename(p) for p in paths}:
             raise UsageError(

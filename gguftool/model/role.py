@@ -38,7 +38,10 @@ class Role:
 ROLES: dict[str, Role] = {
     "model": Role("a language model", runs=True, loads=True),
     "encoder": Role(
-        "an embedding or reranking model", "serve it for embeddings: -- --embeddings", runs=True, loads=True
+        "an embedding or reranking model",
+        "launch it with -- --embeddings, or -- --reranking",
+        runs=True,
+        loads=True,
     ),
     "draft": Role(
         "a draft model that needs its target model (for -md)",

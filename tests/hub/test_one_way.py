@@ -89,8 +89,16 @@ def test_diff_finds_no_difference(cli, named: Named, tmp_path: Path) -> None:
     assert not result.json["tensors"]
 
 
-@pytest.mark.parametrize("command", DATA)
-def test_commands_that_need_the_data(cli, named: Named, tmp_path: Path, command: str) -> None:
+FEW = ("folder", "other_shard", "cached_quant", "ollama", "web")
+LIKE_FIX = ("fix output", "undo", "recover")
+CASES = [(command, form) for command in DATA for form in FORMS if command not in LIKE_FIX or form.__name__ in FEW]
+
+
+@pytest.mark.parametrize(("command", "form"), CASES, ids=[f"{form.__name__}-{command}" for command, form in CASES])
+def test_commands_that_need_the_data(
+    cli, tmp_path: Path, site: Site, command: str, form: Callable[[Path, Site], Named]
+) -> None:
+    named = form(tmp_path, site)
     out = tmp_path / "out"
     out.mkdir()
     result = cli(*DATA[command](named.spec, out))
