@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gguftool.api.models import predict as predict
     from gguftool.api.plan import Planned as Planned
     from gguftool.api.plan import plan as plan
+    from gguftool.api.prepare import Prepared as Prepared
+    from gguftool.api.prepare import prepare as prepare
     from gguftool.build.convert import Converted as Converted
     from gguftool.build.convert import convert as convert
     from gguftool.build.quantize import Quantized as Quantized
@@ -156,6 +158,7 @@ __all__ = [
     "Overview",
     "Planned",
     "Prediction",
+    "Prepared",
     "Quantized",
     "Realign",
     "Refused",
@@ -210,6 +213,7 @@ __all__ = [
     "plan_edit",
     "plan_launch",
     "predict",
+    "prepare",
     "quantize",
     "recover",
     "rename_shards",

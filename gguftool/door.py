@@ -19,6 +19,7 @@ PUBLIC = {
         "api.health": "Health doctor",
         "api.launch": "Served launch plan_launch translate",
         "api.logs": "LogCheck check_log",
+        "api.prepare": "Prepared prepare",
         "build.convert": "Converted convert",
         "build.quantize": "Quantized quantize",
         "edit.changes": "Change",

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gguftool.cli.complete import QUANT, QUANT_OF_TENSOR
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL, SIZE, SIZES
-from gguftool.report.text import safe
 
-if TYPE_CHECKING:
-    from gguftool.build.pipeline import Done, Step
-    from gguftool.build.prepare import Progress, Request
+DEPLOY = (
+    "context_length",
+    "rope_freq_base",
+    "rope_freq_scale",
+    "rope_scaling",
+    "rope_scale_factor",
+    "kv_cache_type",
+)
 
 
 @command(
@@ -80,100 +83,36 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
     OUT gets its name only when all checks are passed. State, logs and what lies in between are in OUT.prepare; the
     same command again goes on where an earlier run was interrupted, and does nothing when all is done.
     """
-    from gguftool.build import pipeline
-    from gguftool.build import prepare as build
-    from gguftool.cli import prepare_steps
-    from gguftool.report import prepare as report
-    from gguftool.verify.manifest import check_name
-
-    request = _request(session, source, output, options)
-    check_name(f"{output}.manifest")
-    if options["restart"]:
-        build.forget(request)
-    fresh = not os.path.isfile(os.path.join(request.folder, pipeline.STATE))
-    with prepare_steps.shown(session) as told:
-        steps = _steps(request, options, told)
-        notes = build.preflight(request, build.is_published(request)) if fresh else ()
-        inputs = pipeline.fingerprint(build.inputs(request), told)
-        done_before = pipeline.ready(steps, request.folder, inputs)
-        if not fresh:
-            published = done_before > [s.name for s in steps].index("publish") or build.is_published(request)
-            notes = build.preflight(request, published)
-        for note in notes:
-            session.warn(note)
-        done = pipeline.run(steps, request.folder, inputs, prepare_steps.events(session, done_before))
-    ok = all(d.ok for d in done) and len(done) == len(steps)
-    if ok:
-        build.tidy(request)
-    _report(session, request, done, ok, report)
-    return 0 if ok else 1
-
-
-def _report(session: Session, request: Request, done: list[Done], ok: bool, report: Any) -> None:
-    if session.format == "json":
-        session.write_json(ok=ok, body=report.prepared_json(request, done))
-    else:
-        session.out(report.prepared_text(request, done, ok, session.style))
-
-
-def _request(session: Session, source: str, output: str, options: dict[str, Any]) -> Request:
+    from gguftool.api.prepare import prepare as make
     from gguftool.build import convert, quantize
-    from gguftool.build.ftypes import target
-    from gguftool.build.prepare import Request
+    from gguftool.cli import prepare_shown as shown
     from gguftool.edit.deploy import Wanted
-    from gguftool.hub import is_remote, on_this_machine
+    from gguftool.report import prepare as report
 
-    if source.startswith("hf://") and not source.endswith(".gguf") and ":" not in source[5:]:
-        from gguftool.hub.download import model_folder
-
-        session.note(f"fetching {safe(source)} into the Hugging Face cache ...")
-        source = model_folder(source)
-    elif is_remote(source):
-        source = on_this_machine(source)
-    wanted = Wanted(
-        context_length=options["context_length"],
-        rope_freq_base=options["rope_freq_base"],
-        rope_freq_scale=options["rope_freq_scale"],
-        rope_scaling=options["rope_scaling"],
-        rope_scale_factor=options["rope_scale_factor"],
-        kv_cache_type=options["kv_cache_type"],
-    )
-    return Request(
-        source=source,
-        output=output,
-        quantize=target(options["type_name"]).name if options["type_name"] else None,
-        wanted=wanted,
-        convert=convert.Options(
-            outtype=options["outtype"], llama_cpp=options["llama_cpp"], pre=options["pre"], more=options["more"]
-        ),
-        quantising=quantize.Options(
-            engine=options["engine"],
-            llama_cpp=options["llama_cpp"],
-            overrides=quantize.overrides(options["tensor_types"]),
-            imatrix=options["imatrix"],
-            allow_requantize=options["allow_requantize"],
-            threads=options["threads"] or 0,
-            overwrite=True,
-        ),
-        overwrite=options["overwrite"],
-        keep=options["keep"],
-        yes=options["yes"],
-    )
-
-
-def _steps(request: Request, options: dict[str, Any], told: Progress) -> list[Step]:
-    from gguftool.build import prepare as build
-    from gguftool.cli import prepare_steps as judge
-
-    against = request.source if request.converts else None
-    fixes = judge.safe_fixes(request.wanted, against) if not options["no_auto_fix"] else judge.nothing
-    return [
-        *([build.convert_step(request, told)] if request.converts else []),
-        build.quantize_step(request, told),
-        build.fix_step(request, fixes, {"auto": not options["no_auto_fix"]}),
-        judge.lint_step(request, against, options["fail_on"]),
-        judge.verify_step(request),
-        build.publish_step(request),
-        judge.manifest_step(request, told),
-        judge.plan_step(request, options["vram"], options["ram"]),
-    ]
+    o = options
+    with shown.shown(session) as told:
+        made = make(
+            source,
+            output,
+            quantize=o["type_name"],
+            wanted=Wanted(**{name: o[name] for name in DEPLOY}),
+            converting=convert.Options(outtype=o["outtype"], llama_cpp=o["llama_cpp"], pre=o["pre"], more=o["more"]),
+            quantising=quantize.Options(
+                engine=o["engine"],
+                llama_cpp=o["llama_cpp"],
+                overrides=quantize.overrides(o["tensor_types"]),
+                imatrix=o["imatrix"],
+                allow_requantize=o["allow_requantize"],
+                threads=o["threads"] or 0,
+            ),
+            auto_fix=not o["no_auto_fix"],
+            **{name: o[name] for name in ("fail_on", "vram", "ram", "overwrite", "keep", "restart", "yes")},
+            progress=told,
+            event=shown.events(session),
+            tell=session.warn,
+        )
+    if session.format == "json":
+        session.write_json(ok=made.ok, body=report.prepared_json(made.request, made.steps))
+    else:
+        session.out(report.prepared_text(made.request, made.steps, made.ok, session.style))
+    return 0 if made.ok else 1

@@ -114,6 +114,7 @@ d: Difference = gguftool.diff("a.gguf", "b.gguf", data=True)
 o: Overview = gguftool.overview(m)
 v: Verification = gguftool.verify(path, data=True)
 ok: bool = v.ok and p.ok and gguftool.check_log("server.log", "plan.json").ok
+made: Prepared = gguftool.prepare("folder", Path("ready.gguf"), quantize="Q4_K_M", ctx=32768, cache_type="q8_0")
 good: list[str] = [row["path"] for row in gguftool.scan(["a", Path("b")]) if row["ok"]]
 mended: list[Repaired] = gguftool.repair(path, "hf://owner/repo/m.gguf", against=[Path("m.manifest")])
 h: dict[str, TensorHash] = gguftool.hash_tensors(path)

@@ -144,6 +144,21 @@ def test_launch_refuses_what_cannot_load(tmp_path: Path) -> None:
         pass
 
 
+def test_prepare(path: Path, tmp_path: Path) -> None:
+    seen: list[tuple[str, str]] = []
+    out = tmp_path / "ready.gguf"
+    made = gguftool.prepare(path, out, ctx=1024, cache_type="f16", fail_on="error", event=lambda *e: seen.append(e))
+    assert made.ok
+    assert [step.name for step in made.steps] == ["quantize", "fix", "lint", "verify", "publish", "manifest", "plan"]
+    assert ("lint", "start") in seen
+    with gguftool.open(out) as m:
+        assert m["llama.context_length"] == 1024
+    assert gguftool.verify(out, against=[f"{out}.manifest"]).ok
+    assert made.steps[-1].data["context"] == 1024
+    with pytest.raises(gguftool.UsageError):
+        gguftool.prepare(path, tmp_path / "x.gguf", quantize="no-type")
+
+
 def test_scan(path: Path, tmp_path: Path) -> None:
     (tmp_path / "page.gguf").write_bytes(b"<html>")
     rows = {Path(row["path"]).name: row for row in gguftool.scan(tmp_path, resume=tmp_path / "rows.jsonl")}

@@ -1,14 +1,12 @@
-"""The steps of prepare that judge the file: lint, verify, manifest, plan; and how its progress is shown."""
+"""The steps of prepare that judge the file: lint, verify, manifest, plan."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gguftool.build.pipeline import Event, Outcome, Step
-from gguftool.cli.options import Session
+from gguftool.build.pipeline import Outcome, Step
+from gguftool.quantity import human
 from gguftool.shell import shell
 
 if TYPE_CHECKING:
@@ -126,90 +124,31 @@ def manifest_step(request: Request, told: Progress) -> Step:
     return Step("manifest", {}, act)
 
 
-def plan_step(request: Request, vram: str | None, ram: int | None) -> Step:
+def plan_step(request: Request, vram: str | Sequence[int] | None, ram: int | None) -> Step:
     """Plan memory for the deployment asked for, and say how to launch it."""
 
     def act(log: str, before: Before) -> Outcome:
-        from gguftool.report.text import size
+        from gguftool.api.plan import plan
 
-        arguments = [request.output]
-        if request.wanted.context_length:
-            arguments += ["--ctx", str(request.wanted.context_length)]
-        if request.wanted.kv_cache_type:
-            arguments += ["--cache-type", "/".join(request.wanted.kv_cache_type)]
-        arguments += ["--vram", vram] if vram else []
-        arguments += ["--ram", f"{ram}B"] if ram else []
-        plan = _asked("plan", arguments)
-        context, refused = plan["context"]["requested"], plan["refused"]
-        fits = {True: "fits", False: "does not fit", None: "memory unknown"}[plan["fits"]]
+        w = request.wanted
+        asked: dict[str, Any] = {"ctx": w.context_length, "cache_type": w.kv_cache_type, "vram": vram, "ram": ram}
+        found = plan(request.output, **{name: value for name, value in asked.items() if value})
+        memory = found.memory
+        context = memory.cache.context.requested
+        fits = {True: "fits", False: "does not fit", None: "memory unknown"}[found.fits]
         summary = (
-            f"{context:,} tokens: weights {size(plan['weights']['bytes'])}, KV cache {size(plan['kv']['bytes'])}, "
-            f"in all {size(plan['total']['bytes'])}; {fits}"
+            f"{context:,} tokens: weights {human(memory.weights)}, KV cache {human(memory.kv)}, "
+            f"in all {human(memory.total)}; {fits}"
         )
         data = {
             "context": context,
-            "kv_bytes": plan["kv"]["bytes"],
-            "total_bytes": plan["total"]["bytes"],
-            "fits": plan["fits"],
-            "refused": refused,
-            "command": plan["command"],
+            "kv_bytes": memory.kv,
+            "total_bytes": memory.total,
+            "fits": found.fits,
+            "refused": list(found.refused),
+            "command": list(found.command),
         }
-        return Outcome(summary, (request.output,), data, (shell(plan["command"]), *refused), not refused)
+        lines = (shell(found.command), *found.refused)
+        return Outcome(summary, (request.output,), data, lines, not found.refused)
 
-    return Step("plan", {"vram": vram, "ram": ram}, act)
-
-
-def _asked(command: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """What another command of gguftool prints as JSON."""
-    import io
-    import json
-    from contextlib import redirect_stdout
-
-    from gguftool.cli.boundary import run
-    from gguftool.errors import ToolFailed
-
-    buffer = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    with redirect_stdout(buffer):
-        run([command, *arguments, "--format", "json"])
-    buffer.seek(0)
-    found: dict[str, Any] = json.loads(buffer.read())
-    if found["errors"]:
-        first = found["errors"][0]
-        raise ToolFailed(f"{command}: {first['message']}", first["hint"])
-    return found
-
-
-def events(session: Session, already: int) -> Event:
-    """Name each step on stderr as it begins."""
-    if already:
-        session.note(f"going on after {already} step{'s' if already > 1 else ''} of an earlier run")
-
-    def event(name: str, what: str) -> None:
-        if what == "start":
-            session.note(f"{name} ...")
-
-    return event
-
-
-@contextmanager
-def shown(session: Session) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress line on stderr that changes with what is going on."""
-    from gguftool.report.progress import Progress as Line
-
-    stream = sys.stderr if sys.stderr.isatty() and not session.quiet else None
-    lines: dict[str, Line] = {}
-    seen: dict[str, int] = {}
-
-    def step(what: str, done: int, total: int) -> None:
-        if what not in lines:
-            for other in lines.values():
-                other.close()
-            lines[what] = Line(total, stream, what)
-        lines[what](max(0, done - seen.get(what, 0)))
-        seen[what] = max(done, seen.get(what, 0))
-
-    try:
-        yield step
-    finally:
-        for line in lines.values():
-            line.close()
+    return Step("plan", {"vram": vram if vram is None or isinstance(vram, str) else list(vram), "ram": ram}, act)

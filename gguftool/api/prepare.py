@@ -1,0 +1,156 @@
+"""The whole way from a source to a file that is ready to launch: what ``gguftool prepare`` does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gguftool.api import steps as judge
+from gguftool.brief import short_repr
+from gguftool.build import pipeline
+from gguftool.build import prepare as build
+from gguftool.build.convert import Options as ConvertOptions
+from gguftool.build.ftypes import target
+from gguftool.build.pipeline import Done, Event, Step
+from gguftool.build.prepare import Progress, Request
+from gguftool.build.quantize import Options as QuantizeOptions
+from gguftool.edit.deploy import Wanted
+from gguftool.facts.cachetypes import parse
+from gguftool.hub import is_remote, on_this_machine
+from gguftool.verify.manifest import check_name
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What was made.
+
+    Attributes:
+        request: what was asked for.
+        steps: those that were done, the last of them not ``ok`` when it stopped the rest.
+        ok: all of them were done; the output has its name.
+    """
+
+    request: Request
+    steps: tuple[Done, ...]
+    ok: bool
+
+    __repr__ = short_repr
+
+
+def prepare(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    quantize: str | None = None,
+    ctx: int | None = None,
+    cache_type: str | tuple[str, str] | None = None,
+    wanted: Wanted | None = None,
+    converting: ConvertOptions | None = None,
+    quantising: QuantizeOptions | None = None,
+    auto_fix: bool = True,
+    fail_on: str = "warning",
+    vram: str | Sequence[int] | None = None,
+    ram: int | None = None,
+    overwrite: bool = False,
+    keep: bool = False,
+    restart: bool = False,
+    yes: bool = False,
+    progress: Progress = lambda what, done, total: None,
+    event: Event | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Prepared:
+    """Make a file that is ready to launch: convert, quantise, fix, lint, verify, manifest, plan.
+
+    The output gets its name only when all checks are passed. State, logs and what lies in between are in
+    ``OUTPUT.prepare``; the same call again goes on where an earlier run was interrupted.
+
+    Args:
+        source: a Hugging Face folder, ``hf://owner/repo``, or a GGUF model by path or address.
+        output: the file to make.
+        quantize: for example ``Q4_K_M``; the types stay when None.
+        ctx: context to deploy with, in tokens.
+        cache_type: KV cache types to deploy with, ``q8_0``, ``q8_0/q4_0`` or the pair.
+        wanted: all deploy fields at once; ``ctx`` and ``cache_type`` go before it.
+        converting: how to convert.
+        quantising: how to quantise.
+        auto_fix: apply the safe fixes of lint.
+        fail_on: ``error``, ``warning``, ``info``, ``never``: findings that stop it.
+        vram: memory of each device, for the plan, in bytes or as on the command line.
+        ram: memory of the host, for the plan, in bytes.
+        overwrite: replace the output when it exists.
+        keep: keep the converted file.
+        restart: forget what an earlier run has done.
+        yes: go on where a question about the deploy fields would be asked.
+        progress: called with (what is going on, done, total).
+        event: called with (what is done, ``start``, ``done`` or ``skipped``).
+        tell: called with what the user should know.
+
+    Raises:
+        UsageError, Refused, ToolFailed, NoRoom: before anything is written, why it cannot be done; or as a step does.
+    """
+    name = os.fspath(output)
+    pair = parse(cache_type) if isinstance(cache_type, str) else cache_type
+    fields = wanted or Wanted()
+    request = Request(
+        source=_source(os.fspath(source), event),
+        output=name,
+        quantize=target(quantize).name if quantize else None,
+        wanted=replace(fields, context_length=ctx or fields.context_length, kv_cache_type=pair or fields.kv_cache_type),
+        convert=converting or ConvertOptions(),
+        quantising=replace(quantising or QuantizeOptions(), overwrite=True),
+        overwrite=overwrite,
+        keep=keep,
+        yes=yes,
+    )
+    check_name(f"{name}.manifest")
+    if restart:
+        build.forget(request)
+    fresh = not os.path.isfile(os.path.join(request.folder, pipeline.STATE))
+    steps = _steps(request, auto_fix, fail_on, vram, ram, progress)
+    notes = build.preflight(request, build.is_published(request)) if fresh else ()
+    inputs = pipeline.fingerprint(build.inputs(request), progress)
+    if not fresh:
+        done_before = pipeline.ready(steps, request.folder, inputs)
+        published = done_before > [s.name for s in steps].index("publish") or build.is_published(request)
+        notes = build.preflight(request, published)
+    for note in notes:
+        tell(note)
+    done = pipeline.run(steps, request.folder, inputs, event)
+    ok = all(d.ok for d in done) and len(done) == len(steps)
+    if ok:
+        build.tidy(request)
+    return Prepared(request, tuple(done), ok)
+
+
+def _source(source: str, event: Event | None) -> str:
+    """A folder or file on this machine; a repository of the Hub is fetched into the cache."""
+    if source.startswith("hf://") and not source.endswith(".gguf") and ":" not in source[5:]:
+        from gguftool.hub.download import model_folder
+
+        if event is not None:
+            event(f"fetching {source} into the Hugging Face cache", "start")
+        return model_folder(source)
+    return on_this_machine(source) if is_remote(source) else source
+
+
+def _steps(
+    request: Request,
+    auto_fix: bool,
+    fail_on: str,
+    vram: str | Sequence[int] | None,
+    ram: int | None,
+    progress: Progress,
+) -> list[Step]:
+    against = request.source if request.converts else None
+    fixes = judge.safe_fixes(request.wanted, against) if auto_fix else judge.nothing
+    return [
+        *([build.convert_step(request, progress)] if request.converts else []),
+        build.quantize_step(request, progress),
+        build.fix_step(request, fixes, {"auto": auto_fix}),
+        judge.lint_step(request, against, fail_on),
+        judge.verify_step(request),
+        build.publish_step(request),
+        judge.manifest_step(request, progress),
+        judge.plan_step(request, vram, ram),
+    ]
