@@ -85,7 +85,8 @@ def checked(w: Wishes) -> Wishes:
         if "://" not in file.path:
             _there(file)
     found = _each(w, lambda path, option, kind, secret: path if "://" in path else os.path.abspath(path))
-    return replace(found, server=os.path.abspath(w.server) if w.server and os.sep in w.server else w.server)
+    here = w.server and (os.sep in w.server or os.path.exists(w.server))
+    return replace(found, server=os.path.abspath(str(w.server)) if here else w.server)
 
 
 def _there(file: SideFile) -> None:
