@@ -6,16 +6,18 @@ import glob
 import mmap
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gguftool.programs import SERVER, Tool
+from gguftool.programs import SERVER, VARIABLE, Tool
 from gguftool.quantity import human, whole
 from gguftool.run.devices import FoundDevice, HostMemory, amd, command_output, nvidia
 from gguftool.run.embedded import PACKAGE, available
 from gguftool.run.measure import VERSION
 from gguftool.run.silent import SilentSetting
 from gguftool.run.stores import Store, misplaced
+from gguftool.shell import shell
 
 _DRIVER = re.compile(r"CUDA Version:\s*(\d+)\.(\d+)")
 _CUDART = re.compile(rb"libcudart\.so\.(\d+)")
@@ -57,14 +59,19 @@ def find_traps(
     yield from _stores(stores)
     yield from _processes()
     if memory is not None and memory.limited:
-        limit = memory.total / (1 << 30)
         yield Trap(
-            "container-limit", "info", f"this container may use {limit:.1f} GiB, less than the machine has",
+            "container-limit", "info", f"this container may use {human(memory.total)}, less than the machine has",
             "raise the limit, or plan for it: gguftool plan --ram",
         )  # fmt: skip
 
 
 def _programs(programs: Sequence[tuple[Tool, bool]]) -> Iterator[Trap]:
+    place = os.environ.get(VARIABLE)
+    if place and not os.path.exists(os.path.expanduser(place)) and shutil.which(place) is None:
+        yield Trap(
+            "named-nowhere", "warning", f"{VARIABLE} is {place}, and there is nothing",
+            "name a folder of llama.cpp, or unset it",
+        )  # fmt: skip
     servers = [(tool, runs) for tool, runs in programs if tool.name == SERVER]
     if not servers and not available():
         yield Trap(
@@ -73,7 +80,8 @@ def _programs(programs: Sequence[tuple[Tool, bool]]) -> Iterator[Trap]:
         )  # fmt: skip
     for tool, runs in programs:
         if not runs:
-            yield Trap("broken-program", "error", f"{tool.path} does not run", f"{tool.path} --version shows why")
+            look = shell((tool.path, "--version"))
+            yield Trap("broken-program", "error", f"{tool.path} does not run", f"what shows why: {look}")
     working = [tool for tool, runs in servers if runs]
     if len(working) > 1:
         rest = ", ".join(tool.path for tool in working[1:])

@@ -150,6 +150,13 @@ def test_a_folder_without_the_program_is_no_leave_to_take_another(world: dict[st
     assert found.path == str(own)
 
 
+def test_doctor_says_that_a_variable_names_nothing(cli, world: dict[str, str], monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("LLAMA_CPP_DIR", "/no/such/folder")
+    traps = {t["kind"]: t["message"] for t in cli("doctor", "--format", "json").json["traps"]}
+    assert "/no/such/folder" in traps["named-nowhere"]
+    assert programs.find("llama-server").path.startswith(world["decoy"])  # type: ignore[union-attr]
+
+
 def test_a_script_in_a_parent_folder_is_not_run(world: dict[str, str], tmp_path: Path) -> None:
     """Only out of build folders one climbs to the tree: a script that lies in /tmp is nobody's converter."""
     inside = tmp_path / "llama.cpp" / "models"

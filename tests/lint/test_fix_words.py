@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ from gguftool.report.lint import LONGEST, finding_json, fix_command
 from gguftool.shell import ELLIPSIS, Blank, Mark
 from gguftool.source import Memory
 from tests.build import GGUF
-from tests.lint.samples import Sample, all_samples, zeroed
+from tests.lint.samples import Sample, all_samples, ready, zeroed
 from tests.shell_words import NASTY, SHELLS, calls
 
 SAMPLES = [s for s in all_samples() if isinstance(s.fires, GGUF)]
@@ -171,6 +173,31 @@ def test_what_a_person_must_choose_is_told_and_taken_by_no_option(cli, tmp_path:
                 assert result.code in (2, 3), (words, result.err)
                 assert path.read_bytes() == before
     assert seen > 20
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "sarif", "github"])
+def test_what_every_output_prints_is_read_as_it_was_meant(cli, tmp_path: Path, monkeypatch, form: str) -> None:  # type: ignore[no-untyped-def]
+    """A key of a hostile file that was a command in the printed fix: what people copy, and what a bot runs."""
+    key = "llama.x$(touch${IFS}PWNED);touch PWNED;'{path} %25 %0A"
+    template = f"tokenizer.chat_template.x{NASTY}"
+    model = ready().kv(key, float("nan")).kv(template, "{% if %}").write(tmp_path / f"{PATH}.gguf")
+    monkeypatch.chdir(tmp_path)
+    out = cli("lint", "--no-config", "--no-load", "--format", form, "--exit-zero", "--", model.name).out
+    if form in ("json", "jsonl"):
+        lines = [f["fix"]["command"] for f in json.loads(out)["files"][0]["findings"] if f["fix"]]
+    elif form == "sarif":
+        results = json.loads(out)["runs"][0]["results"]
+        lines = [r["properties"]["fix"]["command"] for r in results if "fix" in r["properties"]]
+        assert [r["message"]["text"].partition(". Fix: ")[2] for r in results if "fix" in r["properties"]] == lines
+    elif form == "github":
+        found = (line.partition(". Fix: ")[2] for line in out.splitlines())
+        lines = [line.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%") for line in found if line]
+    else:
+        lines = [m[1] for m in re.finditer(r"fix(?: \(fill in …\))?: (gguftool .*)$", out, re.MULTILINE)]
+    for name in SHELLS:
+        read = calls("\n".join(lines), tmp_path, shell=name)
+        assert ["gguftool", "fix", f"./{model.name}", "--set", f"{key}=…"] in read
+        assert ["gguftool", "fix", f"./{model.name}", "--set-file", f"{template}=…"] in read
 
 
 @pytest.mark.parametrize("count", [10, 5000])
