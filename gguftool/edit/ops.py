@@ -312,13 +312,15 @@ def spellable(op: Operation) -> bool:
     """Whether an option of ``gguftool fix`` can say it: no zero bytes, no key that is read as key and type or value."""
     match op:
         case Set():
-            return spellable_key(op.key) and "\0" not in _text(op.value) and op.value != ELLIPSIS
+            return spellable_key(op.key) and "\0" not in _text(op.value) and _text(op.value) != ELLIPSIS
         case SetElement():
-            return "\0" not in op.key and "=" not in op.key and "\0" not in _text(op.value)
+            said = _text(op.value)
+            return "\0" not in op.key + said and "=" not in op.key and said != ELLIPSIS
         case Delete():
             return bool(op.key) and "\0" not in op.key
         case Rename():
-            return bool(op.old) and "\0" not in op.old + op.new and "=" not in op.new
+            many = op.old.endswith(".*") and op.new.endswith(".*")
+            return bool(op.old) and "\0" not in op.old + op.new and "=" not in op.new and not many
         case _:
             return True
 

@@ -17,6 +17,7 @@ from gguftool.edit.ops import (
     Strip,
     apply,
     command,
+    spellable,
 )
 from gguftool.edit.schema import key_types, read_by
 from gguftool.errors import UsageError
@@ -199,6 +200,33 @@ def test_the_command_line_does_the_same(ops: tuple[Operation, ...], tmp_path, cl
     result = cli(*words[1:])
     assert result.code == 0, result.err
     assert two.read_bytes() == one.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("op", "possible"),
+    [
+        (Set("a.b", 1, "u8"), True),
+        (Set("a=b", 1, "u8"), False),
+        (Set("a:u8", 1, "u8"), False),
+        (Set("a[3]", 1, "u8"), False),
+        (Set("a\0", 1, "u8"), False),
+        (Set("a", "x\0", "str"), False),
+        (Set("a", "…", "str"), False),
+        (Set("", 1, "u8"), False),
+        (Delete("a=b:u8[3]"), True),
+        (Delete("\0"), False),
+        (Rename("a=b", "c"), True),
+        (Rename("a", "b=c"), False),
+        (Rename("a.*", "b.*"), False),
+        (Rename("a.*", "b"), True),
+        (SetElement("a", 1, "…"), False),
+        (SetElement("a:u8", 1, 2), True),
+        (SetElement("a=b", 1, 2), False),
+    ],
+)
+def test_what_an_option_can_say(op: Operation, possible: bool):
+    """``KEY:TYPE=VALUE``, ``KEY[5]=VALUE`` and ``OLD.*=NEW.*`` read some keys as something else."""
+    assert spellable(op) is possible
 
 
 def test_every_operation_describes_itself_and_has_an_option():
