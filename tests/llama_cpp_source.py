@@ -51,14 +51,7 @@ def ensure() -> Path:
     Raises:
         CannotFetch: no network, or the download is not the file whose hash stands here.
     """
-    target = cache_dir().parent / f"llama.cpp-b{VERSION.partition('.')[0]}"
-    if target.is_dir():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(target.with_suffix(".lock")):
-        if not target.is_dir():
-            _fetch(target, _template)
-    return target
+    return _unpacked(cache_dir().parent, _template)
 
 
 def source_tree() -> Path:
@@ -67,13 +60,17 @@ def source_tree() -> Path:
     Raises:
         CannotFetch: as `ensure`.
     """
-    target = cache_dir().parent / "sources" / f"llama.cpp-b{VERSION.partition('.')[0]}"
+    return _unpacked(cache_dir().parent / "sources", _source_file)
+
+
+def _unpacked(folder: Path, where: Callable[[str], str | None]) -> Path:
+    target = folder / f"llama.cpp-b{VERSION.partition('.')[0]}"
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with _lock(target.with_suffix(".lock")):
         if not target.is_dir():
-            _fetch(target, _source_file)
+            _fetch(target, where)
     return target
 
 

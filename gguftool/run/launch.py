@@ -212,6 +212,8 @@ def _context(path: str, plan: MemoryPlan, said: Wishes, t: _Thoughts) -> None:
         )
     if not c.unified and c.slots > 1:
         t.notes.append(f"the context of {c.total} tokens is divided: each of {c.slots} slots holds {c.per_slot}")
+    if plan.cache.doubt:
+        t.notes.append(plan.cache.doubt)
 
 
 def open_to_others(w: Wishes) -> bool:
@@ -236,6 +238,8 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
     ropes = hp.ropes and same
     usable = min(c.usable, said.slot_ctx) if said.slot_ctx else c.usable
     sizes = [t.nbytes for t in model.tensors.values()]
+    # Sizes that are a guess must not be held against a server.
+    known = not plan.cache.doubt
     return Expected(
         architecture=model.architecture or None,
         tensors=None if model.missing_shards else len(sizes),
@@ -247,9 +251,9 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
         type_k=s.type_k if plan.cache.caches else None,
         type_v=s.type_v if plan.cache.caches else None,
         flash_attn=flash_attn_said(s.type_v, s.flash_attn, hp.arch),
-        caches=tuple(_expected_cache(k) for k in plan.cache.caches),
-        kv_bytes=plan.cache.kv_bytes,
-        state_bytes=plan.cache.state_bytes,
+        caches=tuple(_expected_cache(k) for k in plan.cache.caches) if known else (),
+        kv_bytes=plan.cache.kv_bytes if known else None,
+        state_bytes=plan.cache.state_bytes if known else None,
         rope_freq_base=hp.rope_freq_base if ropes else None,
         rope_freq_scale=hp.rope_freq_scale if ropes else None,
         devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.weights),

@@ -65,6 +65,8 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     measured = json.loads((HERE / "measured.json").read_text(encoding="utf-8"))
     options, number = server_flags(server) if server else (None, None)
     build = build_number(source, named, number)
+    if server and number is None:
+        print(f"{server} does not tell which release it is: its options are taken for those of {build}")
     t = tables(source / "src")
     maps, gaps = load_maps(t, measured, build)
     arch, more = architectures(t, maps, measured, build)

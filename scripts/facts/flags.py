@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import subprocess
 from typing import Any
 
@@ -10,7 +11,7 @@ from gguftool.run.capabilities import parse_help, parse_version
 
 
 def server_flags(server: str) -> tuple[list[dict[str, Any]], int | None]:
-    """Every option with what the help says of it, and the build; a recorded help (``.txt``, ``.txt.gz``) does as well.
+    """Every option with what the help says of it, and the build; a recorded help (``.bN.txt``, ``.gz``) does as well.
 
     Raises:
         OSError: it cannot be run or read.
@@ -18,7 +19,9 @@ def server_flags(server: str) -> tuple[list[dict[str, Any]], int | None]:
     """
     if server.endswith((".txt", ".txt.gz")):
         with (gzip.open if server.endswith(".gz") else open)(server, "rt", encoding="utf-8") as file:
-            told, number = str(file.read()), None
+            told = str(file.read())
+        named = re.search(r"\bb(\d{3,6})\.txt", server)
+        number = int(named[1]) if named else None
     else:
         told = _said(server, "--help")
         number, _ = parse_version(_said(server, "--version"))

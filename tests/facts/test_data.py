@@ -119,6 +119,19 @@ def test_the_number_is_the_trees(
     monkeypatch.delitem(sys.modules, "build", raising=False)
 
 
+def test_a_server_of_another_build_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = tmp_path / "llama.cpp-b11434"
+    (tree / "src").mkdir(parents=True)
+    server = tmp_path / "llama-server"
+    server.write_text(
+        '#!/bin/sh\ncase $1 in --help) echo "-c, --ctx-size N   size";; *) echo "version: 10434 (abc1234)";; esac\n'
+    )
+    server.chmod(0o755)
+    done = run(tree, server, "--output", tmp_path / "out")
+    assert done.returncode == 2
+    assert "the folder's name says b11434; the server says b10434" in done.stderr
+
+
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "scripts" / "facts"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)

@@ -183,6 +183,20 @@ def test_a_plan_of_an_unknown_kind_says_so(tmp_path: Any, cli: Any, monkeypatch:
     assert "unknown" in text
 
 
+def test_a_launch_holds_no_guess_against_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gguftool.run.launch import plan_launch
+    from gguftool.run.wishes import Wishes
+    from tests.lint.samples import llama
+
+    model = from_source(Memory(llama().bytes(), str(tmp_path / "m.gguf")), strict=False)
+    sure = plan_launch(model, Wishes(ctx=512))
+    assert sure.expected.kv_bytes
+    monkeypatch.setattr("gguftool.memory.kv._CLASSES", {})
+    guess = plan_launch(model, Wishes(ctx=512))
+    assert (guess.expected.kv_bytes, guess.expected.state_bytes, guess.expected.caches) == (None, None, ())
+    assert any("is not known here" in note for note in guess.notes)
+
+
 def test_a_file_with_faults_has_layers_all_the_same() -> None:
     keys: dict[str, object] = {"gemma4.block_count": 4, "gemma4.attention.head_count": 2, "gemma4.embedding_length": 64}
     assert [x.heads_kv for x in layers(Hparams("gemma4", keys.get))] == [2, 2, 2, 2]
