@@ -25,6 +25,11 @@ def short_repr(self: object) -> str:
     return line(type(self).__name__, parts)
 
 
+def named_repr(self: object) -> str:
+    """``Name()`` for an object of which no field says what it is."""
+    return f"{type(self).__name__}()"
+
+
 def line(name: str, parts: Sequence[str]) -> str:
     """``Name(part, part, …)``, with as many parts as a line holds."""
     out = f"{name}("

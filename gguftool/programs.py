@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.endings import die_with_parent
 from gguftool.errors import MissingFile, ToolFailed
 
@@ -65,6 +66,8 @@ class Tool:
     name: str
     path: str
     source: str
+
+    __repr__ = short_repr
 
 
 def find(name: str, given: str | None = None, *, may_lack: bool = False) -> Tool | None:

@@ -49,6 +49,8 @@ class Options:
     force: bool = False
     provenance: bool = True
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Converted:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.files.faults import writing
 from gguftool.files.names import make_folder
@@ -42,6 +43,8 @@ class Outcome:
     lines: tuple[str, ...] = ()
     ok: bool = True
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -53,6 +56,8 @@ class Step:
     name: str
     settings: Mapping[str, object]
     run: Callable[[str, Mapping[str, Mapping[str, object]]], Outcome]
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ class Done:
     log: str
     skipped: bool = False
     ok: bool = True
+
+    __repr__ = short_repr
 
 
 Event = Callable[[str, str], None]

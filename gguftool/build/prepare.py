@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr
 from gguftool.build import convert as converting
 from gguftool.build import quantize as quantising
 from gguftool.build.builtin import check_kernels
@@ -54,6 +55,8 @@ class Request:
     overwrite: bool = False
     keep: bool = False
     yes: bool = False
+
+    __repr__ = short_repr
 
     @property
     def folder(self) -> str:

@@ -53,6 +53,8 @@ class Options:
     strict: bool = False
     log: str | None = None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Quantized:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool import programs
+from gguftool.brief import short_repr
 from gguftool.build import converter, kernels, tools
 from gguftool.errors import GgufToolError
 
@@ -26,6 +27,8 @@ class Found:
     path: str = ""
     can: str = ""
     hint: str | None = None
+
+    __repr__ = short_repr
 
 
 def survey(llama_cpp: str | None = None) -> tuple[Found, ...]:

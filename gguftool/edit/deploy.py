@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.edit.ops import Operation, Set
 from gguftool.errors import Refused, UsageError
 from gguftool.facts.arch import Hparams
@@ -36,6 +37,8 @@ class Wanted:
     rope_scale_factor: float | None = None
     kv_cache_type: tuple[str, str] | None = None
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Advice:
@@ -43,6 +46,8 @@ class Advice:
 
     operations: tuple[Operation, ...]
     notes: tuple[str, ...]
+
+    __repr__ = short_repr
 
 
 def deploy(model: Model, wanted: Wanted, *, yes: bool = False) -> Advice:

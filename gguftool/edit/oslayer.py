@@ -14,6 +14,7 @@ import struct
 import sys
 from collections.abc import Iterator
 
+from gguftool.brief import named_repr
 from gguftool.files import attributes, disk
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, Progress
 from gguftool.source import step_aside
@@ -34,8 +35,7 @@ _SIGURG = 23  # ignored by default, so a lease break needs no handler; SIGIO's d
 class OsLayer:
     """The real operating system; stateless."""
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+    __repr__ = named_repr
 
     # -- look
 

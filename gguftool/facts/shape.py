@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.hparams import MAX_LAYERS, common
 from gguftool.facts.machine.program import Machine
@@ -46,6 +47,8 @@ class Layer:
     recurrent: bool
     trunk: bool
     feed_forward: int
+
+    __repr__ = short_repr
 
     @property
     def k_width(self) -> int:

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
+
 IMMUTABLE, APPEND_ONLY = 0x10, 0x20
 # linux/fs.h. C: no copy on write (btrfs; has to be set while the file is empty), c: compressed, d: not dumped,
 # A: no access times, S: written at once, m: never compressed.
@@ -117,6 +119,8 @@ class Readers:
     mode: int
     gid: int | None = None
     acl: bytes | None = None
+
+    __repr__ = short_repr
 
     @property
     def private(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import refusals
 from gguftool.memory.fit import PAIRS, Cell, Fit, Step, largest_context, table
 from gguftool.memory.kv import bytes_per_token
@@ -24,6 +25,8 @@ class Smaller:
     weights: int
     total: int
     fits: bool
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Advice:
     warnings: tuple[str, ...]
     smaller: tuple[Smaller, ...] = ()
     measured: str = ""
+
+    __repr__ = short_repr
 
     @property
     def plan(self) -> MemoryPlan:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
+
 HOST = "CPU"
 
 
@@ -22,6 +24,8 @@ class Kind:
     pads_rows: bool
     pinned_host: bool
     known: bool
+
+    __repr__ = short_repr
 
 
 KINDS: dict[str, Kind] = {
@@ -52,6 +56,8 @@ class Device:
     memory: int | None = None
     about: str = ""
     reserve: int | None = None
+
+    __repr__ = short_repr
 
     @property
     def rules(self) -> Kind:

@@ -40,6 +40,8 @@ class Free:
     cpu_moe: bool = True
     gpu_layers: bool = True
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -322,6 +324,8 @@ class Cell:
     total: int
     fits: bool | None
     refused: str = ""
+
+    __repr__ = short_repr
 
 
 def table(planner: Planner, plan: MemoryPlan, pairs: tuple[tuple[str, str], ...] = ()) -> list[list[Cell]]:

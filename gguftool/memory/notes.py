@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.facts import BUILD
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_used, shown, slow_pairs
@@ -24,6 +25,8 @@ class Assumption:
     value: str
     basis: str
     why: str
+
+    __repr__ = short_repr
 
 
 def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:

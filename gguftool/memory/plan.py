@@ -163,6 +163,8 @@ class Side:
     bytes: int
     device: str = ""
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -181,6 +183,8 @@ class Machine:
     reserve: int = DEFAULT_RESERVE
     ram_reserve: int = DEFAULT_RESERVE
     repack: str = "avx2"
+
+    __repr__ = short_repr
 
 
 @dataclass(slots=True)
@@ -201,6 +205,8 @@ class Planner:
     overrides: tuple[tuple[str, str], ...] = ()
     sides: tuple[Side, ...] = ()
     weights: Weights = field(init=False)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         m = self.machine

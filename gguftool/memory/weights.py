@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gguftool.brief import short_repr
+from gguftool.brief import named_repr, short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.layers import layers, nextn_layers
@@ -52,6 +52,8 @@ class Weight:
     nbytes: int
     offset: int = 0
     part: int = 0
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class Group:
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     kept_spans: dict[int, tuple[int, int]] = field(default_factory=dict)
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -146,6 +150,8 @@ class Weights:
     Raises:
         UsageError: a pattern is not a regular expression or names an unknown device.
     """
+
+    __repr__ = named_repr
 
     def __init__(
         self,

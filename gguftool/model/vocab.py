@@ -16,6 +16,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, STR
@@ -45,6 +46,8 @@ class Kind:
     mask: int | None = None
     add_bos: bool = False
     add_eos: bool = False
+
+    __repr__ = short_repr
 
 
 KINDS = {

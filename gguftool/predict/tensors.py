@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.program import DUPLICATED, OPTIONAL, RESHAPE, SKIP, Machine, Row
@@ -42,6 +43,8 @@ class Wanted:
     used: bool
     op: str
     slot: str
+
+    __repr__ = short_repr
 
 
 @dataclass(slots=True)

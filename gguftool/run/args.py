@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, flash_attn_said
 from gguftool.run.capabilities import Capabilities, known
 from gguftool.run.options.extra import is_secret
@@ -36,6 +37,8 @@ class CommandLine:
     args: tuple[str, ...]
     notes: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
 
 @dataclass(slots=True)

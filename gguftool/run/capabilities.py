@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.facts.data import load
 from gguftool.near import near_names
@@ -49,6 +50,8 @@ class Option:
     removed: bool = False
     deprecated: bool = False
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -65,6 +68,8 @@ class Capabilities:
     build: int | None = None
     commit: str = ""
     assumed: bool = False
+
+    __repr__ = short_repr
 
     @cached_property
     def by_name(self) -> Mapping[str, Option]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import DEFAULT, recorded
@@ -54,6 +55,8 @@ class Found:
     repack: str = "avx2"
     asked: bool = False
 
+    __repr__ = short_repr
+
 
 @dataclass(slots=True)
 class Deployment:
@@ -78,6 +81,8 @@ class Deployment:
     problems: list[str] = field(default_factory=list)
     doubts: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    __repr__ = short_repr
 
     def planner(self, model: Model) -> Planner:
         """The model on this machine."""

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.programs import Tool, run
 from gguftool.quantity import whole
@@ -47,6 +48,8 @@ class FoundDevice:
     free: int
     source: str
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
@@ -61,6 +64,8 @@ class HostMemory:
     total: int
     free: int
     limited: bool = False
+
+    __repr__ = short_repr
 
 
 def devices(tool: Tool | None) -> list[FoundDevice]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.run.flags import explain_flag
 from gguftool.run.log import Dull, Line, LogFacts, lines_of, read_log
@@ -52,6 +53,8 @@ class Diagnosis:
     fatal: bool
     details: Mapping[str, str]
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -69,6 +72,8 @@ class Judgement:
     error: Diagnosis | None
     notices: tuple[Diagnosis, ...]
     facts: LogFacts
+
+    __repr__ = short_repr
 
 
 @cache

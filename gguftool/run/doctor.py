@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.programs import PROGRAMS, SERVER, Tool, everywhere
 from gguftool.run.capabilities import Capabilities, capabilities
@@ -33,6 +34,8 @@ class Program:
     build: Capabilities | None
     error: str = ""
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class System:
@@ -43,6 +46,8 @@ class System:
     processor: str
     cores: int
     instructions: tuple[str, ...]
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ class Examination:
     stores: tuple[Store, ...]
     settings: tuple[SilentSetting, ...]
     traps: tuple[Trap, ...]
+
+    __repr__ = short_repr
 
 
 def examine(

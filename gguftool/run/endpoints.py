@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.run.proof import Check, Expected
 from gguftool.run.server import Answer, Running, ask
 
@@ -38,6 +39,8 @@ class Smoke:
     tokens_per_second: float | None
     ok: bool | None
     why: str = ""
+
+    __repr__ = short_repr
 
 
 def endpoint_checks(running: Running, expected: Expected, model: str) -> list[Check]:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from gguftool import programs
+from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.programs import SERVER, Tool
 from gguftool.run import embedded
@@ -28,6 +29,8 @@ class Engine:
     prefix: tuple[str, ...]
     tool: Tool | None
     build: Capabilities
+
+    __repr__ = short_repr
 
 
 def no_engine() -> Engine:

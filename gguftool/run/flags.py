@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.run.capabilities import Capabilities, known
 
@@ -51,6 +52,8 @@ class FlagAnswer:
     why: str = ""
     near: tuple[str, ...] = ()
     build: str = ""
+
+    __repr__ = short_repr
 
 
 @cache

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.endings import die_with_parent
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts import data
@@ -69,6 +70,8 @@ class TypeResult:
     perplexity_ratio: float = 1.0
     ratio_error: float = 0.0
 
+    __repr__ = short_repr
+
     @property
     def name(self) -> str:
         """``q8_0`` or ``q8_0/q4_0``."""
@@ -107,6 +110,8 @@ class KvTest:
     chunk: int
     text: str
     engine: str
+
+    __repr__ = short_repr
 
     @property
     def verdict(self) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts import BUILD
 from gguftool.facts.arch import Hparams
@@ -57,6 +58,8 @@ class LaunchPlan:
     notes: tuple[str, ...]
     asked: Wishes
     files: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
     @property
     def argv(self) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.run.capabilities import parse_version
 from gguftool.run.loglines import MARKS, PATTERNS
 
@@ -39,6 +40,8 @@ class Buffer:
     device: str
     mib: float
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedCache:
@@ -53,6 +56,8 @@ class LoggedCache:
     type_v: str
     v_mib: float
     mib: float
+
+    __repr__ = short_repr
 
 
 @dataclass(slots=True)
@@ -132,6 +137,8 @@ class LogFacts:
     fit: str = ""
     offloaded: tuple[int, int] | None = None
     ready_line: int | None = None
+
+    __repr__ = short_repr
 
     @property
     def ready(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.quantity import whole
 from gguftool.run.diagnose import Judgement
@@ -27,6 +28,8 @@ class ExpectedCache:
     bytes: int
     k_bytes: int | None = None
     v_bytes: int | None = None
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Expected:
     devices: tuple[str, ...] = ()
     rpc: tuple[str, ...] = ()
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -85,6 +90,8 @@ class Check:
     observed: object
     ok: bool | None
     vital: bool = False
+
+    __repr__ = short_repr
 
 
 def proven(checks: Sequence[Check]) -> bool:

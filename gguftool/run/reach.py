@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.run.capabilities import known
 from gguftool.run.options.kinds import row
@@ -36,6 +37,8 @@ class Way:
     prefix: str = ""
     tls: bool = False
     key: str = ""
+
+    __repr__ = short_repr
 
     @property
     def url(self) -> str:

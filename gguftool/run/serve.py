@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr
 from gguftool.endings import cancelling
 from gguftool.quantity import whole
 from gguftool.run.devices import MIB, command_output
@@ -52,6 +53,8 @@ class Outcome:
     seconds: float
     ended: str = ""
     late: bool = False
+
+    __repr__ = short_repr
 
     @property
     def ok(self) -> bool:

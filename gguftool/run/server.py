@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.endings import die_with_parent
 from gguftool.errors import Refused, ToolFailed
 from gguftool.files.small import begin_log
@@ -39,6 +40,8 @@ class Running:
     log_path: str
     way: Way
     argv: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
     @property
     def url(self) -> str:

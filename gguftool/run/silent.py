@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.run.capabilities import Capabilities
 
 SYSTEM_CONFIG = "/etc/llama.cpp/config.ini"
@@ -40,6 +41,8 @@ class SilentSetting:
     name: str
     value: str
     overridden: bool
+
+    __repr__ = short_repr
 
 
 def config_files(environment: Mapping[str, str]) -> tuple[str, str]:

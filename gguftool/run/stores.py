@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.files.disk import free_bytes
 from gguftool.model.folder import is_gguf
 
@@ -23,6 +24,8 @@ class Kept:
     path: str
     size: int
     whole: bool = True
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Store:
     models: tuple[Kept, ...]
     free: int
     cut: bool = False
+
+    __repr__ = short_repr
 
 
 def stores(hub: str, ollama: Sequence[str]) -> list[Store]:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.format.types import TENSOR_TYPES
@@ -63,6 +64,8 @@ class Change:
     became: str
     why: str
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, slots=True)
 class Translation:
@@ -79,6 +82,8 @@ class Translation:
     argv: tuple[str, ...]
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
+
+    __repr__ = short_repr
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.programs import SERVER, VARIABLE, Tool
 from gguftool.quantity import human, whole
 from gguftool.run.devices import FoundDevice, HostMemory, amd, command_output, nvidia
@@ -31,6 +32,8 @@ class Trap:
     severity: str
     message: str
     remedy: str
+
+    __repr__ = short_repr
 
 
 def find_traps(

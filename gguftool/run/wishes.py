@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from gguftool.brief import line, short_repr, shown
 from gguftool.run.options.kinds import RpcServer as RpcServer
 from gguftool.run.options.ours import OwnWishes
 
@@ -19,6 +20,13 @@ class Wishes(OwnWishes):
     """
 
     extra: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """What was asked for; no secret is shown."""
+        asked = ((f, getattr(self, f.name)) for f in fields(self))
+        said = ((f, value) for f, value in asked if value != f.default)
+        parts = [f"{f.name}={'…' if f.metadata['option'].secret else shown(value)}" for f, value in said if f.metadata]
+        return line("Wishes", [*parts, *([f"extra={shown(self.extra)}"] if self.extra else [])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +44,5 @@ class Obstacle:
     message: str
     remedy: str = ""
     severity: str = "error"
+
+    __repr__ = short_repr

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.errors import Refused, UsageError
 from gguftool.files.faults import writing
 from gguftool.files.names import move_new, symlink_new
@@ -29,6 +30,8 @@ class Renaming:
 
     pairs: tuple[tuple[str, str], ...]
     link: bool = False
+
+    __repr__ = short_repr
 
 
 def plan(found: SetReport, *, prefix: str | None = None, folder: str | None = None) -> Renaming:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gguftool.brief import short_repr
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.target import check_replaceable
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
@@ -53,6 +54,8 @@ class Repaired:
     fetched: int
     sha256: str
     proven: bool
+
+    __repr__ = short_repr
 
 
 def plan(path: str, damage: Sequence[Damage], entry: Entry | None, donor: Model) -> list[Patch]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.memory.settings import MAX_SEQUENCES
@@ -44,6 +45,8 @@ class Kind:
     show: Callable[[Any], str] = str
     many: bool = False
     values: tuple[str, ...] = ()
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)

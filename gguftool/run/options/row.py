@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.run.options.kinds import Kind
 
 LAUNCH, PLAN = "launch", "plan"
@@ -18,6 +19,8 @@ class Constant:
     names: tuple[str, ...]
     value: Any
     help: str = ""
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Option:
     secret: bool
     library: str
     shown: tuple[str, ...]
+
+    __repr__ = short_repr
 
     @property
     def spellings(self) -> tuple[str, ...]:
