@@ -104,7 +104,7 @@ def test_plan_and_launch_say_the_same(
 ) -> None:
     monkeypatch.setattr("gguftool.programs.find", lambda *args, **kwargs: None)
     # What else a launch looks at (lint, verify) is not about memory.
-    monkeypatch.setattr("gguftool.cli.preflight.obstacles", lambda *args: [])
+    monkeypatch.setattr("gguftool.api.launch.obstacles", lambda *args: [])
     said = [{"MMPROJ": str(mmproj), "MODEL": str(model)}.get(w, w) for w in words]
     at = said.index("--") if "--" in said else len(said)
     before, behind = said[:at], said[at:]
@@ -203,7 +203,7 @@ def test_check_log_expects_what_was_launched(cli, smollm2: Path, server: str, tm
 
 def test_what_is_measured_is_the_plan(model: Path) -> None:
     """`llama-fit-params` once looked at another placement than the one whose numbers it replaced."""
-    from gguftool.cli.plan_measure import fit_params_arguments
+    from gguftool.api.measured import fit_params_arguments
 
     wishes = Wishes(
         ctx=4096, vram=(24 * GIB, 16 * GIB), ram=64 * GIB, tensor_split=(3.0, 1.0), overrides=(("blk.0.", "CPU"),),
@@ -344,3 +344,56 @@ def test_what_is_printed_is_what_is_meant(cli, smollm2: Path) -> None:
     words = shlex.split(cli("plan", smollm2, "-c", 512, "--alias", "it's", "--format", "text").out.splitlines()[-1])
     assert words[words.index("-a") + 1] == "it's"
     assert replace(Wishes(), alias="it's").alias == "it's"
+
+
+def meaning(wishes: Wishes) -> object:
+    """All that a plan and a proof rest on."""
+    two = tuple(FoundDevice(f"CUDA{i}", "cuda", "", 24 * GIB, 23 * GIB, "test") for i in range(2))
+    d = deploy(small(), wishes, Found(two, HostMemory(8 * GIB, 7 * GIB), "avx2"))
+    planner = d.planner(small())
+    plan = outcome(d, planner).plan
+    said = resolved(d, planner, plan)
+    expected = expectations(small(), plan, said)
+    return d.settings, d.placement, d.machine, d.overrides, d.sides, d.problems, expected
+
+
+def test_what_is_declared_to_touch_the_plan_does(tmp_path: Path) -> None:
+    """And nothing else: an option of the table that is only carried says so."""
+    from gguftool.run.options.table import options
+    from tests.run.test_options import SAMPLES
+
+    adapter = tmp_path / "a.gguf"
+    adapter.write_bytes(GGUF("llama").tensor("a", (32, 32), "f32").bytes())
+    drafter = tmp_path / "d.gguf"
+    g = GGUF("llama").kv("llama.context_length", 4096).kv("llama.block_count", 2).kv("llama.embedding_length", 256)
+    drafter.write_bytes(g.kv("llama.attention.head_count", 4).tensor("token_embd.weight", (256, 32), "f32").bytes())
+    other = tmp_path / "text"
+    other.write_text("x")
+    needed: dict[str, dict[str, Any]] = {
+        "mmproj": {"mmproj": str(adapter)}, "draft": {"draft": str(drafter), "spec_type": ("draft-simple",)},
+        "spec_type": {"spec_type": ("draft-mtp",)}, "ssl_cert_file": {"ssl_cert_file": str(other)},
+        "ssl_key_file": {"ssl_key_file": str(other)},
+    }  # fmt: skip
+    special: dict[str, Any] = {
+        "overrides": (("x", "CPU"),), "mmproj_device": "CUDA1", "draft_device": ("CUDA1",), "draft_gpu_layers": 0,
+        "main_gpu": 1, "lora": (str(adapter),), "lora_scaled": ((str(adapter), 0.5),), "verbosity": 1,
+        "control_vector": (str(adapter),), "control_vector_scaled": ((str(adapter), 0.5),), "mmproj": str(adapter),
+        "draft": str(adapter), "engine": "llama-server", "fit_target": (256,), "log": str(tmp_path / "log"), "ram": GIB,
+    }  # fmt: skip
+    more: dict[str, dict[str, Any]] = {
+        "main_gpu": {"split_mode": "none"}, "backend": {"vram": (8 * GIB,)}, "kv_unified": {"parallel": 2},
+        "fit": {"gpu_layers": 1}, "draft_type_k": {"ctx": 4096}, "draft_type_v": {"ctx": 4096},
+        "slot_ctx": {"parallel": 2, "ctx": 4096},
+    }  # fmt: skip
+    wrong = []
+    for o in options():
+        if o.field in ("server", "fit"):
+            continue  # who is asked for devices; whether llama.cpp may move what was planned
+        value = special.get(o.field, str(other) if o.path else SAMPLES[o.field])
+        if o.field == "slot_ctx":
+            value = 1024
+        base = {**needed.get(o.needs, {}), **more.get(o.field, {})}
+        before, after = meaning(Wishes(**base)), meaning(Wishes(**{**base, o.field: value}))
+        if (before != after) is not o.plan:
+            wrong.append(o.field)
+    assert wrong == []

@@ -36,7 +36,7 @@ from tests.run.test_emit import tiny, unit, unit_words
 from tests.run.test_options import CASES, parsed
 
 KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
-ODD = "d $HOME ${PATH} $(id) $$x a:b 'q' \"d\" %h é"
+ODD = "d $HOME ${PATH} $(id) $$x a:b 'q' \"d\" %h {path} é😀\n\t# x"
 """A folder whose name means something to everybody who reads these files."""
 
 

@@ -17,12 +17,13 @@ HERE = (LAUNCH,)
 class ServingWishes(SideWishes):
     """What is asked of the server."""
 
+    # What the server takes of the host after the start is in no plan yet: the prompt cache, and checkpoints of contexts.
     cache_ram: int | None = option(
         numbers(-1), help="MiB of host memory for prompts seen before (llama.cpp: 8192; 0: none).",
-        names=("-cram", "--cache-ram"), plan=True, must=False, library="cache_ram_mib", shown=HERE,
+        names=("-cram", "--cache-ram"), must=False, library="cache_ram_mib", shown=HERE,
     )  # fmt: skip
     ctx_checkpoints: int | None = option(
-        numbers(0), names=("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), ours="--ctx-checkpoints", plan=True,
+        numbers(0), names=("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), ours="--ctx-checkpoints",
         must=False, library="n_ctx_checkpoints",
     )  # fmt: skip
     alias: str | None = option(
@@ -42,7 +43,7 @@ class ServingWishes(SideWishes):
     metrics: bool = option(SWITCH, False, names=("--metrics",), library="endpoint_metrics")
     props: bool = option(SWITCH, False, names=("--props",), library="endpoint_props")
     slots: bool = option(
-        SWITCH, True, names=("--slots",), constants=(Constant(("--no-slots",), False),), plan=True,
+        SWITCH, True, names=("--slots",), constants=(Constant(("--no-slots",), False),),
         library="endpoint_slots",
     )  # fmt: skip
     host: str = option(TEXT, LOOPBACK, "Address to listen on.", names=("--host",), shown=HERE)
