@@ -32,7 +32,7 @@ from gguftool.run.sidefiles import side_files
 from gguftool.run.wishes import Wishes
 from tests.build import GGUF
 from tests.run.conftest import children
-from tests.run.test_emit import tiny, unit, unit_words
+from tests.run.test_emit import tiny, unit
 from tests.run.test_options import CASES, parsed
 
 KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
@@ -69,6 +69,17 @@ def sample(field: str, value: Any, folder: Path) -> Any:
 def planned(folder: Path, **wishes: Any) -> LaunchPlan:
     with open_model(folder / "m.gguf") as model:
         return plan_launch(model, Wishes(**wishes), host=HostMemory(64 << 30, 60 << 30))
+
+
+def unit_words(line: str) -> list[str]:
+    """As systemd takes a command line apart (`extract-word.c`): quotes, escapes as in C, %% and $$ for one."""
+    out = []
+    for quoted, bare in re.findall(r'"((?:[^"\\]|\\.)*)"|(\S+)', line):
+        word = re.sub(
+            rb"\\(?:x([0-9a-f]{2})|(.))", lambda m: bytes([int(m[1], 16)]) if m[1] else m[2], (quoted or bare).encode()
+        ).decode()
+        out.append(word.replace("%%", "%").replace("$$", "$"))
+    return out
 
 
 def compose_words(words: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ HERE = (LAUNCH,)
 class ServingWishes(SideWishes):
     """What is asked of the server."""
 
-    # What the server takes of the host after the start is in no plan yet: the prompt cache, and checkpoints of contexts.
+    # What the server takes of the host after the start, seen prompts and checkpoints, is in no plan.
     cache_ram: int | None = option(
         numbers(-1), help="MiB of host memory for prompts seen before (llama.cpp: 8192; 0: none).",
         names=("-cram", "--cache-ram"), must=False, library="cache_ram_mib", shown=HERE,
