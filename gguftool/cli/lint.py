@@ -67,8 +67,9 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
     """
     from gguftool.cli.lint_setup import settings, targets
-    from gguftool.lint.baseline import without_known
+    from gguftool.lint.baseline import of_no_file, without_known
     from gguftool.lint.check import check
+    from gguftool.lint.run import judged
 
     s = settings(session, {**options, "models": models})
     models = targets(models, options["layout"])
@@ -79,14 +80,28 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
 
         fixed = fix_models(session, models, s)
     for one in check(models, s.opener, s.context, select=s.select, ignore=s.ignore, load=s.load):
-        shown = without_known(one, s.known)
+        ran = judged(one.report, s.context, s.select, s.ignore, s.load) if one.report else None
+        shown = without_known(one, s.known, ran)
         checks.append(shown)
         if session.format == "jsonl":
             _write([shown], session, s.fail_on)
     if session.format != "jsonl":
         _write(checks, session, s.fail_on, fixed)
+    _remarks(session, s.known.path, s.known.old, of_no_file(s.known))
     failed = [f.error.exit_code for f in fixed if f.error is not None]
     return 0 if s.exit_zero else max(*failed, 0, *(c.exit_code(s.fail_on) for c in checks))
+
+
+def _remarks(session: Session, path: str, old: bool, lost: int) -> None:
+    """What is to be said of a baseline as such."""
+    from gguftool.report.text import safe
+
+    if old:
+        session.note(
+            f"{safe(path)}: made by an earlier gguftool, without the facts: make it again to have them compared"
+        )
+    if lost:
+        session.note(f"{safe(path)}: {lost} of its findings are of files that are no longer there")
 
 
 def _write(checks: list[FileCheck], session: Session, fail_on: Severity | None, fixed: Sequence[Fixed] = ()) -> None:

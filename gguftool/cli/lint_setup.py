@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.cli.opened import open_for
 from gguftool.errors import MissingFile, ToolFailed, UsageError
-from gguftool.lint.baseline import Key, read_baseline
+from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config, find_config, read_config
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
@@ -41,7 +40,7 @@ class Settings:
     fix: str | None
     diff: bool
     load: bool
-    known: Counter[Key]
+    known: Baseline
 
 
 def settings(session: Session, options: Mapping[str, Any]) -> Settings:
@@ -70,7 +69,7 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
         fix="unsafe" if options["fix_unsafe"] else "safe" if options["fix"] else None,
         diff=options["diff"],
         load=not options["no_load"],
-        known=read_baseline(baseline) if baseline else Counter(),
+        known=read_baseline(baseline) if baseline else Baseline(),
     )
 
 

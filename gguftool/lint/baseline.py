@@ -1,27 +1,52 @@
-"""Known findings: a saved JSON report of lint, whose findings are not reported again."""
+"""Known findings: a saved JSON report of lint, whose findings are not reported again.
+
+What makes two findings the same one: the file (not only its name), the rule, the place, the severity, and a digest of
+the facts. So a warning that became an error is new, and so is one that stands on other numbers.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections import Counter
-from dataclasses import replace
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, UsageError
-from gguftool.lint.check import FileCheck
+from gguftool.lint.check import FileCheck, Known
 from gguftool.lint.rule import Finding
 from gguftool.shell import ELLIPSIS, INTO, blank, path_word, shell
 
-Key = tuple[str, str, str]
-"""File name (without its folder), rule, where."""
+_VALUE = re.compile(r"\d[\d,.]*|'[^']*'")
+"""What in a message is a fact rather than wording: numbers, and what is quoted."""
 
 
-def read_baseline(path: str | os.PathLike[str]) -> Counter[Key]:
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The findings of a saved report.
+
+    Attributes:
+        path: the report.
+        entries: its findings.
+        old: it was made before reports held digests; then facts are not compared.
+    """
+
+    path: str = ""
+    entries: tuple[Known, ...] = ()
+    old: bool = False
+
+    __repr__ = short_repr
+
+
+def read_baseline(path: str | os.PathLike[str]) -> Baseline:
     """The findings of a report that ``gguftool lint --format json`` (or ``jsonl``) printed.
 
     Raises:
         MissingFile: no such file.
-        UsageError: it is no such report.
+        UsageError: it is no such report, or cannot be read.
     """
     text = os.fspath(path)
     try:
@@ -29,25 +54,57 @@ def read_baseline(path: str | os.PathLike[str]) -> Counter[Key]:
             raw = f.read()
     except FileNotFoundError:
         raise MissingFile(f"{text}: no such file", _how(text)) from None
-    known: Counter[Key] = Counter()
+    except OSError as e:
+        raise UsageError(f"{text}: cannot be read: {e.strerror or e}", _how(text)) from None
     try:
-        content = raw.decode("utf-8")
-        try:
-            reports = [json.loads(content)]
-        except ValueError:
-            reports = [json.loads(line) for line in content.splitlines() if line.strip()]
-        for report in reports:
-            if report["format"] != "gguftool.lint/1":
-                raise ValueError(f"its format is {report['format']}")
-            for file in report["files"]:
-                for f in file["findings"]:
-                    known[(os.path.basename(f.get("path", file["path"])), f["rule"], f["where"])] += 1
+        entries = tuple(entry for report in _reports(raw) for entry in _entries(report, text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise UsageError(
-            f"{text}: not a report of gguftool lint: {e}",
-            _how(text),
-        ) from None
-    return known
+        raise UsageError(f"{text}: not a report of gguftool lint: {type(e).__name__}: {e}", _how(text)) from None
+    return Baseline(text, entries, any(not e.digest for e in entries))
+
+
+def _reports(raw: bytes) -> list[Any]:
+    content = raw.decode("utf-8")
+    try:
+        return [json.loads(content)]
+    except ValueError:
+        return [json.loads(line) for line in content.splitlines() if line.strip()]
+
+
+def _entries(report: Any, baseline: str) -> Iterator[Known]:
+    if report["format"] != "gguftool.lint/1":
+        raise ValueError(f"its format is {report['format']}")
+    folders = _folders(report.get("cwd"), os.path.dirname(os.path.abspath(baseline)))
+    for file in report["files"]:
+        models = _absolute(file["path"], folders)
+        for f in file["findings"]:
+            words = [f["rule"], f["where"], f["severity"], f.get("digest", "")]
+            if not all(isinstance(word, str) for word in words):
+                raise TypeError("a finding whose rule, where or severity is no text")
+            yield Known(_absolute(f.get("path", file["path"]), folders), models, *words)
+
+
+def _folders(made_in: object, beside: str) -> tuple[str, ...]:
+    """Where relative paths of a report start: where it was made, or the place of a copy of that folder.
+
+    A report lies in the folder that it was made in, or was sent somewhere else on the same machine, or came along
+    with the folder to another place; only in the last case do the paths start at the report.
+    """
+    if not isinstance(made_in, str):
+        return (beside, os.getcwd())
+    if not os.path.isdir(made_in):
+        return (beside,)
+    above = os.path.commonpath([made_in, beside])
+    return (made_in,) if above in (made_in, beside) else (made_in, beside)
+
+
+def _absolute(path: str, folders: Iterable[str]) -> frozenset[str]:
+    return frozenset(_normal(path, folder) for folder in folders)
+
+
+def _normal(path: str, folder: str) -> str:
+    """An address as it stands, a path from the root on."""
+    return path if "://" in path else os.path.normpath(os.path.join(folder, path))
 
 
 def _how(path: str) -> str:
@@ -56,22 +113,46 @@ def _how(path: str) -> str:
     )
 
 
-def key(finding: Finding) -> Key:
-    """What makes two findings the same one over time: not the message, which holds numbers."""
-    return os.path.basename(finding.path), finding.rule, finding.where
+def digest(finding: Finding) -> str:
+    """The facts of a finding in 16 characters: its data, and the numbers and names in its message."""
+    facts = {key: value for key, value in finding.data.items() if key != "fix_withheld"}
+    said = [word.rstrip(".,") for word in _VALUE.findall(finding.message.replace(finding.path, ""))]
+    text = json.dumps([facts, said], sort_keys=True, default=str).replace(json.dumps(finding.path)[1:-1], "")
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def without_known(check: FileCheck, known: Counter[Key]) -> FileCheck:
-    """The check without findings of the baseline; each known finding hides one."""
-    if check.report is None or not known:
+def without_known(check: FileCheck, baseline: Baseline, ran: Collection[str] | None = None) -> FileCheck:
+    """The check without findings of the baseline; each entry hides one.
+
+    Args:
+        check: one file.
+        baseline: see `read_baseline`.
+        ran: ids of the rules that judged the file: an entry of another rule may well still be true; None: all.
+    """
+    if check.report is None or not baseline.entries:
         return check
-    left = Counter(known)
+    folder = os.getcwd()
+    left: dict[tuple[str, str, str], list[Known]] = {}
+    for entry in baseline.entries:
+        left.setdefault((entry.rule, entry.where, entry.severity), []).append(entry)
     new: list[Finding] = []
     old: list[Finding] = []
     for f in check.report.findings:
-        if left[key(f)] > 0:
-            left[key(f)] -= 1
-            old.append(f)
-        else:
+        path, facts = _normal(f.path, folder), digest(f)
+        here = left.get((f.rule, f.where, f.severity.value), [])
+        same = next((e for e in here if path in e.paths and e.digest in ("", facts)), None)
+        if same is None:
             new.append(f)
-    return replace(check, report=replace(check.report, findings=tuple(new)), known=tuple(old))
+        else:
+            here.remove(same)
+            old.append(f)
+    model = _normal(check.path, folder)
+    gone = (e for rest in left.values() for e in rest if model in e.models and (ran is None or e.rule in ran))
+    report = replace(check.report, findings=tuple(new))
+    return replace(check, report=report, known=tuple(old), gone=tuple(gone))
+
+
+def of_no_file(baseline: Baseline) -> int:
+    """Entries of local files that are no longer there."""
+    lost = (e for e in baseline.entries if not any("://" in name or os.path.lexists(name) for name in e.models))
+    return sum(1 for _ in lost)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.lint.rule import Context, Finding, Severity
 from gguftool.lint.run import Report, check_name, lint
@@ -17,6 +18,27 @@ FOUND = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """One finding of a baseline.
+
+    Attributes:
+        paths: the file it lies in, from the root on; more than one where a report does not say where it was made.
+        models: the model it was found in, likewise.
+        rule, where, severity: of the finding.
+        digest: of its facts; "" in a report that holds none.
+    """
+
+    paths: frozenset[str]
+    models: frozenset[str]
+    rule: str
+    where: str
+    severity: str
+    digest: str
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
 class FileCheck:
     """One model as lint leaves it.
 
@@ -25,12 +47,14 @@ class FileCheck:
         report: what the rules say; None when the file could not be opened.
         error: why it could not be opened or not be read to the end.
         known: findings that the baseline holds and that are left out of the report.
+        gone: entries of the baseline that no longer occur.
     """
 
     path: str
     report: Report | None
     error: GgufToolError | None = None
     known: tuple[Finding, ...] = ()
+    gone: tuple[Known, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -146,6 +146,15 @@ def _families(ctx: Context, load: bool) -> list[str]:
     return [name for name in FAMILIES if not idle.get(name, False)]
 
 
+def judged(
+    report: Report, context: Context, select: Sequence[str] = (), ignore: Sequence[str] = (), load: bool = True
+) -> frozenset[str]:
+    """Ids of the rules that judged the model of a report made with these arguments (see `lint`)."""
+    skipped = {s.rule for s in report.not_evaluated}
+    asked = selected(select, ignore, _families(context, load))
+    return frozenset(r.id for r in asked if r.id not in skipped and (context.data or r.scope is not Scope.DATA))
+
+
 def selected(
     select: Iterable[str] = (), ignore: Iterable[str] = (), families: Iterable[str] = FAMILIES
 ) -> tuple[Rule, ...]:

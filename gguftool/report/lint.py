@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.lint.baseline import digest
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Fix, NotEvaluated, Severity
 from gguftool.report.text import Style, Styled, count, safe
@@ -80,6 +81,11 @@ def file_lines(check: FileCheck, style: Style, *, verbose: bool = False) -> Iter
         yield f"  {style.green('ok')}       nothing found"
     if check.known:
         yield f"  {style.dim(f'known    {len(check.known)} more in the baseline')}"
+    for entry in check.gone if verbose else check.gone[:MANY]:
+        what = f"gone     {entry.severity} {entry.rule}, {safe(entry.where)}: no longer occurs, still in the baseline"
+        yield f"  {style.dim(what)}"
+    if not verbose and len(check.gone) > MANY:
+        yield f"  {style.dim(f'… and {len(check.gone) - MANY:,} more that no longer occur (-v shows them all)')}"
     if report.load is not None:
         yield f"  {_load_line(report.load, style)}"
     yield from _skipped_lines(report.not_evaluated, style, verbose)
@@ -166,7 +172,7 @@ def _next_lines(checks: Sequence[FileCheck], style: Style) -> Iterator[str]:
 
 def json_body(checks: Iterable[FileCheck]) -> dict[str, object]:
     """The command's own fields of the envelope."""
-    return {"files": [file_json(c) for c in checks]}
+    return {"cwd": os.getcwd(), "files": [file_json(c) for c in checks]}
 
 
 def error_rows(checks: Iterable[FileCheck]) -> list[dict[str, object]]:
@@ -189,6 +195,7 @@ def file_json(check: FileCheck) -> dict[str, object]:
         "findings": [finding_json(f) for f in check.findings],
         "counts": counts,
         "known": len(check.known),
+        "gone": [{"rule": e.rule, "where": e.where, "severity": e.severity} for e in check.gone],
         "load": None if report is None or report.load is None else load_json(report.load),
         "not_evaluated": [{"rule": s.rule, "why": s.why} for s in report.not_evaluated] if report else [],
     }
@@ -212,6 +219,7 @@ def finding_json(f: Finding) -> dict[str, object]:
         "span": None if f.span is None else list(f.span),
         "fix": fix,
         "data": dict(f.data),
+        "digest": digest(f),
     }
 
 

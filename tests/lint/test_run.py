@@ -157,40 +157,6 @@ def test_bad_policy(text: str, said: str, cli, model: Path, tmp_path: Path) -> N
     assert said in result.err
 
 
-# -- baseline
-
-
-def test_baseline(cli, model: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    known = tmp_path / "known.json"
-    known.write_text(cli("lint", model, "--format", "json", "--exit-zero").out)
-    result = cli("lint", model, "--baseline", known, "--format", "json")
-    assert result.code == 0
-    assert rules_of(result) == []
-    assert result.json["files"][0]["known"] == 2
-    # a new fault is still reported, in another folder too
-    other = tmp_path / "other"
-    other.mkdir()
-    llama().replace("llama.block_count", 2).write(other / "m.gguf")
-    again = cli("lint", other / "m.gguf", "--baseline", known, "--format", "json")
-    assert again.code == 1
-    assert rules_of(again) == ["block-count-tensors"]
-    lines = tmp_path / "known.jsonl"
-    lines.write_text(cli("lint", model, model, "--format", "jsonl", "--exit-zero").out)
-    assert cli("lint", model, "--baseline", lines).code == 0
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"format": "gguftool.dump/1"}', "[1, 2]", "not json"])
-def test_bad_baseline(text: str, cli, model: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    path = tmp_path / "b.json"
-    path.write_text(text)
-    result = cli("lint", model, "--baseline", path)
-    if text == "":
-        assert result.code == 1  # an empty report knows nothing
-    else:
-        assert result.code == 2
-        assert "not a report of gguftool lint" in result.err
-
-
 # -- what the deployment wants
 
 
