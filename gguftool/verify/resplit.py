@@ -80,7 +80,8 @@ def plan_split(
         raise UsageError("name one limit", "gguftool split --max-size 4G, or --max-tensors 128")
     if max_size is not None and max_size < 1:
         raise UsageError("a limit of 0 bytes leaves room for nothing", "gguftool split --max-size 4G")
-    refuse_unnamed(model.name, model.by_content, model.shard_names)
+    own = next(part.name for part in model.parts if part.name not in model.by_content)
+    refuse_unnamed(own, model.by_content, model.shard_names)
     check_whole(model)
     tensors = list(model.all_tensors())
     layout = model.header.layout
