@@ -173,7 +173,10 @@ def test_what_was_asked_for_is_in_the_file(kind: str, field: str, value: Any, pl
             there = outside(inside.path, mounts)
             if kind == "k8s" and file.secret:
                 assert there.startswith("llama-m-keys"), "a Secret, not a file of this machine"
-                assert f"={os.path.realpath(file.path)}" in text
+                line = next(x for x in text.splitlines() if "kubectl" in x and there in x).partition("kubectl ")[2]
+                made = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, text=True).stdout
+                key = os.path.basename(inside.path)
+                assert made.split("\0")[3:5] == [there, f"--from-file={key}={os.path.realpath(file.path)}"]
             else:
                 assert os.path.realpath(there) == os.path.realpath(file.path)
             if served:

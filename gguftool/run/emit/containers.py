@@ -13,6 +13,7 @@ from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT, LOOPBACK
 from gguftool.run.sidefiles import Mount, mounted
 from gguftool.run.wishes import Wishes
+from gguftool.shell import shell
 
 EVERYWHERE = "0.0.0.0"
 
@@ -161,8 +162,8 @@ def _notes(called: str, x: _Inside) -> list[str]:
     out = []
     for i, m in enumerate(x.mounts):
         if m.secret:
-            file = f"{os.path.basename(m.target)}={comment(m.source)}"
-            out.append(f"The keys: kubectl create secret generic {_secret(called, i)} --from-file={file}")
+            file = f"--from-file={os.path.basename(m.target)}={m.source}"
+            out.append("The keys: " + shell(("kubectl", "create", "secret", "generic", _secret(called, i), file)))
     if x.wishes.api_key_file is None:
         out.append("Everybody in the cluster who reaches the Service can use the server: no --api-key-file was given.")
     return out
