@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from itertools import islice
 from typing import TypeVar
 
@@ -76,6 +75,8 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]], *, 
         rows: cells, shown as text.
         most: rows beyond which the rest is only counted.
     """
+    from html import escape
+
     body = [f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows]
     left = len(body) - most
     if left > 0:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.format.header import Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model import Model, Part, open_model, with_header
 from gguftool.model.shards import split_keys
-from gguftool.predict import Harm, Prediction, harm, predict
+from gguftool.predict.idle import all_the_same
 from gguftool.source import LocalFile
+
+if TYPE_CHECKING:
+    from gguftool.predict import Harm, Prediction
 
 
 @dataclass(frozen=True)
@@ -34,18 +38,26 @@ class Forecast:
     @cached_property
     def harm(self) -> Harm | None:
         """What the edit breaks; None when nothing, or when it cannot be known."""
+        if all_the_same(self.old, self.new):
+            return None
+        from gguftool.predict import harm
+
         with self._opened() as model:
             return harm(model, with_header(model, self.new, self.size))
 
     @cached_property
     def before(self) -> Prediction:
         """Of the file as it is."""
+        from gguftool.predict import predict
+
         with self._opened() as model:
             return predict(model)
 
     @cached_property
     def after(self) -> Prediction:
         """Of the file as it would be."""
+        from gguftool.predict import predict
+
         with self._opened() as model:
             return predict(with_header(model, self.new, self.size))
 

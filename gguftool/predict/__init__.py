@@ -5,19 +5,42 @@
     file → architecture, splits → hyperparameters → vocabulary → tensors → data → context → first decode
 
 Each stage is a module; what differs between architectures is data (`load_maps.json`), read by a small machine
-(`gguftool/facts/machine/`). What the header cannot tell is said to be not evaluated, never guessed.
+(`gguftool/facts/machine/`). What the header cannot tell is said to be not evaluated, never guessed. Names are loaded on
+first use: most edits need none of it (`idle.py`).
 
 The package can be called: ``gguftool.predict("m.gguf")`` is `gguftool.api.models.predict`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gguftool.door import also_function
-from gguftool.predict.harm import Harm, harm, judge
-from gguftool.predict.stages import predict
-from gguftool.predict.survey import Survey, survey
-from gguftool.predict.verdict import AfterLoad, Prediction
+
+if TYPE_CHECKING:
+    from gguftool.predict.stages import predict
+    from gguftool.predict.surveyed import Survey, survey
+    from gguftool.predict.verdict import AfterLoad, Prediction
+    from gguftool.predict.worse import Harm, harm, judge
 
 __all__ = ["AfterLoad", "Harm", "Prediction", "Survey", "harm", "judge", "predict", "survey"]
+_HOME = {
+    "predict": "stages",
+    "Survey": "surveyed",
+    "survey": "surveyed",
+    "AfterLoad": "verdict",
+    "Prediction": "verdict",
+    "Harm": "worse",
+    "harm": "worse",
+    "judge": "worse",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'gguftool.predict' has no attribute {name!r}")
+    return getattr(import_module(f"gguftool.predict.{_HOME[name]}"), name)
+
 
 also_function(__name__)

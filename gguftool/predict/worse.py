@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts import BUILD
-from gguftool.format.header import Field, Header
 from gguftool.model import Model
+from gguftool.predict.idle import all_the_same, changed_keys
 from gguftool.predict.stages import predict, screen
 from gguftool.predict.verdict import ABORTS, REFUSED, AfterLoad, Prediction
 
@@ -36,12 +35,6 @@ class Harm:
 _LOADS_NOT = {REFUSED: "would refuse it after this change", ABORTS: "would abort on it after this change"}
 _VERB = {"aborts": "abort at", "hangs": "hang at"}
 _STAGE = {"context": "the context", "decode": "the first tokens"}
-_IDLE = re.compile(
-    r"general\.(?!architecture$|alignment$|file_type$|name$|tensor_extra)[^\0]+"
-    r"|(tokenizer\.chat_template|gguftool\.|quantize\.)[^\0]*"
-    r"|[^\0]+\.(attention\.)?(kv_cache_type|rope\.freq_scale)"
-)
-"""Keys that no stage of a load looks at, so that most edits need no prediction."""
 
 
 def harm(old: Model, new: Model) -> Harm | None:
@@ -51,9 +44,9 @@ def harm(old: Model, new: Model) -> Harm | None:
         old: the model as it is, opened with ``strict=False``.
         new: the model as it would be (`gguftool.model.with_header`).
     """
-    changed = _changed(old.header, new.header)
-    if not changed and old.header.tensors is new.header.tensors:
+    if all_the_same(old.header, new.header):
         return None
+    changed = changed_keys(old.header, new.header)
     if not any(key.startswith("tokenizer.") or key == "general.architecture" for key in changed):
         # The vocabulary, the longest stage by far, ends both alike: without it the rest is compared first.
         before = screen(old)
@@ -61,23 +54,6 @@ def harm(old: Model, new: Model) -> Harm | None:
             return None
     before = predict(old)
     return judge(before, predict(new)) if before.loads else None
-
-
-def _changed(old: Header, new: Header) -> set[str]:
-    """Keys that differ and that a load looks at."""
-    before, after = _first(old), _first(new)
-    keys = {key for key in before.keys() | after.keys() if before.get(key) is not after.get(key)}
-    out = {key for key in keys if not _IDLE.fullmatch(key)}
-    # The name is read and not used; only its type counts.
-    name = after.get("general.name")
-    return out - {"general.name"} if name is None or name.type_name == "str" else out
-
-
-def _first(header: Header) -> dict[str, Field]:
-    out: dict[str, Field] = {}
-    for field in header.fields:
-        out.setdefault(field.key, field)
-    return out
 
 
 def judge(before: Prediction, after: Prediction) -> Harm | None:
