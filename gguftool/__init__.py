@@ -12,6 +12,7 @@ from gguftool.version import __version__ as __version__
 
 if TYPE_CHECKING:
     # For checkers of types, which do not see what `__getattr__` finds; a test holds the lists together.
+    from gguftool.api.converted import check_converted as check_converted
     from gguftool.api.health import Health as Health
     from gguftool.api.health import doctor as doctor
     from gguftool.api.launch import Served as Served
@@ -187,6 +188,7 @@ __all__ = [
     "Wishes",
     "Written",
     "__version__",
+    "check_converted",
     "check_log",
     "convert",
     "diff",

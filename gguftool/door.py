@@ -16,6 +16,7 @@ PUBLIC = {
     for module, names in {
         "api.plan": "Planned plan",
         "api.models": "diff fixes hash_tensors memory overview predict",
+        "api.converted": "check_converted",
         "api.health": "Health doctor",
         "api.launch": "Served launch plan_launch translate",
         "api.logs": "LogCheck check_log",

@@ -140,6 +140,7 @@ def _check(session: Session, folder: str, llama_cpp: str | None) -> int:
 
 
 def _convert(session: Session, folder: str, output: str, options: Options, *, repair: bool) -> int:
+    from gguftool.api.converted import check_converted
     from gguftool.build import convert as build
     from gguftool.cli.quantize import bar
     from gguftool.report import build as report
@@ -154,7 +155,7 @@ def _convert(session: Session, folder: str, output: str, options: Options, *, re
         done = build.convert(folder, output, options, step)
     for note in done.notes:
         session.warn(note)
-    repaired, found = judge(done.path, folder, repair=repair)
+    repaired, found = check_converted(done.path, folder, repair=repair)
     if session.format == "json":
         session.write_json(ok=not _errors(found), body=report.converted_json(done, repaired, found))
     else:
@@ -166,28 +167,3 @@ def _errors(found: Report) -> int:
     from gguftool.lint.rule import Severity
 
     return found.at_least(Severity.ERROR)
-
-
-def judge(path: str, folder: str, *, repair: bool) -> tuple[list[str], Report]:
-    """Compare a converted file with its source, repair what can be repaired safely, and lint it.
-
-    Returns:
-        What was repaired, and what lint says now.
-    """
-    from gguftool.edit.plan import plan_edit
-    from gguftool.lint.against import read_folder
-    from gguftool.lint.fixes import collect
-    from gguftool.lint.rule import Context
-    from gguftool.lint.run import lint
-    from gguftool.model import open_model
-
-    context = Context(against=read_folder(folder))
-    repaired: list[str] = []
-    if repair:
-        with open_model(path, strict=False) as model:
-            fixes = collect(model, context, select=("source",))
-        if fixes.operations:
-            plan_edit(path, fixes.operations, keep_undo=False).commit()
-            repaired = [op.describe() for op in fixes.operations]
-    with open_model(path, strict=False) as model:
-        return repaired, lint(model, Context(against=read_folder(folder)))
