@@ -13,7 +13,7 @@ from gguftool.errors import FormatError, MissingFile
 from gguftool.hub.address import HubAddress, OllamaName
 
 MODEL_LAYER = "application/vnd.ollama.image.model"
-_DIGEST = re.compile(r"sha256[:-][0-9a-f]{64}")
+_DIGEST = re.compile(r"sha256[:-][0-9a-f]{1,64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 

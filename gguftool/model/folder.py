@@ -18,6 +18,10 @@ LOOKED_INTO = 32
 """In a folder of more files their names alone say what they are."""
 
 
+FRONT = 1 << 16
+"""Bytes in which a file says what it is."""
+
+
 def gguf_files(folder: str) -> list[str]:
     """Paths of the ``.gguf`` files of a folder, sorted; without any, of what begins as GGUF under a name of a store.
 
@@ -138,7 +142,8 @@ def _is_sidecar(path: str) -> bool:
 
 def _projection(path: str) -> int | None:
     """Width of what a projector gives, 0 when its keys do not say; None for what is no projector."""
-    m = _alone(path)
+    # The vocabulary of a model takes long to walk; what is a projector says so in its first keys.
+    m = _alone(path) if _begins_with(path, (b"clip", b"mmproj")) else None
     if m is None:
         return None
     with m:
@@ -146,6 +151,15 @@ def _projection(path: str) -> int | None:
             return None
         widths = [m.get(key) for key in ("clip.vision.projection_dim", "clip.audio.projection_dim")]
         return next((n for n in widths if isinstance(n, int) and not isinstance(n, bool)), 0)
+
+
+def _begins_with(path: str, words: Sequence[bytes]) -> bool:
+    try:
+        with open(path, "rb") as f:
+            head = f.read(FRONT)
+    except OSError:
+        return False
+    return any(word in head for word in words)
 
 
 def _set_of(path: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from gguftool.run.args import masked, server_command
 from gguftool.run.capabilities import known
 from gguftool.run.wishes import Wishes
@@ -24,7 +26,7 @@ def _source(model: str, first: str) -> list[str]:
     from gguftool.hub.address import HubAddress, WebAddress, parse
     from gguftool.hub.api import endpoint
 
-    if not is_remote(first):
+    if not is_remote(model) or os.path.isfile(first):
         return ["-m", first]
     address = parse(model, endpoint())
     if isinstance(address, HubAddress) and address.revision == "main":
@@ -32,7 +34,7 @@ def _source(model: str, first: str) -> list[str]:
         return ["-hf", f"{address.repo}{label}", *(["-hff", address.path] if address.path else [])]
     if isinstance(address, HubAddress):
         # llama-server takes no revision; the file has an address of its own.
-        path = parse(first, endpoint())
+        path = parse(first, endpoint()) if is_remote(first) else address
         inside = path.path if isinstance(path, HubAddress) else address.path
         return ["-mu", f"{endpoint()}/{address.repo}/resolve/{address.revision}/{inside}"]
     return ["-mu", address.url if isinstance(address, WebAddress) else model]

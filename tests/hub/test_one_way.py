@@ -174,7 +174,9 @@ def test_addresses_that_cannot_be(cli, spec: str, command: str) -> None:
     assert len(result.err.strip().splitlines()) <= 2
 
 
-@pytest.mark.parametrize("digest", ["sha256:../../../../etc/passwd", "sha256:" + "g" * 64, "../x", "sha256:ab"])
+@pytest.mark.parametrize(
+    "digest", ["sha256:../../../../etc/passwd", "sha256:" + "g" * 64, "../x", "sha256:", "md5:ab/../../x"]
+)
 def test_odd_digests_of_a_manifest(tmp_path: Path, digest: str) -> None:
     with pytest.raises(FormatError, match="not a manifest"):
         hub.open_any(ollama_store(tmp_path, digest))
