@@ -1,0 +1,223 @@
+"""The same words mean the same for `plan` and `launch`: figures, refusal, exit code and command."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.build import GGUF
+from tests.memory.giants import whole
+
+DATA = Path(__file__).parent.parent / "data" / "llamacpp"
+GIB = 1 << 30
+MIB = 1 << 20
+TWO = ("--vram", "24GiB,16GiB", "--ram", "64GiB")
+GRID = [
+    ["--ram", "64GiB"],
+    ["--vram", "none", "--ram", "64GiB"],
+    ["--vram", "none", "--ram", "1GiB"],
+    ["--vram", "none", "--ram", "6GiB"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "0"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "1000", "-np", "3"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "16384", "-np", "auto"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "16384", "-np", "4", "-kvu", "-ctk", "q8_0", "-ctv", "q4_0"],
+    ["--vram", "none", "--ram", "64GiB", "--cache-type", "q8_0", "-fa", "off"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "8192", "-nr"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "8192", "-lm", "none", "-ub", "128", "-b", "256"],
+    ["--vram", "none", "--ram", "64GiB", "--embeddings", "-c", "2048"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "8192", "--device", "none"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "8192", "--device", "CUDA7"],
+    ["--vram", "8GiB", "--ram", "64GiB"],
+    ["--vram", "8GiB", "--ram", "64GiB", "--reserve", "0", "-c", "8192"],
+    ["--vram", "3GiB", "--ram", "64GiB", "-c", "8192"],
+    ["--vram", "3GiB", "--ram", "64GiB", "-c", "8192", "-ngl", "99"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-ngl", "0"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-ngl", "-1"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-ngl", "all"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-ngl", "auto"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-ngl", "20", "--no-host"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-ngl", "20", "--no-op-offload"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-nkvo"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "--backend", "vulkan", "-ncffn", "8"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-ot", "ffn_up=CPU"],
+    [*TWO, "-c", "8192"],
+    [*TWO, "-c", "8192", "-ts", "3/1"],
+    [*TWO, "-c", "8192", "-ts", "1e0,3"],
+    [*TWO, "-c", "8192", "-ts", "3,1", "-ngl", "20"],
+    [*TWO, "-c", "8192", "--device", "CUDA1"],
+    [*TWO, "-c", "8192", "--device", "cuda1,CUDA0"],
+    [*TWO, "-c", "8192", "-dev", "CUDA0,CUDA9"],
+    [*TWO, "-c", "8192", "-sm", "none"],
+    [*TWO, "-c", "8192", "-sm", "none", "-mg", "1"],
+    [*TWO, "-c", "8192", "-sm", "none", "-mg", "2"],
+    [*TWO, "-c", "8192", "-sm", "none", "-mg", "-1"],
+    [*TWO, "-c", "8192", "-sm", "row"],
+    [*TWO, "-c", "8192", "--rpc", "10.0.0.7:50052=8GiB"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "8192", "--rpc", "a:1=8GiB, b:2=24GiB"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "8192", "--rpc", "a:1,b:2"],
+    [*TWO, "-c", "8192", "--rpc", "a:1=8GiB", "--device", "RPC0"],
+    [*TWO, "-c", "8192", "--", "-cmoe", "-np", "2", "--temp", "0.5"],
+    [*TWO, "-c", "8192", "--", "--device", "none"],
+    [*TWO, "-c", "8192", "--", "-c", "4096"],
+    [*TWO, "-c", "8192", "--", "-sm", "graph"],
+    [*TWO, "-c", "8192", "--", "-hf", "a/b"],
+    [*TWO, "-c", "8192", "--", "-fitt", "2048"],
+    [*TWO, "-c", "8192", "--kv-unified-per-slot", "2048", "-np", "2"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "--mmproj", "MMPROJ"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "--mmproj", "MMPROJ", "--no-mmproj-offload"],
+    [*TWO, "-c", "8192", "--mmproj", "MMPROJ", "-mmdev", "CUDA1"],
+    ["--vram", "none", "--ram", "64GiB", "-c", "8192", "--mmproj", "MMPROJ", "--lora", "MMPROJ"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-md", "MODEL", "--spec-type", "draft-simple"],
+    ["--vram", "8GiB", "--ram", "64GiB", "-c", "8192", "-md", "MODEL", "--spec-type", "draft-simple", "-ngld", "0"],
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return whole("llama-3.1-8b", tmp_path_factory.mktemp("giants"))
+
+
+@pytest.fixture(scope="module")
+def mmproj(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mm") / "mmproj.gguf"
+    path.write_bytes(GGUF("clip").tensor("v.patch_embd.weight", (1024, 1024), "f16").bytes())
+    return path
+
+
+@pytest.mark.parametrize("words", GRID, ids=" ".join)
+def test_plan_and_launch_say_the_same(
+    cli, model: Path, mmproj: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gguftool.programs.find", lambda *args, **kwargs: None)
+    # What else a launch looks at (lint, verify) is not about memory.
+    monkeypatch.setattr("gguftool.api.launch.obstacles", lambda *args: [])
+    said = [{"MMPROJ": str(mmproj), "MODEL": str(model)}.get(w, w) for w in words]
+    at = said.index("--") if "--" in said else len(said)
+    before, behind = said[:at], said[at:]
+    plan = cli("plan", model, *before, "--format", "json", *behind)
+    launch = cli("launch", model, "--print", *before, "--format", "json", *behind)
+    assert plan.code == launch.code, (plan.err, launch.err)
+    a, b = plan.json, launch.json
+    for field in ("requested", "total", "per_slot", "usable", "slots", "unified"):
+        assert a["context"][field] == b["context"][field], field
+    assert (a["kv"]["type_k"], a["kv"]["type_v"], a["kv"]["bytes"]) == (
+        b["kv"]["type_k"], b["kv"]["type_v"], b["kv"]["bytes"],
+    )  # fmt: skip
+    for field in ("devices", "placement", "fits", "expected"):
+        assert a[field] == b[field], field
+    for field in ("weights", "state", "compute", "total"):
+        assert a[field]["bytes"] == b[field]["bytes"], field
+    assert a["command"] == b["command"]
+
+
+def test_what_the_grid_holds(cli, model: Path, mmproj: Path) -> None:
+    """The values, worked out by hand or given by llama.cpp, so that both are not the same and wrong."""
+
+    def plan(*words: object, code: int = 0) -> Any:
+        result = cli("plan", model, "-c", 8192, *words, "--format", "json")
+        assert result.code == code, result.err
+        return result.json
+
+    one = plan(*TWO, "--device", "CUDA1")
+    assert [(d["name"], d["memory"]) for d in one["devices"]] == [("CUDA1", 16 * GIB), ("CPU", 64 * GIB)]
+    swapped = plan(*TWO, "--device", "CUDA1,CUDA0")
+    assert [d["name"] for d in swapped["devices"]] == ["CUDA1", "CUDA0", "CPU"]
+    assert plan(*TWO, "-sm", "none", "-mg", "1")["devices"][0]["name"] == "CUDA1"
+    # 33 layers with the output's; `llama-model.cpp`: layer i goes to the first device whose share passes i / 33.
+    shares = plan(*TWO, "-ts", "3/1")["placement"]["layer_devices"]
+    assert shares == ["CUDA0" if i / 33 < 0.75 else "CUDA1" for i in range(33)]
+    assert plan(*TWO, "-ts", "1e0,3")["placement"]["tensor_split"] == [1.0, 3.0]
+    bare = plan("--vram", "8GiB", "--ram", "64GiB")
+    seen = plan("--vram", "8GiB", "--ram", "64GiB", "--mmproj", mmproj)
+    assert seen["total"]["bytes"] - bare["total"]["bytes"] == 1024 * 1024 * 2
+    assert seen["devices"][0]["mmproj"] == 1024 * 1024 * 2
+    host = plan("--vram", "8GiB", "--ram", "64GiB", "--mmproj", mmproj, "--no-mmproj-offload")
+    assert [d["mmproj"] for d in host["devices"]] == [0, 1024 * 1024 * 2]
+    second = plan(*TWO, "--mmproj", mmproj, "-mmdev", "CUDA1")
+    assert [d["mmproj"] for d in second["devices"]] == [0, 1024 * 1024 * 2, 0]
+    draft = plan("--vram", "8GiB", "--ram", "64GiB", "-md", model, "--spec-type", "draft-simple", "-ngld", 0)
+    # A second model of 32 layers with its own cache of 8192 tokens: 1 GiB in f16.
+    assert draft["devices"][1]["beside"] > one["weights"]["tensors"] + GIB
+    assert plan("--vram", "none", "--ram", "1GiB", code=5)["fits"] is False
+    assert plan(*TWO, "-dev", "CUDA0,CUDA9", code=1)["refused"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["-c", "8192"], ["--device", "CUDA1"], ["--device", "cuda1,CUDA0"], ["--device", "CUDA2"],
+     ["-sm", "none", "-mg", "1"],
+     ["-c", "65536"], ["--", "-dev", "none"], ["--vram", "auto", "--ram", "auto"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_the_devices_of_the_program_are_those_of_both(cli, model: Path, tmp_path: Path, words: list[str]) -> None:
+    """What `--list-devices` of the llama-server at hand says: nobody names a size."""
+    help = tmp_path / "help.txt"
+    help.write_bytes(gzip.decompress((DATA / "help.b11434.txt.gz").read_bytes()))
+    server = tmp_path / "llama-server"
+    listed = "Available devices:\\n  CUDA0: one (24564 MiB, 23000 MiB free)\\n  CUDA1: two (8192 MiB, 7000 MiB free)\\n"
+    server.write_text(
+        f"#!/bin/sh\ncase $1 in --help) cat '{help}';; --version) echo 'version: 11434 (7e4c0a9)';;\n"
+        f"--list-devices) printf '{listed}';; *) exit 1;; esac\n"
+    )
+    server.chmod(0o755)
+    plan = cli("plan", model, "--llama-cpp", server, "--format", "json", *words)
+    launch = cli("launch", model, "--print", "--llama-cpp", server, "--force", "--format", "json", *words)
+    a, b = plan.json, launch.json
+    names = [d["name"] for d in a["devices"]]
+    wanted = {
+        "--device CUDA1": ["CUDA1", "CPU"], "--device cuda1,CUDA0": ["CUDA1", "CUDA0", "CPU"], "-- -dev none": ["CPU"],
+        "-sm none -mg 1": ["CUDA1", "CPU"], "--device CUDA2": ["CPU"],
+    }  # fmt: skip
+    assert names == wanted.get(" ".join(words), ["CUDA0", "CUDA1", "CPU"])
+    assert a["command"][1:] == b["command"][1:]
+    for field in ("placement", "expected", "fits"):
+        assert a[field] == b[field]
+    for one, other in zip(a["devices"], b["devices"], strict=True):
+        # What is free of the host changes from one moment to the next.
+        assert {**one, "memory": 0, "missing": 0} == {**other, "memory": 0, "missing": 0}
+    refused = words == ["--device", "CUDA2"]
+    assert plan.code == (1 if refused else 0)
+    assert any("CUDA2" in o["message"] for o in b["obstacles"]) is refused
+
+
+def test_the_processor_counts_for_both(cli, gemma3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch once planned every host as one with AVX2."""
+    words = ("--vram", "none", "--ram", "64GiB", "-c", 4096, "--format", "json")
+    totals = {}
+    for machine in ("aarch64", "x86_64"):
+        monkeypatch.setattr("platform.machine", lambda machine=machine: machine)
+        plan = cli("plan", gemma3, *words).json["devices"]
+        assert plan == cli("launch", gemma3, "--print", *words).json["devices"]
+        totals[machine] = plan[0]["weights"]
+    # A tied matrix of Q8_0 is rearranged on ARM only, and is there twice then.
+    assert totals["aarch64"] > totals["x86_64"] + 100 * MIB
+
+
+def test_check_log_expects_what_was_launched(cli, smollm2: Path, server: str, tmp_path: Path) -> None:
+    """Finding: the plan of the same words was another, and every line differed."""
+    plan, log = tmp_path / "p.json", tmp_path / "l.log"
+    words = ("--cache-type", "q8_0", "--parallel", 2)
+    plan.write_text(cli("plan", smollm2, *words, "--format", "json").out)
+    started = cli("launch", smollm2, *words, "--check-only", "--port", 0, "--force", "--log", log)
+    assert started.code == 0, started.out
+    judged = cli("check-log", log, "--expect", plan, "--format", "json")
+    assert judged.code == 0, judged.out
+    seen = {c["what"]: c["ok"] for c in judged.json["checks"]}
+    assert seen["context"] is True
+    assert seen["KV cache"] is True
+    assert seen["tensors"] is True
+
+
+def test_the_documented_default_is_one(cli, smollm2: Path) -> None:
+    plan = cli("plan", smollm2, "--format", "json").json
+    launch = cli("launch", smollm2, "--print", "--format", "json").json
+    assert plan["context"]["requested"] == launch["context"]["requested"] == plan["context"]["trained"]
+    assert {d["reserve"] for d in plan["devices"]} == {GIB}
+    for command in ("plan", "launch"):
+        help = re.sub(r"\s+", " ", cli(command, "--help").out)
+        assert "default, and 0: the file's context length" in help
+        assert "Left free on each device. [default: 1GiB]" in help
