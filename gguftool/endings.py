@@ -7,9 +7,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 DONE = "interrupted, when the file was written already: the change is done"
@@ -88,6 +91,56 @@ def die_with_parent() -> None:
     if os.getppid() != parent:
         # It went before the kernel knew.
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def start(argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """A program that ends when we end, whatever ends us; ``options`` as for `subprocess.Popen`.
+
+    A signal that comes while it is started waits until it is: in the middle of a fork Python loses the exception.
+
+    Raises:
+        OSError: it cannot be started.
+        KeyboardInterrupt: a signal came; the program is ended.
+    """
+    import subprocess
+
+    seen: list[int] = []
+    with _handling(lambda number, frame: seen.append(number)):
+        child = subprocess.Popen(list(argv), preexec_fn=die_with_parent, **options)
+    if seen:
+        child.kill()
+        child.wait()
+        signal.raise_signal(seen[0])
+    return child
+
+
+def run(
+    argv: Sequence[str], timeout: float | None, *, stdin: str | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as `start` does to its end, for what it says as text.
+
+    Args:
+        argv: program and arguments.
+        timeout: seconds it gets.
+        stdin: what it reads.
+        env: its environment; ours when None.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.TimeoutExpired: it took longer, and was ended.
+    """
+    import subprocess
+
+    source = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+    with start(
+        argv, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env
+    ) as child:
+        try:
+            out, err = child.communicate(stdin, timeout=timeout)
+        except BaseException:
+            child.kill()
+            raise
+    return subprocess.CompletedProcess(list(argv), child.returncode, out, err)
 
 
 @contextlib.contextmanager

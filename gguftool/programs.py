@@ -16,8 +16,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gguftool import endings
 from gguftool.brief import short_repr
-from gguftool.endings import die_with_parent
 from gguftool.errors import MissingFile, ToolFailed
 
 SERVER = "llama-server"
@@ -160,10 +160,7 @@ def run(tool: Tool, *args: str, seconds: float = ANSWER_SECONDS) -> subprocess.C
         ToolFailed: it cannot be started or does not end in time.
     """
     try:
-        return subprocess.run(
-            [tool.path, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=seconds, check=False, preexec_fn=die_with_parent,
-        )  # fmt: skip
+        return endings.run([tool.path, *args], seconds)
     except OSError as error:
         raise ToolFailed(f"{tool.path}: cannot be started: {error.strerror or error}", _hint(error)) from None
     except subprocess.TimeoutExpired:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from gguftool.endings import die_with_parent
+from gguftool.endings import start
 from gguftool.errors import ToolFailed
 from gguftool.files.small import begin_log
 
@@ -65,14 +65,13 @@ def run(
     with contextlib.ExitStack() as stack:
         sink = stack.enter_context(begin_log(log, argv)) if log else None
         try:
-            child = subprocess.Popen(
-                list(argv),
+            child = start(
+                argv,
                 stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(env or {})},
                 cwd=cwd,
-                preexec_fn=die_with_parent,
             )
         except OSError as e:
             raise ToolFailed(f"{argv[0]}: cannot be started: {(e.strerror or str(e)).lower()}") from None

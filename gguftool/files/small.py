@@ -41,7 +41,7 @@ def write_file(path: str, content: str | bytes, *, mine: Mine, what: str, reader
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     old = check_mine(path, mine, what)
     if old is not None and not stat.S_ISREG(old.st_mode):
-        with writing(path), open(path, "wb", buffering=0) as stream:
+        with writing(path), open(path, "wb") as stream:
             stream.write(data)
         return
     real = os.path.realpath(path) if old is not None else path

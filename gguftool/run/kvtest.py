@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gguftool.brief import short_repr
-from gguftool.endings import die_with_parent
+from gguftool.endings import start
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts import data
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
@@ -192,9 +192,9 @@ def _ask(request: dict[str, Any], timeout: float, tell: Callable[[str], None]) -
     # Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
     quiet = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
     with scratch_file() as errors:
-        process = subprocess.Popen(
+        process = start(
             [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **quiet}, preexec_fn=die_with_parent,
+            env={**os.environ, **quiet},
         )  # fmt: skip
         ends = time.monotonic() + timeout
         try:

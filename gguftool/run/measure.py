@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from gguftool.endings import die_with_parent
+from gguftool.endings import run
 from gguftool.errors import ToolFailed
 from gguftool.memory.settings import BATCH, UBATCH
 
@@ -103,15 +103,8 @@ def measure(path: str, asks: Sequence[Ask], *, repack: bool = True, timeout: flo
         "repack": repack,
     }
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "gguftool.run.measure"],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env={**os.environ, "GGML_NO_BACKTRACE": "1"},
-            preexec_fn=die_with_parent,
-        )
+        argv = [sys.executable, "-m", "gguftool.run.measure"]
+        done = run(argv, timeout, stdin=json.dumps(request), env={**os.environ, "GGML_NO_BACKTRACE": "1"})
     except subprocess.TimeoutExpired:
         raise ToolFailed(f"{PACKAGE} did not answer about {path} in {timeout:.0f} seconds") from None
     lines = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("{")]

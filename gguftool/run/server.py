@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool import endings
 from gguftool.brief import short_repr
-from gguftool.endings import die_with_parent
 from gguftool.errors import Refused, ToolFailed
 from gguftool.files.small import begin_log
 from gguftool.run.args import masked
@@ -133,9 +133,8 @@ def start(argv: Sequence[str], log_path: str, way: Way) -> Running:
     """
     with begin_log(log_path, masked(argv)) as log:
         try:
-            process = subprocess.Popen(
-                list(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-                preexec_fn=die_with_parent,
+            process = endings.start(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise ToolFailed(f"{argv[0]}: cannot be started: {error.strerror or error}") from None

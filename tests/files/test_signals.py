@@ -149,3 +149,20 @@ def test_what_is_ignored_stays_ignored():
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_signal_while_a_program_is_started_is_not_lost(monkeypatch: pytest.MonkeyPatch):
+    """In the hooks of a fork Python would drop the exception; it comes when the program runs, and ends it."""
+    from gguftool.endings import Ended, cancelling, start
+
+    real, made = subprocess.Popen, []
+
+    def popen(*args, **kwargs):
+        signal.raise_signal(signal.SIGTERM)
+        made.append(real(*args, **kwargs))
+        return made[0]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with pytest.raises(Ended), cancelling():
+        start(["sleep", "60"])
+    assert made[0].returncode == -signal.SIGKILL
