@@ -208,3 +208,24 @@ def test_a_fix_that_the_prediction_denies_is_not_offered(path: Path, monkeypatch
         fixes = collect(m)
     assert fixes.operations == ()
     assert "blk.1.attn_norm.weight" in fixes.refused[0][1]
+
+
+def test_a_set_of_shards_is_judged_as_one(tmp_path: Path, cli):
+    whole = llama().write(tmp_path / "m.gguf")
+    gguftool.split(whole, str(tmp_path / "s"), max_tensors=4)
+    first, *others = sorted(tmp_path.glob("s-*.gguf"))
+    assert cli("fix", others[0], "--set", "general.author=me").code == 0
+    assert cli("fix", others[0], "--ctx", "1024").code == 0
+    done = cli("fix", others[0], "--delete", "llama.block_count")
+    assert done.code == 4
+    assert "key not found in model: llama.block_count" in done.err
+    others[-1].unlink()
+    # llama.cpp does not load it any more: nothing can be made worse.
+    assert cli("fix", first, "--delete", "llama.block_count").code == 0
+
+
+@pytest.mark.parametrize("odd", ["v1", "big-endian"])
+def test_what_llama_cpp_does_not_read_is_edited_freely(odd: str, tmp_path: Path, cli):
+    model = llama()
+    path = (model.version(1) if odd == "v1" else model.big_endian()).write(tmp_path / "m.gguf")
+    assert cli("fix", path, "--set", "tokenizer.ggml.model=foo").code == 0
