@@ -166,7 +166,7 @@ def _who_reads(arch: str | None, suffix: str) -> tuple[str, tuple[str, ...]]:
     if arch is not None:
         loader = f"llama.cpp, for {arch}" if f"{arch}.{suffix}" in read_keys(arch) else ""
         listed = () if loader or everywhere else reading_archs
-        return " and ".join(x for x in (loader, others) if x), listed
+        return "; ".join(x for x in (loader, others) if x), listed
     if everywhere:
         loader = "llama.cpp, for every architecture"
     elif len(reading_archs) > 100:
@@ -176,7 +176,7 @@ def _who_reads(arch: str | None, suffix: str) -> tuple[str, tuple[str, ...]]:
         loader = f"llama.cpp, for {', '.join(reading_archs[:8])}{more}"
     else:
         loader = ""
-    return " and ".join(x for x in (loader, others) if x), () if everywhere else reading_archs
+    return "; ".join(x for x in (loader, others) if x), () if everywhere else reading_archs
 
 
 def _who_requires(arch: str | None, suffix: str) -> str:

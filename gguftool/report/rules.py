@@ -93,10 +93,10 @@ def explanation_lines(e: Explanation, style: Style) -> Iterator[str]:
     else:
         listed = ", ".join(e.architectures[:5]) + (" …" if e.architectures[5:] else "")
         yield f"  {'read by':<13}{style.yellow(f'nobody; llama.cpp reads it for {listed}' if listed else NOBODY)}"
-    if e.condition:
-        yield from textwrap.wrap(e.condition, WIDTH, initial_indent=f"  {'only when':<13}", subsequent_indent=" " * 15)
     for other in e.others:
         yield f"  {'':<13}{other}"
+    if e.condition:
+        yield from textwrap.wrap(e.condition, WIDTH, initial_indent=f"  {'only when':<13}", subsequent_indent=" " * 15)
     if e.required:
         yield f"  {'required by':<13}{e.required}"
 
