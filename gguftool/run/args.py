@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, flash_attn_said
 from gguftool.run.capabilities import Capabilities, known
-from gguftool.run.options.extra import is_secret
+from gguftool.run.options.extra import is_secret, listed
 from gguftool.run.options.row import Option
 from gguftool.run.options.table import by_field, normal, options, shown
 from gguftool.run.wishes import Wishes
@@ -131,7 +131,12 @@ def _say(d: _Draft, o: Option, value: object) -> None:
     elif not o.kind.metavar:
         d.say(o.names, must=o.must)
     else:
-        d.say(o.names, o.kind.show(value), must=o.must)
+        text = o.kind.show(value)
+        if d.say(o.names, text, must=o.must) and o.kind.values and not o.kind.many:
+            name = d.args[-2]
+            allowed = listed(d.build.by_name[name])
+            if allowed and text not in allowed:
+                d.blockers.append(f"{name} {text}: this build takes " + ", ".join(allowed))
 
 
 def _rpc(d: _Draft, w: Wishes) -> None:

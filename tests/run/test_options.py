@@ -253,6 +253,19 @@ def test_what_goes_on_behind_the_dashes() -> None:
     assert (server.timeout, server.extra) == (600.0, ("--timeout", "5"))
 
 
+def test_words_for_on_and_off_and_what_an_older_build_takes() -> None:
+    """`arg.cpp:is_truthy` takes 1, true and enabled as well; a build has its own list of values."""
+    from gguftool.run.capabilities import Capabilities, Option
+
+    for word in ("on", "1", "true", "enabled", "auto"):
+        assert take_in(Wishes(extra=("--log-colors", word)), known()).problems == []
+    assert take_in(Wishes(extra=("--log-colors", "maybe")), known()).problems
+    older = Capabilities((*known().options, Option(("-sm", "--split-mode"), "{none,layer,row}")))
+    [blocker] = server_command("/m", Wishes(ctx=1, split_mode="tensor"), older).blockers
+    assert "none, layer, row" in blocker
+    assert server_command("/m", Wishes(ctx=1, split_mode="row"), older).blockers == ()
+
+
 def test_said_twice() -> None:
     [problem] = take_in(Wishes(ctx=1024, extra=("-c", "99999")), known()).problems
     assert "--ctx" in problem

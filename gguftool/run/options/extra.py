@@ -192,7 +192,7 @@ def refused_value(name: str, value: str, option: Option) -> tuple[str, str]:
     try:
         if found and found.takes:
             found.option.kind.parse(value)
-        elif allowed and value not in allowed:
+        elif allowed and value not in allowed and kinds.ON_OFF_WORDS.get(value) not in allowed:
             raise UsageError(f"{value!r} is not one of " + ", ".join(allowed))
     except UsageError as error:
         meant = [x for x in allowed if value.lower() in x.split("-")]
