@@ -28,6 +28,7 @@ def test_every_command_speaks_json() -> None:
     assert {name for name in COMMANDS if "json" not in _formats(name)} == set()
     assert {path.name.removesuffix(".schema.json") for path in SCHEMAS.glob("*.json")} == {
         *COMMANDS,
+        "completion",
         "envelope",
         "gguftool",
         "scan-row",
