@@ -18,9 +18,11 @@ from gguftool.predict.graph import (
     asserts,
     attends,
     field,
-    int32,
+    head_size,
+    heads,
     machine_of,
     missing,
+    rotation,
     types,
 )
 from gguftool.predict.state import Run
@@ -34,6 +36,7 @@ MUCH = 16 << 30
 NO_KV = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
 _GATING_FUNCS = frozenset({1, 2, 3, 4})
 _NO_KV = frozenset({"none", "recurrent"})
+_PLAIN_KV = frozenset({"kv", "iswa", "iswa-if-window"})
 
 
 def _huge(state: Run) -> Iterator[AfterLoad]:
@@ -124,27 +127,44 @@ def _qkv(state: Run) -> Iterator[AfterLoad]:
 
 
 def _heads(state: Run) -> Iterator[AfterLoad]:
-    """Attention without heads, experts without a choice."""
+    """Attention without heads: the head size is reckoned from those of the first layer."""
     machine, arch = machine_of(state), facts(state.model.architecture)
     names = machine.names
-    for layer in range(names["n_layer()"]()):
-        attention = {("wq", layer), ("wqkv", layer)} & machine.slots
-        where = field(state, "attention.head_count")
-        if attention and not names["n_head()"](layer) and attends(state, layer):
-            if arch is not None and arch.memory in ("kv", "iswa", "iswa-if-window"):
-                words = (
-                    "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
-                )
-                yield AfterLoad(CONTEXT, REFUSED, words, where)
-            else:
-                yield AfterLoad(CONTEXT, ABORTS, "a shape with 0 heads", where)
-            return
-        if ("ffn_gate_inp", layer) in machine.slots and not names["n_expert_used()"]():
-            yield AfterLoad(CONTEXT, ABORTS, "division by zero (SIGFPE)", field(state, "expert_used_count"))
-            return
     if not names["n_layer()"]():
         words = 'GGML_ASSERT(buf != NULL && "tensor buffer not set") failed'
         yield AfterLoad(DECODE, ABORTS, words, field(state, "nextn_predict_layers"))
+        return
+    if not names["n_head()"](0):
+        for layer in range(names["n_layer()"]()):
+            if {("wq", layer), ("wqkv", layer)} & machine.slots and attends(state, layer):
+                where = field(state, "attention.head_count")
+                if arch is not None and arch.memory in _PLAIN_KV:
+                    yield AfterLoad(CONTEXT, REFUSED, NO_KV, where)
+                else:
+                    yield AfterLoad(CONTEXT, ABORTS, "a shape with 0 heads", where)
+                return
+
+
+def _experts(state: Run) -> Iterator[AfterLoad]:
+    """Experts without a choice: the graph picks as many as the first layer says, and adds up as many as each says."""
+    machine = machine_of(state)
+    names = machine.names
+    if "ffn_gate_inp" in load("load_maps.json")["unused"].get(state.model.architecture, ()):
+        return
+    for layer in range(names["n_layer()"]()):
+        if ("ffn_gate_inp", layer) not in machine.slots:
+            continue
+        where = field(state, "expert_used_count")
+        if not names["n_expert_used()"](0):
+            yield AfterLoad(CONTEXT, ABORTS, "division by zero (SIGFPE)", where)
+            return
+        if not names["n_expert_used()"](layer):
+            yield AfterLoad(CONTEXT, ABORTS, f"a null pointer: layer {layer} adds up the answers of 0 experts", where)
+            return
+        if names["n_expert_used()"](layer) > names["n_expert_used()"](0):
+            words = "GGML_ASSERT(view_src == NULL || data_size == 0 || data_size + view_offs <= ggml_nbytes(view_src))"
+            yield AfterLoad(CONTEXT, ABORTS, f"{words} failed", where)
+            return
 
 
 def _query_width(state: Run) -> Iterator[AfterLoad]:
@@ -154,14 +174,35 @@ def _query_width(state: Run) -> Iterator[AfterLoad]:
     if state.asked is None or state.model.architecture not in load("load_maps.json")["plain"] or names["is_mla()"]():
         return
     for layer in range(names["n_layer()"]()):
-        heads, size = names["n_head()"](layer), names["n_embd_head_k()"](layer)
-        kv = names["n_embd_k_gqa()"](layer) + names["n_embd_v_gqa()"](layer)
-        for slot, width in (("wq", heads * size), ("wqkv", heads * size + kv)):
+        size = head_size(state, layer)
+        queries = heads(state, layer) * size
+        kv = (size + head_size(state, layer, value=True)) * heads(state, layer, kv=True)
+        for slot, width in (("wq", queries), ("wqkv", queries + kv)):
             info = state.asked.slots.get((slot, layer))
             if info is not None and attends(state, layer) and info.shape[1:2] != (width,):
                 words = "GGML_ASSERT(ggml_nelements(a) == ne0*ne1*ne2) failed"
                 yield AfterLoad(CONTEXT, ABORTS, words, field(state, "attention.head_count"))
                 return
+
+
+def _empty_cache(state: Run) -> Iterator[AfterLoad]:
+    """A cache whose layers have no KV heads takes no memory, which llama.cpp takes for a failed allocation.
+
+    Layers with a sliding window have a cache of their own; layers without attention have none.
+    """
+    machine, arch = machine_of(state), facts(state.model.architecture)
+    names = machine.names
+    if arch is None or arch.memory in _NO_KV:
+        return
+    values = 0 if names["is_mla()"]() else 1
+    rows: dict[bool, int] = {}
+    for layer in range(machine.h["n_layer_all"]):
+        if names["has_kv()"](layer) and attends(state, layer):
+            own = machine.h["swa_type"] != "none" and bool(names["is_swa()"](layer))
+            width = names["n_embd_k_gqa()"](layer) + values * names["n_embd_v_gqa()"](layer)
+            rows[own] = rows.get(own, 0) + width
+    if 0 in rows.values():
+        yield AfterLoad(CONTEXT, REFUSED, NO_KV, field(state, "attention.head_count_kv"))
 
 
 def _kv_width(state: Run) -> Iterator[AfterLoad]:
@@ -175,21 +216,27 @@ def _kv_width(state: Run) -> Iterator[AfterLoad]:
         if not attends(state, layer):
             continue
         if names["is_mla()"]() and ("wkv_a_mqa", layer) in machine.slots:
-            width = h.get("n_lora_kv", 0) + names["n_rot()"](layer)
+            width = h.get("n_lora_kv", 0) + rotation(state, layer)[0]
             if names["n_embd_k_gqa()"](layer) != width:
                 where = field(state, "attention.head_count_kv")
-                empty = not any(names["n_embd_k_gqa()"](i) for i in range(names["n_layer()"]()))
-                yield AfterLoad(CONTEXT, REFUSED if empty else ABORTS, NO_KV if empty else words, where)
+                yield AfterLoad(CONTEXT, ABORTS, words, where)
                 return
             continue
         for slot, method, key in (("wk", "n_embd_k_gqa()", "key_length"), ("wv", "n_embd_v_gqa()", "value_length")):
-            info = state.asked.slots.get((slot, layer))
-            if info is None or (slot, layer) not in machine.slots or len(info.shape) < 2:
-                continue
-            if info.shape[1] != names[method](layer):
+            if _written(state, slot, layer) not in (None, names[method](layer)):
                 suffix = "_swa" if names["is_swa()"](layer) else ""
                 yield AfterLoad(CONTEXT, ABORTS, words, field(state, f"attention.{key}{suffix}"))
                 return
+
+
+def _written(state: Run, slot: str, layer: int) -> int | None:
+    """Width of the keys or values that a layer makes; None where that is not known."""
+    info = state.asked.slots.get((slot, layer)) if state.asked is not None else None
+    if info is not None and (slot, layer) in machine_of(state).slots:
+        return info.shape[1] if len(info.shape) > 1 else None
+    if machine_of(state).names["is_mla()"]() or _reuses_kv(state):
+        return None
+    return head_size(state, layer, value=slot == "wv") * heads(state, layer, kv=True)
 
 
 def _rope_factors(state: Run) -> Iterator[AfterLoad]:
@@ -199,7 +246,7 @@ def _rope_factors(state: Run) -> Iterator[AfterLoad]:
         return
     for (slot, layer), info in state.asked.slots.items():
         if slot in ("rope_freqs", "rope_long", "rope_short") and layer < machine.names["n_layer()"]():
-            rot = int32(machine.names["n_rot()"](layer))
+            rot, _ = rotation(state, layer)
             if info.shape[0] < rot // 2:
                 words = "GGML_ASSERT(c->ne[0] >= n_dims / 2) failed"
                 yield AfterLoad(CONTEXT, ABORTS, words, f"tensor:{info.name}")
@@ -245,7 +292,9 @@ CHECKS: tuple[Check, ...] = (
     _context_missing,
     _qkv,
     _heads,
+    _experts,
     _query_width,
+    _empty_cache,
     _kv_width,
     _rope_factors,
     _nvfp4,

@@ -6,9 +6,30 @@ import math
 from collections.abc import Callable, Iterator
 
 from gguftool.facts.arch import Hparams, facts
-from gguftool.predict.graph import ABORTS, DECODE, HANGS, asserts, attends, field, int32, machine_of, missing, types
+from gguftool.facts.machine.ends import Refusal
+from gguftool.facts.machine.reader import Reader
+from gguftool.model.vocab import vocabulary
+from gguftool.predict.graph import (
+    ABORTS,
+    CONTEXT,
+    DECODE,
+    HANGS,
+    asserts,
+    attends,
+    field,
+    head_size,
+    heads,
+    int32,
+    looks,
+    machine_of,
+    missing,
+    rotation,
+    types,
+)
 from gguftool.predict.state import Run
+from gguftool.predict.texts import normalised, rwkv_gaps
 from gguftool.predict.verdict import AfterLoad
+from gguftool.predict.vocab import charsmap
 
 
 def _decode_missing(state: Run) -> Iterator[AfterLoad]:
@@ -24,13 +45,33 @@ def _decode_types(state: Run) -> Iterator[AfterLoad]:
 
 
 def _epsilon(state: Run) -> Iterator[AfterLoad]:
-    """Normalisation wants an epsilon that is not negative."""
-    for key in ("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"):
-        name = "f_norm_rms_eps" if "rms" in key else "f_norm_eps"
-        value = machine_of(state).h.get(name)
-        if isinstance(value, float) and (math.isnan(value) or value < 0):
+    """Normalisation wants an epsilon that is not negative; most graphs have one of the two norms."""
+    h = machine_of(state).h
+    for look, name, key in (
+        ("norm", "f_norm_eps", "attention.layer_norm_epsilon"),
+        ("norm_rms", "f_norm_rms_eps", "attention.layer_norm_rms_epsilon"),
+    ):
+        value = h.get(name)
+        idle = state.model.architecture in _EITHER and look == "norm" and h.get("f_norm_rms_eps", 0) != 0
+        if looks(state, look) and not idle and isinstance(value, float) and (math.isnan(value) or value < 0):
             yield AfterLoad(DECODE, ABORTS, "GGML_ASSERT(eps >= 0.0f) failed", field(state, key))
             return
+
+
+_EITHER = frozenset({"cohere2moe"})
+"""Architectures with the plain norm only where the epsilon of the other one is 0."""
+
+
+_OFFSET = frozenset({"deepseek4"})
+"""Architectures that rotate the last numbers of a head; a rotation of nothing leaves them as they are."""
+_WINDOWS_ROTATE = frozenset({"maple", "muse-glimmer", "exaone4", "exaone-moe"})
+"""Architectures that rotate only where a sliding window is, if there is one at all."""
+
+
+def _rotates(state: Run, layer: int) -> bool:
+    machine = machine_of(state)
+    windows = state.model.architecture in _WINDOWS_ROTATE and machine.h["swa_type"] != "none"
+    return bool(machine.names["has_rope()"](layer)) and (not windows or bool(machine.names["is_swa()"](layer)))
 
 
 def _rope(state: Run) -> Iterator[AfterLoad]:
@@ -41,11 +82,16 @@ def _rope(state: Run) -> Iterator[AfterLoad]:
         return
     names = machine.names
     for layer in range(names["n_layer()"]()):
-        if not names["n_head()"](layer) or not attends(state, layer) or not names["has_rope()"](layer):
+        if not heads(state, layer) or not attends(state, layer) or not _rotates(state, layer):
             continue
-        rot, head = int32(names["n_rot()"](layer)), names["n_embd_head_k()"](layer)
-        where = field(state, "rope.dimension_count" + ("_swa" if names["is_swa()"](layer) else ""))
-        if rot == 0:
+        (rot, key), head = rotation(state, layer), head_size(state, layer)
+        where = field(state, key)
+        if state.model.architecture in _OFFSET:
+            if rot <= head and rot % 2 == 0:
+                continue
+            beyond = AfterLoad(CONTEXT, ABORTS, "GGML_ASSERT(n_offs >= 0) failed", where)
+            yield beyond if rot > head else AfterLoad(DECODE, ABORTS, "GGML_ASSERT(n_dims % 2 == 0) failed", where)
+        elif rot == 0:
             yield AfterLoad(DECODE, HANGS, "a rotation of width 0 never ends", where)
         elif rot > head:
             yield AfterLoad(DECODE, ABORTS, "GGML_ASSERT(n_dims <= ne0) failed", where)
@@ -67,6 +113,10 @@ def _start_token(state: Run) -> Iterator[AfterLoad]:
     if isinstance(start, int) and state.vocab is not None and int32(start) >= state.vocab.n_tokens:
         words = f"init: invalid token[0] = {int32(start)}"
         yield AfterLoad(DECODE, "fails", words, field(state, "decoder_start_token_id"))
+
+
+SAMPLE = b"Hello world 123\n"
+"""Stands for what a user may write."""
 
 
 def _prompt(state: Run) -> Iterator[AfterLoad]:
@@ -92,6 +142,20 @@ def _prompt(state: Run) -> Iterator[AfterLoad]:
             if ids[role] < 0:
                 yield AfterLoad(DECODE, ABORTS, words.format(role), f"field:tokenizer.ggml.{key}")
                 return
+    if vocab.kind == "RWKV":
+        for number, endless in rwkv_gaps(vocabulary(state.model), SAMPLE):
+            lacks = f"a letter of {SAMPLE.decode().strip()!r} has no token"
+            if endless:
+                yield AfterLoad(DECODE, HANGS, f"the tokenizer never ends: {lacks}", "field:tokenizer.ggml.model")
+            elif ids["unk"] < 0:
+                words = f"init: invalid token[{number}] = -1 ({lacks})"
+                yield AfterLoad(DECODE, "fails", words, "field:tokenizer.ggml.model")
+    if vocab.kind == "UGM":
+        try:
+            normalised(vocabulary(state.model), charsmap(Reader(state.model.fields, "")), SAMPLE)
+        except Refusal as fault:
+            text = f"terminate called after throwing an instance of 'std::runtime_error': {fault.text}"
+            yield AfterLoad(DECODE, ABORTS, text, fault.where)
     if vocab.kind == "SPM" and not vocab.newline:
         text = "terminate called after throwing an instance of 'std::out_of_range' (a prompt with a line feed)"
         yield AfterLoad(DECODE, ABORTS, text, "field:tokenizer.ggml.tokens")

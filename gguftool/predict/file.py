@@ -6,9 +6,10 @@ llama.cpp walks it (`walk.py`), because only that tells which of its messages co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
-from gguftool.format.header import Field, TensorInfo
+from gguftool.format.header import Field, Header, TensorInfo, align
 from gguftool.format.types import ARR, MAX_NAME, U32, value_type_name
 from gguftool.model import Part
 from gguftool.predict.verdict import LOAD_ERROR, LoadEnds
@@ -27,11 +28,29 @@ def check_file(part: Part) -> None:
         walk(part.source, part.name)
         return
     check_fields(header.fields, part.name)
+    header = as_c_reads(header)
     check_alignment(header.fields, part.name)
+    seen: set[str] = set()
     for index, tensor in enumerate(header.tensors):
-        check_tensor(index, tensor, part.name)
-    _check_names(header.tensors, part.name)
+        check_tensor(index, tensor, part.name, seen)
+        seen.add(tensor.name)
     check_offsets(header.tensors, header.end, header.alignment, part.size, part.name)
+
+
+def as_c_reads(header: Header) -> Header:
+    """The header with keys cut at a NUL, as C compares them: of keys that are then equal the first counts."""
+    if not any("\0" in f.key for f in header.fields):
+        return header
+    first: dict[str, Field] = {}
+    for f in header.fields:
+        key = f.key.partition("\0")[0]
+        first.setdefault(key, f if f.key == key else replace(f, key=key))
+    stated = first.get("general.alignment")
+    alignment = stated.value if stated is not None and stated.type == U32 else header.alignment
+    if not isinstance(alignment, int) or alignment <= 0:
+        alignment = header.alignment
+    fields = tuple(first.values())
+    return replace(header, fields=fields, alignment=alignment, data_offset=align(header.end, alignment))
 
 
 def _nested(fields: Iterable[Field]) -> bool:
@@ -69,8 +88,8 @@ def check_alignment(fields: Iterable[Field], path: str) -> None:
         return
 
 
-def check_tensor(index: int, tensor: TensorInfo, path: str) -> None:
-    """Name, dimensions, type and size of one tensor record."""
+def check_tensor(index: int, tensor: TensorInfo, path: str, seen: Collection[str] = ()) -> None:
+    """Name, dimensions, type and size of one tensor record; ``seen``: the names before it."""
     raw_name = tensor.name.encode("utf-8", "surrogateescape")
     where = f"tensor:{tensor.name}"
 
@@ -79,18 +98,11 @@ def check_tensor(index: int, tensor: TensorInfo, path: str) -> None:
 
     if len(raw_name) >= MAX_NAME:
         raise end(f"tensor name {index} is too long: {len(raw_name)} >= {MAX_NAME}")
+    if tensor.name in seen:
+        raise end(f"duplicate tensor name '{tensor.name}' for tensor {index}")
     text = shape_fault(tensor.name, tensor.shape) or type_fault(tensor.name, tensor.shape, tensor.type_id)
     if text:
         raise end(text)
-
-
-def _check_names(tensors: Iterable[TensorInfo], path: str) -> None:
-    seen: set[str] = set()
-    for index, t in enumerate(tensors):
-        if t.name in seen:
-            line = f"{INIT}duplicate tensor name '{t.name}' for tensor {index}"
-            raise LoadEnds(failed(path, line, TENSOR_FAILED), where=f"tensor:{t.name}")
-        seen.add(t.name)
 
 
 def check_bounds(part: Part) -> None:

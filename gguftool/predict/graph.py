@@ -38,6 +38,32 @@ def int32(n: int) -> int:
     return n - (1 << 32) if n >> 31 else n
 
 
+def looks(state: Run, name: str) -> bool:
+    """Whether the graph takes a number layer by layer (or has a norm): `scripts/facts/graph.py:OWN`."""
+    return state.model.architecture in load("load_maps.json")["looks"][name]
+
+
+def heads(state: Run, layer: int, kv: bool = False) -> int:
+    """Heads (or KV heads) that the graph of a layer reckons with: most take those of the first layer for all."""
+    name = "n_head_kv" if kv else "n_head"
+    return int(machine_of(state).names[f"{name}()"](layer if looks(state, name) else 0))
+
+
+def head_size(state: Run, layer: int, value: bool = False) -> int:
+    """Size of a head of keys (or values) that the graph of a layer reckons with."""
+    name = f"n_embd_head_{'v' if value else 'k'}()"
+    return int(machine_of(state).names[name](layer if looks(state, "head_size") else 0))
+
+
+def rotation(state: Run, layer: int) -> tuple[int, str]:
+    """Width of the rotation that the graph of a layer asks for, and the key it comes from."""
+    names = machine_of(state).names
+    at = layer if looks(state, "n_rot") else 0
+    if state.model.architecture == "laguna" and not names["is_swa()"](layer):
+        at = 0
+    return int32(names["n_rot()"](at)), "rope.dimension_count" + ("_swa" if names["is_swa()"](at) else "")
+
+
 def asserts(state: Run, part: str, stage: str) -> Iterator[AfterLoad]:
     """Assertions of the architecture's graph about hyperparameters alone."""
     rows = load("load_maps.json")[part].get(state.model.architecture)

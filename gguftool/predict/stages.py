@@ -12,15 +12,16 @@ from gguftool.facts.machine.hparams import common
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import has_program, machine_of, program
-from gguftool.format.header import Field, TensorInfo
+from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
-from gguftool.model import Model, from_source
+from gguftool.model import Model, from_source, with_header
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
-from gguftool.predict.file import check_bounds, check_file
+from gguftool.predict.file import as_c_reads, check_bounds, check_file
 from gguftool.predict.splits import check_splits
 from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, local_names, padded, run
+from gguftool.predict.types import unknown_type
 from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
 from gguftool.predict.walk import walk
@@ -121,12 +122,17 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     """
     m = state.model
     check_file(m.parts[0])
+    header = as_c_reads(m.header)
+    if header is not m.header:
+        m = state.model = with_header(m, header, m.parts[0].size)
     state.stage = "architecture"
     reader = _reader(m)
     state.stage = "data"
     check_bounds(m.parts[0])
     state.stage = "splits"
+    _named_twice(m)
     check_splits(m, reader)
+    state.warnings += unknown_type(m)
     state.stage = "architecture"
     reader.scalar("=general.file_type", "u32")
     machine, asking = hyperparameters(state)
@@ -140,17 +146,21 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     _mapped(state)
 
 
+def _named_twice(m: Model) -> None:
+    """Names of tensors that are equal once C has cut them at a NUL; all others the reader of the file has compared."""
+    names = [t.name for t in m.parts[0].header.tensors]
+    if any("\0" in name for name in names):
+        seen: set[str] = set()
+        for name in (whole.partition("\0")[0] for whole in names):
+            if name in seen:
+                raise Refusal(f"invalid model: tensor '{name}' is duplicated", f"tensor:{name}")
+            seen.add(name)
+
+
 def _reader(m: Model) -> Reader:
     """Keys under the file's architecture; llama.cpp calls one it does not know "(unknown)"."""
-    fields = m.fields
-    if any("\0" in key for key in fields):
-        # C compares up to a NUL; of keys that are then equal the first counts.
-        cut: dict[str, Field] = {}
-        for key, f in fields.items():
-            cut.setdefault(key.partition("\0")[0], f)
-        fields = cut
-    name = Reader(fields, "").scalar("=general.architecture", "str") or ""
-    return Reader(fields, name if facts(name) is not None else "(unknown)")
+    name = Reader(m.fields, "").scalar("=general.architecture", "str") or ""
+    return Reader(m.fields, name if facts(name) is not None else "(unknown)")
 
 
 def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:

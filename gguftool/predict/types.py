@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from gguftool.predict.words import type_name
+
 if TYPE_CHECKING:
+    from gguftool.model import Model
     from gguftool.predict.tensors import Wanted
 
 F32 = 0
@@ -14,6 +18,27 @@ I32 = 26
 MATRIX_OPS = frozenset({"MUL_MAT", "MUL_MAT_ID", "GET_ROWS"})
 BINARY = "binary_op: unsupported types: dst: f32, src0: f32, src1: {type}"
 STRIDE = "GGML_ASSERT(src1->nb[0] == sizeof(float)) failed"
+
+
+_NO_FILE_TYPE = frozenset({9, 15, 24, 25, 26, 27, 28, 39})
+"""Types that no model is named after (`llama-model-loader.cpp`): MXFP4 is one of them."""
+
+
+def unknown_type(m: Model) -> list[str]:
+    """llama.cpp names a model after the type that most tensors have, and warns where it has no such name."""
+    counts: dict[int, int] = {}
+    most, best = 0, F32
+    # Of equal counts the one that is reached first counts, in the order of the layers.
+    for tensor in sorted(m.all_tensors(), key=lambda t: _order(t.name)):
+        n = counts[tensor.info.type_id] = counts.get(tensor.info.type_id, 0) + 1
+        if n > most:
+            most, best = n, tensor.info.type_id
+    return [f"llama_model_loader: unknown type {type_name(best)}"] if best in _NO_FILE_TYPE else []
+
+
+def _order(name: str) -> tuple[int, bytes]:
+    layer = re.match(r"blk\.\s*([+-]?[0-9]+)", name)
+    return int(layer[1]) if layer else -1, name.encode("utf-8", "surrogateescape")
 
 
 def needs_f32(wanted: Wanted) -> bool:

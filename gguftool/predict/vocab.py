@@ -19,8 +19,8 @@ from gguftool.model.vocab import (
     USER_DEFINED,
     Vocabulary,
     names,
-    tokens_of_type,
 )
+from gguftool.predict.texts import CHARSMAP, check_pieces, normalised, rwkv_gaps
 
 NULL = -1
 _TG = "=tokenizer.ggml."
@@ -55,13 +55,16 @@ SPECIAL = (
 )
 """Keys of special ids in the order they are read, with the id they set."""
 _BY_NAME = ("eot", "eom", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep")
-_PLAIN_BYTES = frozenset({"gemma4", "granite-embed-multi-311m", "mmbert", "sarvam-moe"})
+_ESCAPED = frozenset({"gemma4", "granite-embed-multi-311m", "mmbert", "sarvam-moe"})
+"""Pre-tokenizers whose tokens are written as SentencePiece writes them: plain text, with ▁ for a space."""
+_PLAIN_BYTES = _ESCAPED | {"whitespace"}
 """Pre-tokenizers whose tokens are plain text, not GPT-2's letters for bytes."""
 _GEMMA4_PRE = frozenset({"gemma4", "granite-embed-multi-311m"})
 _CONTROL_LOOKING = (
     "load: control-looking token: {:6d} '{}' was not control-type; this is probably a bug in the model. "
     "its type will be overridden"
 )
+_NO_NEWLINE = "load: model vocab missing newline token, using special_pad_id instead"
 _NOT_EOG = "load: special_{}_id is not in special_eog_ids - the tokenizer config may be incorrect"
 
 
@@ -127,10 +130,10 @@ def load_vocab(reader: Reader, vocab: Vocabulary) -> Loaded:
     reader.scalar(_TG + "remove_extra_whitespaces", "bool")
     words = _tokens(reader, vocab, out)
     _tokenizer(out, vocab, words)
-    _newline(out, vocab, words, pre)
+    _newline(reader, out, vocab, words, pre)
     _special_ids(reader, out, pre)
     _named(out, words)
-    _pieces(out, vocab, words)
+    check_pieces(out.kind, vocab, out.n_tokens, pre in _ESCAPED)
     _attributes(reader, out, words)
     return out
 
@@ -150,7 +153,7 @@ def _must_be(f: Field, *elements: str) -> None:
 
 
 def _charsmap(reader: Reader) -> None:
-    f = reader.fields.get("tokenizer.ggml.precompiled_charsmap")
+    f = reader.fields.get(CHARSMAP)
     if f is None:
         return
     _must_be(f, "i8", "u8")
@@ -236,7 +239,7 @@ def _tokenizer(out: Loaded, vocab: Vocabulary, words: _Words) -> None:
         return
     found: dict[int, int] = {}
     for i in range(out.n_tokens):
-        text = vocab.text(i)
+        text = vocab.text(i).partition("\0")[0]
         if vocab.type_of(i) == BYTE and len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
             try:
                 found[int(text[3:5], 16)] = i
@@ -247,8 +250,8 @@ def _tokenizer(out: Loaded, vocab: Vocabulary, words: _Words) -> None:
             raise Refusal(f"Byte token for <0x{byte}> is not set", where(TOKENS))
 
 
-def _newline(out: Loaded, vocab: Vocabulary, words: _Words, pre: str) -> None:
-    """The token of a line feed."""
+def _newline(reader: Reader, out: Loaded, vocab: Vocabulary, words: _Words, pre: str) -> None:
+    """The token of a line feed; a text is tokenised here for the first time."""
     if out.kind == "SPM":
         if words.id_of("<0x0A>") is None and words.id_of("\n") is None:
             out.newline = False
@@ -264,7 +267,20 @@ def _newline(out: Loaded, vocab: Vocabulary, words: _Words, pre: str) -> None:
         candidates = ("\n", "<0x0A>") if plain else ("Ċ",)
         if vocab.model == "whitespace" or all(words.id_of(c) is None for c in candidates):
             out.newline = False
-            out.warnings.append("load: model vocab missing newline token, using special_pad_id instead")
+            out.warnings.append(_NO_NEWLINE)
+    elif out.kind == "UGM":
+        left = normalised(vocab, charsmap(reader), b"\n")
+        # One or more spaces, where the file wants them merged, leave nothing.
+        if not left.strip(b" ") and (not left or reader.scalar(_TG + "remove_extra_whitespaces", "bool")):
+            out.warnings.append(_NO_NEWLINE)
+    elif out.kind == "RWKV" and any(endless for _, endless in rwkv_gaps(vocab, b"\n")):
+        raise Abort("the tokenizer of RWKV never ends over this vocabulary", "field:tokenizer.ggml.model")
+
+
+def charsmap(reader: Reader) -> bytes:
+    """The compiled map of characters, b"" for none."""
+    f = reader.fields.get(CHARSMAP)
+    return b"" if f is None else bytes(f.value_bytes)
 
 
 def _special_ids(reader: Reader, out: Loaded, pre: str) -> None:
@@ -354,20 +370,6 @@ def _removed_eog(out: Loaded, words: _Words, eog: set[int]) -> None:
 def _attr(token_type: int) -> int:
     """Attribute bit of a token type (`llama.h:llama_token_attr`)."""
     return {1: 4, 2: 1, 3: 8, 4: 16, 5: 2, 6: 32}.get(token_type, 0)
-
-
-def _pieces(out: Loaded, vocab: Vocabulary, words: _Words) -> None:
-    """`token_to_piece` of every token: byte tokens must look like ``<0x0A>``."""
-    if out.kind not in ("SPM", "UGM", "BPE", "WPM"):
-        return
-    for i in tokens_of_type(vocab, BYTE, out.n_tokens):
-        if out.kind == "WPM":
-            raise Abort("fatal error", where(TYPES), token=i)
-        text = vocab.text(i) or f"[EMPTY_{i}]"
-        size = len(text.encode("utf-8", "surrogateescape"))
-        if size < 3:
-            text = f"basic_string::substr: __pos (which is 3) > this->size() (which is {size})"
-            raise Refusal(text, where(TYPES), token=i)
 
 
 def _attributes(reader: Reader, out: Loaded, words: _Words) -> None:

@@ -111,6 +111,32 @@ def graph_texts(t: Tables) -> dict[str, str]:
     return out
 
 
+OWN = {
+    "n_head": r"n_head\(i[l]?\)",
+    "n_head_kv": r"n_head_kv\(i[l]?\)",
+    "n_rot": r"hparams\.n_rot\(il\)|hparams\.n_rot_swa",
+    "head_size": r"n_embd_head_[kv]\(i[l]?\)",
+    "norm": r"\bLLM_NORM\b|\bf_norm_eps\b",
+    "norm_rms": r"\bLLM_NORM_RMS\b|\bf_norm_rms_eps\b",
+}
+"""What a graph may look at layer by layer (all others take the first layer's), and which of the two norms it has."""
+
+
+def looks(t: Tables, texts: dict[str, str]) -> dict[str, list[str]]:
+    """Architectures by what their graphs look at: the names of `OWN`."""
+    graphs = {f: x for f, x in texts.items() if re.search(CONSTRUCTOR % f, x)}
+    bases = {p.name.removesuffix("-base.cpp"): t.read(f"models/{p.name}") for p in t.files() if "-base." in p.name}
+    out: dict[str, list[str]] = {name: [] for name in OWN}
+    for arch, family in t.families.items():
+        own = owner(t, family, graphs)
+        text = graphs.get(own or "", "")
+        text += "".join(more for name, more in bases.items() if f"build_{name.replace('-', '_')}" in text)
+        for name, pattern in OWN.items():
+            if re.search(pattern, text):
+                out[name].append(arch)
+    return out
+
+
 def unused(t: Tables, texts: dict[str, str], family: str, slots: set[str]) -> list[str]:
     """Places of tensors that the graph of a family never mentions."""
     shared = "".join(t.read(f"models/{p.name}") for p in t.files() if p.name.endswith("-base.cpp"))

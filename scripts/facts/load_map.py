@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from graph import assertions, graph_texts, owner, slots_of, unused
+from graph import assertions, graph_texts, looks, owner, slots_of, unused
 from patches import patched
 from rows import READS, compact, used_names, uses_type
 from source import Tables, body, functions
@@ -109,6 +109,7 @@ def load_maps(t: Tables, measured: dict[str, Any], build: str) -> tuple[dict[str
         "scales": scales,
         "graph": graph,
         "decode": measured["decode"],
+        "looks": looks(t, texts),
         "gating": sorted(a for a, c in t.families.items() if c in gating or t.parents.get(c) in gating),
         "needs": measured["needs"],
         "unused": ignored,

@@ -7,6 +7,7 @@ import math
 from gguftool.edit.ops import Delete, Set
 from gguftool.facts.machine.hparams import EXACT_ROT
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
+from gguftool.lint.rules.load import prediction
 from gguftool.model import Model
 from gguftool.shell import blank
 
@@ -51,7 +52,8 @@ def rope_dimension_zero(m: Model, ctx: Context) -> Drafts:
     Fix. Deleting the key gives the head size, which is right for most models.
     """
     for name in ("rope.dimension_count", "rope.dimension_count_swa"):
-        if m.arch.raw(name) == 0 and m.arch.ropes:
+        # Some architectures rotate by the numbers of their first layer only: there the other key does not matter.
+        if m.arch.raw(name) == 0 and m.arch.ropes and not prediction(m, ctx).ok:
             key = f"{m.architecture}.{name}"
             fix = Fix("delete it: llama.cpp then takes the head size", (Delete(key),))
             yield found(f"{key} is 0: the first token hangs", where=f"field:{key}", fix=fix)
@@ -73,6 +75,8 @@ def rope_dimension_mismatch(m: Model, ctx: Context) -> Drafts:
     if value == head or (m.architecture not in EXACT_ROT and value <= head) or m.arch.shape.mla:
         return
     exact = m.architecture in EXACT_ROT
+    if not exact and prediction(m, ctx).ok:
+        return
     key = f"{m.architecture}.rope.dimension_count"
     yield found(
         f"{key} is {value}, heads have {head}",
