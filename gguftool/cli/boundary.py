@@ -19,6 +19,7 @@ from gguftool.cli.group import called, gguftool
 from gguftool.cli.names import SPELLINGS
 from gguftool.cli.options import Session, wants_color
 from gguftool.cli.spelled import JSON
+from gguftool.cli.streams import OutputLost, give_up_stdout
 from gguftool.endings import Ended, cancelling
 from gguftool.errors import GgufToolError
 from gguftool.files.faults import FULL
@@ -42,13 +43,14 @@ class Failure(NamedTuple):
 
 def run(args: Sequence[str]) -> int:
     """Run one command line in this process and return its exit code; never raises."""
-    _never_fail_on_encoding()
     session = Session()
     try:
         with cancelling():
             code = _dispatch(args, session)
             sys.stdout.flush()
             return code
+    except OutputLost as lost:
+        return _untold(lost, session)
     except Ended as stop:
         _complain(str(stop), None, session)
         return stop.exit_code
@@ -126,7 +128,10 @@ def _report(what: Failure, args: Sequence[str], session: Session, error: BaseExc
     asked = _asked_format(args) or session.format
     try:
         if asked in ("json", "jsonl"):
-            _write_envelope(what, args, session, compact=asked == "jsonl")
+            try:
+                _write_envelope(what, args, session, compact=asked == "jsonl")
+            except OutputLost:
+                give_up_stdout()
         _complain(what.message, what.hint, session)
         if what.exit_code == BUG and error is not None and (session.verbose or os.environ.get("GGUFTOOL_DEBUG")):
             import traceback
@@ -135,6 +140,17 @@ def _report(what: Failure, args: Sequence[str], session: Session, error: BaseExc
     except BrokenPipeError:
         _stdout_is_gone()
     return what.exit_code
+
+
+def _untold(lost: OutputLost, session: Session) -> int:
+    """Stdout takes no more. What was done stays done, and is said on stderr; else there is nothing to show for it."""
+    give_up_stdout()
+    why = f"stdout cannot be written: {lost.strerror}"
+    if session.done is None:
+        _complain(why, None, session)
+        return 5
+    session.warn(f"{why}; only the report is lost, the work is done: {session.done}")
+    return session.done_code
 
 
 def _complain(message: str, hint: str | None, session: Session) -> None:
@@ -168,14 +184,6 @@ def _asked_format(args: Sequence[str]) -> str | None:
     return None
 
 
-def _never_fail_on_encoding() -> None:
-    """A terminal that cannot show a character gets an escape, not a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-
-
 def _stdout_is_gone() -> bool:
     """Whether nobody reads stdout any more; if so it is replaced, so that Python's own flush at exit stays silent."""
     try:
@@ -186,5 +194,5 @@ def _stdout_is_gone() -> bool:
     poll.register(descriptor, 0)
     if not poll.poll(0):
         return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    give_up_stdout()
     return True

@@ -113,6 +113,7 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
         "python": tool.python,
     }
     body |= {"architectures": len(tool.architectures or ())}
+    session.did(f"made {converter.environment()}")
     if session.format == "json":
         session.write_json(ok=True, body={"setup": body})
     else:
@@ -156,11 +157,13 @@ def _convert(session: Session, folder: str, output: str, options: Options, *, re
     for note in done.notes:
         session.warn(note)
     repaired, found = check_converted(done.path, folder, repair=repair)
+    code = 1 if _errors(found) else 0
+    session.did(f"wrote {done.path}", code)
     if session.format == "json":
         session.write_json(ok=not _errors(found), body=report.converted_json(done, repaired, found))
     else:
         session.out(report.converted_text(done, repaired, found, session.style))
-    return 1 if _errors(found) else 0
+    return code
 
 
 def _errors(found: Report) -> int:

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from gguftool.cli.streams import OutputLost, give_up_stdout
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def run(session: Session, plan: LaunchPlan, *, force: bool, keep: bool) -> int:
         with serving(plan, log_path) as running:
             session.note(f"starting {plan.engine.name} (process {running.process.pid}), log in {safe(log_path)}")
             outcome = prove(running, plan, seconds=w.timeout, with_smoke=w.smoke, tell=_loading(session))
-            code = _cut_off(session, log_path, _report(session, plan, outcome, running))
+            code = _cut_off(session, log_path, _told(session, plan, outcome, running, keep=keep))
             if keep and not (w.strict and code) and not outcome.ended and not outcome.late:
                 throw_away = False
                 code = _keep(session, running, code, watch=w.watch)
@@ -181,7 +182,23 @@ def _loading(session: Session) -> Any:
     return tell
 
 
-def _report(session: Session, plan: LaunchPlan, outcome: Outcome, running: Running) -> int:
+def _told(session: Session, plan: LaunchPlan, outcome: Outcome, running: Running, *, keep: bool) -> int:
+    """Report what was seen. A server that runs is not stopped because stdout takes no report of it."""
+    if outcome.ended or outcome.late:
+        code = TOOL_FAILED if outcome.late else 1
+    else:
+        code = 0 if outcome.ok else 1
+    try:
+        _report(session, plan, outcome, running)
+        sys.stdout.flush()
+    except OutputLost as lost:
+        give_up_stdout()
+        session.warn(f"stdout cannot be written: {lost.strerror}; only the report is lost")
+        return code or (0 if keep else NO_ROOM)
+    return code
+
+
+def _report(session: Session, plan: LaunchPlan, outcome: Outcome, running: Running) -> None:
     from gguftool.report import launch as report
 
     if session.format == "json":
@@ -191,9 +208,6 @@ def _report(session: Session, plan: LaunchPlan, outcome: Outcome, running: Runni
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")
         session.out("\n".join(report.outcome_lines(outcome, running.url, session.style)))
-    if outcome.ended or outcome.late:
-        return TOOL_FAILED if outcome.late else 1
-    return 0 if outcome.ok else 1
 
 
 def _keep(session: Session, running: Running, code: int, *, watch: bool) -> int:

@@ -79,17 +79,21 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
         from gguftool.cli.lint_fix import fix_models
 
         fixed = fix_models(session, models, s)
+        if changed := [f.path for f in fixed if f.done]:
+            session.did(f"fixed {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''}")
     for one in check(models, s.opener, s.context, select=s.select, ignore=s.ignore, load=s.load):
         ran = judged(one.report, s.context, s.select, s.ignore, s.load) if one.report else None
         shown = without_known(one, s.known, ran)
         checks.append(shown)
         if session.format == "jsonl":
             _write([shown], session, s.fail_on)
+    failed = [f.error.exit_code for f in fixed if f.error is not None]
+    code = 0 if s.exit_zero else max(*failed, 0, *(c.exit_code(s.fail_on) for c in checks))
+    session.done_code = code
     if session.format != "jsonl":
         _write(checks, session, s.fail_on, fixed)
     _remarks(session, s.known.path, s.known.old, of_no_file(s.known))
-    failed = [f.error.exit_code for f in fixed if f.error is not None]
-    return 0 if s.exit_zero else max(*failed, 0, *(c.exit_code(s.fail_on) for c in checks))
+    return code
 
 
 def _remarks(session: Session, path: str, old: bool, lost: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from gguftool.cli.streams import ready
 from gguftool.version import __version__
 
 
@@ -18,10 +19,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the arguments without the program's name; those of the process when left out.
     """
+    if argv is None:
+        ready()
     args = list(sys.argv[1:] if argv is None else argv)
     if args == ["--version"]:
-        print(f"gguftool {__version__}")
-        return 0
+        try:
+            sys.stdout.write(f"gguftool {__version__}\n")
+            sys.stdout.flush()
+            return 0
+        except OSError:
+            # Not written; the boundary tries once more and says why.
+            pass
     from gguftool.cli.boundary import run
 
     if argv is not None:

@@ -47,6 +47,7 @@ def merge(session: Session, shards: tuple[str, ...], output: str, allow_foreign:
         shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
         with Progress(2 * plan.size, shown, "merging") as progress:
             done = write_all([plan], progress)
+    session.did("wrote " + ", ".join(one.path for one in done[:3]) + (" …" if len(done) > 3 else ""))
     if session.format == "json":
         session.write_json(ok=True, body=report.body(done))
     else:

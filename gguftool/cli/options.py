@@ -42,18 +42,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class Session:
-    """What holds for one call of the program: how much to say, in which format, in colour or not."""
+    """What holds for one call of the program: how much to say, in which format, in colour or not.
+
+    ``done`` says what the command has changed for good, and ``done_code`` with which exit code it ends then: where the
+    report cannot be written, that is what counts.
+    """
 
     command: str = "gguftool"
     format: str = "text"
     quiet: bool = False
     verbose: bool = False
     color: str = "auto"
+    done: str | None = None
+    done_code: int = 0
 
     @property
     def style(self) -> Style:
         """Colours for stdout, as ``--color``, NO_COLOR and the terminal have it."""
         return Style(enabled=wants_color(self.color, sys.stdout))
+
+    def did(self, what: str, code: int = 0) -> None:
+        """Work is done that stays; say so before the report is written. ``code``: the exit code that goes with it."""
+        self.done = f"{self.done}; {what}" if self.done else what
+        self.done_code = max(self.done_code, code)
 
     def out(self, text: str) -> None:
         """A result: to stdout. Text from files must have gone through `gguftool.report.text.safe`."""

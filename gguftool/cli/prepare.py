@@ -111,8 +111,11 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
             event=shown.events(session),
             tell=session.warn,
         )
+    code = 0 if made.ok else 1
+    if made.ok:
+        session.did(f"made {made.request.output}")
     if session.format == "json":
         session.write_json(ok=made.ok, body=report.prepared_json(made.request, made.steps))
     else:
         session.out(report.prepared_text(made.request, made.steps, made.ok, session.style))
-    return 0 if made.ok else 1
+    return code

@@ -185,6 +185,7 @@ def _quantize(session: Session, source: str, output: str, type_name: str, option
         done = build.quantize(path, output, type_name, options, progress)
     for text in (*done.plan.warnings, *done.notes):
         session.warn(text)
+    session.did(f"wrote {output}")
     if session.format == "json":
         session.write_json(ok=True, body=report.quantized_json(done))
     else:

@@ -15,8 +15,10 @@ def recover(session: Session, model: str) -> int:
     from gguftool.edit.which import unfinished
     from gguftool.hub import on_this_machine
     from gguftool.report.edit import recovered_body, recovered_text
+    from gguftool.report.text import Style
 
     outcome = settle(unfinished(on_this_machine(model)))
+    session.did(recovered_text(outcome, Style(enabled=False)).partition("\n")[0])
     if session.format == "json":
         session.write_json(ok=True, body=recovered_body(outcome))
     else:

@@ -65,6 +65,7 @@ def split(
     shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
     with Progress(2 * sum(plan.size for plan in plans), shown, "splitting") as progress:
         done = write_all(plans, progress)
+    session.did("wrote " + ", ".join(one.path for one in done[:3]) + (" …" if len(done) > 3 else ""))
     if session.format == "json":
         session.write_json(ok=True, body=report.body(done))
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
@@ -24,9 +26,18 @@ from gguftool.report.text import safe
 @option(
     "--hard-links", type=click.Choice(["refuse", "follow", "break"]), default="refuse", help="When it has other names."
 )
+@option("--preserve-mtime", is_flag=True, help="Leave the time of last change as it is.")
 @format_option("text", "json")
 @pass_session
-def undo(session: Session, model: str, everything: bool, listing: bool, in_use: str, hard_links: str) -> int:
+def undo(
+    session: Session,
+    model: str,
+    everything: bool,
+    listing: bool,
+    in_use: str,
+    hard_links: str,
+    preserve_mtime: bool,
+) -> int:
     """Take the last edit back: the file has the same bytes as before, so a published sha256 matches again."""
     from gguftool.edit.journal import undo_records
     from gguftool.edit.undo import undo as undo_edit
@@ -47,9 +58,11 @@ def undo(session: Session, model: str, everything: bool, listing: bool, in_use: 
         else:
             session.out(table(rows, ("number", "when", "what")) if rows else f"{safe(path)}: no recorded edits")
         return 0
-    done = [undo_edit(path, in_use=in_use, hard_links=hard_links)]
+    how: dict[str, Any] = {"in_use": in_use, "hard_links": hard_links, "preserve_mtime": preserve_mtime}
+    done = [undo_edit(path, **how)]
     while everything and done[-1].left:
-        done.append(undo_edit(path, in_use=in_use, hard_links=hard_links))
+        done.append(undo_edit(path, **how))
+    session.did(f"{len(done)} edit{'' if len(done) == 1 else 's'} of {path} taken back")
     if session.format == "json":
         session.write_json(ok=True, body=undone_body(done))
     else:

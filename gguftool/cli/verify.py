@@ -94,6 +94,10 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
                 results, _ = verify_steps.hashes(session, check_all(models)[0], sources, asked)
     if asked.data:
         results = verify_steps.data(session, results, sources)
+    wrote = [asked.join, asked.manifest, *(one.path for one in repaired)]
+    wrote += ["the names of the shards"] if asked.yes and any(r.pairs for r in renamings) else []
+    if changed := ", ".join(str(one) for one in wrote if one):
+        session.did(f"wrote {changed}", exit_code(results))
     if session.format == "json":
         body = report.body(results)
         body |= report.renames_body(renamings, asked.yes) if asked.repair_names else {}

@@ -250,26 +250,29 @@ def _set_element(op: SetElement, header: Header) -> Header:
 
 
 def _rename(op: Rename, header: Header, force: bool) -> Header:
-    f = _require(op.old, header)
+    _require(op.old, header)
     if not op.new:
         raise UsageError("an empty key is not possible")
     if header.get(op.new) is not None:
         raise UsageError(f"{op.new} is there already", f"delete one of the two: {shell(('--delete', op.old))}")
     allowed = key_types(op.new, architecture(header))
+    # Duplicates go together, as with Delete: else the second would take the place of the first.
+    fields = [_renamed(f, op.new, allowed, force) if f.key == op.old else f for f in header.fields]
+    return replace(header, fields=tuple(fields))
+
+
+def _renamed(f: Field, new: str, allowed: Sequence[str], force: bool) -> Field:
     if allowed and type_text(f) not in allowed and not force:
         right = " or ".join(allowed)
         raise UsageError(
-            f"{op.new} is {right}, {op.old} is {type_text(f)}",
-            shell(("--delete", op.old, "--set", blank(f"{op.new}="))),
+            f"{new} is {right}, {f.key} is {type_text(f)}",
+            shell(("--delete", f.key, "--set", blank(f"{new}="))),
         )
-    layout = header.layout
-    size = layout.length_size
-    order = "big" if layout.big_endian else "little"
+    size, order = f.layout.length_size, "big" if f.layout.big_endian else "little"
     old_key = int.from_bytes(f.buffer[:size], order)  # type: ignore[arg-type]
-    name = op.new.encode("utf-8", "surrogateescape")
+    name = new.encode("utf-8", "surrogateescape")
     raw = b"".join((len(name).to_bytes(size, order), name, f.buffer[size + old_key :]))  # type: ignore[arg-type]
-    new = replace(f, key=op.new, value_at=f.value_at + len(name) - old_key, buffer=memoryview(raw))
-    return replace(header, fields=tuple(new if x is f else x for x in header.fields))
+    return replace(f, key=new, value_at=f.value_at + len(name) - old_key, buffer=memoryview(raw))
 
 
 def _require(key: str, header: Header) -> Field:

@@ -18,6 +18,7 @@ from gguftool.edit.ops import Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import pending
 from gguftool.edit.target import Target, check, look
+from gguftool.edit.texts import refuse_texts
 from gguftool.edit.which import metadata_file
 from gguftool.edit.whole import editable
 from gguftool.errors import ChangedMeanwhile, InterruptedEdit, Refused, UsageError
@@ -187,6 +188,7 @@ def plan_edit(
     if pending(target.real, layer):
         raise InterruptedEdit(f"{named}: an edit of this file is not finished", gguftool("recover", path_word(named)))
     old, front = _read(target)
+    refuse_texts(ops, old, force=force, nul=harm == "allow")
     new = apply(ops, old, force=force)
     _guard(old, new, ops, force)
     laid_out = fit(old, new, ops, front, target.stat.st_size)

@@ -11,6 +11,7 @@ from gguftool.brief import line, shown
 from gguftool.edit.ops import Delete, Operation, Rename, Set, SetElement, apply
 from gguftool.edit.plan import EditPlan, Result, plan_edit
 from gguftool.edit.recover import pending, recover
+from gguftool.edit.texts import refuse_texts
 from gguftool.edit.which import metadata_file
 from gguftool.edit.whole import editable
 from gguftool.format.values import plain
@@ -125,7 +126,9 @@ class edit(MutableMapping[str, object]):
 
     def _do(self, operation: Operation) -> None:
         model = self._model
-        header = apply([operation], model.header, force=bool(self.options.get("force")))
+        force, nul = bool(self.options.get("force")), self.options.get("harm") == "allow"
+        refuse_texts([operation], model.header, force=force, nul=nul)
+        header = apply([operation], model.header, force=force)
         self._pending = with_header(model, header)
         self.operations.append(operation)
 

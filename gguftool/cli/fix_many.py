@@ -1,0 +1,240 @@
+"""``gguftool fix`` model by model: options to operations, a plan, the commit, and what is told of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gguftool.errors import GgufToolError, Refused
+from gguftool.report.text import safe
+from gguftool.shell import gguftool, path_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gguftool.cli.options import Session
+    from gguftool.edit.ops import Operation
+    from gguftool.edit.plan import EditPlan, Result
+    from gguftool.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """One model as far as it got.
+
+    Attributes:
+        plan: what there is to change.
+        result: what was done; None for a mere look.
+        notes: what the reader should know, beside the notes of the plan.
+        preview: nobody asked for a change, so it is what --auto would do.
+    """
+
+    plan: EditPlan
+    result: Result | None
+    notes: tuple[str, ...]
+    preview: bool = False
+
+    def json(self) -> dict[str, object]:
+        """As ``--format json`` has it."""
+        from gguftool.report.edit import plan_body
+
+        return plan_body(self.plan, self.result, self.notes)
+
+    def told(self, session: Session) -> int:
+        """Report it by itself."""
+        if session.format == "json":
+            session.write_json(ok=True, body=self.json())
+        else:
+            self.text(session)
+        return 0
+
+    def text(self, session: Session) -> None:
+        """For people: the changes on stdout, the rest on stderr."""
+        from gguftool.report.edit import changes_text, done_text, plan_text
+
+        plan, result, style = self.plan, self.result, session.style
+        some = bool(plan.operations)
+        if result is None:
+            session.out(_preview_text(self.preview, some) + plan_text(plan, style))
+        elif result.strategy != "none":
+            session.out(changes_text(plan, style))
+        for note in (*self.notes, *plan.notes):
+            session.note(f"note: {safe(note)}")
+        if result is None:
+            session.note(_next(self.preview, some, plan.path, plan.output))
+        else:
+            session.out(done_text(plan, result, style))
+
+
+def fix_all(session: Session, models: tuple[str, ...], given: dict[str, Any]) -> int:
+    """Edit each of the models; the shards of a set are one."""
+    from gguftool.edit.which import metadata_file
+    from gguftool.hub import on_this_machine
+
+    done: list[Edited] = []
+    failed: list[GgufToolError] = []
+    seen: set[str] = set()
+    for model in models:
+        try:
+            real = os.path.realpath(metadata_file(on_this_machine(model)))
+            if real in seen:
+                continue
+            seen.add(real)
+            one = fix_one(session, model, given)
+        except GgufToolError as error:
+            failed.append(error)
+            session.warn(f"{model}: not edited: {error}" + (f"\nhint: {error.hint}" if error.hint else ""))
+            continue
+        done.append(one)
+        if session.format == "text":
+            one.text(session)
+    code = max((error.exit_code for error in failed), default=0)
+    session.done_code = code
+    if session.format == "json":
+        from gguftool.report.lint import error_row
+
+        body = {"files": [one.json() for one in done]}
+        session.write_json(ok=not failed, body=body, errors=map(error_row, failed))
+    return code
+
+
+def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
+    """Edit one model, or look at what would be edited.
+
+    Raises:
+        GgufToolError: it cannot or must not be done; the file is as it was.
+    """
+    from gguftool.edit.plan import plan_edit
+    from gguftool.edit.which import settled
+    from gguftool.hub import on_this_machine
+    from gguftool.model import open_model
+    from gguftool.report.edit import recovered_text
+
+    path, outcomes = settled(on_this_machine(model), write=not given["dry_run"] and given["output"] is None)
+    for outcome in outcomes:
+        session.note(recovered_text(outcome, session.style))
+    preview = False
+    with open_model(path, strict=False) as opened:
+        path = opened.name
+        operations, notes = _operations(opened, given)
+        if not operations and not _asked(given):
+            preview = True
+            operations = _auto(opened, notes)
+    choices = {
+        "strategy": given["strategy"],
+        "output": given["output"],
+        "in_use": given["in_use"],
+        "hard_links": given["hard_links"],
+        "force": given["force"],
+        "harm": "allow" if given["yes"] else "refuse",
+        "keep_undo": not given["no_undo"],
+        "preserve_mtime": given["preserve_mtime"],
+        "argv": sys.argv[1:],
+    }
+    try:
+        plan = plan_edit(path, operations, **choices)
+    except Refused as refusal:
+        if not preview:
+            raise
+        # Nobody asked to write: say what would be changed, and where that has to go.
+        notes.append(f"{refusal}; {refusal.hint}")
+        plan = plan_edit(path, operations, **{**choices, "output": "NEW.gguf"})
+    if preview or given["dry_run"]:
+        return Edited(plan, None, tuple(notes), preview)
+    result = plan.commit(_progress(session))
+    session.did(f"{path} is edited" if result.strategy != "none" else f"{path} is like that already")
+    return Edited(plan, result, tuple(notes))
+
+
+# In the order of `gguftool.edit.deploy.Wanted`.
+_DEPLOY = "context_length rope_freq_base rope_freq_scale rope_scaling rope_scale_factor kv_cache_type".split()
+_CHANGES = (
+    *_DEPLOY,
+    *"chat_template sampling special sets set_file delete rename auto dedupe".split(),
+    *"repack realign reserve strip_padding".split(),
+)
+
+
+def _asked(given: dict[str, Any]) -> bool:
+    return any(given[name] is not None and given[name] is not False and given[name] != () for name in _CHANGES)
+
+
+def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], list[str]]:
+    """What the options ask for, in the order in which it makes sense to do it."""
+    from gguftool.edit import ops, request
+
+    out: list[Operation] = []
+    notes: list[str] = []
+    if given["dedupe"]:
+        out.append(ops.Dedupe())
+    if given["auto"]:
+        out.extend(_auto(model, notes))
+    out.extend(request.delete_operation(model, key) for key in given["delete"])
+    for text in given["rename"]:
+        out.extend(request.rename_operations(model, text))
+    if any(given[name] is not None for name in _DEPLOY):
+        from gguftool.edit import deploy
+
+        advice = deploy.deploy(model, deploy.Wanted(*(given[name] for name in _DEPLOY)), yes=given["yes"])
+        out.extend(advice.operations)
+        notes.extend(advice.notes)
+    if given["chat_template"] is not None:
+        operation, note = request.template_operation(given["chat_template"])
+        out.append(operation)
+        notes.extend(filter(None, [note]))
+    if given["sampling"] is not None:
+        out.extend(request.sampling_operations(given["sampling"]))
+    for text in given["special"]:
+        operation, note = request.special_operation(model, text)
+        out.append(operation)
+        notes.extend(filter(None, [note]))
+    out.extend(request.set_operation(model, text) for text in given["sets"])
+    out.extend(request.set_file_operation(model, text) for text in given["set_file"])
+    if given["repack"]:
+        out.append(ops.Repack())
+    if given["realign"] is not None:
+        out.append(ops.Realign(given["realign"]))
+    if given["strip_padding"]:
+        out.append(ops.Strip())
+    if given["reserve"] is not None:
+        out.append(ops.Reserve(given["reserve"]))
+    return out, notes
+
+
+def _auto(model: Model, notes: list[str]) -> list[Operation]:
+    """All safe fixes of lint; what cannot be applied is a note."""
+    from gguftool.lint.fixes import collect
+
+    fixes = collect(model)
+    notes.extend(f"{finding.rule}: cannot be fixed here: {why}" for finding, why in fixes.refused)
+    return list(fixes.operations)
+
+
+def _preview_text(preview: bool, any_fix: bool) -> str:
+    if not preview:
+        return ""
+    return "No change was asked for. This is what --auto would do:\n" if any_fix else "No change was asked for.\n"
+
+
+def _next(preview: bool, any_fix: bool, path: str, output: str | None) -> str:
+    if not preview:
+        return "nothing was written (--dry-run)"
+    if any_fix:
+        elsewhere = ("--output", output) if output is not None else ()
+        return f"nothing was written; to do it: {gguftool('fix', path_word(path), '--auto', *elsewhere)}"
+    look = gguftool("lint", path_word(path))
+    return f"lint knows no safe fix for this file (--help lists the options); what lint says: {look}"
+
+
+def _progress(session: Session) -> Callable[[int, int], None] | None:
+    """Percent on stderr, when somebody looks at it."""
+    if session.quiet or not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        sys.stderr.write(f"\rcopying {100 * done // max(1, total)} %" + ("\r\x1b[K" if done >= total else ""))
+        sys.stderr.flush()
+
+    return show
