@@ -16,12 +16,14 @@ from gguftool.brief import short_repr
 from gguftool.edit.ops import Operation, Set
 from gguftool.errors import Refused, UsageError
 from gguftool.facts.arch import Hparams
-from gguftool.facts.cachetypes import CACHE_TYPES, refusals, shown, slow_pairs
+from gguftool.facts.cachetypes import CACHE_TYPES, has_cache, possible, refusals, shown, slow_pairs
 from gguftool.model import Model
+from gguftool.model.positions import learnt_positions
 
 SCALINGS = ("none", "linear", "yarn")
 GLM_DSA_LIMIT = 1 << 20
 """From this context length on llama.cpp takes another layer pattern for glm-dsa (`glm-dsa.cpp:load_arch_hparams`)."""
+LESS = "less is asked for at the launch: gguftool launch --ctx N"
 LARGE_K_BIAS = 16.0
 """Keys with biases above this lose too much below q8_0: one block scale has to span them."""
 
@@ -88,8 +90,10 @@ def _scaling(model: Model, wanted: Wanted, values: dict[str, object], notes: lis
     scale, kind, factor = wanted.rope_freq_scale, wanted.rope_scaling, wanted.rope_scale_factor
     if scale is None and kind is None and factor is None:
         return
-    if not model.arch.ropes and not yes:
-        raise Refused(f"{model.architecture} never applies RoPE, so scaling it does nothing", "--yes writes it anyway")
+    if not model.arch.ropes:
+        rows = learnt_positions(model)
+        why = f": its positions are a table of {rows:,} rows" if rows else ""
+        raise Refused(f"{model.name}: {model.architecture} never applies RoPE{why}; scaling keys would do nothing")
     if kind is not None and kind not in SCALINGS:
         raise UsageError(f"--rope-scaling {kind}: must be one of {', '.join(SCALINGS)}")
     if scale is not None:
@@ -141,6 +145,13 @@ def _context(model: Model, wanted: Wanted, values: dict[str, object], notes: lis
         return
     if not 0 < n < 1 << 32:
         raise UsageError(f"--context-length {n}: must be from 1 to 4,294,967,295")
+    rows = learnt_positions(model)
+    if rows is not None and n != rows:
+        raise Refused(
+            f"{model.name}: its positions are a table of {rows:,} rows, and llama.cpp refuses the file with another "
+            "context_length",
+            f"a longer context is not possible with this model; {LESS}" if n > rows else LESS,
+        )
     hp, trained = model.arch, trained_length(model)
     factor = values.get("rope.scaling.factor")
     if factor is None:
@@ -153,12 +164,11 @@ def _context(model: Model, wanted: Wanted, values: dict[str, object], notes: lis
                 f"a factor of {factor:g} reaches {reach:,} tokens, --context-length asks for {n:,}",
                 f"--rope-scale-factor {n / (trained or n):g}",
             )
-        ways = f"--rope-scaling yarn --context-length {n}" if hp.ropes else "--yes"
+        stretch = f"--rope-scaling yarn --context-length {n} stretches its RoPE (some loss); " if hp.ropes else ""
         raise Refused(
             f"by its own keys the model was trained with {trained:,} tokens; behind them it has never seen a position, "
             f"and at {n:,} its answers fall apart",
-            f"{ways} stretches its RoPE (some loss); --yes writes the number alone, "
-            "right when it had only been lowered before",
+            f"{stretch}--yes writes the number alone, right when it had only been lowered before",
         )
     if hp.arch == "glm-dsa" and hp.raw("attention.indexer.types") is None and not yes:
         now = hp.context_length or 0
@@ -201,13 +211,18 @@ def _cache(model: Model, pair: tuple[str, str], notes: list[str], yes: bool) -> 
     for name in pair:
         if name not in CACHE_TYPES:
             raise UsageError(f"{name!r} is not a cache type", "one of " + ", ".join(CACHE_TYPES) + "; or K/V")
-    if model.arch.facts is not None and model.arch.facts.memory in ("recurrent", "none"):
+    if not has_cache(model.arch):
+        if not yes:
+            raise Refused(
+                f"{model.name}: {model.architecture} has no KV cache, so there is no type to record",
+                "--yes records it all the same; it does nothing",
+            )
         notes.append(f"{model.architecture} has no KV cache, so the type does nothing")
     for reason in refusals(model.arch, k, v):
         if not yes:
             raise Refused(
                 f"{model.name}: llama.cpp would refuse a {shown(k, v)} cache for this model: {reason}",
-                "--cache-type f16, or --yes to record it all the same",
+                f"--cache-type with {', '.join(possible(model.arch))}; or --yes to record it all the same",
             )
         notes.append(f"llama.cpp will refuse it: {reason}")
     notes.extend(slow_pairs(k, v))

@@ -90,6 +90,20 @@ def recorded(hp: Hparams) -> tuple[str, str] | None:
         return None
 
 
+NO_CACHE = frozenset({"recurrent", "none", "unsupported"})
+"""Memory classes that have no KV cache to quantise."""
+
+
+def has_cache(hp: Hparams) -> bool:
+    """The architecture keeps a KV cache (an unknown one is taken to)."""
+    return hp.facts is None or hp.facts.memory not in NO_CACHE
+
+
+def possible(hp: Hparams) -> list[str]:
+    """The types that K and V of this model can both have; none for a model without a KV cache."""
+    return [name for name in CACHE_TYPES if has_cache(hp) and not refusals(hp, name, name)]
+
+
 def refusals(hp: Hparams, type_k: str, type_v: str, flash_attn: str = "auto") -> list[str]:
     """Why llama.cpp b11434 would refuse these cache types for this model, in its own words; empty: it takes them.
 

@@ -60,6 +60,8 @@ def collect(
             fix = finding.fix
             if fix is None or not fix.operations or not (fix.safe or unsafe) or finding.path != model.name:
                 continue
+            if "readings" in finding.data:
+                continue  # two readings of one fault: a person chooses
             new = [op for op in fix.operations if op not in operations]
             if not new:
                 continue

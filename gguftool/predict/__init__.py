@@ -19,14 +19,17 @@ from typing import TYPE_CHECKING, Any
 from gguftool.door import also_function
 
 if TYPE_CHECKING:
+    from gguftool.predict.solver import Solution, solve
     from gguftool.predict.stages import predict
     from gguftool.predict.surveyed import Survey, survey
     from gguftool.predict.verdict import AfterLoad, Prediction
     from gguftool.predict.worse import Harm, harm, judge
 
-__all__ = ["AfterLoad", "Harm", "Prediction", "Survey", "harm", "judge", "predict", "survey"]
+__all__ = ["AfterLoad", "Harm", "Prediction", "Solution", "Survey", "harm", "judge", "predict", "solve", "survey"]
 _HOME = {
     "predict": "stages",
+    "Solution": "solver",
+    "solve": "solver",
     "Survey": "surveyed",
     "survey": "surveyed",
     "AfterLoad": "verdict",

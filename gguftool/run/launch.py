@@ -15,6 +15,7 @@ from gguftool.memory.fit import Fit
 from gguftool.memory.kv import Cache
 from gguftool.memory.plan import MemoryPlan
 from gguftool.model import Model
+from gguftool.model.positions import learnt_positions
 from gguftool.model.role import only_runnable, role
 from gguftool.run import devices as hardware
 from gguftool.run.args import TRACE, CommandLine, server_command
@@ -108,7 +109,7 @@ def plan_launch(
     planner = d.planner(model)
     fit = outcome(d, planner)
     said = resolved(d, planner, fit.plan)
-    _context(model.name, fit.plan, said, t)
+    _context(model, fit.plan, said, t)
     _room(model.name, fit, d, t)
     path = first_shard(model)
     command = server_command(path, said, engine.build)
@@ -202,15 +203,25 @@ def _room(path: str, fit: Fit, d: Deployment, t: _Thoughts) -> None:
     t.stop("room", message, way, "error" if d.named else "warning")
 
 
-def _context(path: str, plan: MemoryPlan, said: Wishes, t: _Thoughts) -> None:
+def _longer(model: Model, tokens: int) -> str:
+    """How the file can be made to hold a longer context; "" where it cannot."""
+    rows = learnt_positions(model)
+    if rows is not None:
+        return f"; its table of positions has {rows} rows, and cannot be made longer"
+    if not model.arch.ropes:
+        return ""
+    words = gguftool("fix", path_word(model.name), "--ctx", str(tokens), "--rope-scaling", "yarn")
+    return f"; or raise it in the file: {words}"
+
+
+def _context(model: Model, plan: MemoryPlan, said: Wishes, t: _Thoughts) -> None:
     c = plan.cache.context
     if c.trained and c.per_slot > -(-c.trained // 256) * 256 and not changes_rope(said.extra):
         t.stop(
             "context",
             f"a slot of {c.per_slot} tokens is asked for, but llama-server lets no slot pass the context length of the "
             f"file, {c.trained}: memory would be taken for cells nobody can use",
-            f"--ctx {c.trained * (1 if c.unified else c.slots)}; or raise it in the file: "
-            + gguftool("fix", path_word(path), "--ctx", str(c.per_slot), "--rope-scaling", "yarn"),
+            f"--ctx {c.trained * (1 if c.unified else c.slots)}{_longer(model, c.per_slot)}",
             "warning",
         )
     if not c.unified and c.slots > 1:

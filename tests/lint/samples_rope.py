@@ -170,6 +170,17 @@ SAMPLES = [
         "field:llama.rope.dimension_count",
         "is 8, heads have 16",
         severity="error",
+        safe=False,
+    ),
+    Sample(
+        "rope-dimension-mismatch",
+        ready()
+        .replace("llama.rope.dimension_count", 8)
+        .kv("llama.attention.key_length", 16)
+        .kv("llama.attention.value_length", 16),
+        "field:llama.rope.dimension_count",
+        "is 8, heads have 16",
+        severity="error",
         fix="--set llama.rope.dimension_count=16",
         safe=True,
     ),
@@ -177,7 +188,7 @@ SAMPLES = [
         "rope-dimension-mismatch",
         llama(arch="qwen2").replace("qwen2.rope.dimension_count", 32),
         "field:qwen2.rope.dimension_count",
-        "is 32, heads have 16",
+        "keys and tensors agree with qwen2.rope.dimension_count 16, or with qwen2.attention.head_count 2 and",
         safe=False,
         silent=llama(arch="phi2").replace("phi2.rope.dimension_count", 8),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
@@ -26,6 +28,24 @@ def family_rows(family: str, part: str) -> list[Row]:
     """Rows of one part of a family of architectures."""
     found: list[Row] = load("load_maps.json")["classes"][family][part]
     return found
+
+
+@cache
+def position_table(arch: str) -> str | None:
+    """The tensor that has a row for each position of the trained context; None where positions are not learnt."""
+    return next(_tables(program(arch, "tensors")), None) if has_program(arch) else None
+
+
+def _tables(rows: list[Row]) -> Iterator[str]:
+    for row in rows:
+        if row[0] == "tensor" and "n_ctx_train" in row[3]:
+            yield row[1]
+        elif row[0] == "include":
+            yield from _tables(family_rows(row[1], row[2]))
+        else:
+            for part in row:
+                if isinstance(part, list) and part and isinstance(part[0], list):
+                    yield from _tables(part)
 
 
 def machine_of(reader: Reader, h: dict[str, Any]) -> Machine:

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Set
-from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, RECORD_KEY, recorded, refusals, shown, slow_pairs
+from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, RECORD_KEY, has_cache, recorded, refusals, shown, slow_pairs
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.lint.rules.deploy.prefix import misplaced
 from gguftool.model import Model
-
-NO_CACHE = frozenset({"recurrent", "none", "unsupported"})
-"""Memory classes that have no KV cache to quantise."""
-
-
-def has_cache(m: Model) -> bool:
-    """The architecture keeps a KV cache."""
-    facts = m.arch.facts
-    return facts is None or facts.memory not in NO_CACHE
 
 
 def _key(m: Model) -> str:
@@ -35,7 +26,7 @@ def kv_cache_type_missing(m: Model, ctx: Context) -> Drafts:
     --cache-type q8_0`.
     """
     key = _key(m)
-    if key in m or not has_cache(m):
+    if key in m or not has_cache(m.arch):
         return
     if any(right == key for _, right in misplaced(m)):
         yield found(f"{key} is not recorded", where=f"field:{key}")
@@ -113,7 +104,7 @@ def kv_cache_type_impossible(m: Model, ctx: Context) -> Drafts:
                 llama_cpp=said,
             )
     wish = ctx.wish.cache_type
-    if wish is not None and wish != own and has_cache(m):
+    if wish is not None and wish != own and has_cache(m.arch):
         for said in refusals(m.arch, *wish):
             yield found(
                 f"the wanted cache type {shown(*wish)} is impossible for this model: {said}",
@@ -132,7 +123,7 @@ def kv_cache_type_differs(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --cache-type q8_0`.
     """
     own, wish = recorded(m.arch), ctx.wish.cache_type
-    if own is None or wish is None or own == wish or not has_cache(m) or refusals(m.arch, *wish):
+    if own is None or wish is None or own == wish or not has_cache(m.arch) or refusals(m.arch, *wish):
         return
     yield found(
         f"{_key(m)} records {shown(*own)}, wanted {shown(*wish)}",
@@ -153,7 +144,7 @@ def kv_cache_type_slow(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --cache-type q8_0`, or a build with GGML_CUDA_FA_QUANTS that names the pair.
     """
     pair = ctx.wish.cache_type or recorded(m.arch)
-    if pair is None or not has_cache(m) or refusals(m.arch, *pair):
+    if pair is None or not has_cache(m.arch) or refusals(m.arch, *pair):
         return
     for said in slow_pairs(*pair):
         yield found(f"{shown(*pair)}: {said}", where=f"field:{_key(m)}")

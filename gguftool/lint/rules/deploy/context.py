@@ -6,6 +6,7 @@ from gguftool.edit.ops import Operation, Rename, Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.lint.rules.deploy.prefix import misplaced
 from gguftool.model import Model
+from gguftool.model.positions import learnt_positions
 from gguftool.shell import blank
 
 LARGEST = 1 << 31
@@ -76,14 +77,24 @@ def context_length_too_small(m: Model, ctx: Context) -> Drafts:
 
     Why. llama-server caps every slot at `{arch}.context_length`, whatever `-c` says, and still pays memory for
     all of `-c`. A longer context than the model was trained for needs RoPE scaling, which costs quality on short
-    texts.
+    texts. A model that has learnt its positions (BERT, GPT-2, StarCoder) has a table of them that nothing makes
+    longer.
     Evidence. `server-context.cpp` (b11434): "exceeds the training context … capping"; checked only with
     `lint --ctx N`.
     Example. wanted 32,768 tokens, the file allows 4,096
-    Fix. `gguftool fix --context-length N --rope-scaling yarn --rope-scale-factor F`, or ask for less.
+    Fix. `gguftool fix --context-length N --rope-scaling yarn --rope-scale-factor F` with RoPE, or ask for less.
     """
     wanted, has = ctx.wish.context_length, m.arch.context_length
     if not wanted or not has or wanted <= has:
+        return
+    rows = learnt_positions(m)
+    if rows is not None:
+        yield found(
+            f"wanted {wanted:,} tokens, its table of positions has {rows:,} rows: this model cannot have more",
+            where=f"field:{m.architecture}.context_length",
+            wanted=wanted,
+            allowed=rows,
+        )
         return
     arch = m.architecture
     origin = m.arch.int("rope.scaling.original_context_length") or has

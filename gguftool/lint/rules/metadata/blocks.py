@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from gguftool.edit.ops import Set
 from gguftool.facts.keys import read_keys
 from gguftool.format.types import ARR
+from gguftool.lint.root import caused, root
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
+from gguftool.predict.disagree import LOOPED
 from gguftool.shell import blank
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024
 PER_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length", "expert_used_count")
 """Keys whose arrays llama.cpp checks against block_count on every architecture."""
-LOOPED = frozenset({"nanbeige", "hrm_text", "graniteswitch"})
-"""Architectures whose number of layers is not block_count."""
 
 
 def layers_of_tensors(m: Model) -> int:
@@ -69,18 +69,24 @@ def block_count_tensors(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --set block_count=N`: a repair when the key was edited, useless when tensors are missing.
     """
     n, have = m.get(f"{m.architecture}.block_count"), layers_of_tensors(m)
-    if isinstance(n, bool) or not isinstance(n, int) or not have or m.architecture in LOOPED or m.missing_shards:
-        return
-    # 0 and more than 512 have their own rule.
-    if n == have or not 0 < n <= MAX_LAYERS:
+    if isinstance(n, bool) or not isinstance(n, int) or not 0 < n <= MAX_LAYERS or m.missing_shards:
+        return  # 0 and more than 512 have their own rule
+    told = tuple(caused(m, ctx, "block-count-tensors"))
+    if not have or n == have or m.architecture in LOOPED:
+        yield from told
         return
     key = f"{m.architecture}.block_count"
+    if root(m, ctx).readings and not told:
+        return
+    fix = told[0].fix if told else None
+    also = ", ".join(op.describe() for op in fix.operations if op.key != key) if fix else ""  # type: ignore[union-attr]
     yield found(
-        f"{key} is {n}, the tensors have blocks 0 to {have - 1}",
+        f"{key} is {n}, the tensors have blocks 0 to {have - 1}" + (f"; with it, {also}" if also else ""),
         where=f"field:{key}",
-        fix=Fix(f"set it to {have}, as the tensors say", (Set(key, have, "u32"),)),
+        fix=fix,
         block_count=n,
         blocks=have,
+        readings=told[0].data.get("readings") if told else None,
     )
 
 
@@ -195,6 +201,9 @@ def expert_count_tensors(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --set expert_count=N`, where the key was edited.
     """
     n = m.arch.int("expert_count")
+    told = tuple(caused(m, ctx, "expert-count-tensors"))
+    if root(m, ctx).readings and not told:
+        return
     for name, t in m.tensors.items():
         if name.endswith(("ffn_down_exps.weight", "ffn_up_exps.weight")) and len(t.shape) == 3:
             key = f"{m.architecture}.expert_count"
@@ -202,22 +211,27 @@ def expert_count_tensors(m: Model, ctx: Context) -> Drafts:
                 yield found(
                     f"{key} is {n or 'missing'}, {name} holds {t.shape[2]} experts",
                     where=f"field:{key}",
-                    fix=Fix(f"set it to {t.shape[2]}, as the tensors say", (Set(key, t.shape[2], "u32"),)),
+                    fix=told[0].fix if told else None,
                 )
-            return
+                return
+    yield from told
 
 
 @rule(Severity.ERROR, known_arch=True)
 def nextn_layers(m: Model, ctx: Context) -> Drafts:
-    """Next-token prediction layers are part of block_count.
+    """Next-token prediction layers are part of block_count, and have tensors of their own.
 
-    Why. llama.cpp takes them off the end of the layers and aborts when there are more of them than layers.
+    Why. llama.cpp takes them off the end of the layers and aborts when there are more of them than layers. A last
+    layer that is an ordinary one is left out of the computation without an error: the answers are garbage.
     Evidence. `llama-model.cpp:load_hparams` (b11434): GGML_ASSERT(n_layer_nextn <= n_layer_all).
     Example. glm4moe.nextn_predict_layers is 3, block_count is 2
     Fix. `gguftool fix --set nextn_predict_layers=N`.
     """
     n, layers = m.arch.int("nextn_predict_layers"), m.arch.int("block_count")
-    if layers and n > layers:
+    told = tuple(caused(m, ctx, "nextn-layers"))
+    if not (layers and n > layers):
+        yield from told
+    else:
         key = f"{m.architecture}.nextn_predict_layers"
-        fix = to_choose("set it to the number in config.json", "--set", key)
+        fix = told[0].fix if told else to_choose("set it to the number in config.json", "--set", key)
         yield found(f"{key} is {n}, block_count is {layers}", where=f"field:{key}", fix=fix, aborts=True)

@@ -6,6 +6,7 @@ import math
 
 from gguftool.edit.ops import Delete, Set
 from gguftool.facts.machine.hparams import EXACT_ROT
+from gguftool.lint.root import agreeing, caused, root
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.lint.rules.load import prediction
 from gguftool.model import Model
@@ -67,21 +68,32 @@ def rope_dimension_mismatch(m: Model, ctx: Context) -> Drafts:
     larger than a head.
     Evidence. `llama-model.cpp:load_hparams` (b11434): "invalid n_rot: …, expected …" for llama, deci, falcon.
     Example. llama.rope.dimension_count is 64, heads have 128
-    Fix. Sets it to the head size.
+    Fix. Sets it to the head size, where the tensors show that size; else both readings are shown.
     """
     value, head = m.arch.raw("rope.dimension_count"), m.arch.key_length
-    if isinstance(value, bool) or not isinstance(value, int) or not value or not head or not m.arch.ropes:
+    if isinstance(value, bool) or not isinstance(value, int) or not value:
         return
-    if value == head or (m.architecture not in EXACT_ROT and value <= head) or m.arch.shape.mla:
+    told = tuple(caused(m, ctx, "rope-dimension-mismatch"))
+    if (
+        not head
+        or not m.arch.ropes
+        or value == head
+        or (m.architecture not in EXACT_ROT and value <= head)
+        or m.arch.shape.mla
+    ):
+        yield from told
         return
     exact = m.architecture in EXACT_ROT
     if not exact and prediction(m, ctx).ok:
         return
     key = f"{m.architecture}.rope.dimension_count"
+    if root(m, ctx).readings and not told:
+        return  # the head size is what is wrong
     yield found(
-        f"{key} is {value}, heads have {head}",
+        f"{key} is {value}, heads have {head}{agreeing(told)}",
         where=f"field:{key}",
-        fix=Fix(f"set it to {head}, the head size", (Set(key, head, "u32"),), safe=exact),
+        fix=told[0].fix if told else None,
+        readings=told[0].data.get("readings") if told else None,
         llama_cpp=f"invalid n_rot: {value}, expected {head}" if exact else None,
     )
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from gguftool.lint.rule import Context, Draft, Drafts, NotEvaluated, found, not_evaluated
-from gguftool.model import Model
-from gguftool.predict import Survey, survey
+from gguftool.lint.rule import Draft, Drafts, NotEvaluated, found, not_evaluated
+from gguftool.predict import Survey
 
 MOST = 8
 """Findings of one rule; the last one counts the rest."""
-
-
-def surveyed(m: Model, ctx: Context) -> Survey:
-    """The tensors of this model against what is asked for, worked out once a run."""
-    return ctx.once("tensors survey", lambda: survey(m))
 
 
 def blocked(s: Survey) -> NotEvaluated:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gguftool.facts.data import load
+from gguftool.lint.root import root, surveyed
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
-from gguftool.lint.rules.metadata.blocks import LOOPED, MAX_LAYERS, block_of, layers_of_tensors
-from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several, surveyed
+from gguftool.lint.rules.metadata.blocks import MAX_LAYERS, block_of, layers_of_tensors
+from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several
 from gguftool.model import Model
 from gguftool.near import near_names
 from gguftool.predict import Survey
+from gguftool.predict.disagree import LOOPED
 
 
 @rule(Severity.ERROR, known_arch=True)
@@ -27,7 +29,10 @@ def tensor_missing(m: Model, ctx: Context) -> Drafts:
     if s.machine is None:
         yield blocked(s)
         return
-    yield from limited(_missing(m, s))
+    # A wrong key that explains all is told where that key is told.
+    cause = root(m, ctx)
+    if cause.hopeless or not cause.readings:
+        yield from limited(_missing(m, s))
 
 
 def _missing(m: Model, s: Survey) -> Iterator[Draft]:
@@ -55,7 +60,9 @@ def tensor_unexpected(m: Model, ctx: Context) -> Drafts:
     if s.machine is None or s.problem:
         yield blocked(s)
         return
-    yield from limited(_extra(m, s))
+    cause = root(m, ctx)
+    if cause.hopeless or not cause.readings:
+        yield from limited(_extra(m, s))
 
 
 def _extra(m: Model, s: Survey) -> Iterator[Draft]:
@@ -107,7 +114,7 @@ def tensor_ignored(m: Model, ctx: Context) -> Drafts:
     if s.machine is None:
         yield blocked(s)
         return
-    if s.ignored:
+    if s.ignored and not root(m, ctx).readings:
         size = sum(s.stored[n].nbytes or 0 for n in s.ignored)
         text = f"llama.cpp leaves {len(s.ignored)} tensors ({size:,} bytes) aside: {s.ignored[0]} …"
         yield found(text, where=f"tensor:{s.ignored[0]}", tensors=list(s.ignored), bytes=size)

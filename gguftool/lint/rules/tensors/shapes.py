@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gguftool.edit.ops import Set
-from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
-from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several, surveyed
+from gguftool.lint.root import caused, root, surveyed
+from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
+from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several
 from gguftool.model import Model
 from gguftool.predict import Survey
 from gguftool.predict.tensors import Wanted
@@ -50,6 +52,7 @@ KEYS = {
 _NAME = re.compile(r"[a-z_]\w*")
 ONE_KEY = frozenset({"n_embd", "n_ff", "n_ff_exp", "n_ff_shexp", "n_ctx_train", "n_lora_q", "q_lora_rank", "n_lora_kv"})
 """Names that are one key and nothing else: tensors that all disagree with it alike say what it should be."""
+KEY_LENGTH = "attention.key_length"
 ATTENTION = frozenset("wq wk wv wo wqkv wq_b wk_b wv_b wqkv_b attn_q_norm attn_k_norm".split())
 
 
@@ -68,13 +71,15 @@ def tensor_shape(m: Model, ctx: Context) -> Drafts:
     if s.machine is None:
         yield blocked(s)
         return
-    yield from limited(_shapes(m, s))
+    # One cause that explains all is told where its key is told.
+    if not root(m, ctx).readings:
+        yield from limited(_shapes(m, s))
 
 
 def _shapes(m: Model, s: Survey) -> Iterator[Draft]:
     told = {n for names in _by_key(m, s).values() for n in names}
-    if _head_size(m, s) is not None or not m.arch.head_count or not m.arch.head_count[0]:
-        # One cause, told by `head-size-mismatch` or `head-count-missing`.
+    if not m.arch.head_count or not m.arch.head_count[0]:
+        # One cause, told by `head-count-missing`.
         told |= {n for n in s.misshaped if s.wanted[n].slot in ATTENTION}
     for names in grouped(n for n in s.misshaped if n not in told).values():
         wanted, have = s.wanted[names[0]], s.stored[names[0]].shape
@@ -147,49 +152,31 @@ def size_key_mismatch(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --set feed_forward_length=128`.
     """
     s = surveyed(m, ctx)
-    if s.machine is None:
+    told = tuple(caused(m, ctx, "size-key-mismatch"))
+    if s.machine is None and not told:
         yield blocked(s)
         return
-    for (key, size), names in _by_key(m, s).items():
-        yield found(
-            f"{key} is {m.get(key)}, {len(names)} tensors say {size}: {names[0]} …",
-            where=f"field:{key}",
-            fix=Fix(f"set it to {size}, as the tensors say", (Set(key, size, "u32"),), safe=True),
-            tensors=names,
-            tensors_say=size,
-        )
+    alike = _by_key(m, s)
+    if told or root(m, ctx).readings:
+        yield from (_counted(m, alike, draft) for draft in told)
+        return
+    for (key, size), names in alike.items():
+        yield found(_alike(m, key, size, names), where=f"field:{key}", tensors=names, tensors_say=size)
 
 
-def _head_size(m: Model, s: Survey) -> tuple[int, int, list[str]] | None:
-    """(head size the tensors show, size the keys give, tensors that say so) when they differ in one clear way."""
-    heads, kv_heads = m.arch.head_count, m.arch.head_count_kv
-    if s.machine is None or not heads or len(set(heads)) != 1 or len(set(kv_heads)) != 1 or not heads[0]:
-        return None
-    expected = s.machine.names["n_embd_head_k()"]()
-    sizes: dict[int, list[str]] = {}
-    slots = set()
-    for name in s.misshaped:
-        # A tensor without dimensions is a scalar to ggml.
-        shape, slot = s.stored[name].shape or (1,), s.wanted[name].slot
-        width, count = {
-            "wq": (shape[-1], heads[0]),
-            "wk": (shape[-1], kv_heads[0]),
-            "wv": (shape[-1], kv_heads[0]),
-            "wo": (shape[0], heads[0]),
-            "attn_q_norm": (shape[0], 1),
-            "attn_k_norm": (shape[0], 1),
-        }.get(slot, (0, 0))
-        if not count or (slot.endswith("norm") and "n_embd_head" not in s.wanted[name].formula[0]):
-            continue
-        if width % count:
-            return None
-        slots.add(slot)
-        sizes.setdefault(width // count, []).append(name)
-    # Queries alone may also mean a wrong number of heads: keys or a norm per head must say the same.
-    if len(sizes) != 1 or len(slots) < 2 or not slots & {"wk", "attn_q_norm", "attn_k_norm"}:
-        return None
-    ((size, names),) = sizes.items()
-    return (size, expected, names) if size != expected else None
+def _alike(m: Model, key: str, size: int, names: list[str]) -> str:
+    return f"{key} is {m.get(key)}, {len(names)} tensors say {size}: {names[0]} …"
+
+
+def _counted(m: Model, alike: dict[tuple[str, int], list[str]], draft: Draft) -> Draft:
+    """The finding of one wrong key with the tensors that say so."""
+    ops = draft.fix.operations if draft.fix is not None else ()
+    if len(ops) == 1 and isinstance(ops[0], Set) and "readings" not in draft.data:
+        key, size = ops[0].key, ops[0].value
+        for (known, say), names in alike.items():
+            if (known, say) == (key, size):
+                return replace(draft, message=_alike(m, known, say, names), data={"tensors": names, "tensors_say": say})
+    return draft
 
 
 @rule(Severity.ERROR, known_arch=True)
@@ -203,26 +190,22 @@ def head_size_mismatch(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --set attention.key_length=80 --set attention.value_length=80`.
     """
     s = surveyed(m, ctx)
+    told = tuple(caused(m, ctx, "head-size-mismatch"))
     if s.machine is None:
-        yield blocked(s)
+        yield from told or (blocked(s),)
         return
-    found_size = _head_size(m, s)
-    if found_size is None:
-        return
-    size, expected, names = found_size
-    key, value = f"{m.architecture}.attention.key_length", f"{m.architecture}.attention.value_length"
-    source = "attention.key_length" if key in m else "embedding_length / head_count"
-    operations = [Set(key, size, "u32")]
-    if m.get(value) != size and any(s.wanted[n].slot in ("wv", "wo") for n in names):
-        operations.append(Set(value, size, "u32"))
-    yield found(
-        f"the attention tensors have heads of {size}, the keys give {expected} ({source})",
-        where=f"field:{key}",
-        fix=Fix(f"set the head size to {size}, as the tensors say", tuple(operations), safe=True),
-        head_size=size,
-        keys_give=expected,
-        tensors=names,
-    )
+    for draft in told:
+        size = {op.value for op in (draft.fix.operations if draft.fix else ()) if isinstance(op, Set)}
+        if len(size) != 1 or "readings" in draft.data:
+            yield draft
+            continue
+        ((head,), expected) = (size, s.machine.names["n_embd_head_k()"]())
+        source = "attention.key_length" if f"{m.architecture}.{KEY_LENGTH}" in m else "embedding_length / head_count"
+        if draft.where.endswith("value_length"):
+            expected, source = s.machine.names["n_embd_head_v()"](), "attention.value_length"
+        text = f"the attention tensors have heads of {head}, the keys give {expected} ({source})"
+        names = [n for n in s.misshaped if s.wanted[n].slot in ATTENTION]
+        yield replace(draft, message=text, data={"head_size": head, "keys_give": expected, "tensors": names})
 
 
 @rule(Severity.INFO, known_arch=True)
