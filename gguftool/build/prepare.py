@@ -14,7 +14,7 @@ from gguftool.build.builtin import check_kernels
 from gguftool.build.folder import is_model_folder
 from gguftool.build.pipeline import STATE, Outcome, Step, work_folder
 from gguftool.edit.deploy import Wanted, deploy
-from gguftool.edit.ops import Operation
+from gguftool.edit.ops import Operation, Strip
 from gguftool.edit.plan import plan_edit
 from gguftool.edit.recover import pending, recover
 from gguftool.errors import UsageError
@@ -22,6 +22,7 @@ from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room, copy_range
 from gguftool.files.draft import clear_way, publish_beside, whole_file
 from gguftool.model import Model, open_model
+from gguftool.model.bytemap import is_filler
 from gguftool.model.missing import refuse_unnamed
 from gguftool.shell import gguftool, path_word
 
@@ -217,7 +218,9 @@ def fix_step(request: Request, more: Operations, settings: Mapping[str, object])
         lines = [*advice.notes, *_edit(request.draft, advice.operations)]
         with open_model(request.draft, strict=False) as model:
             operations = tuple(more(model))
-        lines += _edit(request.draft, operations)
+            room = bool(operations) or any(is_filler(key) for key in model.fields)
+        # What is published carries no room for edits.
+        lines += _edit(request.draft, (*operations, Strip()) if room else ())
         changes = [op.describe() for op in (*advice.operations, *operations)]
         data = {"changes": changes, "notes": list(advice.notes)}
         count = len(changes)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.layout import room
-from gguftool.edit.ops import FILLER_KEY, Operation, Realign, Repack, Reserve, SetElement, Strip
+from gguftool.edit.ops import Operation, Realign, Repack, Reserve, SetElement, Strip
 from gguftool.edit.schema import type_text
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, VALUE_TYPES
+from gguftool.model.bytemap import FILLER_KEY, is_filler
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,6 @@ def _bytes(n: int) -> str | None:
 def _by_key(header: Header) -> dict[str, Field]:
     out: dict[str, Field] = {}
     for f in header.fields:
-        if f.key != FILLER_KEY:
+        if not is_filler(f.key):
             out.setdefault(f.key, f)
     return out

@@ -3,8 +3,9 @@
 The data section starts where the header ends, rounded up to the alignment; nothing in the file says where. So a header
 that grows moves the data, unless there is room. Room is kept by a filler, a string key `gguftool.pad`. Its name has 12
 characters on purpose: the smallest record then takes 32 bytes, the default alignment, so that every gap can be met.
-It is a string because readers skip strings at once and read arrays element by element, and at most 64 KiB long because
-some readers refuse long strings.
+It is a string because readers skip strings at once and read arrays element by element. Some readers refuse long
+strings, and scanners call one of more than 8,192 characters hidden data; so more room than that is kept in a few keys,
+`gguftool.pad` and `gguftool.pad.1` to `.7`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.edit.ops import FILLER_KEY, Operation, Realign, Repack, Reserve, Strip
+from gguftool.edit.ops import Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError
 from gguftool.format.header import Field, Header, align
 from gguftool.format.render import render_parts
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
+from gguftool.model.bytemap import FILLER_KEY, is_filler
 
 SLACK = 64 << 10
-"""Room kept when the data has to move anyway, in bytes of the whole filler record."""
+"""Room kept when the data has to move anyway, in bytes of the whole filler records."""
+SMALL_SLACK, SMALL = 8 << 10, 1 << 30
+"""Room kept in a file of less than 1 GiB, where one rewrite more costs little."""
+LONGEST, MOST_KEYS = 8 << 10, 8
+"""Bytes of one filler record, while the room needs no more than so many; more room makes longer ones."""
 MAX_FILLER = 8 << 20
 """A filler longer than this is not written: some readers refuse long strings. The data moves up instead."""
 
@@ -95,7 +101,7 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
     strip = any(isinstance(op, Strip) for op in ops)
     wanted = max((op.size for op in ops if isinstance(op, Reserve)), default=None)
     content = len(render_parts(new.layout, fields, new.tensors))
-    target = _data_start(content, d, new, strip, wanted)
+    target = _data_start(content, d, new, strip, wanted, SMALL_SLACK if size < SMALL else SLACK)
     tail = old_front[old.end :]
     filler = target - content if align(content, new.alignment) != target else 0
     if filler >= filler_overhead(new.layout) + len(tail):
@@ -104,17 +110,28 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
     elif filler or target - content != len(tail):
         tail = b""
     if filler:
-        fields = (*fields[:place], filler_field(filler, new.layout), *fields[place:])
+        # Room that was asked for is in one key, as it always was.
+        whole = wanted is not None or any(is_filler(f.key) and len(f.buffer) > LONGEST for f in old.fields)
+        pads = filler_fields(filler, new.layout, filler if whole else LONGEST)
+        fields = (*fields[:place], *pads, *fields[place:])
     body = render_parts(new.layout, fields, new.tensors)
     front = body + (tail or bytes(target - len(body)))
     return Fit(front, d, (Segment(d, target, rest),), target + rest, True, filler)
 
 
-def filler_field(record: int, layout: Layout) -> Field:
-    """A filler whose whole record takes ``record`` bytes."""
-    n = record - filler_overhead(layout)
-    text = _SENTENCE if n > len(_SENTENCE) else ""
-    return make_field(FILLER_KEY, "str", text.ljust(n), layout)
+def filler_fields(room: int, layout: Layout, longest: int) -> tuple[Field, ...]:
+    """Fillers whose records take ``room`` bytes together, at least `filler_overhead`; the first says what it is for."""
+    least = filler_overhead(layout)
+    piece = max(longest, align(-(-room // MOST_KEYS), 32))
+    # The first takes what the others, which are all of one length, leave over.
+    others = max(0, room - least) // piece
+    first = room - others * piece - least
+    text = _SENTENCE if first > len(_SENTENCE) else ""
+    rest = (f"{FILLER_KEY}.{i}" for i in range(1, others + 1))
+    return (
+        make_field(FILLER_KEY, "str", text.ljust(first), layout),
+        *(make_field(key, "str", " " * (piece - least + len(FILLER_KEY) - len(key)), layout) for key in rest),
+    )
 
 
 def filler_overhead(layout: Layout) -> int:
@@ -123,21 +140,20 @@ def filler_overhead(layout: Layout) -> int:
 
 
 def room(header: Header) -> int:
-    """Bytes of the filler record of a header, 0 when it has none."""
-    f = header.get(FILLER_KEY)
-    return len(f.buffer) if f is not None else 0
+    """Bytes of the filler records of a header, 0 when it has none."""
+    return sum(len(f.buffer) for f in header.fields if is_filler(f.key))
 
 
 def _without_filler(fields: tuple[Field, ...]) -> tuple[tuple[Field, ...], int]:
     """The fields without the filler, and where it stands or should stand: in front of the token arrays."""
     for i, f in enumerate(fields):
-        if f.key == FILLER_KEY:
-            return (*fields[:i], *fields[i + 1 :]), i
+        if is_filler(f.key):
+            return tuple(f for f in fields if not is_filler(f.key)), i
     place = next((i for i, f in enumerate(fields) if f.key.startswith("tokenizer.") and f.type == ARR), len(fields))
     return fields, place
 
 
-def _data_start(content: int, d: int, new: Header, strip: bool, wanted: int | None) -> int:
+def _data_start(content: int, d: int, new: Header, strip: bool, wanted: int | None, slack: int) -> int:
     """Where the data starts in the new file, as near to ``d`` as the header and the room asked for allow."""
     a, least = new.alignment, filler_overhead(new.layout)
     tight = align(content, a)
@@ -147,7 +163,6 @@ def _data_start(content: int, d: int, new: Header, strip: bool, wanted: int | No
     if wanted is None:
         if tight == d or content + least <= d <= content + MAX_FILLER:
             return d
-        slack = SLACK
     else:
         slack = max(wanted, least)
         if content + slack <= d:
@@ -185,8 +200,7 @@ def _anew(old: Header, new: Header, size: int, old_front: int) -> Fit:
         if n:
             segments.append(Segment(start, at, n))
         end = max(end, at + align(n, new.alignment))
-    filler = next((len(f.buffer) for f in new.fields if f.key == FILLER_KEY), 0)
-    return Fit(front, old_front, _joined(segments), end, False, filler)
+    return Fit(front, old_front, _joined(segments), end, False, room(new))
 
 
 def _joined(segments: list[Segment]) -> tuple[Segment, ...]:

@@ -16,12 +16,11 @@ from gguftool.edit.schema import architecture, brief, key_types, resolve_type, s
 from gguftool.errors import UsageError
 from gguftool.format.header import Field, Header, align
 from gguftool.format.render import make_tensor_info, render_parts
-from gguftool.format.types import ARR, VALUE_TYPES, value_type_name
+from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, VALUE_TYPES, value_type_name
 from gguftool.format.values import make_field, plain
+from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
 from gguftool.shell import ELLIPSIS, blank, path_word, shell
-
-FILLER_KEY = "gguftool.pad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,7 @@ def _step(op: Operation, header: Header, force: bool) -> Header:
         case Realign():
             return _realign(op, header)
         case Strip():
-            return replace(header, fields=tuple(f for f in header.fields if f.key != FILLER_KEY))
+            return replace(header, fields=tuple(f for f in header.fields if not is_filler(f.key)))
         case Reserve():
             return header
 
@@ -215,7 +214,7 @@ def _set(op: Set, header: Header, force: bool) -> Header:
 
 def place(key: str, fields: Sequence[Field]) -> int:
     """Where a new field goes: behind the last one of its kind, in front of the token arrays and of the filler."""
-    front = next((i for i, f in enumerate(fields) if f.key == FILLER_KEY or _is_token_array(f)), len(fields))
+    front = next((i for i, f in enumerate(fields) if is_filler(f.key) or _is_token_array(f)), len(fields))
     head = key.split(".", 1)[0] + "."
     kin = [i for i, f in enumerate(fields[:front]) if f.key.startswith(head)]
     return kin[-1] + 1 if kin else front
@@ -299,8 +298,11 @@ def _realign(op: Realign, header: Header) -> Header:
     n = op.alignment
     if n < 1 or n & (n - 1) or n > 1 << 20:
         raise UsageError(f"alignment must be a power of two from 1 to 1,048,576, not {n}")
-    changed = _set(Set("general.alignment", n, "u32"), header, True)
-    return _repack(changed, n)
+    if n == DEFAULT_ALIGNMENT:
+        # What is the default is not written down: some readers stumble over the key, whatever its value.
+        without = tuple(f for f in header.fields if f.key != "general.alignment")
+        return _repack(replace(header, fields=without), n)
+    return _repack(_set(Set("general.alignment", n, "u32"), header, True), n)
 
 
 def command(ops: Sequence[Operation], path: str, header: Header | None = None) -> str:

@@ -17,6 +17,7 @@ from gguftool.edit.layout import Fit, fit
 from gguftool.edit.ops import Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import pending
+from gguftool.edit.remarks import remarks
 from gguftool.edit.target import Target, check, look
 from gguftool.edit.texts import refuse_texts
 from gguftool.edit.which import metadata_file
@@ -28,6 +29,7 @@ from gguftool.files.draft import Draft
 from gguftool.files.faults import writing
 from gguftool.format.header import Header, align
 from gguftool.format.types import DEFAULT_ALIGNMENT
+from gguftool.model.datastart import misplaced_start, misplaced_words
 from gguftool.model.shards import split_keys
 from gguftool.shell import gguftool, path_word, shell
 from gguftool.source import LocalFile
@@ -192,7 +194,9 @@ def plan_edit(
     new = apply(ops, old, force=force)
     _guard(old, new, ops, force)
     laid_out = fit(old, new, ops, front, target.stat.st_size)
-    forecast = Forecast(named, old, replace(new, data_offset=len(laid_out.front)), laid_out.new_size)
+    _refuse_misplaced(named, old, ops)
+    read = replace(old, data_offset=align(old.end, old.alignment))
+    forecast = Forecast(named, read, replace(new, data_offset=len(laid_out.front)), laid_out.new_size)
     if harm == "refuse":
         _refuse_harm(forecast, ops)
     job = Job(
@@ -208,7 +212,7 @@ def plan_edit(
         argv=tuple(argv),
         group=group,
     )
-    notes: list[str] = []
+    notes = list(remarks(old, new))
     clones = False
     folder = os.path.dirname(target.real if output is None else os.path.realpath(output))
     if output is None and _nothing_changes(laid_out, front, target.stat.st_size):
@@ -270,11 +274,23 @@ def _refuse_harm(forecast: Forecast, ops: Sequence[Operation]) -> None:
     raise Refused(f"{forecast.path}: {broken}", hint)
 
 
+def _refuse_misplaced(named: str, old: Header, ops: Sequence[Operation]) -> None:
+    """Only an edit that lays the data out anew can take it from where it really starts."""
+    if old.data_offset == align(old.end, old.alignment) or any(isinstance(op, (Repack, Realign)) for op in ops):
+        return
+    read = replace(old, data_offset=align(old.end, old.alignment))
+    mend = gguftool("fix", path_word(named), "--realign", str(old.alignment))
+    raise Refused(f"{named}: {misplaced_words(read, old.data_offset)}", f"mend that first: {mend}")
+
+
 def _read(target: Target) -> tuple[Header, bytes]:
-    """The header, and the bytes in front of the data."""
+    """The header, and the bytes in front of the data; that is where it really starts, not where readers look for it."""
     source = LocalFile(target.real)
     try:
         header = editable(source, target.named)
+        start = misplaced_start(source, header)
+        if start is not None:
+            header = replace(header, data_offset=start)
         return header, source.read_at(0, header.data_offset)
     finally:
         source.close()

@@ -9,6 +9,12 @@ from gguftool.format.header import align
 from gguftool.model.part import Part
 
 FILLER_KEY = "gguftool.pad"
+"""The key whose string keeps room in the header; more room is in several, each short enough for every scanner."""
+
+
+def is_filler(key: str) -> bool:
+    """Whether a key holds nothing but room for later edits."""
+    return key == FILLER_KEY or key.startswith(f"{FILLER_KEY}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ def regions(part: Part) -> Iterator[Region]:
     at = h.fields[0].span[0] if h.fields else h.tensors[0].span[0] if h.tensors else h.end
     yield Region(0, at, "prelude", f"GGUF v{h.version}, {h.declared_fields} fields, {h.declared_tensors} tensors")
     for f in h.fields:
-        yield Region(*f.span, "filler" if f.key == FILLER_KEY else "field", f.key)
+        yield Region(*f.span, "filler" if is_filler(f.key) else "field", f.key)
     if h.tensors:
         yield Region(h.tensors[0].span[0], h.tensors[-1].span[1], "infos", f"{len(h.tensors)} tensor infos")
     at = h.end

@@ -15,6 +15,7 @@ from gguftool.errors import FormatError
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, STR
 from gguftool.model.arrays import floats
+from gguftool.model.bytemap import is_filler
 from gguftool.model.model import Model
 from gguftool.model.part import Tensor
 
@@ -66,12 +67,19 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs between two models; ``compared`` counts the tensors whose data was read (None: not asked for)."""
+    """What differs between two models.
+
+    Attributes:
+        keys, tensors, data: what is not the same in both.
+        compared: tensors whose data was read; None when that was not asked for.
+        room: the room that gguftool keeps in the header for later edits differs, which is no difference of the models.
+    """
 
     keys: tuple[KeyChange, ...]
     tensors: tuple[TensorChange, ...]
     data: tuple[DataChange, ...] = ()
     compared: int | None = None
+    room: bool = False
 
     __repr__ = short_repr
 
@@ -90,10 +98,12 @@ class Difference:
 
 def compare(a: Model, b: Model, *, data: bool = False) -> Difference:
     """Compare metadata and tensor lists, with ``data`` also the weights of tensors that both have."""
-    keys = [
+    both_ways = [
         KeyChange(f.key, f, b.fields.get(f.key)) for f in a.fields.values() if not _same_field(f, b.fields.get(f.key))
     ]
-    keys += [KeyChange(f.key, None, f) for f in b.fields.values() if f.key not in a.fields]
+    both_ways += [KeyChange(f.key, None, f) for f in b.fields.values() if f.key not in a.fields]
+    keys = tuple(change for change in both_ways if not is_filler(change.key))
+    room = len(keys) < len(both_ways)
     tensors = [
         TensorChange(t.name, t, b.tensors.get(t.name))
         for t in a.tensors.values()
@@ -101,10 +111,10 @@ def compare(a: Model, b: Model, *, data: bool = False) -> Difference:
     ]
     tensors += [TensorChange(t.name, None, t) for t in b.tensors.values() if t.name not in a.tensors]
     if not data:
-        return Difference(tuple(keys), tuple(tensors))
+        return Difference(keys, tuple(tensors), room=room)
     both = [t for t in a.tensors.values() if t.name in b.tensors and b.tensors[t.name].shape == t.shape]
     changed = [c for c in (_compare_data(t, b.tensors[t.name]) for t in both) if c is not None]
-    return Difference(tuple(keys), tuple(tensors), tuple(changed), len(both))
+    return Difference(keys, tuple(tensors), tuple(changed), len(both), room)
 
 
 def _same_field(a: Field, b: Field | None) -> bool:

@@ -36,7 +36,8 @@ def summary(d: Difference) -> str:
     """``3 keys and 2 tensors differ.``"""
     data = "" if d.compared is None else f"; data of {count(d.compared)} tensors compared, {count(len(d.data))} differ"
     if not d.keys and not d.tensors:
-        return f"Metadata and tensor lists are the same{data}."
+        room = "; the files differ only in room for edits (gguftool.pad)" if d.room and not d.data else ""
+        return f"Metadata and tensor lists are the same{data}{room}."
     keys = "1 key" if len(d.keys) == 1 else f"{count(len(d.keys))} keys"
     tensors = "1 tensor" if len(d.tensors) == 1 else f"{count(len(d.tensors))} tensors"
     return f"{keys} and {tensors} differ{data}."
@@ -86,6 +87,7 @@ def diff_json(d: Difference) -> dict[str, object]:
     """The body of ``gguftool.diff/1``."""
     body: dict[str, object] = {
         "same": d.same,
+        "room": d.room,
         "keys": [{"key": c.key, "old": _field(c.old), "new": _field(c.new)} for c in d.keys],
         "tensors": [{"name": c.name, "old": _shape(c.old), "new": _shape(c.new)} for c in d.tensors],
     }

@@ -6,11 +6,13 @@ Only offsets and sizes decide whether a file is whole: never the names of its te
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from gguftool.errors import EditPending, FormatError, GgufToolError, MissingFile
 from gguftool.format.header import Header, TensorInfo, align
 from gguftool.format.parse import parse
 from gguftool.model import Model, Part
+from gguftool.model.datastart import misplaced_start, misplaced_words
 from gguftool.shell import AND, INTO, PIPE, gguftool, path_word, shell
 from gguftool.source import LocalFile, Source
 from gguftool.verify import siblings
@@ -91,6 +93,12 @@ def _of_header(source: Source, header: Header) -> FileReport:
         hint = "download it again" if p.kind == "truncated" else None
         faults.append(Fault(p.kind, p.message, where, hint, (p.offset, p.offset)))
         error = FormatError(f"{source.name}: {p.message}", hint, offset=p.offset, key=p.key, kind=p.kind)
+    start = misplaced_start(source, header)
+    if start is not None:
+        mend = gguftool("fix", path_word(source.name), "--realign", str(header.alignment))
+        faults.append(Fault("data-start", misplaced_words(header, start), "header", mend, (header.end, start)))
+        # The rest is looked at where it is.
+        header = replace(header, data_offset=start)
     stop = ends(header)
     if header.complete:
         faults += _short(source, header)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+from gguftool.format.parse import parse_bytes
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
 
@@ -43,6 +44,14 @@ def raw_key(value_type: int, body: bytes, key: bytes = b"x.y") -> GGUF:
 def nested() -> GGUF:
     inner = struct.pack("<IQ2I", 4, 2, 1, 2)
     return raw_key(9, struct.pack("<IQ", 9, 2) + inner + inner, b"x.nested")
+
+
+def padded_to(g: GGUF, alignment: int) -> bytes:
+    """The header padded to another alignment than the key says, the data as it was."""
+    raw = g.bytes()
+    header = parse_bytes(raw)
+    end = header.end
+    return raw[:end] + bytes(-end % alignment) + raw[header.data_offset :]
 
 
 OK = small()
@@ -90,7 +99,7 @@ SAMPLES = [
         ready().kv("general.alignment", 48),
         "field:general.alignment",
         "48, not a power of 2",
-        fix="--set general.alignment=32",
+        fix="--delete general.alignment",
     ),
     Sample("alignment-invalid", ready().kv("general.alignment", 0), "field:general.alignment", "0, not a power of 2"),
     Sample("alignment-invalid", ready().kv("general.alignment", 32, "i32"), "field:general.alignment", "must be u32"),
@@ -102,6 +111,23 @@ SAMPLES = [
         "aborts",
         OK.copy().align(64),
         fix="--realign 32",
+    ),
+    Sample(
+        "alignment-unusual",
+        ready().kv("general.alignment", 32),
+        "field:general.alignment",
+        "need not be written down",
+        fix="--delete general.alignment",
+        severity="info",
+    ),
+    Sample(
+        "data-start-elsewhere",
+        padded_to(ready().align(4096), 32),
+        "header",
+        "written with an alignment of 32, the key says 4,096",
+        ready().align(4096),
+        fix="--realign 4096",
+        severity="error",
     ),
     Sample("alignment-unusual", ready().align(64), "field:general.alignment", "is 64", severity="info"),
     Sample("alignment-unusual", ready().align(16), "field:general.alignment", "is 16", severity="warning"),

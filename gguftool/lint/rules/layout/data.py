@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gguftool.edit.ops import Repack
+from gguftool.edit.ops import Realign, Repack
 from gguftool.format.header import TensorInfo, align
 from gguftool.format.types import MAGIC
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model, Part
+from gguftool.model.datastart import misplaced_start, misplaced_words
 from gguftool.shell import FILE, INTO
 
 
@@ -118,6 +119,37 @@ def tensor_offset_misaligned(m: Model, ctx: Context) -> Drafts:
 
 
 @rule(Severity.ERROR, scope=Scope.FILE, role="any")
+def data_start_elsewhere(m: Model, ctx: Context) -> Drafts:
+    """The header must be padded to the alignment that its key states.
+
+    Why. Some writers pad the header to 32 whatever the key says (@huggingface/gguf's buildGgufHeader without its
+    option `alignment`), some to more. Readers compute the start of the data from the key: llama.cpp refuses a file
+    whose data ends too early then, and computes nonsense with one whose data starts later.
+    Evidence. The length of the file fits the other start to the byte; files of @huggingface/gguf were loaded.
+    Example. nothing is missing: the header was written with an alignment of 32, the key says 4,096
+    Fix. `gguftool fix --realign N` takes the data from where it starts and writes the padding.
+    """
+    for part in m.parts:
+        h = part.header
+        start = misplaced_start(part.source, h)
+        if start is None:
+            continue
+        cut = [t for t in h.tensors if (h.where(t)[1] or 0) > part.size]
+        first = min(cut, key=lambda t: t.offset).name if cut else ""
+        said = f"tensor '{first}' data is not within the file bounds, model is corrupted or incomplete" if cut else ""
+        yield found(
+            misplaced_words(h, start),
+            where="header",
+            span=(h.end, max(start, h.data_offset)),
+            path=part.name,
+            llama_cpp=said,
+            fix=Fix("write the padding that the key states", (Realign(h.alignment),)),
+            start=start,
+            expected=h.data_offset,
+        )
+
+
+@rule(Severity.ERROR, scope=Scope.FILE, role="any")
 def data_truncated(m: Model, ctx: Context) -> Drafts:
     """All tensor data must lie inside the file.
 
@@ -130,6 +162,8 @@ def data_truncated(m: Model, ctx: Context) -> Drafts:
     Fix. Resume or repeat the download.
     """
     for part in m.parts:
+        if misplaced_start(part.source, part.header) is not None:
+            continue
         h = part.header
         cut = [(t, *h.where(t)) for t in h.tensors if t.nbytes is not None and t.offset + t.nbytes < 1 << 63]
         cut = [row for row in cut if (row[2] or 0) > part.size]
@@ -168,7 +202,7 @@ def trailing_bytes(m: Model, ctx: Context) -> Drafts:
     for part in m.parts:
         h = part.header
         end = h.data_end()
-        if end is None or end > part.size:
+        if end is None or end > part.size or misplaced_start(part.source, h) is not None:
             continue
         extra = part.size - align(end, h.alignment)
         if extra <= 0:
@@ -207,6 +241,8 @@ def final_padding_missing(m: Model, ctx: Context) -> Drafts:
     """
     for part in m.parts:
         end = part.header.data_end()
+        if misplaced_start(part.source, part.header) is not None:
+            continue
         if end is not None and part.header.tensors and end <= part.size < align(end, part.header.alignment):
             n = align(end, part.header.alignment) - part.size
             yield found(

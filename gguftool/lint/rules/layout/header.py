@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from gguftool.edit.ops import FILLER_KEY, Dedupe, Realign, Set, Strip
+from gguftool.edit.ops import Dedupe, Delete, Realign, Strip
+from gguftool.facts.readers import STUMBLE_OVER_ALIGNMENT
 from gguftool.format.header import Field, Problem
 from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model, Part
+from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.shell import FILE
 
 KEY_LIMIT = 65535
@@ -266,7 +268,7 @@ def alignment_invalid(m: Model, ctx: Context) -> Drafts:
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "key 'general.alignment' must be of type u32 but is …",
     "alignment … is not a power of 2".
     Example. general.alignment is 48, not a power of 2
-    Fix. When the file was laid out with 32 all the same, `gguftool fix --set general.alignment=32`; else convert
+    Fix. When the file was laid out with 32 all the same, `gguftool fix --delete general.alignment`; else convert
     again.
     """
     for part, p in _problems(m, "alignment-type", "bad-alignment"):
@@ -278,7 +280,7 @@ def alignment_invalid(m: Model, ctx: Context) -> Drafts:
         )
         fits = _laid_out_for(part, 32)
         fix = Fix(
-            "state the alignment the data is laid out with: 32", (Set("general.alignment", 32, "u32"),), safe=fits
+            "take the key away: the data is laid out with 32, the default", (Delete("general.alignment"),), safe=fits
         )
         yield found(
             p.message, where="field:general.alignment", path=part.name, fix=fix if fits else None, llama_cpp=said
@@ -321,20 +323,26 @@ def data_start_misaligned(m: Model, ctx: Context) -> Drafts:
 
 @rule(Severity.INFO, role="any")
 def alignment_unusual(m: Model, ctx: Context) -> Drafts:
-    """An alignment other than 32 is a risk for later tools.
+    """An alignment other than 32 is a risk for later tools, and 32 need not be written down.
 
     Why. llama-quantize and llama-gguf-split lay data out with 32 but copy the key, so their output contradicts
     itself. Below 32 the file loads or aborts by the length of its header (warning); above 1 MiB it is hardly
-    meant (warning).
+    meant (warning). A few readers stumble over the key itself, also where it says 32, the default.
     Evidence. `llama-quant.cpp:llama_model_quantize_impl`, `gguf-split.cpp` (b11434) use GGUF_DEFAULT_ALIGNMENT.
+    modelaudit 0.2.54, gguf-py 0.6.0 and Ollama's fs/gguf were run.
     Example. general.alignment is 64: llama-quantize and llama-gguf-split would write a broken file
-    Fix. `gguftool fix --realign 32`.
+    Fix. `gguftool fix --realign 32`; where it says 32, `gguftool fix --delete general.alignment`.
     """
     f = m.fields.get("general.alignment")
     if f is None or any(p.key == "general.alignment" for p in m.header.problems):
         return
     n = m.header.alignment
     if n == 32:
+        yield found(
+            f"general.alignment is 32, the default, and need not be written down: {STUMBLE_OVER_ALIGNMENT}",
+            where="field:general.alignment",
+            fix=Fix("take the key away", (Delete("general.alignment"),)),
+        )
         return
     fix = Fix("lay the tensor data out with alignment 32", (Realign(32),))
     where = "field:general.alignment"
@@ -354,13 +362,12 @@ def filler_present(m: Model, ctx: Context) -> Drafts:
 
     Why. With the filler key the next edits need not move the tensor data. llama.cpp loads it and prints one line
     about it; whoever publishes the file may not want it.
-    Evidence. `docs/editing.md`; the key is `gguftool.pad`, a string of blanks.
-    Example. 64.0 KiB of room for edits (gguftool.pad)
+    Evidence. `docs/editing-safety.md`; the key is `gguftool.pad`, a string of blanks (more room: `gguftool.pad.1` …).
+    Example. 8,160 bytes of room for later edits (gguftool.pad)
     Fix. `gguftool fix --strip-padding` before publishing.
     """
-    f = m.fields.get(FILLER_KEY)
-    if f is not None:
-        n = f.span[1] - f.span[0]
+    n = sum(f.span[1] - f.span[0] for f in m.fields.values() if is_filler(f.key))
+    if n:
         yield found(
             f"{n:,} bytes of room for later edits ({FILLER_KEY})",
             where=f"field:{FILLER_KEY}",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gguftool.edit.ops import Set
+from gguftool.edit.ops import Delete, Set
+from gguftool.facts.readers import STUMBLE_OVER_EMPTY_ARRAY
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
@@ -90,16 +91,20 @@ def bool_byte(m: Model, ctx: Context) -> Drafts:
 def array_empty(m: Model, ctx: Context) -> Drafts:
     """An empty array says nothing, and tools drop it.
 
-    Why. gguf-py's writer refuses empty arrays or leaves the key out, so that a copy differs from its source; some
-    programs write them all the same.
+    Why. gguf-py's writers (gguf-new-metadata, the editor) refuse empty arrays, so that a later copy with them fails;
+    some programs write them all the same.
     Evidence. llama.cpp issues 22189, 8769; llama.cpp and gguf-py read them. gguftool keeps them.
-    Example. x.n is an empty array
-    Fix. None needed; `gguftool fix --delete KEY` when nobody needs it.
+    Example. x.n is an empty array: gguf-py's writers refuse it
+    Fix. `gguftool fix --delete KEY`; llama.cpp takes a key that is not there in the same way.
     """
     for f in m.header.fields:
         # An empty token list is a fault of its own, with its own rule.
         if f.type == ARR and f.count == 0 and not f.key.startswith("tokenizer.ggml."):
-            yield found(f"{f.key} is an empty array", where=f"field:{f.key}")
+            yield found(
+                f"{f.key} is an empty array: {STUMBLE_OVER_EMPTY_ARRAY}",
+                where=f"field:{f.key}",
+                fix=Fix(f"take {f.key} away", (Delete(f.key),)),
+            )
 
 
 @rule(Severity.ERROR, known_arch=True)

@@ -1,0 +1,22 @@
+"""What others than llama.cpp will make of an edited file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gguftool.facts.readers import STUMBLE_OVER_ALIGNMENT, STUMBLE_OVER_EMPTY_ARRAY
+from gguftool.format.header import Header
+from gguftool.format.types import ARR
+from gguftool.shell import shell
+
+
+def remarks(old: Header, new: Header) -> Iterator[str]:
+    """What a reader should know of the fields that an edit wrote."""
+    before = {f.key: f.value_bytes for f in old.fields}
+    for f in new.fields:
+        if before.get(f.key) == f.value_bytes and f.key in before:
+            continue
+        if f.key == "general.alignment":
+            yield f"{f.key} is {f.value}: {STUMBLE_OVER_ALIGNMENT}"
+        elif f.type == ARR and f.count == 0:
+            yield f"{f.key} is an empty array: {STUMBLE_OVER_EMPTY_ARRAY}; without it: {shell(('--delete', f.key))}"
