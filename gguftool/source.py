@@ -21,6 +21,31 @@ PATIENCE = 2.0
 """Seconds that a reader waits for an edit of the file to end."""
 
 
+_NAME_MAX = 255
+_ENDING = 12
+
+
+def beside(path: str, ending: str) -> str:
+    """The name of a file that belongs to a model: the model's with an ending, shortened where it would be too long.
+
+    Args:
+        path: the model.
+        ending: such as ``-journal``.
+    """
+    folder, name = os.path.split(path)
+    whole = os.fsencode(name)
+    if len(whole) + _ENDING > _NAME_MAX:
+        import hashlib
+
+        name = f"{os.fsdecode(whole[:200])}~{hashlib.sha256(whole).hexdigest()[:16]}"
+    return os.path.join(folder, name + ending)
+
+
+def journal_path(path: str) -> str:
+    """The journal of a model file; hot while it exists."""
+    return beside(path, "-journal")
+
+
 class Source(Protocol):
     """Random access to the bytes of one file."""
 
@@ -119,7 +144,7 @@ class LocalFile:
     @property
     def journaled(self) -> bool:
         """Whether the journal of an edit lies beside the file: the edit runs, or was interrupted."""
-        return os.path.exists(os.path.realpath(self.path) + "-journal")
+        return os.path.exists(journal_path(os.path.realpath(self.path)))
 
     def read_at(self, offset: int, n: int) -> bytes:
         """Exactly ``n`` bytes; fewer only at the end.

@@ -39,22 +39,21 @@ def undo(
     preserve_mtime: bool,
 ) -> int:
     """Take the last edit back: the file has the same bytes as before, so a published sha256 matches again."""
-    from gguftool.edit.journal import undo_records
+    from gguftool.edit.records import history
     from gguftool.edit.undo import undo as undo_edit
     from gguftool.edit.which import settled
     from gguftool.hub import on_this_machine
-    from gguftool.report.edit import history_rows, recovered_text, undone_body, undone_text
+    from gguftool.report.edit import history_body, history_rows, recovered_text, undone_body, undone_text
     from gguftool.report.text import table
 
     path, outcomes = settled(on_this_machine(model), write=not listing)
     for outcome in outcomes:
         session.note(recovered_text(outcome, session.style))
     if listing:
-        records = list(undo_records(path))
+        records = list(history(path))
         rows = history_rows(path, records)
         if session.format == "json":
-            body = [{"number": n, "time": r.time, "operations": list(r.operations)} for n, r in records]
-            session.write_json(ok=True, body={"undone": [], "left": len(records), "records": body})
+            session.write_json(ok=True, body={"undone": [], "left": len(records), "records": history_body(records)})
         else:
             session.out(table(rows, ("number", "when", "what")) if rows else f"{safe(path)}: no recorded edits")
         return 0

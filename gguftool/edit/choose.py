@@ -13,7 +13,9 @@ from gguftool.errors import MissingFile, Refused
 from gguftool.files.disk import check_room as check_free_room
 
 SPARE = 64 << 20
-"""Bytes that must stay free on the disk beside what a rewrite needs."""
+"""Bytes that must stay free on the disk beside what a rewrite needs, at most."""
+_SHARE = 20
+"""... and this part of the new file."""
 
 
 def choose(
@@ -105,7 +107,7 @@ def costs(job: Job, clones: bool, output: bool = False) -> tuple[int, int]:
     journal = 0 if output else journal_size(job)
     if job.strategy == "rewrite":
         body = len(job.fit.front) if clones else job.fit.new_size
-        return journal + body, journal + body + (0 if clones else SPARE)
+        return journal + body, journal + body + (0 if clones else min(SPARE, job.fit.new_size // _SHARE))
     ranges = sum(stop - start for start, stop in written(job))
     return journal + ranges + 8, journal + job.fit.shift
 

@@ -14,6 +14,8 @@
      9 sync F               NEW    12 as patch                          9 as patch
     10 J becomes undo-N
 
+T is a hidden, locked file whose name carries its inode number, so that what a killed run left is known for ours.
+
 At every instant a file that starts with GGUF is exactly the old one or exactly the new one. `gguftool.edit.recover`
 has the table of what can stand after a crash. Tensor data is never written: `patch` does not touch it, `insert` lets
 the file system move extents, `rewrite` copies it.
@@ -32,15 +34,14 @@ from collections.abc import Iterator
 from gguftool import endings
 from gguftool.edit.inuse import users_of
 from gguftool.edit.job import Job, make_record, written
-from gguftool.edit.journal import INSERTED, STARTED, Record, new_path, pack, read
+from gguftool.edit.journal import INSERTED, STARTED, Record, pack, read
 from gguftool.edit.layout import Fit
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import settle
-from gguftool.edit.steps import barrier, drop_journal, keep_journal, mark, poison, take_journal, unpoison
-from gguftool.errors import ChangedMeanwhile, GgufToolError, InterruptedEdit, NoRoom, Refused, Unreadable
+from gguftool.edit.steps import barrier, drop_journal, half_done, keep_journal, mark, poison, take_journal, unpoison
+from gguftool.errors import ChangedMeanwhile, GgufToolError, NoRoom, Refused, Unreadable
 from gguftool.files.disk import Progress
 from gguftool.files.faults import FORBIDDEN, FULL
-from gguftool.shell import gguftool, path_word
 
 
 class InsertImpossible(Exception):
@@ -105,17 +106,16 @@ def _in_place(job: Job, layer: OsLayer, journal: int) -> str | None:
 
 
 def _rewrite(job: Job, layer: OsLayer, journal: int, progress: Progress | None) -> str | None:
-    path, target = job.path, new_path(job.path)
+    path, target = job.path, ""
     model = copy = -1
     switched = False
     try:
         model = layer.open(path, write=False)
         _check_unchanged(job, layer, model)
-        if layer.stat(target) is not None:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        layer.sweep(path)
         record = make_record(job, layer, model)
         _write_journal(layer, journal, record, path)
-        copy = layer.create(target, 0o600)
+        copy, target = layer.draft(path)
         layer.copy_flags(model, copy)
         build(layer, model, copy, job.fit, progress)
         layer.copy_attributes(model, copy)
@@ -129,7 +129,7 @@ def _rewrite(job: Job, layer: OsLayer, journal: int, progress: Progress | None) 
     except BaseException as error:
         if switched:
             raise half_done(error, path) from error
-        abandon(layer, path, target if copy >= 0 else None)
+        abandon(layer, path, target)
         raise plain(error, path) from error
     finally:
         for fd in (model, copy, journal):
@@ -194,8 +194,6 @@ def plain(error: BaseException, path: str) -> BaseException:
     if not isinstance(error, OSError):
         return error
     what = (error.strerror or str(error)).lower()
-    if isinstance(error, FileExistsError):
-        return Refused(f"{new_path(path)} exists and is not ours", "move it away, then try again")
     if error.errno in FULL:
         return NoRoom(f"{path}: {what}; the file is as it was", "free some space on that disk")
     if error.errno in FORBIDDEN:
@@ -203,18 +201,10 @@ def plain(error: BaseException, path: str) -> BaseException:
     return Unreadable(f"{path}: {what}; the file is as it was")
 
 
-def half_done(error: BaseException, path: str) -> BaseException:
-    """An error of the operating system that left the file for `recover`."""
-    if not isinstance(error, OSError):
-        return error
-    what = (error.strerror or str(error)).lower()
-    return InterruptedEdit(f"{path}: {what}; the edit is not finished", gguftool("recover", path_word(path)))
-
-
-def abandon(layer: OsLayer, path: str, target: str | None = None) -> None:
+def abandon(layer: OsLayer, path: str, target: str = "") -> None:
     """Nothing was changed: remove what was made."""
     with contextlib.suppress(OSError):
-        if target is not None:
+        if target:
             layer.unlink(target)
         drop_journal(layer, path)
 

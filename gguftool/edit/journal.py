@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
 import struct
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -20,11 +18,10 @@ from dataclasses import asdict, dataclass, field, replace
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.format.header import align
+from gguftool.source import beside
 
 MAGIC = b"gguftool-record\x01"
 STARTED, INSERTED, ROLLBACK = 0, 1, 2
-KEEP = 5
-"""Undo records kept beside a file; older ones are removed."""
 _HEAD = struct.Struct("<16sQQ")
 _PHASE = struct.Struct("<8sI")
 _PHASE_MAGIC = b"GGTPHASE"
@@ -167,41 +164,6 @@ def _read_phase(block: bytes, record: Record) -> int:
     return STARTED
 
 
-def journal_path(path: str) -> str:
-    """The journal of a model file; hot while it exists."""
-    return f"{path}-journal"
-
-
-def new_path(path: str) -> str:
-    """Where `rewrite` builds the new file."""
-    return f"{path}-new"
-
-
 def undo_path(path: str, number: int) -> str:
     """Undo record ``number`` of a model file."""
-    return f"{path}-undo-{number}"
-
-
-def undo_numbers(layer: OsLayer, path: str) -> list[int]:
-    """Numbers of the undo records beside a file, the newest first."""
-    folder, name = os.path.split(path)
-    pattern = re.compile(re.escape(name) + r"-undo-(\d{1,9})")
-    found = [pattern.fullmatch(other) for other in layer.listdir(folder)]
-    return sorted((int(m[1]) for m in found if m), reverse=True)
-
-
-def undo_records(path: str, layer: OsLayer | None = None) -> Iterator[tuple[int, Record]]:
-    """The readable undo records beside a file, the newest first."""
-    layer = layer or OsLayer()
-    path = os.path.realpath(path)
-    for number in undo_numbers(layer, path):
-        try:
-            fd = layer.open(undo_path(path, number), write=False)
-        except OSError:
-            continue
-        try:
-            found = read(layer, fd)
-        finally:
-            layer.close(fd)
-        if found is not None:
-            yield number, found[0]
+    return beside(path, f"-undo-{number}")

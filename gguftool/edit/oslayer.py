@@ -17,6 +17,9 @@ from collections.abc import Iterator
 from gguftool.brief import named_repr
 from gguftool.files import attributes, disk
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, Progress
+from gguftool.files.faults import FULL
+from gguftool.files.leftovers import sweep
+from gguftool.files.unnamed import hidden_file
 from gguftool.source import step_aside
 
 BLOCK = 4096
@@ -77,6 +80,17 @@ class OsLayer:
     def create(self, path: str, mode: int = 0o666) -> int:
         """A descriptor of a new file, for reading and writing; FileExistsError when the name is taken."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | O_CLOEXEC | O_BINARY, mode)
+
+    def draft(self, path: str) -> tuple[int, str]:
+        """A new file that will take the name of ``path`` or of a record of it: descriptor, and its hidden name.
+
+        It is locked, and the number of its inode is in its name, so a killed run's is known for ours; see `sweep`.
+        """
+        return hidden_file(path)
+
+    def sweep(self, path: str) -> None:
+        """Remove the drafts of ``path`` that killed runs have left."""
+        sweep(path)
 
     def close(self, fd: int) -> None:
         """Give a descriptor back."""
@@ -212,13 +226,14 @@ class OsLayer:
                 if fd < 0:
                     return 0
                 try:
-                    os.pwrite(fd, b"\1" * unit * 2, 0)
+                    # A hole: it needs no room, so a full disk does not look like one that cannot.
+                    os.ftruncate(fd, 2 * unit)
                     self.insert(fd, 0, unit)
                     self.collapse(fd, 0, unit)
                 except OSError as e:
                     if e.errno == errno.EINVAL:
                         continue  # ext4 with bigalloc wants whole clusters
-                    return 0
+                    return unit if e.errno in FULL else 0
                 return unit
         return 0
 
@@ -232,7 +247,7 @@ class OsLayer:
             if src < 0 or dst < 0:
                 return False
             try:
-                os.pwrite(src, b"\1" * BLOCK, 0)
+                os.ftruncate(src, BLOCK)
                 fcntl.ioctl(dst, _FICLONERANGE, struct.pack("=qQQQ", src, 0, BLOCK, 0))
             except OSError:
                 return False

@@ -8,15 +8,17 @@ state     J                  F size   F[0:4]             how it arises    action
 CLEAN     none               any      GGUF               normal           nothing
 TORN      unreadable         any      GGUF               J was being made delete J
 DAMAGED   unreadable, none   any      not GGUF           J lost, rotten   stop, touch nothing
-HOT       whole, phase 0     old      GGUF, old header   before poison    sync F, delete J
+HOT       whole, phase 0     old      GGUF, old header   before poison    write it again, delete J
 POISONED  whole, any phase   old      GGTX or anything   header half      write the saved bytes back, magic last
 GAP       whole, phase 0     new      GGTX or zeros      around INSERT    find the hole that INSERT left, take it out
                                                                           (at the end: cut); then POISONED
 INSERTED  whole, phase 1     new      not GGUF           header half      make the gap a hole again, phase := 2; GAP
 ROLLBACK  whole, phase 2     new      zeros              in recovery      GAP
-NEW       whole, phase 0, 1  new      GGUF, new header   at the end       sync F, J becomes an undo record
+NEW       whole, phase 0, 1  new      GGUF, new header   at the end       write it again, J becomes an undo record
 COPYING   whole, rewrite     old      GGUF, old header   T is being made  delete T and J
 FOREIGN   whole              other    any                somebody else    stop, touch nothing
+LOST      none               old, new not GGUF           J lost, and an   as POISONED to NEW, with the undo record as J
+                                                         undo record fits
 ========  =================  =======  =================  ===============  =========================================
 
 Why the gap can be found: the file had no hole before. INSERT_RANGE is not atomic when the power fails - the file may be
@@ -26,19 +28,40 @@ is written into the file between the insertion and the phase mark, so the hole s
 Going back always goes to the smaller file: taking blocks out and overwriting existing ones cannot meet a full disk.
 The first act is to sync the journal and its folder: one that is readable after a mere process crash may not survive the
 power failure that follows. An `undo` of an insertion runs through the same table: it is a journal in phase 1.
+
+**What is read is not what is on the disk.** A write that failed leaves pages in memory that the kernel calls clean:
+every program reads them, the next sync says yes, and the disk has never seen them. So nothing is believed because it
+was read: before a journal ends, what it was about is written once more - the poison, the part of the front that the
+edit touches, the magic, with a wait behind each - and a poison or a phase that recovery goes by is written again, too.
+A failure in the middle of that is POISONED: nothing is written that the saved bytes do not cover.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.edit.journal import INSERTED, ROLLBACK, Record, journal_path, new_path, read
+from gguftool.edit.journal import INSERTED, ROLLBACK, STARTED, Record, pack, read, undo_path
+from gguftool.edit.lost import Found, fitting
 from gguftool.edit.oslayer import BLOCK, OsLayer
-from gguftool.edit.steps import barrier, drop_journal, front_sha, hold, keep_journal, mark, unpoison
+from gguftool.edit.records import drop_record
+from gguftool.edit.steps import (
+    barrier,
+    drop_journal,
+    half_done,
+    hold,
+    keep_journal,
+    mark,
+    poison,
+    take_journal,
+    unpoison,
+)
 from gguftool.errors import DamagedJournal, EditInProgress, MissingFile
+from gguftool.format.sniff import POISONED_MAGIC
 from gguftool.format.types import MAGIC
+from gguftool.source import journal_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +96,23 @@ def recover(path: str | os.PathLike[str], layer: OsLayer | None = None) -> Outco
 
     Raises:
         EditInProgress: the edit is not interrupted, it runs.
+        InterruptedEdit: the disk failed; the journal stays.
         DamagedJournal: what stands there cannot be settled safely; nothing was touched.
         MissingFile: no such file.
     """
     layer = layer or OsLayer()
     real = os.path.realpath(path)
-    name = journal_path(real)
     if layer.stat(real) is None:
         raise MissingFile(f"{real}: no such file")
+    try:
+        outcome = _recover(layer, real, journal_path(real))
+        layer.sweep(real)
+        return outcome
+    except OSError as error:
+        raise half_done(error, real) from error
+
+
+def _recover(layer: OsLayer, real: str, name: str) -> Outcome:
     try:
         journal = layer.open(name, write=True)
     except FileNotFoundError:
@@ -96,7 +128,10 @@ def recover(path: str | os.PathLike[str], layer: OsLayer | None = None) -> Outco
             if found is None:
                 return _torn(layer, real, model)
             record, phase = found
-            return settle(layer, real, model, journal, record, phase)
+            if phase == ROLLBACK:
+                # INSERTED may be what the disk has, and what that asks for must not be done twice.
+                mark(layer, journal, record, ROLLBACK, real)
+            return settle(layer, real, model, journal, record, phase, doubt=True)
         finally:
             layer.close(model)
     finally:
@@ -107,9 +142,12 @@ def _without_journal(layer: OsLayer, path: str) -> Outcome:
     fd = layer.open(path, write=False)
     try:
         magic = layer.read(fd, 0, 4)
+        found = fitting(layer, path, fd) if magic != MAGIC else None
     finally:
         layer.close(fd)
-    if magic == b"GGTX":
+    if found is not None:
+        return _by_record(layer, path, found)
+    if magic == POISONED_MAGIC:
         raise DamagedJournal(
             f"{path}: an edit was interrupted and its journal ({os.path.basename(journal_path(path))}) is gone; "
             "nothing was touched",
@@ -118,18 +156,45 @@ def _without_journal(layer: OsLayer, path: str) -> Outcome:
     return Outcome(path, "CLEAN", "nothing")
 
 
+def _by_record(layer: OsLayer, path: str, found: Found) -> Outcome:
+    """The journal is gone, and an undo record fits: the file as that says."""
+    record, number = found.record, found.number
+    model = layer.open(path, write=True)
+    try:
+        if found.front is not None:
+            _settled(layer, path, model, record, found.front, record.shift if found.is_new else 0)
+        else:
+            inserted = record.shift and layer.fstat(model).st_size == record.new_size
+            journal = take_journal(layer, path)
+            try:
+                phase = INSERTED if inserted else STARTED
+                layer.pwrite(journal, 0, pack(record, phase))
+                barrier(layer, journal, path)
+                layer.syncdir(os.path.dirname(path))
+                settle(layer, path, model, journal, record, phase, doubt=True)
+            finally:
+                layer.close(journal)
+    finally:
+        layer.close(model)
+    if found.is_new:
+        return Outcome(path, "LOST", "completed", record, undo_path(path, number))
+    drop_record(layer, path, number, record)
+    return Outcome(path, "LOST", "rolled-back", record)
+
+
 def _torn(layer: OsLayer, path: str, model: int) -> Outcome:
     if layer.read(model, 0, 4) != MAGIC:
         raise DamagedJournal(
             f"{path}: the journal beside it is damaged and the file is in the middle of an edit; nothing was touched",
             "restore the file from where it came from; the tensor data in it is whole but for the first blocks",
         )
-    # A journal that was not finished is older than any T: what has that name is somebody else's.
     drop_journal(layer, path)
     return Outcome(path, "TORN", "discarded")
 
 
-def settle(layer: OsLayer, path: str, model: int, journal: int, record: Record, phase: int) -> Outcome:
+def settle(
+    layer: OsLayer, path: str, model: int, journal: int, record: Record, phase: int, *, doubt: bool = False
+) -> Outcome:
     """Bring the file to exactly old or new, and end the journal.
 
     Args:
@@ -139,20 +204,22 @@ def settle(layer: OsLayer, path: str, model: int, journal: int, record: Record, 
         journal: descriptor of the journal, held.
         record: what the journal says.
         phase: its phase.
+        doubt: another process wrote what stands there, so that a sync of it may have failed.
 
     Raises:
         DamagedJournal: the file is neither; nothing was touched.
         InterruptedEdit: the disk failed; the journal stays.
     """
     size = layer.fstat(model).st_size
-    if phase != ROLLBACK and size == record.new_size and front_sha(layer, model, record.new_front) == record.new_sha:
-        return _finish(layer, path, model, record)
-    if size == record.old_size and front_sha(layer, model, record.old_front) == record.old_sha:
+    front = layer.read(model, 0, max(record.old_front, record.new_front))
+    if phase != ROLLBACK and size == record.new_size and _sha(front[: record.new_front]) == record.new_sha:
+        _settled(layer, path, model, record, front[: record.new_front], record.shift if doubt else None)
+        return _finish(layer, path, record)
+    if size == record.old_size and _sha(front[: record.old_front]) == record.old_sha:
         # The magic is written last, so with it all else is in place; only not yet known to be on the disk.
-        barrier(layer, model, path)
+        _settled(layer, path, model, record, front[: record.old_front], 0 if doubt else None)
         if record.strategy == "rewrite":
-            # Nothing had that name when the journal was written, so it is what the edit was building.
-            layer.unlink(new_path(path))
+            layer.sweep(path)
         return _end(layer, path, "COPYING" if record.strategy == "rewrite" else "HOT", record)
     loadable = layer.read(model, 0, 4) == MAGIC
     if record.strategy == "rewrite" or size not in (record.old_size, record.new_size) or loadable:
@@ -162,6 +229,9 @@ def settle(layer: OsLayer, path: str, model: int, journal: int, record: Record, 
             f"if the file is good as it is, delete {journal_path(path)}",
         )
     state = "POISONED"
+    if doubt and (size == record.old_size or phase == INSERTED):
+        # Elsewhere it would fill the hole that marks the gap; there it is on the disk, for INSERT came after it.
+        poison(layer, model, path)
     if record.shift and size == record.new_size:
         state = "INSERTED" if phase == INSERTED else "GAP"
         replaced = _close_gap(layer, path, model, journal, record, phase)
@@ -171,8 +241,30 @@ def settle(layer: OsLayer, path: str, model: int, journal: int, record: Record, 
     return _end(layer, path, state, record)
 
 
-def _finish(layer: OsLayer, path: str, model: int, record: Record) -> Outcome:
+def _settled(layer: OsLayer, path: str, model: int, record: Record, front: bytes, shift: int | None) -> None:
+    """What was read from the file, a whole front, is on the disk when this returns.
+
+    ``shift`` is how far from their old place the saved bytes are; None: the file is not in doubt.
+    """
+    if shift is None or record.strategy == "rewrite":
+        # A new file was on the disk before it got its name.
+        barrier(layer, model, path)
+        return
+    # No more than the saved bytes can bring back.
+    poison(layer, model, path)
+    for start, n in record.saved:
+        at, end = (start + shift if start else 4), start + shift + n
+        if at < min(end, len(front)):
+            layer.pwrite(model, at, front[at:end])
     barrier(layer, model, path)
+    unpoison(layer, model, path)
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _finish(layer: OsLayer, path: str, record: Record) -> Outcome:
     if record.undo_of and record.strategy == "insert":
         # An undo that had not begun: its "new" file is the one that was to be undone.
         drop_journal(layer, path)
@@ -240,9 +332,8 @@ def _write_back(layer: OsLayer, path: str, model: int, record: Record) -> None:
 
 def _restore_by_copy(layer: OsLayer, path: str, model: int, record: Record, gap: int) -> bool:
     """Build the old file anew where the file system cannot take a gap out (the file was moved there since)."""
-    target = new_path(path)
-    layer.unlink(target)
-    fd = layer.create(target, 0o600)
+    layer.sweep(path)
+    fd, target = layer.draft(path)
     try:
         layer.copy_flags(model, fd)
         layer.preallocate(fd, record.old_size)

@@ -6,12 +6,14 @@ import contextlib
 import hashlib
 import os
 
-from gguftool.edit.journal import KEEP, Record, journal_path, pack_phase, undo_numbers, undo_path
+from gguftool.edit.journal import Record, pack_phase
 from gguftool.edit.oslayer import BLOCK, OsLayer
+from gguftool.edit.records import adopt, drop_record, join_oldest, next_path, undo_numbers
 from gguftool.errors import EditInProgress, InterruptedEdit
 from gguftool.format.sniff import POISONED_MAGIC
 from gguftool.format.types import MAGIC
 from gguftool.shell import gguftool, path_word
+from gguftool.source import journal_path
 
 
 def barrier(layer: OsLayer, fd: int, path: str) -> None:
@@ -30,6 +32,14 @@ def barrier(layer: OsLayer, fd: int, path: str) -> None:
             f"{path}: the disk did not confirm a write ({what}); the edit stands half done",
             f"check the disk, then: {gguftool('recover', path_word(path))}",
         ) from e
+
+
+def half_done(error: BaseException, path: str) -> BaseException:
+    """An error of the operating system that left the file for `recover`."""
+    if not isinstance(error, OSError):
+        return error
+    what = (error.strerror or str(error)).lower()
+    return InterruptedEdit(f"{path}: {what}; the edit is not finished", gguftool("recover", path_word(path)))
 
 
 def poison(layer: OsLayer, fd: int, path: str) -> None:
@@ -93,24 +103,31 @@ def drop_journal(layer: OsLayer, path: str) -> None:
 
 
 def keep_journal(layer: OsLayer, path: str, record: Record, keep: bool = True) -> str | None:
-    """The edit is done: turn the journal into an undo record and remove the oldest ones beyond `KEEP`.
+    """The edit is done: turn the journal into an undo record, and join the oldest ones.
+
+    Nothing that fails here undoes the edit: a journal that is still there after a power failure is settled to the same.
 
     Returns:
         The path of the undo record; None when there is none to keep.
     """
     if record.undo_of:
         # The record that was undone goes first: with the journal still there, a crash between the two is settled again.
-        layer.unlink(undo_path(path, record.undo_of))
-        drop_journal(layer, path)
+        drop_record(layer, path, record.undo_of, record)
+    if record.undo_of or not keep:
+        layer.unlink(journal_path(path))
+        _sync_names(layer, path)
         return None
-    if not keep:
-        drop_journal(layer, path)
-        return None
-    numbers = undo_numbers(layer, path)
-    target = undo_path(path, numbers[0] + 1 if numbers else 1)
+    with contextlib.suppress(OSError):
+        if not undo_numbers(layer, path):
+            adopt(layer, path, (record.old_size, record.old_sha))
+    target = next_path(layer, path)
     layer.rename(journal_path(path), target)
-    layer.syncdir(os.path.dirname(path))
-    for number in numbers[KEEP - 1 :]:
-        with contextlib.suppress(OSError):
-            layer.unlink(undo_path(path, number))
+    _sync_names(layer, path)
+    with contextlib.suppress(OSError):
+        join_oldest(layer, path)
     return target
+
+
+def _sync_names(layer: OsLayer, path: str) -> None:
+    with contextlib.suppress(OSError):
+        layer.syncdir(os.path.dirname(path))

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.edit.journal import journal_path
 from gguftool.edit.oslayer import OsLayer
 from gguftool.errors import InterruptedEdit, MissingFile, Refused, Unreadable
 from gguftool.files.attributes import APPEND_ONLY, IMMUTABLE
 from gguftool.shell import gguftool, path_word, shell
+from gguftool.source import journal_path
 
 # A path that matches is a blob of a content-addressed store: its name says what is in it, and other snapshots, models
 # or repositories may share it. Rewritten in place it would serve other bytes under the same name to all of them.

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from gguftool import endings
 from gguftool.brief import short_repr
-from gguftool.edit.commit import abandon, commit, half_done, identity, plain
+from gguftool.edit.commit import abandon, commit, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
 from gguftool.edit.job import Job
-from gguftool.edit.journal import INSERTED, Record, pack, read, undo_numbers, undo_path
+from gguftool.edit.journal import INSERTED, Record, pack, undo_path
 from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import OsLayer
+from gguftool.edit.records import adopt, as_it_stands, numbered, record_at, undo_numbers
 from gguftool.edit.recover import pending, settle
-from gguftool.edit.steps import drop_journal, front_sha, poison, take_journal
+from gguftool.edit.steps import drop_journal, front_sha, half_done, poison, take_journal
 from gguftool.edit.target import check
 from gguftool.edit.which import metadata_file
 from gguftool.errors import InterruptedEdit, Refused
@@ -32,6 +33,7 @@ class Undone:
         record: of the edit.
         strategy: how it was taken back: ``patch``, ``collapse`` or ``rewrite``.
         left: undo records that are left.
+        data_kept: something else has changed tensor data since, beside the header; that was left as it is.
     """
 
     path: str
@@ -39,6 +41,7 @@ class Undone:
     record: Record
     strategy: str
     left: int
+    data_kept: bool = False
 
     __repr__ = short_repr
 
@@ -54,20 +57,30 @@ def newest(path: str | os.PathLike[str], layer: OsLayer | None = None) -> tuple[
     fd = layer.open(real, write=False)
     try:
         size = layer.fstat(fd).st_size
-        for number in undo_numbers(layer, real):
-            record = _record(layer, real, number)
+        damaged = 0
+        for number in numbered(layer, real):
+            record = record_at(layer, undo_path(real, number))
             if record is None:
-                raise Refused(f"{undo_path(real, number)}: is damaged, so it cannot be undone", "get the file again")
+                # Or no record at all: when one behind it fits, that is the newest.
+                damaged = damaged or number
+                continue
             if size == record.new_size and front_sha(layer, fd, record.new_front) == record.new_sha:
                 return number, record
             if size == record.old_size and front_sha(layer, fd, record.old_front) == record.old_sha:
                 continue  # taken back already; the record outlived it in a crash
+            if damaged:
+                break
             raise Refused(
                 f"{path}: was changed by something else since the edit that would be undone; nothing was touched",
                 f"if the file is good as it is, delete {undo_path(real, number)}",
             )
     finally:
         layer.close(fd)
+    if damaged:
+        raise Refused(
+            f"{undo_path(real, damaged)}: is damaged, so it cannot be undone",
+            "take the file again from where it came from; if it is good as it is, delete the record",
+        )
     raise Refused(f"{path}: there is no edit to undo (no {os.path.basename(real)}-undo-N beside it)")
 
 
@@ -100,23 +113,26 @@ def undo(
     target = check(path, layer, hard_links=hard_links, force=True)
     if pending(target.real, layer):
         raise InterruptedEdit(f"{path}: an edit of this file is not finished", gguftool("recover", path_word(path)))
-    number, record = newest(path, layer)
+    if not undo_numbers(layer, target.real):
+        adopt(layer, target.real)
+    number, saved = newest(path, layer)
+    record = _as_it_stands(layer, target.real, saved)
     if record.strategy != "patch" and not layer.can_clone(os.path.dirname(target.real)):
         _check_room(layer, target.real, record, needed=record.strategy == "rewrite" or in_use == "rewrite")
     breaks = hard_links == "break" and target.links > 1
     job = reverse(layer, target.real, number, record, target.stat)
     job = replace(job, in_use=in_use, preserve_mtime=preserve_mtime)
     strategy = take_back(layer, job, record, copy=in_use == "rewrite" or breaks, progress=progress)
-    return Undone(target.real, number, record, strategy, len(undo_numbers(layer, target.real)))
+    left = len(undo_numbers(layer, target.real))
+    return Undone(target.real, number, record, strategy, left, record is not saved)
 
 
-def _record(layer: OsLayer, path: str, number: int) -> Record | None:
-    fd = layer.open(undo_path(path, number), write=False)
+def _as_it_stands(layer: OsLayer, path: str, record: Record) -> Record:
+    fd = layer.open(path, write=False)
     try:
-        found = read(layer, fd)
+        return as_it_stands(record, lambda offset, n: layer.read(fd, offset, n))
     finally:
         layer.close(fd)
-    return found[0] if found is not None else None
 
 
 def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, progress: Progress | None = None) -> str:
@@ -150,23 +166,21 @@ def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat
     fd = layer.open(path, write=False)
     try:
         current = layer.read(fd, 0, record.new_front)
+        front, tail, segments = bytearray(record.old_front), [], []
+        for start, n, saved, new in record.pieces():
+            # What lies in front of the data is written, what lies behind it stays where it is or is copied.
+            here = max(0, min(n, record.old_front - start))
+            if saved is None:
+                front[start : start + here] = layer.read(fd, new, here)
+                if here < n:
+                    segments.append(Segment(new + here, start + here, n - here))
+            else:
+                front[start : start + here] = record.payload[saved : saved + here]
+                if here < n:
+                    tail.append((start + here, record.payload[saved + here : saved + n]))
     finally:
         layer.close(fd)
-    front, at = bytearray(current if record.strategy == "patch" else b""), 0
-    tail: list[tuple[int, bytes]] = []
-    for start, n in record.saved:
-        data = record.payload[at : at + n]
-        at += n
-        if start < record.old_front:
-            part = data[: record.old_front - start]
-            front[start : start + len(part)] = part
-        if start + n > record.old_front:
-            cut = max(0, record.old_front - start)
-            tail.append((start + cut, data[cut:]))
-    segments = tuple(
-        Segment(new, old, n) for old, new, n in sorted(record.moved) if record.strategy != "patch" or old >= len(front)
-    )
-    fit = Fit(bytes(front), record.new_front, segments, record.old_size, False, 0, tuple(tail))
+    fit = Fit(bytes(front), record.new_front, tuple(segments), record.old_size, False, 0, tuple(tail))
     return Job(
         path=path,
         strategy="rewrite",

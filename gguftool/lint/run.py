@@ -92,9 +92,11 @@ def lint(
     findings: list[Finding] = []
     skipped: list[NotEvaluated] = []
     for one in rules:
-        # The net below the other rules: it speaks when none of them explains why the file cannot be used.
-        if one.family == "load" and any(f.severity is Severity.ERROR for f in findings):
-            continue
+        if one.family == "load":
+            # The net below the other rules: it speaks when none of them explains what llama.cpp says.
+            ctx.memo["found"] = findings
+            if one.severity is Severity.ERROR and any(f.severity is Severity.ERROR for f in findings):
+                continue
         why = _why_not(one, model, ctx)
         if why == "":
             continue

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from gguftool.facts.arch import facts
 from gguftool.facts.data import load
+from gguftool.facts.enums import numbers
 from gguftool.predict.graph import (
     ABORTS,
     CONTEXT,
@@ -34,7 +35,6 @@ CONTEXT_TOKENS = 512
 MUCH = 16 << 30
 """Bytes beyond which the outcome depends on the machine."""
 NO_KV = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache"
-_GATING_FUNCS = frozenset({1, 2, 3, 4})
 _NO_KV = frozenset({"none", "recurrent"})
 _PLAIN_KV = frozenset({"kv", "iswa", "iswa-if-window"})
 
@@ -275,7 +275,8 @@ def _gating(state: Run) -> Iterator[AfterLoad]:
     if state.model.architecture not in load("load_maps.json")["gating"]:
         return
     moe = any(slot == "ffn_gate_inp" for slot, _ in machine.slots)
-    if moe and machine.h.get("expert_gating_func", 0) not in _GATING_FUNCS:
+    known = {n for n in numbers("expert_gating_func").values() if n > 0}
+    if moe and machine.h.get("expert_gating_func", 0) not in known:
         yield AfterLoad(CONTEXT, ABORTS, "fatal error (unknown expert_gating_func)", field(state, "expert_gating_func"))
 
 

@@ -13,6 +13,7 @@ from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from gguftool.edit.changes import Change
+    from gguftool.edit.journal import Record
     from gguftool.edit.plan import EditPlan, Result
     from gguftool.edit.recover import Outcome
     from gguftool.edit.undo import Undone
@@ -139,11 +140,12 @@ def undone_text(done: Undone, style: Style) -> str:
     """What an undo took back."""
     lines = [f"{style.green('undone')} in {safe(done.path)} ({done.strategy}):"]
     lines += [f"  {safe(line)}" for line in done.record.operations] or ["  (the record names no operations)"]
-    lines.append("the file has the same bytes as before that edit")
+    if done.data_kept:
+        lines.append("the header is as before that edit; tensor data that something else changed since was left alone")
+    else:
+        lines.append("the file has the same bytes as before that edit")
     if done.left:
         lines.append(f"{done.left} older edit{'' if done.left == 1 else 's'} can be undone too")
-    elif done.number > 1:
-        lines.append("edits older than that are no longer recorded, so this is as far as undo goes")
     return "\n".join(lines)
 
 
@@ -158,6 +160,7 @@ def undone_body(done: Sequence[Undone]) -> dict[str, object]:
                 "operations": list(d.record.operations),
                 "time": d.record.time,
                 "size": d.record.old_size,
+                "data_kept": d.data_kept,
             }
             for d in done
         ],
@@ -196,12 +199,28 @@ def recovered_body(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def history_rows(path: str, records: Sequence[tuple[int, object]]) -> list[tuple[int, str, str]]:
+def history_rows(path: str, records: Sequence[tuple[int, Record | None]]) -> list[tuple[int, str, str]]:
     """Undo records as rows: number, when, what."""
     import time
 
     rows = []
     for number, record in records:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(getattr(record, "time", 0.0)))
-        rows.append((number, when, "; ".join(getattr(record, "operations", ())) or os.path.basename(path)))
+        if record is None:
+            rows.append((number, "-", "is damaged, or no undo record: it cannot be undone"))
+            continue
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.time))
+        rows.append((number, when, "; ".join(record.operations) or os.path.basename(path)))
     return rows
+
+
+def history_body(records: Sequence[tuple[int, Record | None]]) -> list[dict[str, object]]:
+    """Undo records as JSON; one that is damaged has neither time nor operations."""
+    return [
+        {
+            "number": number,
+            "time": record.time if record is not None else None,
+            "operations": list(record.operations) if record is not None else [],
+            "damaged": record is None,
+        }
+        for number, record in records
+    ]

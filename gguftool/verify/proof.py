@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from gguftool.edit.journal import Record, undo_records
+from gguftool.edit.journal import Record
+from gguftool.edit.records import as_it_stands, undo_records
 from gguftool.source import LocalFile, Source
 from gguftool.verify.hashes import hash_file
 from gguftool.verify.stream import Progress
@@ -53,7 +54,7 @@ def original(path: str, sha256: str, progress: Progress | None = None) -> int | 
             front = source.read_at(0, record.new_front)
             if source.size != record.new_size or hashlib.sha256(front).hexdigest() != record.new_sha:
                 return None
-            source = Before(source, record)
+            source = Before(source, as_it_stands(record, source.read_at))
             if hash_file(source, progress=progress).file == sha256:
                 return steps
         return None

@@ -6,6 +6,7 @@ import os
 import re
 
 from gguftool.shell import gguftool, path_word
+from gguftool.source import journal_path
 from gguftool.verify.result import Fault
 
 # Ending behind the name of the file -> who leaves it.
@@ -59,7 +60,7 @@ def signs(path: str) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
             faults.append(Fault("partial-download", message, hint="let the download finish, then verify again"))
         else:
             notes.append(Fault("partial-download", message, hint="let the download finish, or remove it"))
-    journal = os.path.realpath(path) + "-journal"
+    journal = journal_path(os.path.realpath(path))
     if os.path.lexists(journal):
         message = f"{os.path.basename(journal)} lies beside it: an edit is unfinished, or under way now"
         faults.append(Fault("interrupted-edit", message, hint=gguftool("recover", path_word(path))))

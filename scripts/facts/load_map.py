@@ -69,6 +69,32 @@ def reading(rows: list[Any]) -> list[Any]:
     return out
 
 
+def enumerations(t: Tables) -> dict[str, dict[str, Any]]:
+    """Values that keys may have where a program of llama.cpp looks at them long after it has read them.
+
+    Numbers by name, or texts by what they stand for; an unknown number aborts, an unknown activation is another one.
+    """
+    header = (t.src.parent / "include" / "llama.h").read_text(encoding="utf-8")
+    hparams, model = t.read("llama-hparams.h"), t.read("llama-model.cpp")
+
+    def numbers(text: str, prefix: str) -> dict[str, int]:
+        found = re.findall(rf"\b{prefix}_(\w+)\s*=\s*(-?\d+)", text)
+        return {name.lower(): int(value) for name, value in found}
+
+    def texts(table: str) -> dict[str, str]:
+        start = model.index("{", model.index(f"> {table} = "))
+        inside = body(model, start)
+        pairs = re.findall(r'\{\s*(?:"(\w+)",\s*(\w+)|(\w+),\s*"(\w+)")\s*\}', inside)
+        return {a or d: (b or c).rpartition("_")[2].lower() for a, b, c, d in pairs}
+
+    return {
+        "pooling_type": numbers(header, "LLAMA_POOLING_TYPE"),
+        "expert_gating_func": numbers(hparams, "LLAMA_EXPERT_GATING_FUNC_TYPE"),
+        "rope.scaling.type": texts("LLAMA_ROPE_SCALING_TYPES"),
+        "hidden_activation": texts("LLM_FFN_OP_TYPES_FROM_STRING"),
+    }
+
+
 def load_maps(t: Tables, measured: dict[str, Any], build: str) -> tuple[dict[str, Any], list[str]]:
     """The whole data file, and what could not be read."""
     raw, skipped = loading_rows(t)
@@ -109,6 +135,7 @@ def load_maps(t: Tables, measured: dict[str, Any], build: str) -> tuple[dict[str
         "scales": scales,
         "graph": graph,
         "decode": measured["decode"],
+        "enums": enumerations(t),
         "looks": looks(t, texts),
         "gating": sorted(a for a, c in t.families.items() if c in gating or t.parents.get(c) in gating),
         "needs": measured["needs"],

@@ -27,10 +27,10 @@ SURVIVORS = {
     "sync recover._end: drop_journal(layer, path)": _REPEATED,
     "sync recover._finish: drop_journal(layer, path)": _REPEATED,
     "sync recover._torn: drop_journal(layer, path)": _REPEATED,
-    "sync steps.keep_journal: drop_journal(layer, path)": _REPEATED,
-    "sync steps.keep_journal: layer.syncdir(os.path.dirname(path))": _REPEATED,
-    "sync recover.recover: barrier(layer, journal, real)": _FIRST,
-    "sync recover.recover: layer.syncdir(os.path.dirname(real))": _FIRST,
+    "sync commit.abandon: drop_journal(layer, path)": _REPEATED,
+    "sync recover._recover: barrier(layer, journal, real)": _FIRST,
+    "sync recover._settled: barrier(layer, model, path)": "where the file is not in doubt, it was synced before: "
+    "under another name or by the step that wrote it",
 }
 """Step -> why no run notices that it is missing."""
 

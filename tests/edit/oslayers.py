@@ -14,7 +14,7 @@ from collections.abc import Callable
 from gguftool.edit.oslayer import OsLayer
 
 SECTOR = 512
-WRITES = "create rename unlink pwrite truncate preallocate insert collapse punch copy_range fsync syncdir".split()
+WRITES = "create draft rename unlink pwrite truncate preallocate insert collapse punch copy_range fsync syncdir".split()
 
 
 class Crashed(BaseException):
@@ -72,6 +72,8 @@ def _dying(verb: str) -> Callable[..., object]:
         half = self._tick(verb)
         result = getattr(OsLayer, verb)(self, *args, **kwargs)
         if half:
+            if verb in ("create", "draft"):
+                os.close(result[0] if isinstance(result, tuple) else result)  # and with it the lock
             raise Crashed  # after it: the process never saw the answer
         return result
 

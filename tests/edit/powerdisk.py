@@ -6,42 +6,17 @@ import errno
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 from gguftool.edit.oslayer import BLOCK
+from tests.edit.inodes import Idle, Inode, Map, Steps
 from tests.edit.mutants import site
 from tests.edit.oslayers import Crashed
 
 SECTOR = 512
 
 
-@dataclass
-class Map:
-    """Logical blocks of a file: ids of physical blocks, None for a hole; and the length in bytes."""
-
-    blocks: list[int | None] = field(default_factory=list)
-    size: int = 0
-
-    def copy(self) -> Map:
-        return Map(list(self.blocks), self.size)
-
-
-# A structural change: the states of the map it goes through, the last one being its end.
-Steps = list[Map]
-
-
-@dataclass
-class Inode:
-    """One file: as programs see it, as it is on the disk, and what lies between."""
-
-    number: int
-    now: Map = field(default_factory=Map)
-    disk: Map = field(default_factory=Map)
-    pending: list[Steps] = field(default_factory=list)
-
-
-class PowerOs:
+class PowerOs(Idle):
     """A disk whose power can fail; the verbs of `OsLayer` (no subclass: nothing may reach the real disk).
 
     Model: content lives in physical blocks of eight sectors. A write changes sectors in the page cache; each may reach
@@ -49,10 +24,18 @@ class PowerOs:
     the disk in order, as a prefix, the last one possibly half done; a shift or punch flushes the pages of the file
     before it, as ext4 and xfs do. Names reach the disk in order, as a prefix, until syncdir. With ``garble``, a sector
     that was being written when the power failed may hold noise.
+
+    With ``faulty``, the sync number so-and-so of a file fails: of what it should have written, sectors are lost in any
+    subset, and what is lost counts as clean from then on - programs read it, a later sync does not write it and reports
+    success, until memory runs short and the sector is read from the disk again.
     """
 
-    def __init__(self, seed: int, *, garble: bool = False, skip: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, seed: int, *, garble: bool = False, skip: frozenset[str] = frozenset(), faulty: int | None = None
+    ) -> None:
         self.rng = random.Random(seed)
+        self.faulty = faulty
+        self.lost: set[tuple[int, int]] = set()  # (block, sector): clean, and not what is on the disk
         self.garble = garble
         self.skip = skip
         self.cache: dict[int, bytearray] = {}  # physical block -> content as programs see it
@@ -103,6 +86,7 @@ class PowerOs:
             elif pick < 0.6:
                 self.platter[block][start : start + SECTOR] = rng.choice(versions)
         self.dirty.clear()
+        self.lost.clear()
         for inode in {id(i): i for i in [*self.names.values(), *self.disk_names.values()]}.values():
             done = rng.randint(0, len(inode.pending)) if rng.random() < 0.7 else len(inode.pending)
             for steps in inode.pending[:done]:
@@ -132,6 +116,8 @@ class PowerOs:
     def _tick(self) -> None:
         if self.failed:
             raise Crashed
+        if self.lost and self.rng.random() < 0.1:
+            self._evict()
         if self.watch is not None:
             self.watch()
         if self.left is not None:
@@ -203,6 +189,16 @@ class PowerOs:
         self.fds[fd] = inode
         return fd
 
+    def draft(self, path: str) -> tuple[int, str]:
+        folder, name = os.path.split(path)
+        hidden = f"{folder}/.{name}.{self.next}.gguftool-part"
+        return self.create(hidden, 0o600), hidden
+
+    def sweep(self, path: str) -> None:
+        folder, name = os.path.split(path)
+        for other in [p for p in self.names if p.startswith(f"{folder}/.{name}.") and p.endswith(".gguftool-part")]:
+            self.unlink(other)
+
     def close(self, fd: int) -> None:
         self.fds.pop(fd, None)
 
@@ -258,6 +254,7 @@ class PowerOs:
                 grown = True
             block = inode.now.blocks[index]
             assert block is not None
+            self.lost.discard((block, where % BLOCK // SECTOR))
             self.cache[block][where % BLOCK : where % BLOCK + len(piece)] = piece
             sector = where % BLOCK // SECTOR
             entry = self.dirty.setdefault((block, sector), (inode.number, []))
@@ -277,8 +274,26 @@ class PowerOs:
     def _flush_pages(self, inode: Inode) -> None:
         """Pages written before a shift are on the disk before the map changes."""
         for key in [k for k, (number, _) in self.dirty.items() if number == inode.number]:
-            block, sector = key
-            self.platter[block][sector * SECTOR : sector * SECTOR + SECTOR] = self.dirty.pop(key)[1][-1]
+            self._to_platter(key, self.dirty.pop(key)[1][-1])
+
+    def _lose_pages(self, inode: Inode) -> None:
+        for key in [k for k, (number, _) in self.dirty.items() if number == inode.number]:
+            versions = self.dirty.pop(key)[1]
+            if self.rng.random() < 0.5:
+                self.lost.add(key)
+            else:
+                self._to_platter(key, versions[-1])
+
+    def _to_platter(self, key: tuple[int, int], data: bytes) -> None:
+        block, sector = key
+        self.platter[block][sector * SECTOR : sector * SECTOR + SECTOR] = data
+
+    def _evict(self) -> None:
+        """Memory runs short: what counts as clean is read from the disk when it is needed again."""
+        for block, sector in self.lost:
+            at = slice(sector * SECTOR, sector * SECTOR + SECTOR)
+            self.cache[block][at] = self.platter[block][at]
+        self.lost.clear()
 
     def truncate(self, fd: int, size: int) -> None:
         self._tick()
@@ -346,6 +361,12 @@ class PowerOs:
         if self._skipped("sync"):
             return
         inode = self.fds[fd]
+        if self.faulty is not None:
+            self.faulty -= 1
+            if self.faulty < 0:
+                self.faulty = None
+                self._lose_pages(inode)
+                raise OSError(errno.EIO, "the disk lost a write")
         self._flush_pages(inode)
         inode.disk = inode.now.copy()
         inode.pending.clear()
@@ -364,30 +385,3 @@ class PowerOs:
             return False
         self.sites.add(name)
         return name in self.skip
-
-    # -- the rest does nothing here
-
-    def lock(self, fd: int) -> bool:
-        return True
-
-    def lease(self, fd: int) -> bool | None:
-        return True
-
-    def unlease(self, fd: int) -> None: ...
-
-    def copy_flags(self, src: int, dst: int) -> None: ...
-
-    def copy_attributes(self, src: int, dst: int) -> None: ...
-
-    def give(self, fd: int, like: object) -> None: ...
-
-    def set_mtime(self, path: str, ns: int) -> None: ...
-
-    def free_bytes(self, folder: str) -> int:
-        return 1 << 40
-
-    def insert_unit(self, folder: str) -> int:
-        return BLOCK
-
-    def can_clone(self, folder: str) -> bool:
-        return False

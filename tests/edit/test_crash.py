@@ -44,7 +44,7 @@ class Disk:
         recover(self.path)
         data = Path(self.path).read_bytes()
         assert data in (self.prepared.old, self.prepared.new)
-        assert not [n for n in os.listdir(self.folder) if n.endswith(("-journal", "-new"))]
+        assert not [n for n in os.listdir(self.folder) if n.endswith(("-journal", ".gguftool-part"))]
 
 
 def crash_everywhere(scenario: Scenario, folder: Path, step: int) -> int:
@@ -105,6 +105,9 @@ def _thaw(folder: Path, frozen: dict[str, bytes], hole: int | None) -> None:
         os.unlink(folder / entry)
     for name, data in frozen.items():
         with open(folder / name, "wb") as f:
+            if name.endswith(".gguftool-part"):
+                # The number of its inode is in its name.
+                os.rename(folder / name, folder / f".{NAME}.{os.fstat(f.fileno()).st_ino}.gguftool-part")
             if name == NAME and hole:
                 f.seek(hole)
                 f.write(data[hole:])

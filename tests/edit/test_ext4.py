@@ -74,7 +74,7 @@ def power_fails_everywhere(name: str, tmp_path: Path) -> int:
                 assert data in (prepared.old, prepared.new), f"before {verb}: loadable, but neither old nor new"
             recover(path)
             assert path.read_bytes() in (prepared.old, prepared.new), f"before {verb}: neither old nor new"
-            assert not [n for n in os.listdir(folder) if n.endswith(("-journal", "-new"))]
+            assert not [n for n in os.listdir(folder) if n.endswith(("-journal", ".gguftool-part"))]
         cases += 1
 
     with mounted(image, tmp_path / "disk") as folder:

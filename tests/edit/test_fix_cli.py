@@ -279,7 +279,7 @@ def test_undo_tells_and_lists(path: Path, cli):
     assert "no edit to undo" in nothing.err
 
 
-def test_five_undo_records_are_kept(path: Path, cli):
+def test_five_undo_records_are_kept_and_all_edits_can_be_undone(path: Path, cli):
     raws = []
     for i in range(8):
         raws.append(path.read_bytes())
@@ -287,7 +287,8 @@ def test_five_undo_records_are_kept(path: Path, cli):
     left = sorted(p.name for p in path.parent.iterdir() if "undo" in p.name)
     assert left == [f"m.gguf-undo-{n}" for n in (4, 5, 6, 7, 8)]
     assert cli("undo", path, "--all").code == 0
-    assert path.read_bytes() == raws[3]
+    assert path.read_bytes() == raws[0]
+    assert [p.name for p in path.parent.iterdir()] == ["m.gguf"]
 
 
 def test_no_undo(path: Path, cli):

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.edit.journal import INSERTED, ROLLBACK, STARTED, Record, pack, pack_phase, read, undo_records
+from gguftool.edit.journal import INSERTED, ROLLBACK, STARTED, Record, pack, pack_phase, read
 from gguftool.edit.ops import Realign, Reserve, Set
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.edit.plan import plan_edit
+from gguftool.edit.records import undo_records
 from gguftool.verify.proof import original
 from tests.build import llama
 

@@ -331,15 +331,3 @@ def test_recover_takes_what_fix_takes(tmp_path: Path, cli):
     assert result.code == 0, result.err
     assert "m-00001-of-00002.gguf" in result.out
     assert not journal.exists()
-
-
-def test_undo_says_when_it_cannot_go_further(tmp_path: Path, cli):
-    path = model().write(tmp_path / NAME)
-    for i in range(6):
-        plan_edit(path, [Set("general.name", f"n{i}")]).commit()
-    out = cli("undo", "--all", path).out
-    assert out.count("undone in") == 5
-    assert "edits older than that are no longer recorded" in out
-    fresh = model().write(tmp_path / "fresh.gguf")
-    plan_edit(fresh, [Set("general.name", "n")]).commit()
-    assert "no longer recorded" not in cli("undo", "--all", fresh).out

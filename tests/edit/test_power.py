@@ -22,6 +22,15 @@ def test_power_failures(scenario, garble: bool):
         power_run(prepared, seed, garble=garble)
 
 
+@pytest.mark.parametrize("garble", [False, True], ids=["lost", "garbled"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_failed_syncs(scenario, garble: bool):
+    """A sync fails and its pages are gone from the disk, not from memory: what is read proves nothing."""
+    prepared = prepare(scenario)
+    for seed in range(SHORT):
+        power_run(prepared, seed, garble=garble, faulty=True)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("garble", [False, True], ids=["lost", "garbled"])
@@ -30,6 +39,7 @@ def test_many_power_failures(scenario, garble: bool):
     prepared = prepare(scenario)
     for seed in range(SHORT, SHORT + LONG):
         power_run(prepared, seed, garble=garble)
+        power_run(prepared, seed, garble=garble, faulty=True)
 
 
 def all_steps() -> set[str]:
@@ -38,17 +48,18 @@ def all_steps() -> set[str]:
     for scenario in SCENARIOS:
         for seed in range(60):
             found |= power_run(prepare(scenario), seed).sites
+            found |= power_run(prepare(scenario), seed, faulty=True).sites
     return found
 
 
 def caught(step: str, seeds: int) -> str | None:
     """The first run that notices that the step is missing: scenario, seed and what it says."""
-    for garble in (False, True):
+    for garble, faulty in ((False, False), (False, True), (True, False), (True, True)):
         for scenario in SCENARIOS:
             prepared = prepare(scenario)
             for seed in range(seeds):
                 try:
-                    power_run(prepared, seed, garble=garble, skip=frozenset([step]))
+                    power_run(prepared, seed, garble=garble, faulty=faulty, skip=frozenset([step]))
                 except Broken as e:
                     return f"{scenario.name} {seed}: {e}"
                 except Exception as e:

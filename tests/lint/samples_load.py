@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.build import llama
 from tests.lint.samples import Sample, ready
+from tests.lint.samples_tokenizer import bpe
 
 SAMPLES = [
     Sample("load-refused", ready().kv("general.tensor_extra.name", ["a"], "[str]"),
@@ -18,4 +19,12 @@ SAMPLES = [
            "aborts at the first tokens: GGML_ASSERT(sections[0] > 0", severity="error"),
     Sample("load-then-fails", llama(arch="gemma").replace("gemma.rope.dimension_count", 15),
            "field:gemma.rope.dimension_count", "n_dims % 2 == 0", silent=llama(arch="gemma")),
+    Sample("load-warns", bpe(eos=259), "field:tokenizer.ggml.eos_token_id",
+           "whose name llama.cpp does not know as one that does: load: special_eos_id is not in special_eog_ids",
+           severity="info", silent=bpe()),
+    Sample("load-warns", llama(arch="phi3").kv("phi3.attention.sliding_window", 64), message="Phi SWA is currently",
+           severity="info", silent=llama(arch="phi3")),
+    # told by a rule of its own
+    Sample("load-warns", bpe(eos=97).kv("tokenizer.ggml.eot_token_id", 259), "field:tokenizer.ggml.eot_token_id",
+           silent=bpe(eos=97)),
 ]  # fmt: skip

@@ -232,6 +232,13 @@ SAMPLES = [
            severity="warning", fix="--set tokenizer.ggml.eot_token_id=299", safe=False, silent=bpe()),
     Sample("end-of-turn-by-name-only", bpe(eos=259), f"field:{EOS}", "neither eos (259 '<|pad|>') nor eot (none)",
            severity="info", fix="--set tokenizer.ggml.eot_token_id=257", safe=True, silent=bpe()),
+    Sample("end-of-turn-by-name-only", bpe(eos=97), severity="info", fix=""),  # no word
+    Sample("eos-not-control", bpe(eos=97), f"field:{EOS}", "an ordinary token: every answer ends where it would come",
+           severity="warning", fix="--set tokenizer.ggml.eos_token_id=257", safe=False, silent=bpe(eos=259)),
+    Sample("eos-not-control", bpe().kv(TOK + "eot_token_id", 97), f"field:{TOK}eot_token_id", severity="warning",
+           fix=f"--delete {TOK}eot_token_id", safe=False, silent=bpe().kv(TOK + "eot_token_id", 257)),
+    Sample("eos-not-control", bpe().kv(TOK + "eom_token_id", 97), f"field:{TOK}eom_token_id", severity="warning",
+           silent=renamed((299, "<|fin|>"), types={299: 3}).kv(TOK + "eom_token_id", 299)),
     # 10: eos and eot swapped into one
     Sample("eos-and-eot-alike", renamed((299, "<|endoftext|>"), types={299: 3}).kv(TOK + "eot_token_id", 257),
            f"field:{EOS}",

@@ -30,6 +30,7 @@ INFORMATION = {
     "empty-tokens",
     "fim-tokens-incomplete",
     "chat-template-missing",
+    "load-warns",  # llama.cpp itself warns about sound files: no vocabulary, names it does not know, markers it retypes
 }
 
 

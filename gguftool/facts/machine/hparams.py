@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.facts.enums import words
 from gguftool.facts.machine.ends import Abort
 from gguftool.facts.machine.expressions import divide
 from gguftool.facts.machine.reader import Reader
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024
-_ROPE_SCALING = frozenset({"none", "linear", "yarn", "longrope"})
 EXACT_ROT = frozenset({"llama", "deci", "falcon", "llama-embed"})
 """`rope.dimension_count` must equal the head size here."""
 
@@ -151,8 +151,8 @@ def _rope(reader: Reader, h: dict[str, Any]) -> None:
     h["rope_freq_base_train"] = 10000.0 if base is None else base
     kind = reader.scalar("rope.scaling.type", "str")
     kind = "linear" if kind is None else kind
-    words = "hparams.rope_scaling_type_train != LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED"
-    _check(reader, kind in _ROPE_SCALING, words, reader.full("rope.scaling.type"))
+    said = "hparams.rope_scaling_type_train != LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED"
+    _check(reader, kind in words("rope.scaling.type"), said, reader.full("rope.scaling.type"))
     h["rope_scaling_type_train"] = kind
     factor = reader.scalar("rope.scaling.factor", "f32")
     if factor is None:

@@ -1,12 +1,17 @@
 """Load: what llama.cpp would stop at, where no other rule found an error.
 
-These rules are the net below the others: they turn the predicted load (`gguftool.predict`) into findings, and run
-only when nothing else explains why the file cannot be used.
+These rules are the net below the others: they turn the predicted load (`gguftool.predict`) into findings. The errors
+speak only when nothing else explains why the file cannot be used, the warnings line by line, where no other rule has
+found what llama.cpp warns about.
 """
 
 from __future__ import annotations
 
-from gguftool.lint.rule import Context, Drafts, Scope, Severity, found, not_evaluated, rule
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gguftool.lint.rule import Context, Drafts, Finding, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.metadata.keys import NO_TOKENIZER
 from gguftool.model import Model
 from gguftool.predict import Prediction, predict
@@ -102,3 +107,112 @@ def load_then_fails(m: Model, ctx: Context) -> Drafts:
         stage=after.stage,
         outcome=after.outcome,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Warnings of one kind.
+
+    Attributes:
+        pattern: of llama.cpp's line; ``where`` may stand in it as a group, the end of a key.
+        meaning: what it comes to, as a sentence.
+        where: the key that it follows from.
+        rules: other rules that tell the same.
+        severity: INFO where sound models have it too.
+    """
+
+    pattern: re.Pattern[str]
+    meaning: str
+    where: str
+    rules: tuple[str, ...] = ()
+    severity: Severity = Severity.INFO
+
+
+def _line(pattern: str, meaning: str, where: str, *rules: str, severity: Severity = Severity.INFO) -> _Line:
+    return _Line(re.compile(pattern), meaning, where, rules, severity)
+
+
+_TG = "field:tokenizer.ggml."
+_WARN = Severity.WARNING
+LINES = (
+    _line(r"load: missing pre-tokenizer type|load: (?:\s+|\*+\s*|GENERATION QUALITY .*|CONSIDER REGENERATING .*)$",
+          "the pre-tokenizer is not named, so text is split as by default", _TG + "pre",
+          "pre-tokenizer-missing", severity=_WARN),
+    _line("load: empty token at index", "tokens have no text", _TG + "tokens", "empty-tokens"),
+    _line("load: SPM vocabulary, but newline token not found", "no token stands for a line feed", _TG + "tokens",
+          "byte-tokens-missing", severity=_WARN),
+    _line("load: model vocab missing newline token", "no token stands for a line feed, the padding token is taken",
+          _TG + "tokens"),
+    _line(r"load: default special token 'tokenizer\.ggml\.(?P<where>\w+)' = \d+ out of vocab range",
+          "an id that the file does not name has a default outside the vocabulary, so there is none", "",
+          "eos-missing", "bos-missing", "special-id-out-of-range"),
+    _line(r"load: bad special token: 'tokenizer\.ggml\.(?P<where>\w+)'", "an id is outside the vocabulary", "",
+          "special-id-out-of-range", severity=_WARN),
+    _line(r"load: override 'tokenizer\.ggml\.(?P<where>add_bos_token)'", "BOS is added whatever the file says", "",
+          "add-bos-overridden"),
+    _line("load: control-looking token", "tokens that llama.cpp knows as control tokens are typed otherwise; it types "
+          "them itself", _TG + "token_type", "control-token-typed-normal"),
+    _line("load: setting token '.*' .* attribute to USER_DEFINED", "the markers of gpt-oss are always shown",
+          _TG + "token_type"),
+    _line(r"load: special_(?P<role>eo[smt])_id is not in special_eog_ids",
+          "a token ends answers whose name llama.cpp does not know as one that does", "",
+          "eos-not-control", "eos-is-start-marker"),
+    _line("load: special_eog_ids contains both", "<|end|> ends no answer of this model", _TG + "tokens"),
+    _line("load: '</s>' is a normal token here", "</s> ends no answer of this model", _TG + "tokens"),
+    _line("load: Mask token is missing in vocab", "the mask token is not in the vocabulary", _TG + "tokens",
+          severity=_WARN),
+    _line("load: Mask token missing in vocab", "the mask token is not in the vocabulary", _TG + "tokens"),
+    _line(r"load: adding \d+ dummy tokens", "the model has no vocabulary; tokens are numbers", _TG + "model",
+          "tokenizer-model-missing"),
+    _line("model has unused tensor", "tensors are left aside", "file", "tensor-ignored"),
+    _line("llama_model_loader: unknown type", "llama.cpp has no name for a model of this tensor type, and shows "
+          "another quantisation", "field:general.file_type"),
+    _line("load_arch_hparams: Phi SWA is currently disabled", "llama.cpp runs Phi models without their sliding window",
+          "field:phi3.attention.sliding_window"),
+)  # fmt: skip
+"""What llama.cpp warns about while it loads a file (b11434), in the order of the load."""
+
+
+@rule(Severity.WARNING, scope=Scope.FILE)
+def load_warns(m: Model, ctx: Context) -> Drafts:
+    """What llama.cpp warns about should be known.
+
+    Why. It loads the file all the same, and its log is seldom read. The rule tells each kind of line once, and only
+    where no other rule has found what is behind it.
+    Evidence. The warnings of `llama-vocab.cpp`, `llama-model-loader.cpp` and the models (b11434).
+    Example. no token stands for a line feed, the padding token is taken
+    Fix. Depends on the line; sound models have some of them too, which are told as info.
+    """
+    others: Sequence[Finding] = ctx.memo.get("found", ())
+    by_kind: dict[_Line | None, list[str]] = {}
+    for text in prediction(m, ctx).warnings:
+        kind = next((line for line in LINES if line.pattern.match(text)), None)
+        place = _place(kind, text)
+        if kind is not None and any(f.rule in kind.rules and place in ("file", f.where, *_WIDE) for f in others):
+            continue
+        by_kind.setdefault(kind, []).append(text)
+    for kind, lines in by_kind.items():
+        more = f" (and {len(lines) - 1:,} more)" if len(lines) > 1 else ""
+        yield found(
+            f"{kind.meaning if kind is not None else 'llama.cpp warns while it loads the file'}: {lines[0]}{more}",
+            where=_place(kind, lines[0]),
+            severity=kind.severity if kind is not None else None,
+            lines=lines[:MOST_LINES],
+        )
+
+
+MOST_LINES = 20
+"""Lines of one kind that a finding holds."""
+_WIDE = (_TG + "tokens", _TG + "token_type", _TG + "pre", _TG + "model")
+"""Places that hold many tokens: there a finding of a rule stands for all its lines."""
+
+
+def _place(kind: _Line | None, text: str) -> str:
+    """The key that a line follows from; ids have one each."""
+    found = kind.pattern.match(text) if kind is not None else None
+    if kind is None or found is None:
+        return "file"
+    groups = found.groupdict()
+    if "role" in groups:
+        return f"{_TG}{groups['role']}_token_id"
+    return _TG + groups["where"] if "where" in groups else kind.where

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import Delete, Set
+from gguftool.facts.enums import numbers, words
 from gguftool.facts.readers import STUMBLE_OVER_EMPTY_ARRAY
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR
@@ -184,4 +185,60 @@ def sampling_odd(m: Model, ctx: Context) -> Drafts:
             f"{f.key} is {shown}, expected {low:g} to {high:g}",
             where=f"field:{f.key}",
             fix=Fix("set a usable value", command=edit("--sampling", blank(f"{name}="))),
+        )
+
+
+@rule(Severity.ERROR, known_arch=True)
+def pooling_type_unknown(m: Model, ctx: Context) -> Drafts:
+    """The way of pooling must be one that llama.cpp knows.
+
+    Why. Nothing looks at the number before a program asks for embeddings; then the process aborts, at once for
+    `llama-server --embedding`. A chat never meets it.
+    Evidence. `llama-graph.cpp:build_pooling` (b11434): GGML_ABORT("unknown pooling type").
+    Example. llama.pooling_type is 9, which is no way of pooling: llama-server --embedding aborts, a chat runs
+    Fix. The number of the way the model was trained with: none 0, mean 1, cls 2, last 3, rank 4.
+    """
+    known = numbers("pooling_type")
+    ways = ", ".join(f"{name} {n}" for name, n in known.items() if n >= 0)
+    for name in ("pooling_type", "classifier.pooling_type"):
+        key = f"{m.architecture}.{name}"
+        value = m.get(key)
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        # The largest number is -1, which says that nothing is said.
+        if value in known.values() or value == (1 << 32) - 1:
+            continue
+        fix = to_choose(f"write the way the model was trained with ({ways})", "--set", key)
+        if name == "pooling_type":
+            yield found(
+                f"{key} is {value:,}, which is no way of pooling ({ways}): "
+                "llama-server --embedding aborts, a chat runs",
+                where=f"field:{key}",
+                fix=fix,
+                mode="embedding",
+                llama_cpp="unknown pooling type",
+            )
+        else:
+            text = f"{key} is {value:,}, which is no way of pooling ({ways}): llama.cpp takes cls when it ranks"
+            yield found(text, where=f"field:{key}", fix=fix, severity=Severity.WARNING, mode="reranking")
+
+
+@rule(Severity.WARNING, known_arch=True)
+def activation_unknown(m: Model, ctx: Context) -> Drafts:
+    """The activation should be one that llama.cpp knows.
+
+    Why. llama.cpp takes GeGLU for any other word, without one of its own: the file loads and computes something
+    else.
+    Evidence. `llama-model.cpp:llm_ffn_op_type_from_string` (b11434), read for modern-bert.
+    Example. modern-bert.hidden_activation is "mish", which llama.cpp does not know: it computes geglu
+    Fix. The word of `config.json` when it is one that llama.cpp knows; otherwise the model cannot run as it was
+    trained.
+    """
+    key, known = f"{m.architecture}.hidden_activation", words("hidden_activation")
+    value = m.get(key)
+    if m.architecture == "modern-bert" and isinstance(value, str) and value not in known:
+        yield found(
+            f'{key} is "{value}", which llama.cpp does not know ({", ".join(known)}): it computes geglu',
+            where=f"field:{key}",
+            fix=to_choose("write one that llama.cpp knows, if the model has it", "--set", key),
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import Delete, Set
+from gguftool.facts.enums import words
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.shell import blank
 
-TYPES = ("none", "linear", "yarn", "longrope")
+TYPES = tuple(words("rope.scaling.type"))
 _MEANT = {
     "su": "longrope",
     "longrope_scaling": "longrope",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from gguftool.chat.markers import SURE
 from gguftool.chat.talk import chat
-from gguftool.edit.ops import Set
+from gguftool.edit.ops import Delete, Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, not_evaluated, rule
+from gguftool.lint.rules.tokenizer.ids import START
 from gguftool.model import Model
-from gguftool.model.vocab import CONTROL, Vocabulary, id_key, names, vocabulary
+from gguftool.model.vocab import BYTE, CONTROL, NORMAL, Vocabulary, id_key, names, vocabulary
 from gguftool.shell import blank
 
 
@@ -65,7 +67,9 @@ def end_of_turn_by_name_only(m: Model, ctx: Context) -> Drafts:
     if i is None or i not in vocab.eog or i in (vocab.special("eos"), vocab.special("eot")):
         return
     key = id_key("eot")
-    fix = Fix(f"name it as eot: {vocab.show(i)}", (Set(key, i, "u32"),), safe=True) if key not in m else None
+    # Beside an eos that is an ordinary word this would make a broken file look finished.
+    named = key in m or _ordinary(vocab, vocab.stored("eos"))
+    fix = None if named else Fix(f"name it as eot: {vocab.show(i)}", (Set(key, i, "u32"),), safe=True)
     yield found(
         f"the template ends turns with {vocab.show(i)}, which is neither eos ({vocab.show(vocab.special('eos'))}) nor "
         f"eot ({vocab.show(vocab.stored('eot'))}); llama.cpp knows it by its name",
@@ -74,6 +78,56 @@ def end_of_turn_by_name_only(m: Model, ctx: Context) -> Drafts:
         token=i,
         eog=sorted(vocab.eog),
     )
+
+
+def _ordinary(vocab: Vocabulary, token: int | None) -> bool:
+    """A token that stands for text: typed so, and neither written like a marker nor known by its name."""
+    if token is None or not 0 <= token < (vocab.count or 0) or vocab.type_of(token) not in (NORMAL, BYTE):
+        return False
+    text = vocab.text(token)
+    return text not in names("eog") and not SURE.fullmatch(text)
+
+
+@rule(Severity.WARNING, role="any")
+def eos_not_control(m: Model, ctx: Context) -> Drafts:
+    """The token that ends an answer must not be an ordinary word.
+
+    Why. llama.cpp adds whatever eos, eot and eom name to the tokens that end a generation: every answer stops where
+    that word would come, with finish_reason "stop", and the token that does end a turn may be missing from the set.
+    Evidence. "special_eos_id is not in special_eog_ids - the tokenizer config may be incorrect"; run on b11434 with
+    eos = 260 ' the': answers end at the first "the".
+    Example. tokenizer.ggml.eos_token_id is 260 ' the', an ordinary token: every answer ends where it would come
+    Fix. The token that ends a turn of the template, or the one with the usual name; otherwise
+    `gguftool fix --special eos=TEXT`.
+    """
+    vocab = vocabulary(m)
+    if not vocab.count or vocab.kind is None or vocab.kind.name in ("none", "TEST"):
+        return
+    for role in ("eos", "eot", "eom"):
+        i, key = vocab.stored(role), id_key(role)
+        if not _ordinary(vocab, i) or START.fullmatch(vocab.text(i or 0)):
+            continue
+        talk = chat(m)
+        right = talk.end_of_turn if talk.source is not None and not talk.unjudged else None
+        if right is None or _ordinary(vocab, right):
+            known = {n for name in names("eog") if (n := vocab.id_of(name)) is not None}
+            right = known.pop() if len(known) == 1 else None
+        if role == "eos":
+            fix = Fix(f"set it to {vocab.show(right)}", (Set(key, right, "u32"),)) if right is not None else None
+        else:
+            fix = Fix(f"do not name one: {key}", (Delete(key),))
+        yield found(
+            f"{key} is {vocab.show(i)}, an ordinary token: every answer ends where it would come",
+            where=f"field:{key}",
+            # The converter names the blank line of RWKV World as eot; its models end their turns so.
+            severity=Severity.INFO if vocab.kind.name == "RWKV" else None,
+            fix=None if vocab.kind.name == "RWKV" else fix or _choose(role),
+            id=i,
+        )
+
+
+def _choose(role: str) -> Fix:
+    return Fix(f"name the {role} token", command=edit("--special", blank(f"{role}=")))
 
 
 @rule(Severity.INFO, role="any")

@@ -27,7 +27,7 @@ EOS_NAMES = (
 )  # fmt: skip
 """Names of which a vocabulary has one, in the order in which they are offered."""
 
-_START = re.compile(
+START = re.compile(
     r"<s>|<bos>|<BOS_TOKEN>|<\|bos\|>|<\|(?:begin|start)_?of_?\w*\|>|<\|im_start\|>|<\|start_header_id\|>|<start_of_turn>"
     r"|<\|START_OF_TURN_TOKEN\|>|<｜begin▁of▁sentence｜>|\[CLS\]|\[BOS\]|<\|turn>"
 )
@@ -109,7 +109,7 @@ def bos_missing(m: Model, ctx: Context) -> Drafts:
                 where=f"field:{key}",
                 severity=Severity.INFO,
             )
-        elif not _START.fullmatch(vocab.text(default)):
+        elif not START.fullmatch(vocab.text(default)):
             yield _bos_added(vocab, f"llama.cpp puts {vocab.show(default)} in front of every prompt")
     elif default is None and vocab.add_bos:
         yield _bos_added(vocab, "llama.cpp aborts at the first prompt")
@@ -172,7 +172,7 @@ def eos_is_start_marker(m: Model, ctx: Context) -> Drafts:
         return
     for role in ("eos", "eot", "eom"):
         i = vocab.stored(role)
-        if i is None or not _START.fullmatch(vocab.text(i)):
+        if i is None or not START.fullmatch(vocab.text(i)):
             continue
         key = id_key(role)
         yield found(

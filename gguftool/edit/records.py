@@ -1,0 +1,311 @@
+"""The undo records beside a model, as a history: joined when they become many, found again under a former name.
+
+Every record leads from one state of the file to the one before it, and two of them in a row can be made one that
+leads from the later state to the earlier in one step. So the number of records stays small, and the first file stays
+in reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from gguftool.edit.journal import MAGIC, Record, pack, read, undo_path
+from gguftool.edit.oslayer import OsLayer
+
+KEEP = 5
+"""Undo records kept beside a file; the oldest ones are joined."""
+JOINED_LIMIT = 256 << 20
+"""Saved bytes of a joined record, at most; larger ones stay apart."""
+_LINES = 100
+"""Operations that a joined record names, at most."""
+_NAME = re.compile(r"(?P<stem>.+)-undo-(?P<number>[1-9]\d{0,17})", re.S)
+
+
+def undo_numbers(layer: OsLayer, path: str) -> list[int]:
+    """Numbers of the undo records beside a file, the newest first; what does not begin as one is none."""
+    return [number for number in numbered(layer, path) if _begins(layer, undo_path(path, number))]
+
+
+def numbered(layer: OsLayer, path: str) -> list[int]:
+    """Numbers of the files beside a model that have the name of an undo record, the newest first."""
+    stem = os.path.basename(undo_path(path, 1)).removesuffix("-undo-1")
+    return _families(layer, os.path.dirname(path)).get(stem, [])
+
+
+def _begins(layer: OsLayer, path: str) -> bool:
+    try:
+        fd = layer.open(path, write=False)
+    except OSError:
+        return False
+    try:
+        return layer.read(fd, 0, len(MAGIC)) == MAGIC
+    finally:
+        layer.close(fd)
+
+
+def _families(layer: OsLayer, folder: str) -> dict[str, list[int]]:
+    """The numbers of all files in a folder that are named like undo records, by what stands in front, newest first."""
+    found: dict[str, list[int]] = {}
+    for name in layer.listdir(folder):
+        m = _NAME.fullmatch(name)
+        s = layer.stat(os.path.join(folder, name)) if m else None
+        if m and s is not None and stat.S_ISREG(s.st_mode):
+            found.setdefault(m["stem"], []).append(int(m["number"]))
+    return {stem: sorted(numbers, reverse=True) for stem, numbers in found.items()}
+
+
+def next_path(layer: OsLayer, path: str) -> str:
+    """The name of the next undo record; nothing has it."""
+    numbers = numbered(layer, path)
+    number = numbers[0] + 1 if numbers else 1
+    taken = set(layer.listdir(os.path.dirname(path)))
+    while os.path.basename(undo_path(path, number)) in taken:
+        number += 1
+    return undo_path(path, number)
+
+
+def record_at(layer: OsLayer, path: str) -> Record | None:
+    """The undo record of that name; None when it cannot be read or is not whole."""
+    try:
+        fd = layer.open(path, write=False)
+    except OSError:
+        return None
+    try:
+        found = read(layer, fd)
+    finally:
+        layer.close(fd)
+    return found[0] if found is not None else None
+
+
+def history(path: str, layer: OsLayer | None = None) -> Iterator[tuple[int, Record | None]]:
+    """The undo records of a file, the newest first, damaged ones as None; those of its former name when it has none."""
+    layer = layer or OsLayer()
+    path = os.path.realpath(path)
+    numbers = numbered(layer, path)
+    if not numbers and layer.stat(path) is not None:
+        former = former_path(layer, path)
+        if former is not None:
+            path, numbers = former, numbered(layer, former)
+    for number in numbers:
+        yield number, record_at(layer, undo_path(path, number))
+
+
+def undo_records(path: str, layer: OsLayer | None = None) -> Iterator[tuple[int, Record]]:
+    """The readable undo records of a file, the newest first."""
+    for number, record in history(path, layer):
+        if record is not None:
+            yield number, record
+
+
+def drop_record(layer: OsLayer, path: str, number: int, record: Record) -> None:
+    """Remove an undo record, when it is the one that is meant.
+
+    Args:
+        layer: the operating system.
+        path: the model.
+        number: of the undo record.
+        record: the edit, or the one that took it back.
+    """
+    there = record_at(layer, undo_path(path, number))
+    ends = ((record.old_size, record.old_sha), (record.new_size, record.new_sha))
+    if there is not None and (there.new_size, there.new_sha) in ends:
+        layer.unlink(undo_path(path, number))
+
+
+# -- the former name
+
+
+def former_path(layer: OsLayer, path: str, state: tuple[int, str] | None = None) -> str | None:
+    """The name a file had before, by an undo record whose model is gone and that leads to just this file.
+
+    Args:
+        layer: the operating system.
+        path: the file.
+        state: its length and the hash of its front, when they are known; else they are read.
+    """
+    folder = os.path.dirname(path)
+    families = _families(layer, folder)
+    if not families:
+        return None
+    names = set(layer.listdir(folder))
+    for stem, numbers in families.items():
+        if stem in names:
+            continue
+        record = record_at(layer, os.path.join(folder, f"{stem}-undo-{numbers[0]}"))
+        if record is not None and (state or _state(layer, path, record.new_front)) == (record.new_size, record.new_sha):
+            return os.path.join(folder, stem)
+    return None
+
+
+def _state(layer: OsLayer, path: str, front: int) -> tuple[int, str]:
+    fd = layer.open(path, write=False)
+    try:
+        return layer.fstat(fd).st_size, hashlib.sha256(layer.read(fd, 0, front)).hexdigest()
+    finally:
+        layer.close(fd)
+
+
+def adopt(layer: OsLayer, path: str, state: tuple[int, str] | None = None) -> bool:
+    """Give the records of a file's former name its present one; False when there are none. See `former_path`."""
+    former = former_path(layer, path, state)
+    if former is None:
+        return False
+    # The newest last: until it has the new name, all is found under the former one.
+    for number in reversed(undo_numbers(layer, former)):
+        layer.rename(undo_path(former, number), undo_path(path, number))
+    layer.syncdir(os.path.dirname(path))
+    return True
+
+
+# -- joining
+
+
+def join_oldest(layer: OsLayer, path: str) -> None:
+    """Make one record of the two oldest, until no more than `KEEP` are left.
+
+    The joined one replaces the younger of the two in one step. The older one then leads to a state that is behind the
+    file, whatever is undone; it goes in the same way when a run that was killed has left it.
+    """
+    numbers = undo_numbers(layer, path)
+    while len(numbers) > KEEP:
+        older, younger = numbers.pop(), numbers[-1]
+        first = record_at(layer, undo_path(path, older))
+        second = record_at(layer, undo_path(path, younger))
+        if first is None or second is None:
+            return
+        if (first.old_size, first.old_sha) != (second.old_size, second.old_sha):
+            joined = join(first, second)
+            if joined is None:
+                return
+            _replace(layer, path, younger, joined)
+        drop_record(layer, path, older, first)
+
+
+def _replace(layer: OsLayer, path: str, number: int, record: Record) -> None:
+    """Another content for an undo record, in one step, durably."""
+    name = undo_path(path, number)
+    layer.sweep(path)
+    there = layer.open(name, write=False)
+    try:
+        fd, draft = layer.draft(path)
+        try:
+            layer.pwrite(fd, 0, pack(record))
+            layer.copy_attributes(there, fd)
+            layer.fsync(fd)
+            layer.rename(draft, name)
+            layer.syncdir(os.path.dirname(path))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                layer.unlink(draft)
+            raise
+        finally:
+            layer.close(fd)
+    finally:
+        layer.close(there)
+
+
+def join(first: Record, second: Record) -> Record | None:
+    """One record for two edits in a row; None when the second did not start from what the first left."""
+    end = (first.new_size, first.new_front, first.new_sha)
+    if end != (second.old_size, second.old_front, second.old_sha) or first.undo_of or second.undo_of:
+        return None
+    pieces = list(second.pieces())
+    starts = [row[0] for row in pieces]
+    saved: list[tuple[int, memoryview]] = []
+    moved: list[tuple[int, int, int]] = []
+    for old, length, at, between in first.pieces():
+        if at is not None:
+            saved.append((old, memoryview(first.payload)[at : at + length]))
+            continue
+        # Where the second edit has brought what the first one moved.
+        index = max(0, bisect_right(starts, between) - 1)
+        stop = between + length
+        while index < len(pieces) and pieces[index][0] < stop:
+            start, n, kept, new = pieces[index]
+            index += 1
+            a, b = max(start, between), min(start + n, stop)
+            if a >= b:
+                continue
+            if kept is None:
+                moved.append((old + a - between, new + a - start, b - a))
+            else:
+                part = memoryview(second.payload)[kept + a - start : kept + b - start]
+                saved.append((old + a - between, part))
+    if sum(len(part) for _, part in saved) > JOINED_LIMIT:
+        return None
+    shift = first.shift + second.shift
+    copied = "rewrite" in (first.strategy, second.strategy)
+    lines = first.operations + second.operations
+    if len(lines) > _LINES:
+        lines = (*lines[: _LINES // 2], "…", *lines[1 - _LINES // 2 :])
+    return replace(
+        second,
+        strategy="rewrite" if copied else "insert" if shift else "patch",
+        shift=0 if copied else shift,
+        old_size=first.old_size,
+        old_front=first.old_front,
+        old_sha=first.old_sha,
+        saved=tuple(_runs((start, len(part)) for start, part in saved)),
+        moved=_joined_moves(moved),
+        operations=lines,
+        mtime=first.mtime,
+        payload=b"".join(part for _, part in saved),
+    )
+
+
+def _runs(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Ranges (start, length) in order, neighbours made one."""
+    at, size = -1, 0
+    for start, n in ranges:
+        if at + size == start:
+            size += n
+            continue
+        if size:
+            yield at, size
+        at, size = start, n
+    if size:
+        yield at, size
+
+
+def _joined_moves(moved: list[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+    out: list[tuple[int, int, int]] = []
+    for old, new, n in moved:
+        if out and (out[-1][0] + out[-1][2], out[-1][1] + out[-1][2]) == (old, new):
+            out[-1] = (out[-1][0], out[-1][1], out[-1][2] + n)
+        else:
+            out.append((old, new, n))
+    return tuple(out)
+
+
+# -- what an edit has not changed
+
+
+def as_it_stands(record: Record, read_at: Callable[[int, int], bytes]) -> Record:
+    """The record with the tensor bytes among the saved ones as they are now.
+
+    Whole blocks are saved, and the last one of a header holds tensor data too. It stands in the file, unchanged by the
+    edit; when something else has changed it since (a repair, another program), that is how it stays.
+
+    Args:
+        record: an undo record that fits the file.
+        read_at: bytes of the file: (offset, length).
+
+    Returns:
+        The same object when nothing differs.
+    """
+    if record.strategy == "rewrite":
+        return record  # what it saved stands nowhere else
+    payload, at = bytearray(record.payload), 0
+    for start, n in record.saved:
+        cut = max(record.old_front, start)
+        if cut < start + n:
+            payload[at + cut - start : at + n] = read_at(cut + record.shift, start + n - cut)
+        at += n
+    return record if payload == record.payload else replace(record, payload=bytes(payload))
