@@ -11,6 +11,7 @@ import os
 import stat
 import time
 import weakref
+from collections.abc import Iterator
 from typing import Protocol
 
 from gguftool.brief import line, shown
@@ -18,7 +19,7 @@ from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unrea
 from gguftool.near import near_names
 
 PATIENCE = 2.0
-"""Seconds that a reader waits for an edit of the file to end."""
+"""Seconds that a reader or a writer waits for another program to end what it does with the file."""
 
 
 _NAME_MAX = 255
@@ -244,20 +245,25 @@ class LocalFile:
             self.close()
 
 
+def attempts(wait: bool = True) -> Iterator[None]:
+    """Turns in which something may succeed: one at once, and with ``wait`` more until `PATIENCE` is over."""
+    end = time.monotonic() + PATIENCE
+    yield
+    while wait and time.monotonic() < end:
+        time.sleep(0.02)
+        yield
+
+
 def _open(path: str, flags: int) -> int:
     """Open; wait up to `PATIENCE` seconds for an edit that keeps others out with a lease.
 
     Raises:
         EditInProgress: it is still being edited then.
     """
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
+    for _ in attempts():
+        with contextlib.suppress(BlockingIOError):
             return os.open(path, flags)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise EditInProgress(f"{path}: is being edited by another process", "try again in a moment") from None
-        time.sleep(0.02)
+    raise EditInProgress(f"{path}: is being edited by another process", "try again in a moment")
 
 
 def _missing(path: str) -> MissingFile:

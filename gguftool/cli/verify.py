@@ -71,7 +71,8 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     --repair-from fetches only the bytes that are missing or that the manifest names. The file is replaced in one step
     when the new one has the right hash.
 
-    Exit code 0: all is well. 1: something differs. 3: not readable as GGUF, or shards are missing.
+    Exit code 0: all is well. 1: something differs, or was repaired without a hash to prove it. 3: not readable as GGUF,
+    or shards are missing.
     """
     from gguftool.report import verify as report
     from gguftool.verify.many import check_all
@@ -94,22 +95,29 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
                 results, _ = verify_steps.hashes(session, check_all(models)[0], sources, asked)
     if asked.data:
         results = verify_steps.data(session, results, sources)
+    unproven = any(not one.proven for one in repaired)
+
+    def code(results: list[Verification]) -> int:
+        return exit_code(results) or int(unproven)
+
     wrote = [asked.join, asked.manifest, *(one.path for one in repaired)]
     wrote += ["the names of the shards"] if asked.yes and any(r.pairs for r in renamings) else []
     if changed := ", ".join(str(one) for one in wrote if one):
-        session.did(f"wrote {changed}", exit_code(results))
+        session.did(f"wrote {changed}", code(results))
     if session.format == "json":
         body = report.body(results)
         body |= report.renames_body(renamings, asked.yes) if asked.repair_names else {}
         body |= report.repairs_body(repaired) if asked.repair_from else {}
-        session.write_json(ok=all(result.ok for result in results), body=body, errors=report.errors(results))
+        session.write_json(
+            ok=all(result.ok for result in results) and not unproven, body=body, errors=report.errors(results)
+        )
     else:
         session.out(
             report.renames_text(renamings, asked.yes, session.style)
             + report.repairs_text(repaired, session.style)
             + report.text(results, session.style)
         )
-    return exit_code(results)
+    return code(results)
 
 
 def _only_looks(options: dict[str, Any]) -> None:

@@ -57,6 +57,10 @@ def repair(
         shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
         with Progress(total, shown, "repairing") as progress:
             done = repair_all(results, expected, donor, progress)
+    for one in done:
+        if not one.proven:
+            session.warn(f"{safe(one.path)}: what both copies have is the same, but no hash proves the rest")
+            session.note("hint: --sha256 HASH or --against MANIFEST (or hf://owner/repo) proves it")
     unknown = [r.path for result in results for r in result.files if r.ok and not expected.get(r.path)]
     if unknown:
         files = unknown[0] if len(unknown) == 1 else f"{len(unknown)} files"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from gguftool.edit.commit import in_use
+from gguftool.edit.inuse import alone
 from gguftool.edit.job import Job, journal_size, written
 from gguftool.edit.layout import Fit, looks_whole
 from gguftool.edit.oslayer import OsLayer
@@ -44,8 +45,8 @@ def choose(
     folder = os.path.dirname(target.real)
     patchable = laid_out.plain and laid_out.shift == 0
     movable = laid_out.plain and laid_out.shift > 0
-    alone = _alone(target.real, layer)
-    if alone is False:
+    free = alone(layer, target.real, wait=use == "refuse")
+    if free is False:
         if use == "refuse":
             raise in_use(target.real)
         if use == "patch" and not patchable:
@@ -68,11 +69,13 @@ def choose(
         forced = "rewrite"
     follows = hard_links == "follow" and target.links > 1
     clones = forced in (None, "rewrite") and not patchable and not follows and layer.can_clone(folder)
+    if free is None and patchable and forced in (None, "patch"):
+        notes.append(_UNKNOWN)
     if forced is not None and not (follows and forced == "rewrite"):
         return forced, clones
     if patchable and forced is None:
         return "patch", False
-    if movable and forced is None and not clones and alone and not target.sparse and not looks_whole(laid_out):
+    if movable and forced is None and not clones and free and not target.sparse and not looks_whole(laid_out):
         unit = layer.insert_unit(folder)
         if unit and laid_out.shift % unit == 0:
             return "insert", False
@@ -84,22 +87,11 @@ def choose(
     return "rewrite", clones
 
 
+_UNKNOWN = (
+    "whether another program has the file open cannot be known here (not your file, or not a local disk of Linux); "
+    "one that reads the header at the very moment of the edit may see half of it"
+)
 _CACHED = "a program that has loaded it already does not read the header again"
-
-
-def _alone(path: str, layer: OsLayer) -> bool | None:
-    """True: nobody else has the file open. False: somebody has. None: it cannot be known here."""
-    try:
-        fd = layer.open(path, write=True)
-    except OSError:
-        return None
-    try:
-        alone = layer.lease(fd)
-        if alone:
-            layer.unlease(fd)
-        return alone
-    finally:
-        layer.close(fd)
 
 
 def costs(job: Job, clones: bool, output: bool = False) -> tuple[int, int]:

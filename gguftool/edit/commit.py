@@ -32,7 +32,7 @@ import os
 from collections.abc import Iterator
 
 from gguftool import endings
-from gguftool.edit.inuse import users_of
+from gguftool.edit.inuse import hold_alone, users_of
 from gguftool.edit.job import Job, make_record, written
 from gguftool.edit.journal import INSERTED, STARTED, Record, pack, read
 from gguftool.edit.layout import Fit
@@ -215,8 +215,9 @@ def _open_alone(job: Job, layer: OsLayer) -> int:
     try:
         # Dirty pages would be written while others wait for our lease.
         layer.fsync(model)
-        alone = layer.lease(model)
-        if alone is False and not (job.strategy == "patch" and job.in_use == "patch"):
+        may_be_open = job.strategy == "patch" and job.in_use == "patch"
+        alone = layer.lease(model) if may_be_open else hold_alone(layer, model, job.path)
+        if alone is False and not may_be_open:
             raise in_use(job.path)
         if alone is None and job.strategy == "insert":
             raise InsertImpossible

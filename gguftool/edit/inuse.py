@@ -1,11 +1,49 @@
-"""Who has a file open, for messages. Whether anybody has is decided by a lease, not here."""
+"""Who has a file open: decided by a lease; /proc gives the names, and is asked where there is no lease."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from gguftool.edit.oslayer import OsLayer
 from gguftool.quantity import whole
+from gguftool.source import attempts
+
+
+def hold_alone(layer: OsLayer, fd: int, path: str, *, wait: bool = True) -> bool | None:
+    """Keep everybody else from opening a file that is open for writing.
+
+    Args:
+        layer: the operating system.
+        fd: the file; the lease goes with it.
+        path: its path.
+        wait: for a program that has it open for a moment.
+
+    Returns:
+        True: we hold it. False: somebody else has it open. None: that cannot be known; nobody is seen.
+    """
+    for _ in attempts(wait):
+        alone = layer.lease(fd)
+        if alone is None and users_of(path, 1):
+            alone = False
+        if alone is not False:
+            return alone
+    return False
+
+
+def alone(layer: OsLayer, path: str, *, wait: bool = True) -> bool | None:
+    """As `hold_alone`, without holding it afterwards."""
+    try:
+        fd = layer.open(path, write=True)
+    except OSError:
+        return None
+    try:
+        found = hold_alone(layer, fd, path, wait=wait)
+        if found:
+            layer.unlease(fd)
+        return found
+    finally:
+        layer.close(fd)
 
 
 def users_of(path: str, limit: int = 5) -> list[tuple[int, str]]:

@@ -16,13 +16,13 @@ from gguftool.edit.job import Job
 from gguftool.edit.layout import Fit, fit
 from gguftool.edit.ops import Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.oslayer import OsLayer
-from gguftool.edit.recover import pending
 from gguftool.edit.remarks import remarks
+from gguftool.edit.steps import refuse_unfinished
 from gguftool.edit.target import Target, check, look
 from gguftool.edit.texts import refuse_texts
 from gguftool.edit.which import metadata_file
 from gguftool.edit.whole import editable
-from gguftool.errors import ChangedMeanwhile, InterruptedEdit, Refused, UsageError
+from gguftool.errors import ChangedMeanwhile, Refused, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import Progress
 from gguftool.files.draft import Draft
@@ -187,8 +187,7 @@ def plan_edit(
             raise UsageError(f"{name} is {value!r}, must be one of {', '.join(map(str, allowed))}")
     named = metadata_file(os.fspath(path))
     target = look(named, layer) if output is not None else check(named, layer, hard_links=hard_links, force=force)
-    if pending(target.real, layer):
-        raise InterruptedEdit(f"{named}: an edit of this file is not finished", gguftool("recover", path_word(named)))
+    refuse_unfinished(layer, target.real, named)
     old, front = _read(target)
     refuse_texts(ops, old, force=force, nul=harm == "allow")
     new = apply(ops, old, force=force)

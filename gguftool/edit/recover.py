@@ -52,16 +52,17 @@ from gguftool.edit.steps import (
     drop_journal,
     half_done,
     hold,
+    in_progress,
     keep_journal,
     mark,
     poison,
     take_journal,
     unpoison,
 )
-from gguftool.errors import DamagedJournal, EditInProgress, MissingFile
+from gguftool.errors import DamagedJournal, MissingFile
 from gguftool.format.sniff import POISONED_MAGIC
 from gguftool.format.types import MAGIC
-from gguftool.source import journal_path
+from gguftool.source import attempts, journal_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +114,17 @@ def recover(path: str | os.PathLike[str], layer: OsLayer | None = None) -> Outco
 
 
 def _recover(layer: OsLayer, real: str, name: str) -> Outcome:
+    for _ in attempts():
+        try:
+            journal = layer.open(name, write=True)
+        except FileNotFoundError:
+            return _without_journal(layer, real)
+        if hold(layer, journal, name):
+            break
+        layer.close(journal)
+    else:
+        raise in_progress(real)
     try:
-        journal = layer.open(name, write=True)
-    except FileNotFoundError:
-        return _without_journal(layer, real)
-    try:
-        if not hold(layer, journal, name):
-            raise EditInProgress(f"{real}: another process is editing this file now", "wait until it is done")
         barrier(layer, journal, real)
         layer.syncdir(os.path.dirname(real))
         model = layer.open(real, write=True)

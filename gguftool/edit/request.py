@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 
 from gguftool.edit.ops import ELEMENT, TYPED, Delete, Operation, Rename, Set, SetElement
@@ -70,9 +72,24 @@ def set_file_operation(model: Model, text: str) -> Operation:
     content = decode_text(data, path)
     if type_name == "str":
         return Set(key, content, type_name)
-    if type_name == "[str]" and not content.lstrip().startswith("["):
-        return Set(key, content.splitlines(), type_name)
+    if type_name == "[str]":
+        return Set(key, _strings(content), type_name)
     return Set(key, parse_text(type_name, content.strip(), key), type_name)
+
+
+def _strings(content: str) -> list[str]:
+    """A JSON list of strings, or else one string a line.
+
+    A vocabulary may begin with ``[PAD]``, and has tokens that Python takes for the end of a line: only a newline ends
+    one, with the carriage return in front of it.
+    """
+    if content.lstrip().startswith("["):
+        with contextlib.suppress(ValueError):
+            return [one if isinstance(one, str) else json.dumps(one) for one in json.loads(content)]
+    lines = content.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
 
 
 def delete_operation(model: Model, text: str) -> Operation:

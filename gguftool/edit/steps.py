@@ -13,7 +13,7 @@ from gguftool.errors import EditInProgress, InterruptedEdit
 from gguftool.format.sniff import POISONED_MAGIC
 from gguftool.format.types import MAGIC
 from gguftool.shell import gguftool, path_word
-from gguftool.source import journal_path
+from gguftool.source import attempts, journal_path
 
 
 def barrier(layer: OsLayer, fd: int, path: str) -> None:
@@ -73,18 +73,57 @@ def take_journal(layer: OsLayer, path: str) -> int:
     """
     name = journal_path(path)
     there = layer.stat(path)
-    try:
-        # It holds a part of the file, so nobody may read it who may not read the file.
-        fd = layer.create(name, there.st_mode & 0o666 if there is not None else 0o600)
-    except FileExistsError:
-        raise EditInProgress(f"{path}: another edit of this file has just begun", "try again in a moment") from None
-    if there is not None:
-        # So that its owner can undo and recover what an administrator edited.
-        layer.give(fd, there)
-    if not hold(layer, fd, name):
+    for _ in attempts():
+        try:
+            # It holds a part of the file, so nobody may read it who may not read the file.
+            fd = layer.create(name, there.st_mode & 0o666 if there is not None else 0o600)
+        except FileExistsError:
+            continue
+        if there is not None:
+            # So that its owner can undo and recover what an administrator edited.
+            layer.give(fd, there)
+        # Who only looks whether an edit runs has the lock for a moment.
+        if any(layer.lock(fd) for _ in attempts()) and hold(layer, fd, name):
+            return fd
         layer.close(fd)
-        raise EditInProgress(f"{path}: another edit of this file has just begun", "try again in a moment")
-    return fd
+    raise in_progress(path)
+
+
+def in_progress(path: str) -> EditInProgress:
+    """The refusal for a file that another process edits."""
+    return EditInProgress(f"{path}: is being edited by another process", "wait until that is done")
+
+
+def refuse_unfinished(layer: OsLayer, path: str, named: str) -> None:
+    """Wait for an edit that runs; a file whose edit was interrupted is refused.
+
+    Args:
+        layer: the operating system.
+        path: real path of the model.
+        named: what the user calls it.
+
+    Raises:
+        EditInProgress: the edit does not come to an end.
+        InterruptedEdit: nobody does it any more.
+    """
+    name = journal_path(path)
+    for _ in attempts():
+        try:
+            fd = layer.open(name, write=True)
+        except FileNotFoundError:
+            return
+        except OSError:
+            break
+        try:
+            runs = not layer.lock(fd)
+            gone = layer.stat(name) is None
+        finally:
+            layer.close(fd)
+        if not runs and not gone:
+            break
+    else:
+        raise in_progress(named)
+    raise InterruptedEdit(f"{named}: an edit of this file is not finished", gguftool("recover", path_word(named)))
 
 
 def hold(layer: OsLayer, fd: int, name: str) -> bool:

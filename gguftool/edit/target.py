@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import OsLayer
-from gguftool.errors import InterruptedEdit, MissingFile, Refused, Unreadable
+from gguftool.edit.steps import refuse_unfinished
+from gguftool.errors import MissingFile, Refused, Unreadable
 from gguftool.files.attributes import APPEND_ONLY, IMMUTABLE
-from gguftool.shell import gguftool, path_word, shell
-from gguftool.source import journal_path
+from gguftool.shell import path_word, shell
 
 # A path that matches is a blob of a content-addressed store: its name says what is in it, and other snapshots, models
 # or repositories may share it. Rewritten in place it would serve other bytes under the same name to all of them.
@@ -94,8 +94,7 @@ def check_replaceable(path: str, layer: OsLayer) -> Target:
             elif hint == COPY:
                 hint = "mend a copy of it in another folder"
             raise Refused(str(problem), hint)
-    if layer.stat(journal_path(target.real)) is not None:
-        raise InterruptedEdit(f"{path}: an edit of this file is not finished", gguftool("recover", path_word(path)))
+    refuse_unfinished(layer, target.real, path)
     return target
 
 

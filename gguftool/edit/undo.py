@@ -9,18 +9,18 @@ from gguftool import endings
 from gguftool.brief import short_repr
 from gguftool.edit.commit import abandon, commit, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
+from gguftool.edit.inuse import hold_alone
 from gguftool.edit.job import Job
 from gguftool.edit.journal import INSERTED, Record, pack, undo_path
 from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import adopt, as_it_stands, numbered, record_at, undo_numbers
-from gguftool.edit.recover import pending, settle
-from gguftool.edit.steps import drop_journal, front_sha, half_done, poison, take_journal
+from gguftool.edit.recover import settle
+from gguftool.edit.steps import drop_journal, front_sha, half_done, poison, refuse_unfinished, take_journal
 from gguftool.edit.target import check
 from gguftool.edit.which import metadata_file
-from gguftool.errors import InterruptedEdit, Refused
+from gguftool.errors import Refused
 from gguftool.files.disk import Progress, check_room
-from gguftool.shell import gguftool, path_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,7 @@ def undo(
     path = os.fspath(path) if layer is not None else metadata_file(os.fspath(path))
     layer = layer or OsLayer()
     target = check(path, layer, hard_links=hard_links, force=True)
-    if pending(target.real, layer):
-        raise InterruptedEdit(f"{path}: an edit of this file is not finished", gguftool("recover", path_word(path)))
+    refuse_unfinished(layer, target.real, path)
     if not undo_numbers(layer, target.real):
         adopt(layer, target.real)
     number, saved = newest(path, layer)
@@ -207,7 +206,7 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
         try:
             model = layer.open(path, write=True)
             layer.fsync(model)
-            alone = layer.lease(model)
+            alone = hold_alone(layer, model, path)
             if alone is False:
                 raise in_use_error(path)
             same = identity(layer.fstat(model)) == job.identity

@@ -31,7 +31,8 @@ def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
     first = metadata_file(path)
     if write and first != path and pending(first):
         outcomes.append(recover(first))
-    return first, outcomes
+    # One that was waited for, and came to its end, is no news.
+    return first, [outcome for outcome in outcomes if outcome.action != "nothing"]
 
 
 def unfinished(path: str) -> str:

@@ -142,6 +142,8 @@ def parse_text(type_name: str, text: str, key: str = "value") -> object:
         try:
             items = json.loads(stripped)
         except ValueError as e:
+            if t.id == STR:
+                return text.split(",")  # a token may begin like a list: [UNK],[CLS]
             raise UsageError(f"{key}: not a JSON list: {e}") from None
         return [_scalar(t, v if isinstance(v, str) else json.dumps(v), key) for v in items]
     return [] if not stripped else [_scalar(t, v, key) for v in text.split(",")]

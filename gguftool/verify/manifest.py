@@ -120,7 +120,8 @@ def parse(text: str, source: str) -> HashList:
     files: dict[str, dict[str, object]] = {}
     hashed: dict[str, dict[str, dict[str, str]]] = {}
     current = ""
-    for line in text.splitlines():
+    # Names may hold what Python takes for the end of a line.
+    for line in (row.removesuffix("\r") for row in text.split("\n")):
         if line.startswith("#:"):
             current = _take(files, line[2:], current, source)
         elif line.startswith("#") or not line.strip():

@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.edit.journal import undo_path
+from gguftool.edit.oslayer import OsLayer
+from gguftool.edit.records import numbered
+from gguftool.edit.steps import refuse_unfinished
 from gguftool.errors import Refused, UsageError
 from gguftool.files.faults import writing
 from gguftool.files.names import move_new, symlink_new
@@ -106,6 +110,14 @@ def apply(renaming: Renaming) -> None:
             with writing(new):
                 symlink_new(os.path.abspath(old), new)
         return
+    layer = OsLayer()
+    for old, _ in renaming.pairs:
+        refuse_unfinished(layer, os.path.realpath(old), old)
+    goes = {os.path.abspath(old) for old, _ in renaming.pairs}
+    for old, new in renaming.pairs:
+        for number in numbered(layer, os.path.abspath(old)):
+            if os.path.abspath(new) not in goes and os.path.lexists(undo_path(new, number)):
+                raise Refused(f"{undo_path(new, number)}: exists; nothing was renamed", "move it away, then try again")
     todo = dict(renaming.pairs)
     while todo:
         free = [old for old, new in todo.items() if not os.path.lexists(new)]
@@ -120,5 +132,11 @@ def apply(renaming: Renaming) -> None:
 
 
 def _rename(old: str, new: str) -> None:
+    """The file first, then its undo records; those that a killed run leaves are found under the former name."""
+    beside = [] if os.path.islink(old) else numbered(OsLayer(), os.path.abspath(old))
     with writing(new):
         move_new(old, new)
+    for number in reversed(beside):
+        record = undo_path(new, number)
+        with writing(record):
+            move_new(undo_path(old, number), record)

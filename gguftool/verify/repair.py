@@ -30,6 +30,10 @@ from gguftool.verify.stream import Progress
 
 STEP = 4 << 20
 """Bytes fetched and written at a time."""
+END = 1 << 20
+"""Of a copy that is far away, so many bytes in front of the missing ones are compared with those that are here."""
+_SAMPLES, _SAMPLE = 8, 64 << 10
+"""... and so many places before, of so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,50 @@ def _proof(found: FileHashes, entry: Entry | None, path: str) -> bool:
     raise Refused(f"{path}: {what}; nothing was replaced", "the copy that was given is of another file, or damaged too")
 
 
+def _provable(entry: Entry) -> bool:
+    """Whether hashes will tell what the repaired file is."""
+    return bool(entry.sha256 or entry.tensors)
+
+
+def refuse_stranger(path: str, part: Part, size: int) -> None:
+    """Compare what two copies both have, before bytes of one are put behind those of the other.
+
+    Two checkpoints, or an upload under the same name, have the same header and other weights. A copy on this machine is
+    compared from front to end; of one that is far away its last MiB before the end of what is here, and some places.
+
+    Args:
+        path: the damaged file.
+        part: the other copy.
+        size: how many bytes both have.
+
+    Raises:
+        Refused: they differ.
+    """
+    with contextlib.closing(LocalFile(path)) as source:
+        for start, n in _shared(size, near=isinstance(part.source, LocalFile)):
+            here, there = source.read_at(start, n), part.source.read_at(start, n)
+            if here != there:
+                at = start + next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), len(there))
+                raise Refused(
+                    f"{part.name}: is another file than {path}, or one of the two is damaged: they differ at byte "
+                    f"{at:,}, which both have; nothing was written",
+                    "take the copy that this one was made of, or say what it should be (--against, --sha256)",
+                )
+
+
+def _shared(size: int, *, near: bool) -> Iterator[tuple[int, int]]:
+    """(start, length) of what is compared, the end first: there two files differ when anywhere."""
+    if near:
+        yield from ((at, min(STEP, size - at)) for at in range(0, size, STEP))
+        return
+    last = max(0, size - END)
+    yield last, size - last
+    for i in range(_SAMPLES):
+        at = last * i // _SAMPLES
+        if at < last:
+            yield at, min(_SAMPLE, last - at)
+
+
 def differing(path: str, part: Part, size: int) -> list[Damage]:
     """Ranges in which a file differs from another one of the same layout, in steps of 1 MiB."""
     step = 1 << 20
@@ -258,6 +306,9 @@ def repair_report(
             )
         damage = differing(report.path, part, size)
     patches = plan(report.path, damage, entry, donor) if damage else []
+    if entry is None or not _provable(entry):
+        part = patches[0].part if patches else _same_file(report.path, donor, False)
+        refuse_stranger(report.path, part, min([report.size, size, *(p.damage.start for p in patches)]))
     return repair(report.path, patches, entry, size, progress)
 
 

@@ -53,7 +53,7 @@ def power_run(
     if reported and layer.content(PATH) != prepared.new:
         raise Broken("an edit that was reported done is lost")
     for _ in range(rng.randint(0, 3)):
-        layer.left = rng.randint(0, 14) if not faulty or rng.random() < 0.3 else None
+        layer.left = rng.randint(0, 14) if not faulty or rng.random() < 0.5 else None
         if faulty and rng.random() < 0.5:
             layer.faulty = rng.randint(0, 5)
         try:

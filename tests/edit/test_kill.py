@@ -193,15 +193,18 @@ def test_who_interrupts_a_finished_edit_is_told(strategy: str, tmp_path: Path, c
     assert undo(path).path == str(path)
 
 
-def test_killed_in_the_middle_the_file_says_what_to_do(tmp_path: Path, cli):
+def test_killed_in_the_middle_the_file_says_what_to_do(tmp_path: Path, cli, monkeypatch: pytest.MonkeyPatch):
     path = model().write(tmp_path / NAME)
     before = path.read_bytes()
     child = slow_edit(path, "insert")
     assert child.stdout is not None
     assert child.stdout.readline() == b"hot\n"
     # While it runs, nobody else may edit or recover it; a reader is told.
-    with pytest.raises(EditInProgress):
+    monkeypatch.setattr("gguftool.source.PATIENCE", 0.1)
+    with pytest.raises(EditInProgress, match="is being edited"):
         recover(path)
+    with pytest.raises(EditInProgress, match="is being edited"):
+        plan_edit(path, [Set("general.name", "x")])
     child.kill()
     lines(child)
     shown = cli("dump", path)

@@ -49,6 +49,36 @@ def test_names_are_put_right(cli, tmp_path: Path, given: list[str], prefix: str)
     assert listing(tmp_path) == expected
 
 
+@pytest.mark.parametrize("given", [["part1.gguf", "part2.gguf", "part3.gguf"], "rotated"], ids=["other", "rotated"])
+def test_undo_records_are_renamed_with_their_shard(cli, tmp_path: Path, given: list[str] | str):
+    """An edit of the first shard, and one of each in a set whose names are rotated: what belongs together stays."""
+    usual = [f"m-{i}-of-00003.gguf" for i in ("00002", "00003", "00001")]
+    names_given = usual if given == "rotated" else list(given)
+    shards = three(tmp_path)
+    original = [p.read_bytes() for p in shards]
+    assert cli("fix", shards[0], "--set", "general.name=one").code == 0
+    assert cli("fix", shards[0], "--set", "general.name=two").code == 0
+    for p in [*shards, *tmp_path.glob("*-undo-*")]:
+        p.rename(tmp_path / f"hold-{p.name}")
+    for shard, name in zip(shards, names_given, strict=True):
+        for p in list(tmp_path.glob(f"hold-{shard.name}*")):
+            p.rename(tmp_path / (name + p.name.removeprefix(f"hold-{shard.name}")))
+    assert cli("verify", "--repair-names", "--yes", tmp_path / names_given[1]).code == 0
+    first = next(p for p in tmp_path.glob("*-00001-of-00003.gguf"))
+    assert sorted(p.name for p in tmp_path.glob("*-undo-*")) == [f"{first.name}-undo-1", f"{first.name}-undo-2"]
+    assert cli("undo", "--all", first).code == 0
+    assert sorted(p.read_bytes() for p in tmp_path.iterdir()) == sorted(original)
+
+
+def test_a_shard_in_the_middle_of_an_edit_is_not_renamed(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gguftool.source.PATIENCE", 0.1)
+    paths = [p.rename(tmp_path / f"part{i}.gguf") for i, p in enumerate(three(tmp_path))]
+    Path(f"{paths[0]}-journal").write_bytes(b"torn")
+    before = listing(tmp_path)
+    assert cli("verify", "--repair-names", "--yes", paths[1]).code == 7
+    assert listing(tmp_path) == before
+
+
 def test_names_are_those_that_lm_studio_takes(cli, tmp_path: Path):
     """Case 65: NAME-00001-of-00002.gguf, five digits, counted from one."""
     import re

@@ -106,12 +106,31 @@ def test_cut_off_file_gets_its_rest(cli, good: Path, bad: Path, manifest: Path, 
 
 
 def test_cut_off_without_any_list(cli, good: Path, bad: Path):
-    """The header proves that it is the same file; no hash proves the whole."""
+    """What both have is the same, but no hash proves the whole."""
     os.truncate(bad, good.stat().st_size - 5000)
     result = cli("verify", "--repair-from", good, bad, "--format", "json")
-    assert result.code == 0
+    assert (result.code, result.json["ok"]) == (1, False)
     assert (result.json["repaired"][0]["fetched"], result.json["repaired"][0]["proven"]) == (5000, False)
     assert bad.read_bytes() == good.read_bytes()
+
+
+@pytest.mark.parametrize("change", ["all", "first", "last"])
+@pytest.mark.parametrize("how", ["cut", "long"])
+def test_another_file_with_the_same_header_is_refused(cli, good: Path, bad: Path, change: str, how: str):
+    """Two checkpoints of one training, or another upload under the same name."""
+    whole = good.read_bytes()
+    start, _ = tensor(cli, good, "blk.0.attn_q.weight")
+    end = len(whole) - 5000
+    if how == "cut":
+        os.truncate(bad, end)
+    else:
+        bad.write_bytes(whole + b"x" * 999)
+    before = bad.read_bytes()
+    flip(good, *{"all": range(start, len(whole)), "first": [start], "last": [end - 1]}[change])
+    result = cli("verify", "--repair-from", good, bad)
+    assert result.code == 4
+    assert "is another file" in result.err
+    assert bad.read_bytes() == before
 
 
 def test_too_long_is_cut(cli, good: Path, bad: Path, manifest: Path):
@@ -222,3 +241,24 @@ def test_without_a_hash_nobody_knows_what_is_wrong(cli, good: Path, bad: Path):
     assert "nothing to repair" not in result.err
     assert "only the size was checked" in result.err
     assert "--against MANIFEST" in result.err
+
+
+@pytest.mark.parametrize(("at", "told"), [("end", True), ("first", True), ("same", False)])
+def test_a_copy_that_is_far_away_is_compared_in_some_places(at: str, told: bool, good: Path, bad: Path):
+    """Its last MiB before the cut, and places spread over what is here."""
+    from gguftool.errors import Refused
+    from gguftool.format.parse import parse
+    from gguftool.model import Part
+    from gguftool.source import Memory
+
+    data = bytearray(bad.read_bytes())
+    start = len(data) // 2
+    if at != "same":
+        data[start - 1 if at == "end" else 0] ^= 1
+    source = Memory(bytes(data), "https://host/m.gguf")
+    part = Part("https://host/m.gguf", source, parse(Memory(good.read_bytes())))
+    if told:
+        with pytest.raises(Refused, match="is another file"):
+            module.refuse_stranger(str(bad), part, start)
+    else:
+        module.refuse_stranger(str(bad), part, start)
