@@ -38,7 +38,7 @@ F = option
 @F("--rope-scaling", type=click.Choice(["none", "linear", "yarn"]), help="How RoPE is stretched.")
 @F("--rope-scale-factor", type=float, metavar="F", help="By how much RoPE is stretched.")
 @F("--cache-type", "kv_cache_type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache type to record.")
-@F("--chat-template", type=click.Path(), metavar="FILE", help="Chat template out of a file.")
+@F("--chat-template", type=click.Path(), metavar="FILE", help="Chat template: Jinja, tokenizer_config.json or a .gguf.")
 @F("--sampling", metavar="NAME=X,…", help="Sampler settings, taken where no flag is given: temp=0.3,top_k=40.")
 @F("--special", multiple=True, metavar="NAME=TOKEN", help="A special token by its text: eos='<|im_end|>'.")
 @F("--set", "sets", multiple=True, type=SETTING, help="Set a key, or one element: KEY[5]=VALUE.")

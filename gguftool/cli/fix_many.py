@@ -181,9 +181,11 @@ def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], l
         out.extend(advice.operations)
         notes.extend(advice.notes)
     if given["chat_template"] is not None:
-        operation, note = request.template_operation(given["chat_template"])
-        out.append(operation)
-        notes.extend(filter(None, [note]))
+        from gguftool.edit.template import template_operations
+
+        operations, said = template_operations(model, given["chat_template"])
+        out.extend(operations)
+        notes.extend(said)
     if given["sampling"] is not None:
         out.extend(request.sampling_operations(given["sampling"]))
     for text in given["special"]:

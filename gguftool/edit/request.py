@@ -195,7 +195,7 @@ def _near_tokens(tokens: list[object], types: Field | None, token: str) -> list[
     return near_names(token, texts)
 
 
-def read_file(path: str) -> bytes:
+def read_file(path: str, unless: bytes = b"") -> bytes:
     """The bytes of a file named by the user.
 
     Raises:
@@ -203,7 +203,10 @@ def read_file(path: str) -> bytes:
     """
     try:
         with open(path, "rb") as f:
-            data = f.read((64 << 20) + 1)
+            data = f.read(len(unless))
+            if unless and data == unless:
+                return data
+            data += f.read((64 << 20) + 1 - len(data))
     except OSError as e:
         raise UsageError(f"{path}: {(e.strerror or str(e)).lower()}") from None
     if len(data) > 64 << 20:
@@ -217,21 +220,6 @@ def decode_text(data: bytes, path: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         raise UsageError(f"{path}: is not UTF-8 (byte {e.start:,})") from None
-
-
-def template_operation(path: str) -> tuple[Operation, str | None]:
-    """A chat template out of a file, and a note when Jinja cannot parse it."""
-    text = decode_text(read_file(path), path)
-    if not text.strip():
-        raise UsageError(f"{path}: is empty", "to remove the template: --delete tokenizer.chat_template")
-    from jinja2 import Environment, TemplateSyntaxError
-
-    note = None
-    try:
-        Environment(extensions=["jinja2.ext.loopcontrols"], autoescape=True).parse(text)
-    except TemplateSyntaxError as e:
-        note = f"{path}, line {e.lineno}: Jinja cannot parse this template: {e.message}"
-    return Set("tokenizer.chat_template", text, "str"), note
 
 
 def _typed(model: Model, left: str) -> tuple[str, str | None]:

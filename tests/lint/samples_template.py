@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.build import GGUF
 from tests.lint.samples import Sample, ready
 from tests.lint.samples_tokenizer import CHATML, TEMPLATE, TOK, bpe, renamed
@@ -131,6 +133,15 @@ SAMPLES = [
            silent=before("{{ '" + "QUJD" * 30 + "' }}")),
     Sample("chat-template-lookalike", before("<|im_st\u0430rt|>"), WHERE, "<|im_st\u0430rt|>", severity="warning",
            silent=before("<\uff5cUser\uff5c>")),
+    Sample("chat-template-is-json",
+           with_template(json.dumps({"add_bos": False, "chat_template": CHATML}, indent=1)), WHERE,
+           "a JSON document with a chat_template in it", severity="error", safe=False,
+           fix="--set", silent=bpe()),
+    Sample("chat-template-is-json", with_template('{"model_type": "llama"}'), WHERE, "a JSON document: every prompt",
+           fix=SET_FILE, silent=before('{ "role": {{ messages[0].role|tojson }} } ')),
+    Sample("chat-template-is-json", with_template(json.dumps(CHATML)), WHERE, "quoted as JSON"),
+    Sample("chat-template-is-json", with_template(json.dumps({"a": 1, "chat_template": CHATML})[:-9]), WHERE,
+           "the beginning of a JSON document"),
     Sample("chat-template-content-condition", before(TRIGGER), WHERE, "'invoice' (line 1)", severity="warning",
            silent=before("{% if '</think>' in messages[-1].content %}Think about it once more now{% endif %}")),
     Sample("chat-template-content-condition",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from gguftool.chat.document import json_kind, templates_of
 from gguftool.chat.talk import KEY
-from gguftool.edit.ops import Delete
+from gguftool.edit.ops import Delete, Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import vocabulary
@@ -94,6 +95,36 @@ def chat_template_not_text(m: Model, ctx: Context) -> Drafts:
         severity=Severity.WARNING if array else None,
         fix=Fix("write the template as text", command=SET_FILE),
     )
+
+
+@rule(Severity.ERROR, role="any")
+def chat_template_is_json(m: Model, ctx: Context) -> Drafts:
+    """The chat template must be a template, not the document that holds it.
+
+    Why. A tokenizer_config.json written as the template parses as Jinja, and becomes every prompt: the model reads a
+    configuration file and never the question.
+    Evidence. Seen with `fix --chat-template tokenizer_config.json` of gguftool 0.1; `gguf-new-metadata` has
+    --chat-template-config for such files.
+    Example. tokenizer.chat_template is a JSON document with a chat_template in it, not the template
+    Fix. Takes the template out of the document, where there is one.
+    """
+    for key in [k for k in m.fields if k == KEY or k.startswith(KEY + ".")]:
+        value = m.get(key)
+        if not isinstance(value, str) or not (kind := json_kind(value)):
+            continue
+        try:
+            inside = templates_of(value).get("default", "") if kind in ("object", "list") else ""
+        except ValueError:
+            inside = ""
+        if inside:
+            what = "a JSON document with a chat_template in it, not the template"
+            fix = Fix("take the template out of it", (Set(key, inside, "str"),))
+        else:
+            what = {"broken": "the beginning of a JSON document", "text": "a text quoted as JSON"}.get(
+                kind, "a JSON document"
+            )
+            fix = Fix("write the template", command=SET_FILE)
+        yield found(f"{key} is {what}: every prompt is that text", where=f"field:{key}", fix=fix)
 
 
 @rule(Severity.WARNING, role="any")
