@@ -83,6 +83,12 @@ def _words(ctx: click.Context) -> list[str]:
     return [os.path.expanduser(word) for word in (*flat, *split_arg_string(os.environ.get("COMP_WORDS", "")))]
 
 
+def _groups(ctx: click.Context) -> Iterable[str]:
+    from gguftool.edit.copied import GROUPS
+
+    return [*GROUPS, *_keys_of_file(ctx)]
+
+
 def _any_keys(ctx: click.Context) -> Iterable[str]:
     return [*_keys_of_file(ctx), *_known_keys(ctx)]
 
@@ -125,6 +131,7 @@ KEY_OF_FILE = Word("KEY", offer(_keys_of_file))
 KEY_GLOB = Word("GLOB", offer(_keys_of_file))
 SETTING = Word("KEY[:TYPE]=VALUE", offer(_any_keys, end="="))
 FILE_SETTING = Word("KEY[:TYPE]=PATH", offer(_any_keys, end="="))
+COPYING = Word("KEY|GROUP,...", offer(_groups, ","))
 RENAMING = Word("OLD=NEW", offer(_keys_of_file, end="="))
 QUANT = Word("TYPE", offer(_quants))
 QUANT_OR_FILE = Word("OUT", offer(_quants, files=True))

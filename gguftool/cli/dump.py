@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.cli.complete import KEY_GLOB, KEY_OF_FILE
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
+from gguftool.errors import UsageError
 from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     gguftool dump --overview model.gguf             the first screen alone
     gguftool dump --keys '*.rope.*' --no-tensors model.gguf
     gguftool dump --raw tokenizer.chat_template model.gguf > template.jinja
+    gguftool dump --export keys.toml model.gguf     to edit and give back with `gguftool fix --import`
     gguftool dump --tokens 0:20 model.gguf
     gguftool dump --format json model.gguf | jq .summary
     """
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 @option("--overview", "only_overview", is_flag=True, help="The first screen alone.")
 @option("--full", is_flag=True, help="Whole arrays and long strings.")
 @option("--raw", type=KEY_OF_FILE, help="The value of one key alone, as it is, to stdout.")
+@option("--export", metavar="FILE", help="Write the scalar metadata as TOML, for `gguftool fix --import`; - is stdout.")
 @option("--layout", is_flag=True, help="The byte map: header, filler, padding, tensors, gaps.")
 @option("--tokens", metavar="FROM:TO", help="A stretch of the vocabulary with types and scores.")
 @pass_session
@@ -48,6 +51,7 @@ def dump(
     only_overview: bool,
     full: bool,
     raw: str | None,
+    export: str | None,
     layout: bool,
     tokens: str | None,
 ) -> int:
@@ -59,7 +63,7 @@ def dump(
     from gguftool.model.overview import overview
     from gguftool.report import dump as report
 
-    with open_for(session, model, strict=False, beside=not (raw or keys or tensors or layout or tokens)) as m:
+    with open_for(session, model, strict=False, beside=not (raw or export or keys or tensors or layout or tokens)) as m:
         if raw is not None and session.format == "json":
             body = report.dump_json(overview(m), m, [m.field(raw)], None, full=True)
             session.write_json(ok=not _broken(m), body=body, errors=_errors(m))
@@ -68,6 +72,8 @@ def dump(
             sys.stdout.flush()
             sys.stdout.buffer.write(report.raw_value(m.field(raw)))
             return 0
+        if export is not None:
+            return _export(session, m, export)
         o = overview(m)
         fields = None if no_metadata or only_overview else report.matching_fields(m, keys)
         found = None if no_tensors or only_overview else report.matching_tensors(m, tensors)
@@ -99,6 +105,24 @@ def dump(
                 if text:
                     session.warn(f"{m.name}: {text}")
         return 3 if _broken(m) else 0
+
+
+def _export(session: Session, m: Model, path: str) -> int:
+    from gguftool.cli import editor
+    from gguftool.report.text import safe
+
+    if session.format != "text":
+        raise UsageError("--export writes TOML, so it goes without --format")
+    if path == "-":
+        session.out(editor.exported(m))
+    else:
+        editor.export(m, path)
+        session.did(f"wrote {path}")
+        session.out(f"wrote {safe(path)}")
+    for text in (*(p.message for p in m.problems), _missing(m)):
+        if text:
+            session.warn(f"{m.name}: {text}")
+    return 3 if _broken(m) else 0
 
 
 def _text(

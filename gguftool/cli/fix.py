@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
-from gguftool.cli.complete import FILE_SETTING, KEY_OF_FILE, RENAMING, SETTING
+from gguftool.cli.complete import COPYING, FILE_SETTING, KEY_OF_FILE, RENAMING, SETTING
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 from gguftool.cli.values import CACHE_TYPES, MODEL, CountType, SizeType
 
@@ -19,6 +20,8 @@ F = option
     gguftool fix model.gguf --set general.name='My model' --set my.key:u32=5 --dry-run
     gguftool fix model.gguf --special eos='<|im_end|>' --chat-template chat.jinja
     gguftool fix model.gguf --auto
+    gguftool fix model.gguf --from original.gguf --copy template,sampling
+    gguftool fix model.gguf --edit
     gguftool fix *.gguf --set general.license=mit
     gguftool fix ~/.cache/huggingface/hub/models--a--b/snapshots/c/m.gguf --auto --output m.gguf
     """
@@ -43,6 +46,10 @@ F = option
 @F("--special", multiple=True, metavar="NAME=TOKEN", help="A special token by its text: eos='<|im_end|>'.")
 @F("--set", "sets", multiple=True, type=SETTING, help="Set a key, or one element: KEY[5]=VALUE.")
 @F("--set-file", multiple=True, type=FILE_SETTING, help="Set a key to the content of a file.")
+@F("--from", "source", type=MODEL, metavar="OTHER", help="Another model, to copy the keys of --copy from.")
+@F("--copy", multiple=True, type=COPYING, help="What to copy: template, tokenizer, sampling, a key, or KEYS.*.")
+@F("--edit", is_flag=True, help="Edit the scalar metadata as TOML in $VISUAL, $EDITOR or vi.")
+@F("--import", "toml", type=click.Path(), metavar="FILE", help="Set what a file of dump --export gives.")
 @F("--delete", multiple=True, type=KEY_OF_FILE, help="Remove a key.")
 @F("--rename", multiple=True, type=RENAMING, help="Give a field another key; OLD.*=NEW.* all of a kind.")
 @F("--auto", is_flag=True, help="All safe fixes of `gguftool lint`.")
@@ -73,8 +80,19 @@ def fix(session: Session, /, models: tuple[str, ...], **given: Any) -> int:
     """
     from gguftool.cli.fix_many import fix_all, fix_one
 
+    if given["source"] is not None:
+        # `fix MODEL --from OTHER KEY…`: what can be no model is a key.
+        keys = tuple(word for word in models[1:] if not _names_a_model(word))
+        models = tuple(word for word in models if word not in keys)
+        given["copy"] += keys
     if len(models) == 1:
         return fix_one(session, models[0], given).told(session)
+    if given["edit"]:
+        raise click.UsageError("--edit shows one model, so it goes with one MODEL.")
     if given["output"] is not None:
         raise click.UsageError("--output names one file, so it goes with one MODEL.")
     return fix_all(session, models, given)
+
+
+def _names_a_model(word: str) -> bool:
+    return "://" in word or os.sep in word or word.lower().endswith(".gguf") or os.path.exists(word)

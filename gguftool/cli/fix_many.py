@@ -7,13 +7,14 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gguftool.errors import GgufToolError, Refused
+from gguftool.errors import GgufToolError, Refused, UsageError
 from gguftool.report.text import safe
 from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gguftool.cli.editor import Draft
     from gguftool.cli.options import Session
     from gguftool.edit.ops import Operation
     from gguftool.edit.plan import EditPlan, Result
@@ -106,7 +107,6 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
     Raises:
         GgufToolError: it cannot or must not be done; the file is as it was.
     """
-    from gguftool.edit.plan import plan_edit
     from gguftool.edit.which import settled
     from gguftool.hub import on_this_machine
     from gguftool.model import open_model
@@ -115,10 +115,34 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
     path, outcomes = settled(on_this_machine(model), write=not given["dry_run"] and given["output"] is None)
     for outcome in outcomes:
         session.note(recovered_text(outcome, session.style))
+    draft = None
+    if given["edit"]:
+        from gguftool.cli.editor import edit
+
+        draft = edit(session, open_model(path, strict=False), given["toml"])
+    try:
+        one = _fix(session, path, given, draft)
+    except GgufToolError:
+        if draft is not None:
+            session.warn(draft.kept(path))
+        raise
+    if draft is not None and given["dry_run"]:
+        session.note(draft.kept(path))
+    elif draft is not None:
+        os.unlink(draft.path)
+    return one
+
+
+def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None) -> Edited:
+    from gguftool.edit.plan import plan_edit
+    from gguftool.model import open_model
+
     preview = False
     with open_model(path, strict=False) as opened:
         path = opened.name
         operations, notes = _operations(opened, given)
+        if draft is not None:
+            operations += draft.operations(opened)
         if not operations and not _asked(given):
             preview = True
             operations = _auto(opened, notes)
@@ -152,7 +176,7 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
 _DEPLOY = "context_length rope_freq_base rope_freq_scale rope_scaling rope_scale_factor kv_cache_type".split()
 _CHANGES = (
     *_DEPLOY,
-    *"chat_template sampling special sets set_file delete rename auto dedupe".split(),
+    *"chat_template sampling special sets set_file source copy edit toml delete rename auto dedupe".split(),
     *"repack realign reserve strip_padding".split(),
 )
 
@@ -174,6 +198,12 @@ def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], l
     out.extend(request.delete_operation(model, key) for key in given["delete"])
     for text in given["rename"]:
         out.extend(request.rename_operations(model, text))
+    if given["source"] is not None or given["copy"]:
+        out.extend(_copied(model, given["source"], given["copy"]))
+    if given["toml"] is not None and not given["edit"]:
+        from gguftool.cli.editor import imported
+
+        out.extend(imported(model, given["toml"]))
     if any(given[name] is not None for name in _DEPLOY):
         from gguftool.edit import deploy
 
@@ -203,6 +233,20 @@ def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], l
     if given["reserve"] is not None:
         out.append(ops.Reserve(given["reserve"]))
     return out, notes
+
+
+def _copied(model: Model, source: str | None, wanted: tuple[str, ...]) -> list[Operation]:
+    """Keys of another model."""
+    from gguftool.edit.copied import GROUPS, copied
+    from gguftool.hub import open_any
+
+    names = [name.strip() for text in wanted for name in text.split(",") if name.strip()]
+    if source is None:
+        raise UsageError("--copy needs --from: the model to copy from")
+    if not names:
+        raise UsageError("--from needs --copy: what to copy", f"groups: {', '.join(GROUPS)}; or a key, or KEYS.*")
+    with open_any(source, strict=False) as other:
+        return copied(model, other, names)
 
 
 def _auto(model: Model, notes: list[str]) -> list[Operation]:

@@ -26,6 +26,10 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "--max-tensors": ("--split-max-tensors",),
     "--metadata-first": ("--no-tensor-first-split",),
     "--chat-template": ("--chat-template-file",),
+    "--from": ("--copy-from",),
+    "--copy": ("--copy-keys", "--keys"),
+    "--import": ("--import-toml", "--from-toml"),
+    "--export": ("--export-toml", "--to-toml"),
     "--delete": ("--remove", "--unset"),
     # Consent and preview under names that say more: the common words do as well.
     "--allow-foreign": ("-y", "--yes"),
