@@ -12,6 +12,7 @@ from gguftool.hub import opened
 from gguftool.memory.advice import Advice, advise
 from gguftool.memory.plan import MemoryPlan
 from gguftool.model.role import only_runnable
+from gguftool.run.args import server_command
 from gguftool.run.deploy import Deployment, deploy, look, outcome, resolved, with_largest_context
 from gguftool.run.engine import choose
 from gguftool.run.launch import expectations
@@ -115,8 +116,10 @@ def _advise(
     if max_context:
         d = with_largest_context(d, planner)
     fit = outcome(d, planner)
-    if d.problems:
-        fit = replace(fit, plan=replace(fit.plan, refused=(*d.problems, *fit.plan.refused)))
+    # What the llama-server at hand has no way to say: `launch` is stopped by it, too.
+    blockers = server_command("", resolved(d, planner, fit.plan), engine.build).blockers
+    if d.problems or blockers:
+        fit = replace(fit, plan=replace(fit.plan, refused=(*d.problems, *blockers, *fit.plan.refused)))
     source = ""
     if measure:
         from gguftool.api.measured import measured_fit

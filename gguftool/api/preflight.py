@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.lint.run import lint
-from gguftool.model import Model, open_model
-from gguftool.model.role import ROLES, role, what_it_is
+from gguftool.model import Model
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
 from gguftool.verify.modelcheck import check
 
 ANSWERED_BY_CACHE_TYPE = ("kv-cache-type-missing", "kv-cache-type-differs")
 """Rules about the file's record, which does not matter when the command line says the type."""
+ANSWERED_BY_THE_PLAN = ("context-length-too-small",)
+"""The plan holds the context against the file's, and knows what raises it: YaRN on the command line."""
 
 
 def obstacles(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
     """Faults that `verify` sees at once and findings of `lint` for the wanted context and cache types."""
-    return [*_verify(model), *_lint(model, opened, wishes), *_projector(wishes.mmproj)]
+    return [*_verify(model), *_lint(model, opened, wishes)]
 
 
 def _verify(model: str) -> list[Obstacle]:
@@ -31,7 +32,7 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
     shared = wishes.kv_unified or wishes.parallel is None
     per_slot = None if not wishes.ctx else wishes.ctx if shared else -(-wishes.ctx // (wishes.parallel or 1))
     wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)
-    ignore = ANSWERED_BY_CACHE_TYPE if wishes.cache_type else ()
+    ignore = (*ANSWERED_BY_THE_PLAN, *(ANSWERED_BY_CACHE_TYPE if wishes.cache_type else ()))
     report = lint(opened, Context(wish=wish), ignore=ignore)
     out = []
     for f in report.findings:
@@ -43,15 +44,3 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
         said = "; ".join(str(m) for m in report.load.messages[:2])
         out.append(Obstacle("lint", f"llama.cpp would not load it: {said}", gguftool("lint", path_word(model))))
     return out
-
-
-def _projector(path: str | None) -> list[Obstacle]:
-
-    if path is None:
-        return []
-    with open_model(path, strict=False) as m:
-        found = role(m)
-        if found == "mmproj":
-            return []
-        what = what_it_is(m)
-    return [Obstacle("model", f"{path} is no multimodal projector: it is {what}", ROLES[found].hint)]

@@ -19,6 +19,7 @@ from gguftool.memory.plan import Machine, MemoryPlan, Planner, Side, weights_of
 from gguftool.memory.settings import BATCH, SERVER_SLOTS, UBATCH, Settings
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
+from gguftool.model.role import ROLES, role, what_it_is
 from gguftool.programs import Tool
 from gguftool.run import devices as hardware
 from gguftool.run.capabilities import Capabilities
@@ -127,7 +128,7 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     if w.api_key is not None:
         notes.append("--api-key stands in the list of processes for everybody to read: --api-key-file FILE does not")
     doubts = _useless(w)
-    sides = (*_sides(w), *_draft(w, settings, model, doubts, notes))
+    sides = (*_sides(w, problems), *_draft(w, settings, model, doubts, notes))
     named = w.vram is not None or w.ram is not None
     return Deployment(
         w, settings, _placement(w, machine), machine, _overrides(w), sides, named, problems, doubts, notes
@@ -246,6 +247,10 @@ def _machine(w: Wishes, found: Found, problems: list[str], notes: list[str]) -> 
     remote = [
         Device(f"RPC{i}", "rpc", r.memory, r.endpoint, None if r.memory is None else 0) for i, r in enumerate(w.rpc)
     ]
+    for r in w.rpc:
+        if r.endpoint.startswith("["):
+            # `ggml-rpc.cpp:parse_endpoint` ends the host at the first colon, and aborts; `connect` asks for IPv4 alone.
+            problems.append(f"--rpc {r.endpoint}: llama.cpp takes no IPv6 address there; an IPv4 address, or a name")
     every = [*remote, *_local(w, found)]
     chosen = _split_mode(w, _named_only(w.device, every, found, problems, notes), problems)
     ram = w.ram if isinstance(w.ram, int) else found.host.free if found.host else None
@@ -298,14 +303,26 @@ def _split_mode(w: Wishes, devices: list[Device], problems: list[str]) -> list[D
     return devices
 
 
-def _sides(w: Wishes) -> Iterator[Side]:
+def _sides(w: Wishes, problems: list[str]) -> Iterator[Side]:
     if w.mmproj is not None:
         host = not w.mmproj_offload or w.mmproj_device == "none"
-        yield Side("mmproj", _bytes(w.mmproj), HOST if host else w.mmproj_device or "")
+        yield Side("mmproj", _projector(w.mmproj, problems), HOST if host else w.mmproj_device or "")
     for path in (*w.lora, *(path for path, _ in w.lora_scaled)):
         yield Side("lora", _bytes(path))
     for path in (*w.control_vector, *(path for path, _ in w.control_vector_scaled)):
         yield Side("control-vector", _bytes(path))
+
+
+def _projector(path: str, problems: list[str]) -> int:
+    """Bytes of a projector's tensors; what is none is a problem."""
+    from gguftool.hub import open_any
+
+    with open_any(path) as m:
+        found = role(m)
+        if found != "mmproj":
+            hint = f" ({ROLES[found].hint})" if ROLES[found].hint else ""
+            problems.append(f"{path} is no multimodal projector: it is {what_it_is(m)}{hint}")
+        return _weight(m)
 
 
 def _bytes(path: str) -> int:
@@ -313,7 +330,11 @@ def _bytes(path: str) -> int:
     from gguftool.hub import open_any
 
     with open_any(path) as m:
-        return sum(t.nbytes or 0 for t in m.tensors.values())
+        return _weight(m)
+
+
+def _weight(m: Model) -> int:
+    return sum(t.nbytes or 0 for t in m.tensors.values())
 
 
 def _draft(w: Wishes, s: Settings, model: Model, doubts: list[tuple[str, str]], notes: list[str]) -> tuple[Side, ...]:
@@ -335,7 +356,7 @@ def _draft(w: Wishes, s: Settings, model: Model, doubts: list[tuple[str, str]], 
         try:
             size = Planner(m.arch, weights_of(m)).plan(asked).total
         except (UsageError, KeyError):
-            size = sum(t.nbytes or 0 for t in m.tensors.values())
+            size = _weight(m)
     notes.append("the draft model is counted whole, with a cache as long as the model's, on one device")
     on_host = w.draft_gpu_layers == 0 or "none" in w.draft_device
     return (Side("draft", size, HOST if on_host else next(iter(w.draft_device), "")),)

@@ -15,7 +15,8 @@ from gguftool.run.options import kinds
 from gguftool.run.options.extra import declared, listed, roles, take_in
 from gguftool.run.options.placement import ALL_EXPERTS
 from gguftool.run.options.side import SPEC_TYPES
-from gguftool.run.options.table import by_field, by_name, options
+from gguftool.run.options.table import by_field, by_name, options, shown
+from gguftool.run.options.table import read as read_value
 from gguftool.run.wishes import RpcServer, Wishes
 
 SAMPLES: dict[str, Any] = {
@@ -306,3 +307,29 @@ def test_the_embedded_server_has_what_the_library_has() -> None:
             value = value[found.side]
         text = o.kind.show(value) if metavar else ""
         apply(x, params, read(text))
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["-ts", "0x1p1,0x.8"], (2.0, 0.5)),
+        (["-ts", "0x1p99999"], None),
+        (["-ts", "1e39"], None),
+        (["--timeout", "0x10"], 16.0),
+        (["--timeout", "1e999"], None),
+        (["--timeout", "nan"], None),
+        (["--lora-scaled", "a.gguf:0x1p-1"], (("a.gguf", 0.5),)),
+        (["--lora-scaled", "a.gguf:1e999"], None),
+        (["--control-vector-scaled", "a.gguf:0x1p2000"], None),
+    ],
+)
+def test_numbers_of_every_spelling_and_size(words: list[str], wanted: object) -> None:
+    """A hexadecimal one and one past every float ended as "this is a bug in gguftool"."""
+    found = by_name()[words[0]]
+    if wanted is None:
+        with pytest.raises(UsageError):
+            read_value(found, words[1])
+        return
+    value = read_value(found, words[1])
+    assert value == wanted
+    assert read_value(found, shown(found.option, value)) == wanted

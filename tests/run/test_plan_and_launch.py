@@ -114,8 +114,9 @@ def test_plan_and_launch_say_the_same(
     assert a["command"] == b["command"]
 
 
-def test_what_the_grid_holds(cli, model: Path, mmproj: Path) -> None:
+def test_what_the_grid_holds(cli, model: Path, mmproj: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The values, worked out by hand or given by llama.cpp, so that both are not the same and wrong."""
+    monkeypatch.setattr("gguftool.programs.find", lambda *args, **kwargs: None)
 
     def plan(*words: object, code: int = 0) -> Any:
         result = cli("plan", model, "-c", 8192, *words, "--format", "json")
@@ -221,3 +222,48 @@ def test_the_documented_default_is_one(cli, smollm2: Path) -> None:
         help = re.sub(r"\s+", " ", cli(command, "--help").out)
         assert "default, and 0: the file's context length" in help
         assert "Left free on each device. [default: 1GiB]" in help
+
+
+def test_a_build_that_cannot_say_it_stops_plan_and_launch(cli, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`plan` looked at the build our facts are from alone, and found nothing in the way."""
+    from gguftool.run.capabilities import Capabilities, parse_help
+    from gguftool.run.engine import Engine
+
+    text = gzip.decompress((DATA / "help.b10434.txt.gz").read_bytes()).decode()
+    engine = Engine("llama-server", ("llama-server",), None, Capabilities(parse_help(text)))
+    for module in ("api.plan", "api.launch", "cli.launch", "run.engine"):
+        monkeypatch.setattr(f"gguftool.{module}.choose", lambda *args, **kwargs: engine, raising=False)
+    monkeypatch.setattr("gguftool.api.launch.obstacles", lambda *args: [])
+    words = ("--vram", "none", "--ram", "64GiB", "-c", "8192", "--n-cpu-ffn", "2", "--format", "json")
+    plan, launch = cli("plan", model, *words), cli("launch", model, "--print", *words)
+    assert (plan.code, launch.code) == (1, 1), (plan.err, launch.err)
+    assert "this build has no --n-cpu-ffn 2" in plan.json["refused"]
+    assert "this build has no --n-cpu-ffn 2" in [o["message"] for o in launch.json["obstacles"]]
+
+
+def test_what_is_no_projector_stops_plan_and_launch(cli, model: Path) -> None:
+    words = ("--vram", "none", "--ram", "64GiB", "-c", "8192", "--mmproj", model, "--format", "json")
+    plan, launch = cli("plan", model, *words), cli("launch", model, "--print", *words)
+    assert (plan.code, launch.code) == (1, 1), (plan.err, launch.err)
+    assert any("is no multimodal projector: it is a language model" in x for x in plan.json["refused"])
+
+
+@pytest.mark.parametrize("command", [["plan"], ["launch", "--print"]])
+def test_an_ipv6_address_of_an_rpc_server_is_told(cli, model: Path, command: list[str]) -> None:
+    """`ggml-rpc.cpp:parse_endpoint` (b11434) ends the host at the first colon."""
+    result = cli(
+        *command, model, "--vram", "none", "--ram", "64GiB", "-c", "8192", "--rpc", "[fe80::1%eth0]:50052=1GiB"
+    )
+    assert result.code == 1
+    assert "takes no IPv6 address" in result.out + result.err
+
+
+def test_a_context_above_the_trained_one_is_told_once(cli, model: Path) -> None:
+    """llama-server starts and caps the slot (`server-context.cpp:n_ctx_slot`); YaRN of the command line raises it."""
+    words = ("--vram", "none", "--ram", "640GiB", "-c", "262144")
+    assert cli("plan", model, *words).code == 0
+    launch = cli("launch", model, "--print", *words, "--format", "json")
+    said = [(o["where"], o["severity"]) for o in launch.json["obstacles"] if "262144" in o["message"].replace(",", "")]
+    assert said == [("context", "warning")]
+    yarn = cli("launch", model, "--print", *words, "--", "--rope-scaling", "yarn", "--rope-scale", "2")
+    assert "262,144 tokens, the file allows" not in yarn.err

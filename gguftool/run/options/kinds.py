@@ -25,7 +25,8 @@ _FLOAT = re.compile(
     r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)",
     re.ASCII,
 )
-_ENDPOINT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/=]+):([0-9]{1,5})", re.ASCII)
+_LARGEST = 3.4e38
+_ENDPOINT = re.compile(r"(\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s:\[\]/=]+):([0-9]{1,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +121,22 @@ def words(*values: str) -> Kind:
 
 def seconds(text: str) -> float:
     """A positive number of seconds."""
-    found = _FLOAT.fullmatch(text)
-    if not found or float(text) < 1:
+    n = _number(_FLOAT.fullmatch(text))
+    if n is None or n < 1:
         raise UsageError(f"{text!r} is not a number of seconds, 1 or more")
-    return float(text)
+    return n
+
+
+def _number(found: re.Match[str] | None) -> float | None:
+    """The number that `_FLOAT` found, also in hexadecimal; None: it is none, or too large for llama.cpp's floats."""
+    if not found:
+        return None
+    word = found[0].strip()
+    try:
+        n = float.fromhex(word) if "x" in word.lower() else float(word)
+    except OverflowError:
+        return None
+    return n if abs(n) <= _LARGEST else None
 
 
 def shown_float(x: float) -> str:
@@ -180,12 +193,10 @@ def split(text: str) -> tuple[float, ...]:
         parts.pop()
     out = []
     for part in parts:
-        found = _FLOAT.match(part)
-        if not found:
+        share = _number(_FLOAT.match(part))
+        if share is None:
             raise UsageError(f"{text!r}: expected numbers", "for example 3,1")
-        number = found[0].strip()
-        share = float.fromhex(number) if "x" in number.lower() else float(number)
-        if share < 0 or share > 3.4e38:
+        if share < 0:
             raise UsageError(f"{text!r}: a share is a positive number", "for example 3,1")
         out.append(share)
     if not any(out):
@@ -314,10 +325,10 @@ def scaled(text: str) -> tuple[tuple[str, float], ...]:
     out = []
     for part in row(text):
         name, colon, number = part.rpartition(":")
-        found = _FLOAT.fullmatch(number)
-        if not colon or not name or ":" in name or not found:
+        scale = _number(_FLOAT.fullmatch(number))
+        if not colon or not name or ":" in name or scale is None:
             raise UsageError(f"{part!r}: expected FILE:SCALE", "for example adapter.gguf:0.5")
-        out.append((name, float(number)))
+        out.append((name, scale))
     return tuple(out)
 
 
