@@ -135,6 +135,11 @@ def read(layer: OsLayer, fd: int) -> tuple[Record, int] | None:
     return record, _read_phase(layer.read(fd, whole - BLOCK, BLOCK), record)
 
 
+def begun(data: bytes) -> bool:
+    """Whether bytes that are no whole record can be one whose writing was cut short: its beginning, or nothing."""
+    return data[: len(MAGIC)] == MAGIC[: len(data)] or not any(data)
+
+
 def _sane(record: Record) -> bool:
     """Whether all numbers are of the files they speak of; a record may come from anywhere."""
     sizes = (record.old_size, record.new_size, record.old_front, record.new_front, record.undo_of, record.mtime)

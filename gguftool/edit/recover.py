@@ -6,7 +6,8 @@ What stands on the disk, and what is done (J the journal, F the model, T the fil
 state     J                  F size   F[0:4]             how it arises    action
 ========  =================  =======  =================  ===============  =========================================
 CLEAN     none               any      GGUF               normal           nothing
-TORN      unreadable         any      GGUF               J was being made delete J
+TORN      unreadable         any      GGUF               J was being made delete J; what is no beginning of one
+                                                                          gets another name
 DAMAGED   unreadable, none   any      not GGUF           J lost, rotten   stop, touch nothing
 HOT       whole, phase 0     old      GGUF, old header   before poison    write it again, delete J
 POISONED  whole, any phase   old      GGTX or anything   header half      write the saved bytes back, magic last
@@ -43,10 +44,10 @@ import os
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.edit.journal import INSERTED, ROLLBACK, STARTED, Record, pack, read, undo_path
+from gguftool.edit.journal import INSERTED, ROLLBACK, STARTED, Record, begun, pack, read, undo_path
 from gguftool.edit.lost import Found, fitting
 from gguftool.edit.oslayer import BLOCK, OsLayer
-from gguftool.edit.records import drop_record
+from gguftool.edit.records import as_it_stands, drop_record
 from gguftool.edit.steps import (
     barrier,
     drop_journal,
@@ -76,6 +77,7 @@ class Outcome:
             an edit that had not begun).
         record: of the edit, when its journal was whole.
         undo: path of the undo record after ``completed``.
+        kept: where a file was put that had the journal's name and cannot be shown to be one.
     """
 
     path: str
@@ -83,6 +85,7 @@ class Outcome:
     action: str
     record: Record | None = None
     undo: str | None = None
+    kept: str | None = None
 
     __repr__ = short_repr
 
@@ -119,6 +122,8 @@ def _recover(layer: OsLayer, real: str, name: str) -> Outcome:
             journal = layer.open(name, write=True)
         except FileNotFoundError:
             return _without_journal(layer, real)
+        except IsADirectoryError:
+            raise DamagedJournal(f"{name}: is a folder, where a journal would be", "move it away") from None
         if hold(layer, journal, name):
             break
         layer.close(journal)
@@ -131,7 +136,7 @@ def _recover(layer: OsLayer, real: str, name: str) -> Outcome:
         try:
             found = read(layer, journal)
             if found is None:
-                return _torn(layer, real, model)
+                return _torn(layer, real, model, journal)
             record, phase = found
             if phase == ROLLBACK:
                 # INSERTED may be what the disk has, and what that asks for must not be done twice.
@@ -170,6 +175,8 @@ def _by_record(layer: OsLayer, path: str, found: Found) -> Outcome:
             _settled(layer, path, model, record, found.front, record.shift if found.is_new else 0)
         else:
             inserted = record.shift and layer.fstat(model).st_size == record.new_size
+            if inserted or not record.shift:
+                record = as_it_stands(record, lambda offset, n: layer.read(model, offset, n))
             journal = take_journal(layer, path)
             try:
                 phase = INSERTED if inserted else STARTED
@@ -187,14 +194,23 @@ def _by_record(layer: OsLayer, path: str, found: Found) -> Outcome:
     return Outcome(path, "LOST", "rolled-back", record)
 
 
-def _torn(layer: OsLayer, path: str, model: int) -> Outcome:
+def _torn(layer: OsLayer, path: str, model: int, journal: int) -> Outcome:
     if layer.read(model, 0, 4) != MAGIC:
         raise DamagedJournal(
             f"{path}: the journal beside it is damaged and the file is in the middle of an edit; nothing was touched",
             "restore the file from where it came from; the tensor data in it is whole but for the first blocks",
         )
-    drop_journal(layer, path)
-    return Outcome(path, "TORN", "discarded")
+    name = journal_path(path)
+    if begun(layer.read(journal, 0, layer.fstat(journal).st_size)):
+        drop_journal(layer, path)
+        return Outcome(path, "TORN", "discarded")
+    # Noise of a power failure, or a file of somebody else: out of the way, but not gone.
+    taken, number = set(layer.listdir(os.path.dirname(path))), 1
+    while f"{os.path.basename(name)}.{number}" in taken:
+        number += 1
+    layer.rename(name, f"{name}.{number}")
+    layer.syncdir(os.path.dirname(path))
+    return Outcome(path, "TORN", "discarded", kept=f"{name}.{number}")
 
 
 def settle(

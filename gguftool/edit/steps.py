@@ -109,7 +109,7 @@ def refuse_unfinished(layer: OsLayer, path: str, named: str) -> None:
     name = journal_path(path)
     for _ in attempts():
         try:
-            fd = layer.open(name, write=True)
+            fd = layer.open(name, write=os.name == "nt")
         except FileNotFoundError:
             return
         except OSError:

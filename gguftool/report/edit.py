@@ -181,6 +181,8 @@ def recovered_text(outcome: Outcome, style: Style) -> str:
     lines = [f"{safe(outcome.path)}: {_ACTIONS[outcome.action]}"]
     if outcome.action != "nothing":
         lines += [f"  {safe(line)}" for line in (outcome.record.operations if outcome.record else ())]
+    if outcome.kept:
+        lines.append(f"what had the journal's name is no journal of gguftool, it was kept: {safe(outcome.kept)}")
     if outcome.undo:
         lines.append(f"undo: {gguftool('undo', path_word(outcome.path))}")
     elif outcome.action == "rolled-back":
@@ -196,6 +198,7 @@ def recovered_body(outcome: Outcome) -> dict[str, object]:
         "action": outcome.action,
         "operations": list(outcome.record.operations) if outcome.record else [],
         "undo": outcome.undo,
+        "kept": outcome.kept,
     }
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
 
-from tests.edit.crash import Broken, power_run
+from gguftool.edit.recover import recover
+from gguftool.errors import DamagedJournal, InterruptedEdit
+from tests.edit.crash import PATH, Broken, power_run
 from tests.edit.mutants import SURVIVORS
+from tests.edit.oslayers import Crashed
+from tests.edit.powerdisk import PowerOs
 from tests.edit.scenarios import SCENARIOS, prepare
 
 SHORT = 100
@@ -40,6 +45,33 @@ def test_many_power_failures(scenario, garble: bool):
     for seed in range(SHORT, SHORT + LONG):
         power_run(prepared, seed, garble=garble)
         power_run(prepared, seed, garble=garble, faulty=True)
+
+
+MARK = "mark(layer, journal, record, ROLLBACK, real)"
+
+
+@pytest.mark.parametrize("skip", [(), (f"write recover._recover: {MARK}", f"sync recover._recover: {MARK}")])
+def test_a_phase_that_was_lost_is_marked_again(skip: tuple[str, ...]):
+    """The mark is in memory only, recovery goes by it, and the power fails while it takes the room out."""
+    prepared = prepare(next(s for s in SCENARIOS if s.name == "undo-insert"))
+    bad = 0
+    for seed in range(300):
+        layer = PowerOs(seed, faulty=4, skip=frozenset(skip))
+        for name, data in prepared.files.items():
+            layer.load(f"/disk/{name}", data)
+        with contextlib.suppress(InterruptedEdit):
+            prepared.run(PATH, layer)
+        layer.die()
+        layer.left = seed % 12
+        with contextlib.suppress(Crashed):
+            recover(PATH, layer)  # type: ignore[arg-type]
+        layer.reboot()
+        try:
+            recover(PATH, layer)  # type: ignore[arg-type]
+            bad += layer.content(PATH) not in (prepared.old, prepared.new)
+        except DamagedJournal:
+            bad += 1
+    assert (bad > 0) == bool(skip)
 
 
 def all_steps() -> set[str]:

@@ -176,6 +176,28 @@ def test_what_only_looks_like_a_record_is_left_alone(odd: str, tmp_path: Path, c
     assert other.is_dir() or other.read_bytes() == b"notes of mine\n"
 
 
+def test_a_file_with_the_name_of_the_journal_is_not_deleted(tmp_path: Path, cli):
+    """Only what can be the beginning of a journal is: nothing of it is lost with that."""
+    path = model().write(tmp_path / NAME)
+    mine = tmp_path / f"{NAME}-journal"
+    mine.write_text("my diary\n")
+    result = cli("recover", path)
+    assert result.code == 0, result.err
+    kept = tmp_path / f"{NAME}-journal.1"
+    assert kept.read_text() == "my diary\n"
+    assert str(kept) in result.out
+    mine.write_text("more of it\n")
+    assert cli("recover", path, "--format", "json").json["kept"] == f"{mine}.2"
+    for begun in (b"", bytes(5000), b"gguftool-rec", b"gguftool-record\x01\x05"):
+        mine.write_bytes(begun)
+        assert cli("recover", path).code == 0
+        assert sorted(os.listdir(tmp_path)) == [NAME, f"{NAME}-journal.1", f"{NAME}-journal.2"]
+    mine.mkdir()
+    refused = cli("fix", path, "--set", "general.name=x")
+    assert refused.code == 7
+    assert "move it away" in refused.err
+
+
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
 def test_a_damaged_record_is_told_by_undo_and_by_its_list(damage: str, tmp_path: Path, cli):
     path = model().write(tmp_path / NAME)
