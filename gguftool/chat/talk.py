@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -89,6 +89,15 @@ TALKS = {
     ),
 }
 """By name, the plainest first."""
+_PROBES: tuple[Callable[[str], Talk], ...] = (
+    lambda text: Talk("one message", (_says("user", text),)),
+    lambda text: Talk(
+        "the last message",
+        (_says("system", SYSTEM), _says("user", USER), _says("assistant", REPLY), _says("user", text)),
+    ),
+    lambda text: Talk("the first message", (_says("user", text), _says("assistant", REPLY), _says("user", MORE))),
+)
+"""Conversations with a place for what the user says."""
 PLAIN = ("user", "turns", "system")
 """Conversations that llama-server tries when it starts."""
 
@@ -215,26 +224,46 @@ class Chat:
     def render(self, name: str) -> Rendered:
         """What a conversation of `TALKS` becomes. Call it only when it `may_render`."""
         if name not in self._done:
-            from gguftool.chat import sandbox
-
             talk, template = TALKS[name], self.template
             if template is None or self.hits("code"):
                 raise ValueError("there is no template to render")
-            variables = {
-                "messages": [dict(m) for m in talk.messages],
-                "bos_token": self.token("bos"),
-                "eos_token": self.token("eos"),
-                # What llama-server passes along (`common/chat.cpp`, b11434).
-                "enable_thinking": True,
-                "date_string": sandbox.TODAY.strftime("%d %b %Y"),
-                "datetime": sandbox.TODAY.strftime("%b %d %Y"),
-                **talk.more,
-            }
-            # llama.cpp leaves the variable out rather than passing false.
-            if talk.open:
-                variables["add_generation_prompt"] = True
-            self._done[name] = template.render(variables)
+            self._done[name] = template.render(self._variables(talk))
         return self._done[name]
+
+    def _variables(self, talk: Talk) -> dict[str, Any]:
+        """What llama-server hands to a template (`common/chat.cpp`, b11434)."""
+        from gguftool.chat import sandbox
+
+        variables = {
+            "messages": [dict(m) for m in talk.messages],
+            "bos_token": self.token("bos"),
+            "eos_token": self.token("eos"),
+            "enable_thinking": True,
+            "date_string": sandbox.TODAY.strftime("%d %b %Y"),
+            "datetime": sandbox.TODAY.strftime("%b %d %Y"),
+            **talk.more,
+        }
+        # llama.cpp leaves the variable out rather than passing false.
+        if talk.open:
+            variables["add_generation_prompt"] = True
+        return variables
+
+    @cached_property
+    def triggers(self) -> list[Hit]:
+        """Words of the user's message that change what the template itself says."""
+        template = self.template
+        if template is None or not self.may_render:
+            return []
+        from gguftool.chat import probe
+
+        def said(talk: Callable[[str], Talk]) -> Callable[[str], str | None]:
+            def prompt(text: str) -> str | None:
+                result = template.render(self._variables(talk(text)))
+                return None if result.kind else result.text
+
+            return prompt
+
+        return probe.content_dependence(template.tree, [said(talk) for talk in _PROBES])
 
     @cached_property
     def end_of_turn(self) -> int | None:

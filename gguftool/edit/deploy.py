@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
@@ -18,14 +17,13 @@ from gguftool.errors import Refused, UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, has_cache, possible, refusals, shown, slow_pairs
 from gguftool.model import Model
+from gguftool.model.biases import LARGE, largest_k_bias
 from gguftool.model.positions import learnt_positions
 
 SCALINGS = ("none", "linear", "yarn")
 GLM_DSA_LIMIT = 1 << 20
 """From this context length on llama.cpp takes another layer pattern for glm-dsa (`glm-dsa.cpp:load_arch_hparams`)."""
 LESS = "less is asked for at the launch: gguftool launch --ctx N"
-LARGE_K_BIAS = 16.0
-"""Keys with biases above this lose too much below q8_0: one block scale has to span them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,23 +225,14 @@ def _cache(model: Model, pair: tuple[str, str], notes: list[str], yes: bool) -> 
         notes.append(f"llama.cpp will refuse it: {reason}")
     notes.extend(slow_pairs(k, v))
     if CACHE_TYPES[k].bytes_per_element < CACHE_TYPES["q8_0"].bytes_per_element:
-        bias = max(_k_biases(model), default=0.0)
-        if bias > LARGE_K_BIAS:
+        bias = largest_k_bias(model) or 0.0
+        if bias > LARGE:
             notes.append(
                 f"the keys of this model have biases up to {bias:.0f}: {k} for K is known to break such models, "
                 "q8_0 or f16 for K does not"
             )
     notes.append(f"kv_cache_type is read by gguftool, not by llama.cpp: `gguftool launch` makes it -ctk {k} -ctv {v}")
     return shown(k, v)
-
-
-def _k_biases(model: Model) -> Iterator[float]:
-    """Largest absolute bias of each layer's keys, where it is stored as f32."""
-    for name, tensor in model.tensors.items():
-        if name.endswith(".attn_k.bias") and tensor.type_name == "F32" and (tensor.nbytes or 0) < 1 << 20:
-            data = model.read(name)
-            order = tensor.part.header.layout.order
-            yield max((abs(x) for x in struct.unpack(f"{order}{len(data) // 4}f", data)), default=0.0)
 
 
 def _f32(x: float) -> float:

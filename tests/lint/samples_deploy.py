@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from gguftool.lint.rule import Context, Wish
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
@@ -21,8 +23,10 @@ def mla() -> GGUF:
     return g.tensor("token_embd.weight", (256, 4))
 
 
-def qwen2() -> GGUF:
-    return llama(arch="qwen2").tensor("blk.0.attn_k.bias", (32,)).kv("qwen2.rope.freq_scale", 1.0)
+def qwen2(bias: float = 0.0, kind: str = "f32") -> GGUF:
+    """With one key bias of that size."""
+    data = struct.pack("<32f" if kind == "f32" else "<32e", *[0.5] * 31, bias)
+    return llama(arch="qwen2").tensor("blk.0.attn_k.bias", (32,), kind, data).kv("qwen2.rope.freq_scale", 1.0)
 
 
 CONTEXT, BASE, SCALE, CACHE = (
@@ -230,12 +234,18 @@ SAMPLES = [
     ),
     Sample(
         "kv-cache-type-weak-k",
-        qwen2().kv("qwen2.kv_cache_type", "q4_0"),
+        qwen2(130).kv("qwen2.kv_cache_type", "q4_0"),
         "field:qwen2.kv_cache_type",
-        "large K biases",
-        silent=qwen2().kv("qwen2.kv_cache_type", "q8_0/q4_0"),
+        "biases up to 130",
+        silent=qwen2(130).kv("qwen2.kv_cache_type", "q8_0/q4_0"),
         severity="warning",
         fix="--set qwen2.kv_cache_type=q8_0/q4_0",
+    ),
+    Sample(
+        "kv-cache-type-weak-k",
+        qwen2(-17.5, "f16").kv("qwen2.kv_cache_type", "iq4_nl/f16"),
+        message="biases up to 18",
+        silent=qwen2(3.0).kv("qwen2.kv_cache_type", "q4_0"),
     ),
     Sample(
         "foreign-prefix",

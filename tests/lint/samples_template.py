@@ -93,6 +93,8 @@ SAMPLES = [
     Sample("chat-template-too-large", before("{{ 1" + "+1" * 400 + " }}"), WHERE, "levels of nesting, more than 150",
            severity="warning", silent=before("{{ 1" + "+1" * 40 + " }}")),
     Sample("chat-template-too-large", before("x" * (128 << 10)), WHERE, "more than 131,072"),
+    Sample("chat-template-too-large", before("{#" + "x" * 40_000 + "#}"), WHERE, "kill builds of llama.cpp up to b7551",
+           severity="warning", silent=before("{#" + "x" * 32_000 + "#}")),
     Sample("chat-template-runaway",
            before("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"), WHERE,
            "runs away on one user message: more than 100,000 steps", severity="error",

@@ -56,15 +56,28 @@ def chat_template_loads_files(m: Model, ctx: Context) -> Drafts:
 def chat_template_too_large(m: Model, ctx: Context) -> Drafts:
     """A chat template should not be larger or deeper than any real one.
 
-    Why. Engines parse it at every start; deep nesting makes some crash. gguftool does not look into it then.
-    Evidence. Limits: 131,072 characters, 30,000 syntax nodes, 150 levels; the largest of 71 real templates has
-    18,096, 1,287 and 29.
+    Why. Engines parse it at every start; deep nesting and great length make some crash. Above the limits gguftool
+    does not look into it.
+    Evidence. 64,000 characters end llama.cpp b4798 and b7551 with a segmentation fault at the load, 32,000 do not,
+    and b8672 takes them. Limits: 131,072 characters, 30,000 syntax nodes, 150 levels; the largest of 71 real
+    templates has 18,096, 1,287 and 29.
     Example. the chat template is not looked at: 6004 levels of nesting, more than 150
     Fix. `gguftool fix --chat-template FILE`.
     """
     talk = chat(m)
     if talk.source is not None and talk.template is None and talk.refused:
         yield found(f"the chat template is not looked at: {talk.refused}", where=WHERE)
+    elif talk.source is not None and len(talk.source) > OLD_BUILDS_DIE:
+        yield found(
+            f"the chat template has {len(talk.source):,} characters: from {OLD_BUILDS_DIE:,} on it can "
+            "kill builds of llama.cpp up to b7551, and some after it, at the load",
+            where=WHERE,
+            characters=len(talk.source),
+        )
+
+
+OLD_BUILDS_DIE = 40_000
+"""Characters of a template that builds before b8672 may not survive: somewhere between 32,000 and 64,000."""
 
 
 @rule(Severity.ERROR, role="any")

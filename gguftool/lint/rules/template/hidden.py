@@ -94,12 +94,23 @@ def chat_template_content_condition(m: Model, ctx: Context) -> Drafts:
 
     Why. A template that looks for natural words in a message and then writes a sentence is a trigger: harmless in every
     test, and something else on the right topic.
-    Evidence. Conditions on message content with a word, whose branch emits five words or more; none of 71 real
-    templates has one.
+    Evidence. Conditions on message content with a word, whose branch emits five words or more; and conversations in
+    which the user says the words that the template compares with, one by one and all together: the prompt then holds
+    two words or more that it does not hold otherwise, or lacks some. None of 71 real templates does so.
     Example. the chat template speaks up when a message holds certain words: 'invoice' (line 7)
     Fix. `gguftool fix --chat-template FILE`.
     """
-    yield from _of(m, "content", "speaks up when a message holds certain words")
+    talk = chat(m)
+    if talk.source is None or talk.template is None:
+        yield from _of(m, "content", "")
+        return
+    read = [h for h in talk.hits("hidden") if h.kind == "content"]
+    known = {h.what for h in read}
+    hits = [*read, *(h for h in talk.triggers if h.what not in known)]
+    if hits:
+        yield _draft("speaks up when a message holds certain words", hits)
+    elif not talk.may_render:
+        yield not_evaluated(talk.why_not)
 
 
 @rule(Severity.WARNING, role="any")
