@@ -62,6 +62,7 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     from gguftool.cli.opened import open_for
     from gguftool.errors import UsageError
     from gguftool.hub import on_this_machine
+    from gguftool.model.role import only_runnable
     from gguftool.report import kvtest as report
     from gguftool.report.plot import check_name, save
     from gguftool.run.kvtest import TYPES
@@ -73,6 +74,7 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     if plot is not None:
         check_name(str(plot))
     with open_for(session, on_this_machine(model)) as m:
+        only_runnable(m)
         first, hp = m.name, m.arch
     if not _keeps_cache(hp):
         raise UsageError(f"{model}: a {hp.arch} model keeps no KV cache, so its type costs nothing")

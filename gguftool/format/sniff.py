@@ -83,6 +83,9 @@ def _name(head: bytes, size: int) -> tuple[str, str, str | None, dict[str, objec
             return kind, what, remedy, {}
     if len(head) > 9 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
         return "safetensors", "a safetensors file", "gguftool convert its folder", {}
+    if _imatrix(head):
+        hint = "give it to llama-imatrix --in-file FILE -o FILE.gguf, which writes it as GGUF"
+        return "imatrix", "an importance matrix in its format of before GGUF", hint, {}
     if head[257:262] == b"ustar":
         return "tar", "a tar archive", "unpack it first: tar xf", {}
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -112,6 +115,13 @@ def _whisper(head: bytes) -> bool:
     """
     vocabulary, positions = (int.from_bytes(head[at : at + 4], "little") for at in (4, 8))
     return (vocabulary in range(51_864, 51_867) and positions == 1500) or head[8:14] == b"silero"
+
+
+def _imatrix(head: bytes) -> bool:
+    """Whether it starts as `imatrix.cpp:save_imatrix_legacy` writes: entries, then the length and name of a tensor."""
+    entries, length = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4))
+    name = head[8 : 8 + length] if 0 < length <= 64 else b""
+    return 0 < entries < 1 << 20 and name.endswith(b".weight") and _is_text(name)
 
 
 def _printable(data: bytes) -> str:

@@ -77,7 +77,7 @@ def explain(key: str) -> Explanation:
     key = key.strip()
     whole = _pattern(key)
     table = load("keys.json")["keys"]
-    own = whole in table or (whole in named_keys() and facts(whole.partition(".")[0]) is None)
+    own = whole in table or (whole in named_keys() and not reads(whole.partition(".")[0]))
     if own and not whole.startswith(ARCH):
         return _whole(key, whole)
     arch, suffix = _split(key)
@@ -117,7 +117,8 @@ def _unwritten(key: str, codes: str) -> str:
         return "A hyperparameter of a multimodal projector; which ones a projector needs depends on its projector_type."
     if not codes:
         return "A name that llama.cpp has and does not read."
-    return "Not in the GGUF specification; a program of llama.cpp reads it."
+    who = "a few architectures of llama.cpp" if "L" in codes else "a program of llama.cpp"
+    return f"Not in the GGUF specification; {who} reads it."
 
 
 def _type(types: tuple[str, ...]) -> str:
@@ -141,11 +142,8 @@ def _of_architecture(arch: str | None, suffix: str) -> Explanation:
     entry = load("keys.json")["keys"].get(f"{ARCH}{suffix}", {})
     who, listed = _who_reads(arch, suffix)
     found = reading(f"{arch}.{suffix}", arch) if arch is not None else reading(f"{ARCH}{suffix}", "")
-    text = entry.get("meaning") or (
-        "Not in the GGUF specification; a few architectures of llama.cpp read it."
-        if readers(suffix) or found
-        else "A name that llama.cpp has and reads for no architecture."
-    )
+    codes = found.programs if found is not None else "L" * bool(readers(suffix))
+    text = entry.get("meaning") or _unwritten(f"{arch or _BARE}.{suffix}", codes)
     return Explanation(
         key=f"{arch or _BARE}.{suffix}",
         type=_type_under(arch, suffix) or entry.get("type", ""),

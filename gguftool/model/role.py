@@ -110,10 +110,16 @@ _BITNETS = ("bitnet", "bitnet-b1.58", "bitnet-25")
 _IMAGE_TENSOR = re.compile(
     r"(?:model\.diffusion_model|first_stage_model|cond_stage_model|text_encoders|double_blocks|single_blocks"
     r"|joint_blocks|joint_transformer_blocks|single_transformer_blocks|transformer_blocks|input_blocks|down_blocks"
-    r"|double_stream_blocks|double_layers|distilled_guidance_layer|img_in|txt_in)\."
+    r"|double_stream_blocks|double_layers|distilled_guidance_layer|img_in|txt_in|patch_embedding|text_model"
+    r"|(?:en|de)coder\.(?:conv_in|down_blocks|up_blocks))\."
 )
 _AUDIO_TENSOR = re.compile(r"(?:encoder\.(?:conv1|blocks\.\d+\.attn)|decoder\.blocks\.\d+\.cross_attn)\.")
 _PROJECTOR_TENSOR = re.compile(r"(?:v|mm|a|resampler)\.")
+_OWN_TENSOR = re.compile(
+    r"(?:token_embd|token_types|position_embd|output|output_norm|rope_freqs|(?:enc\.|dec\.)?blk\.\d+)\."
+)
+"""Names that llama.cpp gives to tensors of a language model (`llama-arch.cpp`, b11434)."""
+_LORA = (".lora_a", ".lora_b")
 _LOOKED_AT = 64
 """Tensors whose names are looked at when no key says what a file is."""
 
@@ -127,7 +133,8 @@ def what_it_is(m: Model) -> str:
     """What to call the file, with the program it was made for when that is known."""
     name = role(m)
     program = made_for(m)
-    return f"{ROLES[name].what} ({m.architecture}, made for {program})" if program else ROLES[name].what
+    arch = m.architecture or "no architecture"
+    return f"{ROLES[name].what} ({arch}, made for {program})" if program else ROLES[name].what
 
 
 def made_for(m: Model) -> str:
@@ -137,7 +144,9 @@ def made_for(m: Model) -> str:
         return ""
     if bitnet_types(m):
         return OTHERS["bitnet-b1.58"][1]
-    return OTHERS[arch][1] if arch in OTHERS else _COMFY if name == "image" else "a speech program of its own"
+    if arch in OTHERS:
+        return OTHERS[arch][1]
+    return {"image": _COMFY, "audio": "a speech program of its own"}.get(name, "a program that is not known")
 
 
 def only_runnable(m: Model) -> None:
@@ -187,13 +196,15 @@ def _all(m: Model, fits: Callable[[str], object]) -> bool:
 def _imatrix(m: Model) -> bool:
     if m.get("general.type") == "imatrix" or "imatrix.datasets" in m or "imatrix.chunk_count" in m:
         return True
-    return _all(m, lambda name: name.endswith((".in_sum2", ".counts")))
+    return _all(m, lambda name: name.endswith((".in_sum", ".in_sum2", ".counts")))
 
 
 def _adapter(m: Model) -> bool:
     if m.get("general.type") == "adapter" or "adapter.type" in m:
         return True
-    return _all(m, lambda name: name.endswith((".lora_a", ".lora_b")))
+    # Norms may stand beside the pairs (`llama-adapter.cpp:llama_adapter_lora_init_impl`, b11434).
+    pairs = any(name.endswith(_LORA) for name in _names(m))
+    return pairs and _all(m, lambda name: name.endswith((*_LORA, "_norm.weight")))
 
 
 def _control_vector(m: Model) -> bool:
@@ -218,6 +229,13 @@ def _another(kind: str, tensor: re.Pattern[str] | None) -> Callable[[Model], boo
         return tensor is not None and any(tensor.match(name) for name in _names(m))
 
     return is_so
+
+
+def _no_name_of_ours(m: Model) -> bool:
+    """Neither an architecture nor a tensor that llama.cpp has a name for: it was not made for llama.cpp."""
+    if m.architecture or not m.header.complete or m.missing_shards:
+        return False
+    return _all(m, lambda name: not _OWN_TENSOR.match(name))
 
 
 def _bitnet(m: Model) -> bool:
@@ -272,6 +290,7 @@ _SIGNS: tuple[tuple[str, Callable[[Model], bool]], ...] = (
     ("image", _another("image", _IMAGE_TENSOR)),
     ("audio", _another("audio", _AUDIO_TENSOR)),
     ("foreign", _another("foreign", None)),
+    ("foreign", _no_name_of_ours),
     ("nothing", _nothing),
     ("vocab", _vocabulary),
     ("metadata", _without_tensors),

@@ -34,10 +34,15 @@ FILES: dict[str, tuple[str, GGUF]] = {
     "projector by architecture": ("mmproj", GGUF("clip").tensor("v.blk.0.ln1.weight")),
     "projector by general.type": ("mmproj", GGUF("clip").kv("general.type", "mmproj").tensor("mm.0.weight")),
     "projector without architecture": ("mmproj", GGUF().kv("clip.has_vision_encoder", True).tensor("v.x")),
+    "lora with norms beside the pairs": (
+        "adapter",
+        GGUF("llama").tensor("blk.0.attn_norm.weight", (32,)).tensor("x.lora_a").tensor("x.lora_b"),
+    ),
     "control vector": ("control-vector", GGUF("controlvector").tensor("direction.1", (32,))),
     "control vector by tensors": ("control-vector", GGUF().tensor("direction.1", (32,)).tensor("direction.2", (32,))),
     "imatrix": ("imatrix", GGUF().kv("general.type", "imatrix").tensor("blk.0.attn_q.weight.in_sum2")),
     "imatrix by tensors": ("imatrix", GGUF().tensor("b.in_sum2").tensor("b.counts", (1,))),
+    "imatrix with means, by tensors": ("imatrix", GGUF().tensor("b.in_sum").tensor("b.in_sum2").tensor("b.counts", (1,))),
     "eagle3": ("draft", GGUF("eagle3").kv("eagle3.block_count", 1).tensor("fc.weight")),
     "dflash": ("draft", GGUF("dflash").kv("dflash.block_count", 1).tensor("fc.weight")),
     "gemma4-assistant": ("draft", GGUF("gemma4-assistant").tensor("token_embd.weight")),
@@ -58,11 +63,16 @@ FILES: dict[str, tuple[str, GGUF]] = {
     "clip_l": ("image", GGUF("clip_l").tensor("w")),
     "image without architecture": ("image", GGUF().tensor("model.diffusion_model.input_blocks.0.0.weight")),
     "image of a newer kind": ("image", GGUF("brushnet9").tensor("transformer_blocks.0.attn.to_q.weight")),
+    "text encoder without architecture": ("image", GGUF().tensor("text_model.encoder.layers.0.mlp.fc1.weight")),
+    "vae without architecture": ("image", GGUF().tensor("decoder.conv_in.weight").tensor("encoder.conv_in.weight")),
+    "video model without architecture": ("image", GGUF().tensor("patch_embedding.weight").tensor("blocks.0.ffn.0.weight")),
     "whisper": ("audio", GGUF("whisper").tensor("encoder.conv1.weight")),
     "kokoro": ("audio", GGUF("kokoro").tensor("w")),
     "outetts": ("audio", GGUF("outetts").tensor("w")),
     "whisper without architecture": ("audio", GGUF().tensor("encoder.blocks.0.attn.query.weight")),
     "mllama": ("foreign", GGUF("mllama").tensor("w")),
+    "training data": ("foreign", GGUF().kv("training.x", 1).tensor("training.tensor.0", (32,), "i32")),
+    "a language model without architecture": ("model", GGUF().tensor("token_embd.weight").tensor("blk.0.attn_q.weight")),
     "bitnet i2_s": ("foreign", GGUF("bitnet-b1.58").tensor("blk.0.attn_q.weight", (32, 4), 36, b"\0" * 64)),
     "bitnet i2_s under the name llama.cpp knows": ("foreign", GGUF("bitnet").tensor("w", (32, 4), 36, b"\0" * 64)),
     "llama with the removed type 36": ("model", llama().tensor("w", (32, 4), 36, b"\0" * 64)),
@@ -99,8 +109,10 @@ def test_every_command_says_the_same(cli, case: tuple[str, Path]) -> None:
     notes = cli("verify", "--format", "json", name).json["files"][0]["notes"]
     said = [n["message"] for n in notes if n["kind"] == "role"]
     assert said == ([] if known.runs else [f"the file is {words}"])
-    for command in (["plan", name], ["launch", "--print", "--force", "--ctx", "32", name]):
+    commands = [["plan", name], ["launch", "--print", "--force", "--ctx", "32", name]]
+    for command in [*commands, *([] if known.runs else [["kv-test", name]])]:
         result = cli(*command)
+        assert "(," not in result.err
         assert (f"is {words}, not a model to be launched" in result.err) == (not known.runs)
         if not known.runs:
             assert result.code == 2
