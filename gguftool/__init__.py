@@ -13,6 +13,10 @@ from gguftool.version import __version__ as __version__
 if TYPE_CHECKING:
     # For checkers of types, which do not see what `__getattr__` finds; a test holds the lists together.
     from gguftool.api.converted import check_converted as check_converted
+    from gguftool.api.edits import edit as edit
+    from gguftool.api.edits import plan_edit as plan_edit
+    from gguftool.api.edits import recover as recover
+    from gguftool.api.edits import undo as undo
     from gguftool.api.health import Health as Health
     from gguftool.api.health import doctor as doctor
     from gguftool.api.launch import Served as Served
@@ -48,11 +52,7 @@ if TYPE_CHECKING:
     from gguftool.edit.ops import Strip as Strip
     from gguftool.edit.plan import EditPlan as EditPlan
     from gguftool.edit.plan import Result as Result
-    from gguftool.edit.plan import plan_edit as plan_edit
-    from gguftool.edit.recover import recover as recover
-    from gguftool.edit.session import edit as edit
     from gguftool.edit.undo import Undone as Undone
-    from gguftool.edit.undo import undo as undo
     from gguftool.errors import ChangedMeanwhile as ChangedMeanwhile
     from gguftool.errors import FormatError as FormatError
     from gguftool.errors import GgufToolError as GgufToolError

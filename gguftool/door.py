@@ -15,6 +15,7 @@ PUBLIC = {
     name: f"gguftool.{module}:{attribute or name}"
     for module, names in {
         "api.plan": "Planned plan",
+        "api.edits": "edit plan_edit recover undo",
         "api.models": "diff fixes hash_tensors memory overview predict",
         "api.converted": "check_converted",
         "api.health": "Health doctor",
@@ -25,10 +26,8 @@ PUBLIC = {
         "build.quantize": "Quantized quantize",
         "edit.changes": "Change",
         "edit.ops": "Dedupe Delete Operation Realign Rename Repack Reserve Set SetElement Strip",
-        "edit.plan": "EditPlan Result plan_edit",
-        "edit.recover": "recover",
-        "edit.session": "edit",
-        "edit.undo": "Undone undo",
+        "edit.plan": "EditPlan Result",
+        "edit.undo": "Undone",
         "errors": "ChangedMeanwhile FormatError GgufToolError InterruptedEdit MissingFile NoRoom NotGguf Refused "
         "ToolFailed Unreadable UsageError",
         "facts": "BUILD",

@@ -13,7 +13,7 @@ from gguftool.api.preflight import obstacles
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, Refused
 from gguftool.files.small import kept_file
-from gguftool.hub import on_this_machine, opened
+from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.model.missing import missing_text
 from gguftool.run.deploy import look
 from gguftool.run.engine import Engine, choose
@@ -56,9 +56,10 @@ def plan_launch(
         FormatError: a shard is missing.
     """
     said = asked_for(asked, wishes)
+    place = file_of(model) if is_remote(named(model)) else model
     engine = engine or choose(said, printed=True)
     found = look(said, engine.tool)
-    with opened(on_this_machine(model) if isinstance(model, (str, os.PathLike)) else model) as m:
+    with opened(place) as m:
         if m.missing_shards:
             text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
             raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
@@ -121,7 +122,8 @@ def launch(
         plan = model
     else:
         said = asked_for(asked, wishes)
-        plan = plan_launch(model, said, engine=choose(said))
+        place = file_of(model) if is_remote(named(model)) else model
+        plan = plan_launch(place, said, engine=choose(said))
     if plan.obstacles and not force:
         first, *more = plan.obstacles
         count = f" (and {len(more)} more)" if more else ""

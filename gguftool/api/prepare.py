@@ -17,7 +17,8 @@ from gguftool.build.prepare import Progress, Request
 from gguftool.build.quantize import Options as QuantizeOptions
 from gguftool.edit.deploy import Wanted
 from gguftool.facts.cachetypes import parse
-from gguftool.hub import is_remote, on_this_machine
+from gguftool.hub import is_remote, named, on_this_machine
+from gguftool.model import Model
 from gguftool.verify.manifest import check_name
 
 
@@ -39,7 +40,7 @@ class Prepared:
 
 
 def prepare(
-    source: str | os.PathLike[str],
+    source: Model | str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
     quantize: str | None = None,
@@ -66,7 +67,7 @@ def prepare(
     ``OUTPUT.prepare``; the same call again goes on where an earlier run was interrupted.
 
     Args:
-        source: a Hugging Face folder, ``hf://owner/repo``, or a GGUF model by path or address.
+        source: a Hugging Face folder, ``hf://owner/repo``, or a GGUF model by path or address, or an open one.
         output: the file to make.
         quantize: for example ``Q4_K_M``; the types stay when None.
         ctx: context to deploy with, in tokens.
@@ -93,7 +94,7 @@ def prepare(
     pair = parse(cache_type) if isinstance(cache_type, str) else cache_type
     fields = wanted or Wanted()
     request = Request(
-        source=_source(os.fspath(source), event),
+        source=_source(named(source), event),
         output=name,
         quantize=target(quantize).name if quantize else None,
         wanted=replace(fields, context_length=ctx or fields.context_length, kv_cache_type=pair or fields.kv_cache_type),

@@ -18,6 +18,7 @@ from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
 from gguftool.facts import BUILD
 from gguftool.files.draft import clear_way
 from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
+from gguftool.hub import file_of
 from gguftool.model import Model, open_model
 from gguftool.model.missing import refuse_unnamed
 from gguftool.model.shards import NAME
@@ -189,8 +190,8 @@ def _only_builtin(model: Model) -> str | None:
 
 
 def quantize(
-    source: str,
-    output: str,
+    source: Model | str | os.PathLike[str],
+    output: str | os.PathLike[str],
     type_name: str,
     options: Options | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -198,7 +199,7 @@ def quantize(
     """Quantise ``source`` into ``output``.
 
     Args:
-        source: a ``.gguf`` file, any shard of a set, or a folder with one model.
+        source: a ``.gguf`` file, any shard of a set, a folder with one model, an address, or an open model.
         output: file to write.
         type_name: for example ``Q4_K_M``.
         options: see `Options`.
@@ -214,6 +215,7 @@ def quantize(
     from dataclasses import replace
 
     chosen = options or Options()
+    source, output = file_of(source), os.fspath(output)
     with open_model(source) as model:
         if any(os.path.exists(output) and os.path.samefile(output, part.name) for part in model.parts):
             raise UsageError(f"{output}: is the source itself", "name another output")

@@ -8,15 +8,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from gguftool.endings import as_usual, die_with_parent
 from gguftool.errors import GgufToolError, Refused
 from gguftool.files.small import append
 from gguftool.fleet.find import models
-
-if TYPE_CHECKING:
-    from gguftool.model import Model
+from gguftool.hub import named
+from gguftool.model import Model
 
 FEW = 3
 """Up to so many models another process costs more than it gives."""
@@ -49,7 +48,7 @@ class Row(TypedDict):
 
 
 def scan(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Model | str | os.PathLike[str] | Sequence[Model | str | os.PathLike[str]],
     *,
     jobs: int | None = None,
     lint: bool = True,
@@ -58,7 +57,8 @@ def scan(
     """Look at many models: one row each, in the order they are done. Headers are read, tensor data is not.
 
     Args:
-        paths: files, folders with their subfolders, ``hf://owner/repo``, ``hf://owner``; of a set one row is made.
+        paths: files, open models, folders with their subfolders, ``hf://owner/repo``, ``hf://owner``; of a set one row
+            is made.
         jobs: models at a time; the number of processors when None.
         lint: run the rules too, and predict what llama.cpp does.
         resume: file that keeps the rows; models whose size and time are the same are taken from it.
@@ -68,11 +68,11 @@ def scan(
         Refused: ``resume`` is a file of another kind.
         ToolFailed: the Hub cannot be asked.
     """
-    named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    wanted = [paths] if isinstance(paths, (Model, str, os.PathLike)) else paths
     store = os.fspath(resume) if resume is not None else ""
     kept = _kept(store, lint) if store else {}
     todo: list[str] = []
-    for path in models([os.fspath(name) for name in named]):
+    for path in models([named(one) for one in wanted]):
         old = kept.get(path)
         if old is not None and old["stamp"] == stamp(path):
             yield old

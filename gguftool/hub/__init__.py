@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from gguftool.model import Model
     from gguftool.source import Source
 
-__all__ = ["SCHEMES", "is_remote", "local_path", "on_this_machine", "open_any", "open_source", "opened"]
+__all__ = [
+    "SCHEMES",
+    "file_of",
+    "is_remote",
+    "local_path",
+    "named",
+    "on_this_machine",
+    "open_any",
+    "open_source",
+    "opened",
+]
 
 
 def open_any(spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:
@@ -77,6 +87,22 @@ def open_source(spec: str | os.PathLike[str]) -> Source:
     from gguftool.source import LocalFile
 
     return LocalFile(spec)
+
+
+def named(model: Model | str | os.PathLike[str]) -> str:
+    """The path or address that a model goes by."""
+    from gguftool.model import Model
+
+    return model.name if isinstance(model, Model) else os.fspath(model)
+
+
+def file_of(model: Model | str | os.PathLike[str]) -> str:
+    """The file of a model named by path or address, or open already, for what needs the data itself.
+
+    Raises:
+        UsageError, MissingFile: as `on_this_machine`.
+    """
+    return on_this_machine(named(model))
 
 
 def local_path(spec: str | os.PathLike[str]) -> str | None:

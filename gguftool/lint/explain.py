@@ -117,8 +117,8 @@ def _unwritten(key: str, codes: str) -> str:
         return "A hyperparameter of a multimodal projector; which ones a projector needs depends on its projector_type."
     if not codes:
         return "A name that llama.cpp has and does not read."
-    who = "a few architectures of llama.cpp" if "L" in codes else "a program of llama.cpp"
-    return f"Not in the GGUF specification; {who} reads it."
+    who = "a few architectures of llama.cpp read it" if "L" in codes else "a program of llama.cpp reads it"
+    return f"Not in the GGUF specification; {who}."
 
 
 def _type(types: tuple[str, ...]) -> str:

@@ -24,6 +24,9 @@ from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts import data
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
 from gguftool.files.small import scratch_file
+from gguftool.hub import file_of, opened
+from gguftool.model import Model
+from gguftool.model.role import only_runnable
 from gguftool.programs import Tool, find, named
 from gguftool.run import perplexity
 from gguftool.run.measure import PACKAGE, VERSION, available
@@ -128,8 +131,15 @@ def _program(engine: str, llama_cpp: str | None) -> Tool | None:
     return None if engine == "auto" and available() else find(perplexity.PROGRAM, llama_cpp)
 
 
+def _first_file(model: Model | str | os.PathLike[str]) -> str:
+    """The file to load; only of what can run."""
+    with opened(file_of(model)) as m:
+        only_runnable(m)
+        return m.name
+
+
 def kv_test(
-    path: str,
+    model: Model | str | os.PathLike[str],
     types: Sequence[tuple[str, str]] = TYPES,
     *,
     text: str | None = None,
@@ -144,7 +154,7 @@ def kv_test(
     """Measure.
 
     Args:
-        path: the model, its first shard.
+        model: a path, an address, or an open model.
         types: pairs of cache types; f16 is put before them when it is missing.
         text: path of a text; None: the first pages of Alice's Adventures in Wonderland (1865), which every model knows.
         tokens: how many tokens to read.
@@ -157,7 +167,7 @@ def kv_test(
         tell: called with a line about progress.
 
     Raises:
-        UsageError: the text is too short, or the sizes make no sense.
+        UsageError: it is no model that runs, the text is too short, or the sizes make no sense.
         ToolFailed: there is neither library nor program, it does not load the model, or it ended.
     """
     program = _program(engine, llama_cpp)
@@ -169,7 +179,7 @@ def kv_test(
     pairs = list(dict.fromkeys([(DEFAULT, DEFAULT), *types]))
     source = text or data.path("alice.txt")
     request: dict[str, Any] = {
-        "path": os.path.abspath(path),
+        "path": os.path.abspath(_first_file(model)),
         "text": os.path.abspath(source),
         "types": pairs,
         "tokens": tokens,

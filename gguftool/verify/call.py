@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gguftool.errors import UsageError
-from gguftool.hub import is_remote, opened
+from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.verify import bytesplit, names
 from gguftool.verify.deep import MANIFEST, expectations, with_data, with_hashes
 from gguftool.verify.manifest import write
@@ -51,7 +51,7 @@ def verify(
     if is_remote(model):
         with opened(model) as m:
             return verify(m, hash=hash, sha256=sha256, against=against, data=data, progress=progress)
-    result = check(model)
+    result = check(file_of(model) if isinstance(model, (str, os.PathLike)) else model)
     sources = {} if isinstance(model, (str, os.PathLike)) else {part.name: part.source for part in model.parts}
     if hash or sha256 is not None or against:
         expected = expectations(result.files, sha256, [os.fspath(name) for name in against])
@@ -62,7 +62,7 @@ def verify(
 
 
 def repair(
-    model: str | os.PathLike[str],
+    model: Model | str | os.PathLike[str],
     donor: Model | str | os.PathLike[str],
     *,
     sha256: str | None = None,
@@ -74,7 +74,7 @@ def repair(
     A copy beside each file is patched, proven by its hashes, and put in its place in one step.
 
     Args:
-        model: a path; of a shard set every file is mended.
+        model: a path, or an open model; of a shard set every file is mended.
         donor: the other copy, by path, address or open model.
         sha256: the hash the file must have.
         against: SHA256SUMS files, manifests, ``hf://owner/repo``: what the files must be.
@@ -88,7 +88,7 @@ def repair(
         UsageError: nothing says which bytes are wrong, and the other copy is far away.
         FormatError, ToolFailed, NoRoom: as for `gguftool.verify.repair.repair`.
     """
-    results = [check(os.fspath(model))]
+    results = [check(file_of(model))]
     expected = expectations(results[0].files, sha256, [os.fspath(name) for name in against])
     results, _ = with_hashes(results, expected, strict=bool(against), progress=progress)
     with opened(donor) as other:
@@ -96,24 +96,24 @@ def repair(
 
 
 def write_manifest(
-    model: str | os.PathLike[str], output: str | os.PathLike[str], *, progress: Progress | None = None
+    model: Model | str | os.PathLike[str], output: str | os.PathLike[str], *, progress: Progress | None = None
 ) -> None:
     """Hash a model and all its tensors into a manifest, which `verify` and `repair` compare with.
 
     Args:
-        model: a path; of a shard set every file is in it.
+        model: a path, or an open model; of a shard set every file is in it.
         output: the manifest; an older one under that name is replaced.
         progress: called with the bytes done, from several threads.
 
     Raises:
         Refused: something else has that name.
     """
-    _, found = with_hashes([check(os.fspath(model))], {}, want=MANIFEST, progress=progress)
+    _, found = with_hashes([check(file_of(model))], {}, want=MANIFEST, progress=progress)
     write(os.fspath(output), found.values())
 
 
 def rename_shards(
-    model: str | os.PathLike[str],
+    model: Model | str | os.PathLike[str],
     *,
     prefix: str | None = None,
     folder: str | None = None,
@@ -122,7 +122,7 @@ def rename_shards(
     """Give the shards of a set the names that llama.cpp looks for, by what is in them.
 
     Args:
-        model: any shard.
+        model: any shard, or the set as an open model.
         prefix: what the names start with; taken from the names there are when None.
         folder: make links there instead of renaming.
         dry_run: only say what would be done.
@@ -131,9 +131,9 @@ def rename_shards(
         UsageError: it is no shard, or the shards lie in several folders.
         Refused: a name is taken by a file that is not of this set.
     """
-    found = check(os.fspath(model)).set
+    found = check(file_of(model)).set
     if found is None:
-        raise UsageError(f"{os.fspath(model)}: is not a shard")
+        raise UsageError(f"{named(model)}: is not a shard")
     renaming = names.plan(found, prefix=prefix, folder=folder)
     if renaming.pairs and not dry_run:
         names.apply(renaming)
@@ -160,7 +160,7 @@ def join(piece: str | os.PathLike[str], output: str | os.PathLike[str], *, progr
 
 
 def split(
-    model: str | os.PathLike[str],
+    model: Model | str | os.PathLike[str],
     prefix: str,
     *,
     max_size: int | None = None,
@@ -171,17 +171,17 @@ def split(
     """Split a model into files ``prefix-00001-of-0000N.gguf``; see `gguftool.verify.resplit.plan_split`."""
     from gguftool.model import open_model
 
-    with open_model(model) as opened:
-        plans = plan_split(opened, prefix, max_size=max_size, max_tensors=max_tensors, metadata_first=metadata_first)
+    with open_model(file_of(model)) as source:
+        plans = plan_split(source, prefix, max_size=max_size, max_tensors=max_tensors, metadata_first=metadata_first)
         return write_all(plans, progress)
 
 
 def merge(
-    *shards: str | os.PathLike[str],
+    *shards: Model | str | os.PathLike[str],
     output: str | os.PathLike[str],
     allow_foreign: bool = False,
     progress: Progress | None = None,
 ) -> Written:
     """Join the shards of a set into one new file; one shard is enough. See `gguftool.verify.resplit.open_set`."""
-    with open_set([os.fspath(s) for s in shards], allow_foreign=allow_foreign) as opened:
-        return write_all([plan_merge(opened, os.fspath(output))], progress)[0]
+    with open_set([file_of(s) for s in shards], allow_foreign=allow_foreign) as source:
+        return write_all([plan_merge(source, os.fspath(output))], progress)[0]

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError
+from gguftool.errors import GgufToolError, UsageError
 from gguftool.format.header import Header, TensorInfo
 from gguftool.format.parse import parse
+from gguftool.hub import file_of
+from gguftool.model import Model
 from gguftool.source import LocalFile, Source
 from gguftool.verify.digests import Digest, maker
 from gguftool.verify.stream import Progress, Sink, each, run
@@ -185,12 +187,12 @@ ALL = Want(tensors=True, data=True)
 
 
 def hash_file(
-    target: str | os.PathLike[str] | Source, want: Want = FILE, progress: Progress | None = None
+    target: Model | str | os.PathLike[str] | Source, want: Want = FILE, progress: Progress | None = None
 ) -> FileHashes:
     """Hash one file in one pass; it need not be a GGUF when only the whole file is asked for.
 
     Args:
-        target: a path, or a source that is open already.
+        target: a path, a model of one file, or a source that is open already.
         want: what to hash beside the file itself.
         progress: called with the bytes done since the last call.
 
@@ -198,8 +200,13 @@ def hash_file(
         MissingFile, Unreadable, ChangedMeanwhile: as `gguftool.source.LocalFile`.
         NotGguf, FormatError: something in it is asked for, and it is no GGUF.
         ToolFailed: xxh64 without a library for it.
+        UsageError: a model of several files, or one that is not on this machine.
     """
-    source = target if not isinstance(target, (str, os.PathLike)) else LocalFile(target)
+    if isinstance(target, Model) and len(target.parts) > 1:
+        raise UsageError(
+            f"{target.name}: has {len(target.parts)} files", "name one of them; `hash_tensors` takes the set"
+        )
+    source = LocalFile(file_of(target)) if isinstance(target, (Model, str, os.PathLike)) else target
     try:
         header = _header(source, want.inside)
         found = _without_header(source, want, progress) if header is None else _hash(source, header, want, progress)

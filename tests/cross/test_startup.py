@@ -41,6 +41,7 @@ def test_help_loads_no_command():
         "gguftool.cli.names",
         "gguftool.cli.options",
         "gguftool.cli.spelled",
+        "gguftool.cli.streams",
         "gguftool.cli.values",
     }
 

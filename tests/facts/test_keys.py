@@ -193,3 +193,11 @@ def test_arrays_fit_as_llama_cpp_takes_them() -> None:
     assert [fits(f[k], labels) for k in "abcd"] == [False] * 4
     assert readers("rope.freq_scale") == ()
     assert readers("context_length") == ("*",)
+
+
+def test_the_words_for_a_key_name_who_reads_it() -> None:
+    """Keys of a projector are no keys of an architecture, and those of one program not of several."""
+    assert "projector" in explain("clip.use_gelu").meaning
+    assert "multimodal loader" in explain("clip.use_gelu").llama_cpp
+    assert "program of llama.cpp reads it" in explain("dflash.has_confidence_head").meaning
+    assert "architectures of llama.cpp read" in explain("dense_2_feat_in").meaning

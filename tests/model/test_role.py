@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ FILES: dict[str, tuple[str, GGUF]] = {
     "control vector by tensors": ("control-vector", GGUF().tensor("direction.1", (32,)).tensor("direction.2", (32,))),
     "imatrix": ("imatrix", GGUF().kv("general.type", "imatrix").tensor("blk.0.attn_q.weight.in_sum2")),
     "imatrix by tensors": ("imatrix", GGUF().tensor("b.in_sum2").tensor("b.counts", (1,))),
-    "imatrix with means, by tensors": ("imatrix", GGUF().tensor("b.in_sum").tensor("b.in_sum2").tensor("b.counts", (1,))),
+    "imatrix with means": ("imatrix", GGUF().tensor("b.in_sum").tensor("b.in_sum2").tensor("b.counts", (1,))),
     "eagle3": ("draft", GGUF("eagle3").kv("eagle3.block_count", 1).tensor("fc.weight")),
     "dflash": ("draft", GGUF("dflash").kv("dflash.block_count", 1).tensor("fc.weight")),
     "gemma4-assistant": ("draft", GGUF("gemma4-assistant").tensor("token_embd.weight")),
@@ -65,14 +66,14 @@ FILES: dict[str, tuple[str, GGUF]] = {
     "image of a newer kind": ("image", GGUF("brushnet9").tensor("transformer_blocks.0.attn.to_q.weight")),
     "text encoder without architecture": ("image", GGUF().tensor("text_model.encoder.layers.0.mlp.fc1.weight")),
     "vae without architecture": ("image", GGUF().tensor("decoder.conv_in.weight").tensor("encoder.conv_in.weight")),
-    "video model without architecture": ("image", GGUF().tensor("patch_embedding.weight").tensor("blocks.0.ffn.0.weight")),
+    "video without architecture": ("image", GGUF().tensor("patch_embedding.weight").tensor("blocks.0.ffn.0.weight")),
     "whisper": ("audio", GGUF("whisper").tensor("encoder.conv1.weight")),
     "kokoro": ("audio", GGUF("kokoro").tensor("w")),
     "outetts": ("audio", GGUF("outetts").tensor("w")),
     "whisper without architecture": ("audio", GGUF().tensor("encoder.blocks.0.attn.query.weight")),
     "mllama": ("foreign", GGUF("mllama").tensor("w")),
     "training data": ("foreign", GGUF().kv("training.x", 1).tensor("training.tensor.0", (32,), "i32")),
-    "a language model without architecture": ("model", GGUF().tensor("token_embd.weight").tensor("blk.0.attn_q.weight")),
+    "a language model without architecture": ("model", GGUF().tensor("token_embd.weight").tensor("w")),
     "bitnet i2_s": ("foreign", GGUF("bitnet-b1.58").tensor("blk.0.attn_q.weight", (32, 4), 36, b"\0" * 64)),
     "bitnet i2_s under the name llama.cpp knows": ("foreign", GGUF("bitnet").tensor("w", (32, 4), 36, b"\0" * 64)),
     "llama with the removed type 36": ("model", llama().tensor("w", (32, 4), 36, b"\0" * 64)),
@@ -176,3 +177,12 @@ def test_whisper_of_today_is_no_old_ggml(vocabulary: int) -> None:
     assert error.hint == "for whisper-cli, not for llama.cpp"
     old = b"lmgg" + b"".join(n.to_bytes(4, "little") for n in (32000, 4096, 256, 32, 32, 128, 2))
     assert "an old GGML file" in str(identify(old, 10_000, "ggml-model.bin"))
+
+
+def test_an_imatrix_of_before_gguf_is_named() -> None:
+    """As `imatrix.cpp:save_imatrix_legacy` writes it: entries; of each the length and text of a name, calls, values."""
+    name = b"blk.0.attn_q.weight"
+    old = struct.pack("<ii", 1, len(name)) + name + struct.pack("<ii4f", 1, 4, 1, 2, 3, 4)
+    found = identify(old, len(old), "x.dat")
+    assert "importance matrix" in str(found)
+    assert "llama-imatrix --in-file" in str(found.hint if found else "")

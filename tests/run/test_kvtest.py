@@ -80,7 +80,9 @@ def test_a_model_that_does_not_load(cli, tmp_path: Path) -> None:
     from tests.build import GGUF
 
     model = tmp_path / "m.gguf"
-    model.write_bytes(GGUF().kv("general.architecture", "llama").kv("llama.context_length", 256).bytes())
+    model.write_bytes(
+        GGUF().kv("general.architecture", "llama").kv("llama.context_length", 256).tensor("token_embd.weight").bytes()
+    )
     done = cli("kv-test", model, "--tokens", 32, "--chunk", 32)
     assert done.code == 6
     assert "key not found" in done.err
@@ -91,7 +93,7 @@ def test_a_model_without_a_cache(cli, tmp_path: Path) -> None:
 
     model = tmp_path / "m.gguf"
     g = GGUF().kv("general.architecture", "mamba").kv("mamba.context_length", 256).kv("mamba.block_count", 1)
-    model.write_bytes(g.bytes())
+    model.write_bytes(g.tensor("token_embd.weight").bytes())
     done = cli("kv-test", model)
     assert done.code == 2
     assert "keeps no KV cache" in done.err
