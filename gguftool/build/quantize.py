@@ -24,6 +24,7 @@ from gguftool.model.missing import refuse_unnamed
 from gguftool.model.shards import NAME
 from gguftool.near import near_names
 from gguftool.source import LocalFile
+from gguftool.verify.shards import refuse_mixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
         UsageError, ToolFailed, FormatError, Refused: see `quantize`.
     """
     wanted = target(type_name)
+    refuse_mixed(model)
     engine = _engine(model, options)
     matrix = imatrices.read(options.imatrix) if options.imatrix else None
     rows = _rows(model, wanted, engine, matrix, options)

@@ -83,6 +83,7 @@ def plan_split(
     own = next(part.name for part in model.parts if part.name not in model.by_content)
     refuse_unnamed(own, model.by_content, model.shard_names)
     check_whole(model)
+    shards.refuse_mixed(model)
     tensors = list(model.all_tensors())
     layout = model.header.layout
     common = tuple(f for f in model.header.fields if f.key not in SPLIT_KEYS)

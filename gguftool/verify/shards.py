@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from gguftool.errors import Refused
 from gguftool.format.header import Header
+from gguftool.model import Model
 from gguftool.model.missing import missing_text
-from gguftool.model.shards import Gathered, Shard, all_here, best, gather, shard_name, split_keys
+from gguftool.model.shards import Gathered, Shard, SplitKeys, all_here, best, gather, shard_name, split_keys
 from gguftool.shell import gguftool, path_word
 from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.result import Fault, SetReport
@@ -106,13 +108,7 @@ def _judge(found: Gathered) -> SetReport:
             faults.append(Fault("shard-unreadable", message, f"shard:{no + 1}", gguftool("verify", path_word(path))))
     faults += _names(chosen, keys.count, own.path)
     headers = {no + 1: s.header for no, s in sorted(chosen.items()) if s.header.complete}
-    faults += duplicates(headers)
-    if len(headers) == keys.count:
-        total = sum(len(h.tensors) for h in headers.values())
-        if keys.tensors is not None and total != keys.tensors:
-            message = f"the shards hold {total:,} tensors, split.tensors.count says {keys.tensors:,}"
-            faults.append(Fault("tensor-count", message, "set", "one shard is from another split: fetch the set again"))
-    more = foreign(headers)
+    more = contents(headers, keys)
     faults += more[0]
     notes += more[1]
     if keys.old:
@@ -126,6 +122,41 @@ def _judge(found: Gathered) -> SetReport:
         notes.append(Fault("many-shards", f"{keys.count} shards: some builds cannot open more than {MANY}", "set"))
     by_content = tuple(s.path for s in chosen.values() if s.bond == "content")
     return SetReport(keys.count, paths, tuple(faults), tuple(notes), by_content)
+
+
+def contents(headers: dict[int, Header], keys: SplitKeys) -> tuple[list[Fault], list[Fault]]:
+    """What speaks against shards being of one split, and what is merely odd, by what is in them.
+
+    Args:
+        headers: of the shards that are there, by number (from 1).
+        keys: of one of them.
+    """
+    faults = duplicates(headers)
+    total = sum(len(h.tensors) for h in headers.values())
+    if len(headers) == keys.count and keys.tensors is not None and total != keys.tensors:
+        message = f"the shards hold {total:,} tensors, split.tensors.count says {keys.tensors:,}"
+        faults.append(Fault("tensor-count", message, "set", "one shard is from another split: fetch the set again"))
+    strange, odd = foreign(headers)
+    return faults + strange, odd
+
+
+def refuse_mixed(model: Model) -> None:
+    """For commands that copy from a set: its shards must be of one split.
+
+    Raises:
+        Refused: what is in them says that they are not.
+    """
+    keys = split_keys(model.header)
+    if keys is None or model.shard_count < 2:
+        return
+    faults, _ = contents({part.no + 1: part.header for part in model.parts}, keys)
+    if faults:
+        allowed = faults[0].kind == "foreign-shard"
+        hint = gguftool("merge", "--allow-foreign", path_word(model.name), "-o", "whole.gguf") if allowed else ""
+        raise Refused(
+            f"{model.name}: {faults[0].message}",
+            f"joined all the same: {hint}" if hint else gguftool("verify", path_word(model.name)),
+        )
 
 
 def _names(chosen: dict[int, Shard], count: int, path: str) -> list[Fault]:
