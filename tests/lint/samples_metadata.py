@@ -290,7 +290,7 @@ SAMPLES = [
         "pooling-type-unknown",
         ready().kv("llama.pooling_type", 9),
         "field:llama.pooling_type",
-        "llama-server --embedding aborts, a chat runs",
+        "llama-server --embedding aborts, without it the model runs",
         severity="error",
         fix="--set 'llama.pooling_type=…'",
         silent=ready().kv("llama.pooling_type", 4),

@@ -287,3 +287,20 @@ def test_a_hostile_log_is_read_in_bounded_time() -> None:
     text = ("llama_kv_cache: size = " + "1" * 3000 + " MiB (") * 3 + "\n"
     assert judge(text * 300).error is None
     assert len(list(lines_of("x" * 10_000_000))) == 1
+
+
+def test_what_llama_cpp_says_of_quality_is_passed_on() -> None:
+    """Lines of a server that got ready with a model whose answers are bad (b11434)."""
+    said = (
+        "0.00.176.000 W load: missing pre-tokenizer type, using: 'default'\n"
+        "0.00.176.001 W load: GENERATION QUALITY WILL BE DEGRADED!        \n"
+        "0.00.200.000 W load: special_eos_id is not in special_eog_ids - the tokenizer config may be incorrect\n"
+    )
+    judged = judge(said)
+    assert judged.error is None
+    assert [n.kind for n in judged.notices] == ["pre-tokenizer-missing", "end-token-odd"]
+    for text in said.splitlines():
+        known = explain_line(text)
+        assert known is not None
+        assert not known.fatal
+    assert "Answers end at the eos token" in judged.notices[1].cause

@@ -188,14 +188,41 @@ def sampling_odd(m: Model, ctx: Context) -> Drafts:
         )
 
 
+LARGEST_EPSILON = 1e-3
+"""Models have 1e-6 to 1e-4."""
+
+
+@rule(Severity.WARNING, known_arch=True)
+def epsilon_odd(m: Model, ctx: Context) -> Drafts:
+    """The epsilon of normalisation should be as small as models have it.
+
+    Why. It is added to what is divided by: a large one flattens every layer, and the model loads, runs and talks
+    nonsense.
+    Evidence. SmolLM2 with 0.1 instead of 1e-05: perplexity 25,060 instead of 20 (b11434).
+    Example. llama.attention.layer_norm_rms_epsilon is 0.1, models have 1e-6 to 1e-4
+    Fix. The value of `config.json`: rms_norm_eps or layer_norm_eps.
+    """
+    for name in ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"):
+        key = f"{m.architecture}.{name}"
+        value = m.get(key)
+        if isinstance(value, float) and LARGEST_EPSILON < value < math.inf:
+            yield found(
+                f"{key} is {value:g}, models have 1e-6 to 1e-4",
+                where=f"field:{key}",
+                fix=to_choose("write the value of config.json", "--set", key),
+                value=value,
+            )
+
+
 @rule(Severity.ERROR, known_arch=True)
 def pooling_type_unknown(m: Model, ctx: Context) -> Drafts:
     """The way of pooling must be one that llama.cpp knows.
 
     Why. Nothing looks at the number before a program asks for embeddings; then the process aborts, at once for
-    `llama-server --embedding`. A chat never meets it.
+    `llama-server --embedding`. Without that option nothing meets it.
     Evidence. `llama-graph.cpp:build_pooling` (b11434): GGML_ABORT("unknown pooling type").
-    Example. llama.pooling_type is 9, which is no way of pooling: llama-server --embedding aborts, a chat runs
+    Example. llama.pooling_type is 9, which is no way of pooling: llama-server --embedding aborts, without it the
+    model runs
     Fix. The number of the way the model was trained with: none 0, mean 1, cls 2, last 3, rank 4.
     """
     known = numbers("pooling_type")
@@ -212,7 +239,7 @@ def pooling_type_unknown(m: Model, ctx: Context) -> Drafts:
         if name == "pooling_type":
             yield found(
                 f"{key} is {value:,}, which is no way of pooling ({ways}): "
-                "llama-server --embedding aborts, a chat runs",
+                "llama-server --embedding aborts, without it the model runs",
                 where=f"field:{key}",
                 fix=fix,
                 mode="embedding",
