@@ -1,7 +1,8 @@
 """How often the prediction is what the real library did: 4,159 recorded mutations (b11434), 3,000 fresh (b11549), and
-873 of the kinds that an earlier prediction got wrong (b11549). 3,200 drawn after it was written (``python -m
-tests.predict.mutations 20261208 3200``) agree without exception: verdict, first line, warnings, after the load, words of an
-abort; 400 of them are kept.
+873 of the kinds that an earlier prediction got wrong (b11549).
+
+3,200 drawn after it was written (``python -m tests.predict.mutations 20261208 3200``) agree without exception: verdict,
+first line, warnings, after the load, words of an abort; 400 of them are kept.
 
 Every disagreement is listed with its cause in `tests/data/load/disagreements.json`; a new one fails here.
 """
