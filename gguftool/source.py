@@ -7,6 +7,7 @@ Files are read with pread, never mapped: a file cut short by somebody else must 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -116,10 +117,11 @@ class LocalFile:
         self._aside = False
         try:
             self._fd = _open(self.path, _FLAGS)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise _missing(self.path) from None
         except OSError as e:
-            raise Unreadable(f"{self.path}: {(e.strerror or str(e)).lower()}") from None
+            kind = MissingFile if e.errno in (errno.ENAMETOOLONG, errno.ELOOP) else Unreadable
+            raise kind(f"{self.path}: {(e.strerror or str(e)).lower()}") from None
         self._stat = os.fstat(self._fd)
         mode = self._stat.st_mode
         if not stat.S_ISREG(mode):

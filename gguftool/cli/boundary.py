@@ -111,7 +111,7 @@ def _os_failure(error: OSError) -> Failure:
     message = f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what
     if isinstance(error, FileExistsError):
         return Failure(4, "refused", message, "name another file, or move away what is there")
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
         return Failure(2, "missing-file", message, None)
     if error.errno in FULL:
         return Failure(5, "no-room", message, "free some space on that disk and run the command again")

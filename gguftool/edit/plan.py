@@ -213,7 +213,7 @@ def plan_edit(
     )
     notes = list(remarks(old, new))
     clones = False
-    folder = os.path.dirname(target.real if output is None else os.path.realpath(output))
+    folder = os.path.dirname(target.real) if output is None else os.path.realpath(os.path.dirname(output) or ".")
     if output is None and _nothing_changes(laid_out, front, target.stat.st_size):
         job = replace(job, strategy="none")
     elif output is None:

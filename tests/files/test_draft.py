@@ -26,6 +26,7 @@ TAKEN = {
     "an empty file": (lambda p: p.touch(), "an empty file"),
     "a folder": (lambda p: p.mkdir(), "a folder"),
     "a link": (lambda p: p.symlink_to("elsewhere"), "a link to elsewhere, which does not exist"),
+    "a link far off": (lambda p: p.symlink_to("no/where"), "a link to no/where, which does not exist"),
     "a pipe": (lambda p: os.mkfifo(p), "a pipe"),
 }
 
@@ -57,6 +58,24 @@ def test_a_folder_that_is_not_there(name: str, tmp_path: Path, cli):
     result = cli(*argv)
     assert result.code == 2, result.err
     assert "folder" in result.err
+
+
+@pytest.mark.parametrize("name", [*NEW, "split"])
+def test_a_name_that_is_too_long(name: str, tmp_path: Path, cli):
+    """That a file cannot be named so is no fault of a GGUF file: exit code 2, as for a folder that is not there."""
+    made = writer(name, tmp_path)
+    argv = [str(arg).replace(str(tmp_path / "out"), str(tmp_path / ("o" * 300))) for arg in made.argv]
+    result = cli(*argv)
+    assert result.code == 2, result.err
+    assert "file name too long" in result.err.lower()
+    assert not list(tmp_path.rglob(f"*{MARK}"))
+
+
+@pytest.mark.parametrize("name", ["o" * 300, "m.gguf/x.gguf"])
+def test_a_model_that_cannot_be_there(name: str, tmp_path: Path, cli):
+    writer("fix --output", tmp_path)
+    for command in (["lint"], ["dump"], ["fix", "--auto"], ["verify"]):
+        assert cli(*command, tmp_path / name).code == 2, command
 
 
 @pytest.fixture(params=["without a name", "hidden", "cannot be linked"])
