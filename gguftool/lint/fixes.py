@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Operation
-from gguftool.lint.offer import after
+from gguftool.lint.offer import Planned, after, judge, loads
 from gguftool.lint.rule import Context, Finding, Scope
 from gguftool.lint.run import lint, selected
 from gguftool.model import Model
+from gguftool.model.role import ROLES, role
 
 ROUNDS = 5
 """A fix may uncover what another rule then fixes; more rounds than this means that two rules fight."""
@@ -50,6 +51,18 @@ def collect(
         ignore: see `lint`.
         unsafe: also those that change what llama.cpp computes.
     """
+    fixes, planned = _rounds(model, context, select, ignore, unsafe=unsafe, alone=False)
+    ctx = Context()
+    if unsafe or planned is model or not ROLES[role(model)].loads or loads(model, planned, ctx):
+        return fixes
+    # The whole does not load, so that each fix has to be safe by itself.
+    return _rounds(model, context, select, ignore, unsafe=False, alone=True)[0]
+
+
+def _rounds(
+    model: Model, context: Context | None, select: Sequence[str], ignore: Sequence[str], *, unsafe: bool, alone: bool
+) -> tuple[Fixes, Model]:
+    """The fixes, and the model as it would be; ``alone``: only those that are safe by themselves."""
     operations: list[Operation] = []
     fixed: list[Finding] = []
     refused: list[tuple[Finding, str]] = []
@@ -65,7 +78,10 @@ def collect(
             new = [op for op in fix.operations if op not in operations]
             if not new:
                 continue
-            planned, why = after(model, new)
+            tried = judge(model, Context(), new) if alone else Planned(*after(model, new))
+            planned, why = tried.model, tried.why
+            if planned is not None and alone and not tried.safe:
+                continue
             if planned is None:
                 if all(finding.rule != f.rule or finding.where != f.where for f, _ in refused):
                     refused.append((finding, why))
@@ -82,4 +98,4 @@ def collect(
     # What stood in the way of a fix in one round another fix may have put right.
     healed = {(f.rule, f.where) for f in fixed}
     left = tuple((f, why) for f, why in refused if (f.rule, f.where) not in healed)
-    return Fixes(tuple(operations), tuple(fixed), left)
+    return Fixes(tuple(operations), tuple(fixed), left), model

@@ -1,15 +1,43 @@
-"""Which fixes may be offered: not one after which llama.cpp would do worse with the model than before."""
+"""Which fixes may be offered, and which of them are safe: the rules propose, the prediction decides.
+
+A fix is offered when llama.cpp would do no worse with the file after it. It is *safe* when the file is then predicted
+to load, nothing is computed differently from what the tensors prove, and no field is overwritten that a second witness
+confirms.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from gguftool.edit.ops import Operation, apply
+from gguftool.edit.ops import Operation, Set, apply
 from gguftool.errors import GgufToolError
-from gguftool.lint.rule import Finding
+from gguftool.lint.root import root
+from gguftool.lint.rule import Context, Finding
 from gguftool.model import Model, with_header
-from gguftool.predict import harm
+from gguftool.model.role import ROLES, role
+from gguftool.predict import harm, predict, setback
+from gguftool.predict.idle import all_the_same, changed_keys
+from gguftool.predict.solver import SUFFIXES
+from gguftool.predict.stages import numbers, screen
+
+RECORDS = frozenset({"vocab_size", "context_length"})
+"""Of the keys that tensors can tell, those that other witnesses tell as well (the token list, the person who asks)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A fix tried on the header.
+
+    Attributes:
+        model: as it would be; None when the fix is not to be done.
+        why: why not.
+        safe: see the module.
+    """
+
+    model: Model | None
+    why: str = ""
+    safe: bool = False
 
 
 def after(model: Model, operations: Sequence[Operation]) -> tuple[Model | None, str]:
@@ -18,14 +46,79 @@ def after(model: Model, operations: Sequence[Operation]) -> tuple[Model | None, 
         planned = with_header(model, apply(operations, model.header))
     except GgufToolError as e:
         return None, str(e)
-    broken = harm(model, planned)
+    broken = harm(model, planned) or setback(model, planned)
     return (planned, "") if broken is None else (None, str(broken))
 
 
-def withhold(model: Model, finding: Finding) -> Finding:
-    """A finding without its fix, where llama.cpp would not load or run the model after it, or would use less of it."""
-    fix = finding.fix
-    if fix is None or not fix.operations or finding.path != model.name or not model.header.complete:
-        return finding
-    planned, why = after(model, fix.operations)
-    return finding if planned is not None else replace(finding, fix=None, data={**finding.data, "fix_withheld": why})
+def judge(model: Model, ctx: Context, operations: Sequence[Operation]) -> Planned:
+    """What comes of a fix, and whether it is safe: the one place that says so."""
+    planned, why = after(model, operations)
+    if planned is None:
+        return Planned(None, why)
+    if all_the_same(model.header, planned.header) or not ROLES[role(model)].loads:
+        return Planned(planned, safe=True)
+    kept = not _contradicts(model, ctx, operations) and not _computes_otherwise(model, planned, ctx)
+    return Planned(planned, safe=kept and loads(model, planned, ctx))
+
+
+def loads(model: Model, planned: Model, ctx: Context) -> bool:
+    """Whether the planned model is predicted to load."""
+    if any(key.startswith(("tokenizer.", "general.")) for key in changed_keys(model.header, planned.header)):
+        return predict(planned).loads
+    before = ctx.once("load", lambda: predict(model))
+    short = screen(planned) if before.stage != "vocabulary" else before
+    return (short if short is not None else predict(planned)).loads
+
+
+def _contradicts(model: Model, ctx: Context, operations: Sequence[Operation]) -> bool:
+    """A number that tensors can tell is overwritten, and they do not prove the new one."""
+    prefix = f"{model.architecture}."
+    proved = root(model, ctx).proved
+    told = dict(proved.changes) if proved is not None else {}
+    for op in operations:
+        if isinstance(op, Set) and op.key in model and op.key.removeprefix(prefix) in set(SUFFIXES) - RECORDS:
+            same = model.get(op.key) == op.value
+            if not same and told.get(op.key) != op.value:
+                return True
+    return False
+
+
+def _computes_otherwise(model: Model, planned: Model, ctx: Context) -> bool:
+    """A model that runs would compute with other numbers."""
+    return ctx.once("load", lambda: predict(model)).ok and numbers(model) != numbers(planned)
+
+
+def offered(model: Model, ctx: Context, findings: Iterable[Finding]) -> list[Finding]:
+    """Findings with the fixes that may be offered, each marked safe or not."""
+    out: list[Finding] = []
+    waiting: list[int] = []
+    for finding in findings:
+        fix = finding.fix
+        if fix is None or not fix.operations or finding.path != model.name or not model.header.complete:
+            out.append(finding)
+            continue
+        planned = judge(model, ctx, fix.operations) if fix.safe else Planned(*after(model, fix.operations))
+        if planned.model is None:
+            out.append(replace(finding, fix=None, data={**finding.data, "fix_withheld": planned.why}))
+            continue
+        if fix.safe and not planned.safe:
+            waiting.append(len(out))
+        out.append(finding)
+    if waiting and not _together(model, ctx, [f for f in out if f.fix is not None and f.fix.safe]):
+        for i in waiting:
+            fix = out[i].fix
+            out[i] = replace(out[i], fix=replace(fix, safe=False) if fix is not None else None)
+    return out
+
+
+def _together(model: Model, ctx: Context, findings: Sequence[Finding]) -> bool:
+    """Whether fixes of several faults, none of which is enough alone, make the file load together."""
+    ops = tuple(op for f in findings if f.fix is not None and f.path == model.name for op in f.fix.operations)
+    planned, _ = after(model, tuple(dict.fromkeys(ops)) if _hashable(ops) else ops)
+    if planned is None or _contradicts(model, ctx, ops) or _computes_otherwise(model, planned, ctx):
+        return False
+    return loads(model, planned, ctx)
+
+
+def _hashable(ops: Sequence[Operation]) -> bool:
+    return not any(isinstance(op, Set) and isinstance(op.value, list) for op in ops)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gguftool.brief import short_repr, table
 from gguftool.errors import UsageError
 from gguftool.facts.arch import facts
-from gguftool.lint.offer import withhold
+from gguftool.lint.offer import offered
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
 from gguftool.lint.rules import FAMILIES, by_id, family
 from gguftool.model.role import ROLES, role
@@ -114,7 +114,7 @@ def lint(
     findings.sort(key=lambda f: (f.severity.rank, FAMILIES.index(f.family)))
     predicted = None
     if load:
-        findings = [_offered(model, f, skipped) for f in findings]
+        findings = _offered(model, ctx, findings, skipped)
         try:
             predicted = ctx.once("load", lambda: predict(model))
         except Exception as e:
@@ -122,12 +122,13 @@ def lint(
     return Report(model.name, tuple(findings), tuple(skipped), predicted)
 
 
-def _offered(model: Model, finding: Finding, skipped: list[NotEvaluated]) -> Finding:
+def _offered(model: Model, ctx: Context, findings: list[Finding], skipped: list[NotEvaluated]) -> list[Finding]:
     try:
-        return withhold(model, finding)
+        return offered(model, ctx, findings)
     except Exception as e:
-        _trip(e, finding.rule, skipped)
-        return finding
+        _trip(e, "load", skipped)
+        # What could not be judged is not offered.
+        return [replace(f, fix=None) if f.fix is not None and f.fix.operations else f for f in findings]
 
 
 def _trip(e: Exception, name: str, skipped: list[NotEvaluated]) -> None:

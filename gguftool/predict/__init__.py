@@ -23,9 +23,21 @@ if TYPE_CHECKING:
     from gguftool.predict.stages import predict
     from gguftool.predict.surveyed import Survey, survey
     from gguftool.predict.verdict import AfterLoad, Prediction
-    from gguftool.predict.worse import Harm, harm, judge
+    from gguftool.predict.worse import Harm, harm, judge, setback
 
-__all__ = ["AfterLoad", "Harm", "Prediction", "Solution", "Survey", "harm", "judge", "predict", "solve", "survey"]
+__all__ = [
+    "AfterLoad",
+    "Harm",
+    "Prediction",
+    "Solution",
+    "Survey",
+    "harm",
+    "judge",
+    "predict",
+    "setback",
+    "solve",
+    "survey",
+]
 _HOME = {
     "predict": "stages",
     "Solution": "solver",
@@ -37,6 +49,7 @@ _HOME = {
     "Harm": "worse",
     "harm": "worse",
     "judge": "worse",
+    "setback": "worse",
 }
 
 

@@ -192,6 +192,14 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
     return machine, program(name, "tensors")
 
 
+def numbers(model: Model) -> dict[str, Any] | None:
+    """What llama.cpp would compute with, by its own names; None when the keys do not get it so far."""
+    try:
+        return hyperparameters(Run(model))[0].h
+    except (Refusal, Abort, Unknown):
+        return None
+
+
 def stored_tensors(m: Model) -> dict[str, TensorInfo]:
     """Tensors of all shards by name, which C cuts at a NUL."""
     return {t.name.partition("\0")[0]: t.info for t in m.all_tensors()}

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.facts import BUILD
 from gguftool.model import Model
+from gguftool.predict.disagree import ASIDE, fault_of
 from gguftool.predict.idle import all_the_same, changed_keys
+from gguftool.predict.shown import shown_by
 from gguftool.predict.stages import predict, screen
-from gguftool.predict.verdict import ABORTS, REFUSED, AfterLoad, Prediction
+from gguftool.predict.verdict import ABORTS, REFUSED, UNKNOWN, AfterLoad, Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,35 @@ def harm(old: Model, new: Model) -> Harm | None:
             return None
     before = predict(old)
     return judge(before, predict(new)) if before.loads else None
+
+
+_ORDER = ("file", "architecture", "splits", "hyperparameters", "vocabulary", "tensors", "data", "done")
+
+
+def setback(old: Model, new: Model) -> Harm | None:
+    """What a change makes worse of a file that does not load as it is; None when nothing, or when it loads.
+
+    The file may go on not loading, but may not stop at an earlier stage, or load and leave tensors aside that belong to
+    the model.
+
+    Args:
+        old: the model as it is, opened with ``strict=False``.
+        new: the model as it would be (`gguftool.model.with_header`).
+    """
+    if all_the_same(old.header, new.header):
+        return None
+    before = predict(old)
+    if before.loads or before.verdict == UNKNOWN:
+        return None
+    after = predict(new)
+    if after.loads:
+        odd = fault_of(new, shown_by(new))[0] if after.left_aside else None
+        if odd is None or odd.rank[0] != ASIDE:
+            return None
+        return Harm("it would load, and leave a part of the model out", odd.text, odd.place)
+    if after.verdict == UNKNOWN or _ORDER.index(after.stage) >= _ORDER.index(before.stage):
+        return None
+    return Harm(f"llama.cpp {BUILD} would stop even earlier after this change", after.first_error, after.where)
 
 
 def judge(before: Prediction, after: Prediction) -> Harm | None:
