@@ -14,7 +14,7 @@ from gguftool.edit.commit import InsertImpossible, build, commit, identity
 from gguftool.edit.forecast import Forecast
 from gguftool.edit.job import Job
 from gguftool.edit.layout import Fit, fit
-from gguftool.edit.ops import Operation, Realign, Rename, Repack, Set, apply
+from gguftool.edit.ops import Operation, Realign, Rename, Repack, Set, apply, command
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.remarks import remarks
 from gguftool.edit.steps import refuse_unfinished
@@ -269,7 +269,8 @@ def _refuse_harm(forecast: Forecast, ops: Sequence[Operation]) -> None:
     renamed = next((op for op in ops if isinstance(op, Set) and op.key == "general.architecture"), None)
     was = forecast.old.get("general.architecture")
     if renamed is not None and was is not None:
-        hint = f"its keys are taken along by {shell(['--rename', f'{was.value}.*={renamed.value}.*'])}; {hint}"
+        along = shell(["--rename", f"{was.value}.*={renamed.value}.*"])
+        hint = f"its keys are taken along by: {command(ops, forecast.path, forecast.old)} {along}; {hint}"
     raise Refused(f"{forecast.path}: {broken}", hint)
 
 

@@ -52,8 +52,7 @@ def collect(
         unsafe: also those that change what llama.cpp computes.
     """
     fixes, planned = _rounds(model, context, select, ignore, unsafe=unsafe, alone=False)
-    ctx = Context()
-    if unsafe or planned is model or not ROLES[role(model)].loads or loads(model, planned, ctx):
+    if unsafe or planned is model or not ROLES[role(model)].loads or loads(model, planned, Context()):
         return fixes
     # The whole does not load, so that each fix has to be safe by itself.
     return _rounds(model, context, select, ignore, unsafe=False, alone=True)[0]
@@ -63,6 +62,7 @@ def _rounds(
     model: Model, context: Context | None, select: Sequence[str], ignore: Sequence[str], *, unsafe: bool, alone: bool
 ) -> tuple[Fixes, Model]:
     """The fixes, and the model as it would be; ``alone``: only those that are safe by themselves."""
+    ctx = Context()
     operations: list[Operation] = []
     fixed: list[Finding] = []
     refused: list[tuple[Finding, str]] = []
@@ -78,9 +78,9 @@ def _rounds(
             new = [op for op in fix.operations if op not in operations]
             if not new:
                 continue
-            tried = judge(model, Context(), new) if alone else Planned(*after(model, new))
+            tried = Planned(*after(model, new)) if unsafe else judge(model, ctx, new)
             planned, why = tried.model, tried.why
-            if planned is not None and alone and not tried.safe:
+            if planned is not None and not unsafe and not (tried.safe if alone else tried.kept):
                 continue
             if planned is None:
                 if all(finding.rule != f.rule or finding.where != f.where for f, _ in refused):
@@ -88,7 +88,7 @@ def _rounds(
                 continue
             fixed.append(finding)
             operations.extend(new)
-            model = planned
+            model, ctx = planned, Context()
         if len(operations) == before:
             break
         # The data no longer stands where the new header has it, so only rules of the header go on.

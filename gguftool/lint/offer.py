@@ -32,11 +32,13 @@ class Planned:
     Attributes:
         model: as it would be; None when the fix is not to be done.
         why: why not.
-        safe: see the module.
+        kept: it overwrites nothing that tensors or other keys confirm, and a model that runs computes as before.
+        safe: so, and the file is predicted to load after it.
     """
 
     model: Model | None
     why: str = ""
+    kept: bool = False
     safe: bool = False
 
 
@@ -56,9 +58,9 @@ def judge(model: Model, ctx: Context, operations: Sequence[Operation]) -> Planne
     if planned is None:
         return Planned(None, why)
     if all_the_same(model.header, planned.header) or not ROLES[role(model)].loads:
-        return Planned(planned, safe=True)
+        return Planned(planned, kept=True, safe=True)
     kept = not _contradicts(model, ctx, operations) and not _computes_otherwise(model, planned, ctx)
-    return Planned(planned, safe=kept and loads(model, planned, ctx))
+    return Planned(planned, "", kept, kept and loads(model, planned, ctx))
 
 
 def loads(model: Model, planned: Model, ctx: Context) -> bool:

@@ -96,7 +96,7 @@ def _draft(m: Model, solution: Solution, changes: Sequence[tuple[str, int]], *, 
         return found(
             f"{wrong}{_of(solution)}",
             where=f"field:{key}",
-            fix=Fix(f"set {_said(changes)}", ops, safe),
+            fix=Fix(_title(changes), ops, safe),
             tensors=names,
         )
     shown = [_said(r.changes) for r in solution.readings[:3]]
@@ -107,10 +107,16 @@ def _draft(m: Model, solution: Solution, changes: Sequence[tuple[str, int]], *, 
     return found(
         f"{now}: keys and tensors disagree{_of(solution)}{AGREE}{OR.join(shown)}",
         where=f"field:{key}",
-        fix=choose if likely is None else Fix(f"set {_said(likely.changes)}", _operations(m, likely.changes)),
+        fix=choose if likely is None else Fix(_title(likely.changes), _operations(m, likely.changes)),
         readings=lines,
         tensors=names,
     )
+
+
+def _title(changes: Sequence[tuple[str, int]]) -> str:
+    """What the fix does; the key of a single change stands in the finding."""
+    what = f"it to {changes[0][1]}" if len(changes) == 1 else _said(changes)
+    return f"set {what}, as the tensors say"
 
 
 def _value(m: Model, key: str) -> object:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gguftool
-from gguftool.edit.ops import Delete, Realign, Set
+from gguftool.edit.ops import Delete, Operation, Realign, Set
 from gguftool.edit.plan import plan_edit
 from gguftool.errors import Refused
 from gguftool.lint.fixes import collect
@@ -99,7 +99,7 @@ def test_a_plan_carries_both_predictions(path: Path):
 
 def test_the_prefix_of_all_keys_is_offered(path: Path, cli):
     done = cli("fix", path, "--set", "general.architecture=qwen2")
-    assert "--rename 'llama.*=qwen2.*'" in done.err
+    assert f"gguftool fix {path} --set general.architecture=qwen2 --rename 'llama.*=qwen2.*'" in done.err
     assert cli("fix", path, "--set", "general.architecture=qwen2", "--rename", "llama.*=qwen2.*").code == 0
     with open_model(path) as m:
         assert not [key for key in m.fields if key.startswith("llama.")]
@@ -229,3 +229,90 @@ def test_what_llama_cpp_does_not_read_is_edited_freely(odd: str, tmp_path: Path,
     model = llama()
     path = (model.version(1) if odd == "v1" else model.big_endian()).write(tmp_path / "m.gguf")
     assert cli("fix", path, "--set", "tokenizer.ggml.model=foo").code == 0
+
+
+def _advice(monkeypatch: pytest.MonkeyPatch, *operations: Operation, safe: bool = True) -> None:
+    """One rule, whose fix is this."""
+
+    def check(m: Model, ctx: Context) -> Drafts:
+        yield found("advice", where="header", fix=Fix("do it", operations, safe=safe))
+
+    rule = Rule("advice", "metadata", Severity.WARNING, Scope.HEADER, "0.1", "model", True, True, check)
+    monkeypatch.setattr("gguftool.lint.run.selected", lambda *args: (rule,))
+    monkeypatch.setattr("gguftool.lint.fixes.selected", lambda *args: (rule,))
+
+
+def _fix(path: Path) -> Fix | None:
+    with open_model(path, strict=False) as m:
+        (finding,) = lint(m).findings
+        return finding.fix
+
+
+def test_a_file_that_does_not_load_is_not_made_worse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    broken = llama().replace("llama.feed_forward_length", 96).write(tmp_path / "m.gguf")
+    _advice(monkeypatch, Delete("llama.context_length"))
+    assert _fix(broken) is None  # it would stop at the keys, before it gets to the tensors
+    _advice(monkeypatch, Set("general.author", "me"))
+    assert _fix(broken) is not None
+
+
+def test_a_file_that_would_load_and_leave_a_layer_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "m.gguf"
+    lost = [n for n in _names("tiny/glm4moe") if n.startswith(("blk.2.", "blk.3."))]
+    ops: list[dict[str, object]] = [{"op": "del_tensor", "name": n} for n in lost]
+    whole = built({"base": "tiny/glm4moe", "ops": ops}, str(path))
+    path.write_bytes(whole.read_at(0, whole.size))
+    _advice(monkeypatch, Set("glm4moe.block_count", 2))
+    assert _fix(path) is None
+
+
+def _names(base: str) -> list[str]:
+    from gguftool.model import from_source
+
+    return [t.name for t in from_source(built({"base": base, "ops": []}), strict=False).all_tensors()]
+
+
+@pytest.mark.parametrize(
+    ("model", "operations", "safe"),
+    [
+        # records that no load looks at
+        (llama(), (Set("llama.kv_cache_type", "f16"),), True),
+        # what it could not load, and the tensors prove
+        (llama().replace("llama.feed_forward_length", 96), (Set("llama.feed_forward_length", 128),), True),
+        # not predicted to load
+        (llama().replace("llama.feed_forward_length", 96), (Set("llama.feed_forward_length", 64),), False),
+        # runs, and would compute otherwise
+        (llama(), (Set("llama.rope.freq_base", 500000.0),), False),
+        (llama(), (Set("llama.attention.layer_norm_rms_epsilon", 1e-6),), False),
+        # loads then, by another reading than the one that the other keys confirm
+        (
+            llama().replace("llama.attention.head_count", 8).replace("llama.attention.head_count_kv", 4),
+            (Set("llama.rope.dimension_count", 8),),
+            False,
+        ),
+        (llama().replace("llama.attention.head_count_kv", 4), (Set("llama.attention.head_count_kv", 2),), False),
+    ],
+)
+def test_what_is_safe_is_decided_by_the_prediction(
+    model: GGUF, operations: tuple[Operation, ...], safe: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = model.write(tmp_path / "m.gguf")
+    _advice(monkeypatch, *operations)
+    fix = _fix(path)
+    assert fix is not None
+    assert fix.safe is safe
+    with open_model(path, strict=False) as m:
+        assert bool(collect(m).operations) is safe
+
+
+def test_two_faults_that_are_mended_together_are_safe(tmp_path: Path):
+    g = llama().replace("llama.feed_forward_length", 96).replace("llama.embedding_length", 32)
+    g.kv("llama.attention.key_length", 16).kv("llama.attention.value_length", 16)
+    path = g.write(tmp_path / "m.gguf")
+    with open_model(path, strict=False) as m:
+        fixes = [f.fix for f in lint(m) if f.severity is Severity.ERROR and f.fix is not None]
+        assert fixes
+        assert all(f.safe for f in fixes)
+        done = {op.key: op.value for op in collect(m).operations if isinstance(op, Set)}
+    assert done["llama.feed_forward_length"] == 128
+    assert done["llama.embedding_length"] == 64

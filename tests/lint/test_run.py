@@ -250,7 +250,8 @@ def every_safe_fix() -> Iterator[GGUF]:
     yield ready().replace("llama.rope.freq_base", 10000.0, "f64")
     yield ready().kv("llama.rope.scaling.type", "YARN").kv("llama.rope.scaling.factor", 1.0)
     yield ready().kv("split.count", 1, "u32")
-    yield ready().replace("llama.rope.dimension_count", 8)
+    heads = ready().kv("llama.attention.key_length", 16).kv("llama.attention.value_length", 16)
+    yield heads.replace("llama.rope.dimension_count", 8)
 
 
 @pytest.mark.parametrize("g", list(every_safe_fix()))

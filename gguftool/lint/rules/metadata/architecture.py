@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gguftool.edit.ops import Set
+from gguftool.edit.ops import Rename, Set
 from gguftool.facts import BUILD
 from gguftool.facts.arch import facts, nearest
 from gguftool.facts.keys import ALWAYS, read_keys
@@ -67,7 +67,9 @@ def architecture_unknown(m: Model, ctx: Context) -> Drafts:
     guess = own if own is not None else near[0] if near else None
     said = f"unknown model architecture: '{name}'"
     if guess is not None and (own or f"{name}.block_count" not in m or guess == name.lower()):
-        fix = Fix(f"set it to {guess}", (Set(KEY, guess, "str"),))
+        kin = tuple(Rename(key, guess + key[len(name) :]) for key in m.fields if key.startswith(f"{name}."))
+        moved = "" if own is not None or not kin else f" and rename {name}.* with it"
+        fix = Fix(f"set it to {guess}{moved}", (Set(KEY, guess, "str"), *(kin if moved else ())))
         hint = f"did you mean {guess}?"
     else:
         fix = None
