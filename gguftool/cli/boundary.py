@@ -62,7 +62,7 @@ def run(args: Sequence[str]) -> int:
         return 2
     except BrokenPipeError as error:
         if _stdout_is_gone():
-            return PIPE_CLOSED
+            return PIPE_CLOSED if session.done is None else _untold(error, session)
         return _report(_os_failure(error), args, session)
     except Exception as error:
         return _report(failure(error), args, session, error)
@@ -142,7 +142,7 @@ def _report(what: Failure, args: Sequence[str], session: Session, error: BaseExc
     return what.exit_code
 
 
-def _untold(lost: OutputLost, session: Session) -> int:
+def _untold(lost: OSError, session: Session) -> int:
     """Stdout takes no more. What was done stays done, and is said on stderr; else there is nothing to show for it."""
     give_up_stdout()
     why = f"stdout cannot be written: {lost.strerror}"

@@ -67,8 +67,6 @@ class _Stderr(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
-            raise
         except OSError:
             return memoryview(data).nbytes
 

@@ -9,7 +9,7 @@ from gguftool.errors import Refused, UsageError
 from gguftool.format.header import Header
 
 LONGEST_KEY = 65_535
-"""Bytes of a key at most (ggml's docs/gguf.md: "The key is … at most 2^16-1 bytes long")."""
+"""Bytes of a key at most: ggml's docs/gguf.md, "at most 2^16-1 bytes long"; llama.cpp takes longer ones."""
 
 
 def refuse_texts(ops: Sequence[Operation], header: Header, *, force: bool = False, nul: bool = False) -> None:

@@ -121,6 +121,16 @@ def test_closed_streams(ready: Path, tmp_path: Path, command: str, form: str):
                 assert json.loads(without.stdout)["ok"] == json.loads(with_all.stdout)["ok"]
 
 
+@pytest.mark.parametrize("form", ["", " --format json"])
+def test_nobody_reads_what_was_done(ready: Path, tmp_path: Path, form: str):
+    """A pipe whose reader has gone, on either stream."""
+    for gone in ("| :", "2> >(:)"):
+        args = f"fix m.gguf --set general.name=there --set general.description=$(seq -s, 2000){form}"
+        done = run(ready, tmp_path, args, f"{gone}; exit ${{PIPESTATUS[0]}}")
+        assert done.returncode == 0, done.stderr
+        assert b"Traceback" not in done.stderr
+
+
 def test_version_to_a_full_disk(ready: Path, tmp_path: Path):
     done = run(ready, tmp_path, "--version", "> /dev/full")
     assert done.returncode == 5

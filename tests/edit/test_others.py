@@ -152,6 +152,7 @@ def test_a_header_with_another_alignment_is_named_and_mended(cli, tmp_path: Path
     [found] = [f for f in linted["files"][0]["findings"] if f["rule"] == "data-start-elsewhere"]
     assert f"--realign {said}" in found["fix"]["command"]
     assert not {"data-truncated", "trailing-bytes"} & {f["rule"] for f in linted["files"][0]["findings"]}
+    assert found["fix"]["safe"] is (written < said)
     refused = cli("fix", path, "--set", "general.name=x")
     assert (refused.code, f"--realign {said}" in refused.err) == (4, True)
     assert path.read_bytes() == bad
@@ -160,6 +161,18 @@ def test_a_header_with_another_alignment_is_named_and_mended(cli, tmp_path: Path
     assert cli("verify", path).code == 0
     assert cli("undo", path).code == 0
     assert path.read_bytes() == bad
+
+
+@pytest.mark.parametrize("words", [("lint", "--no-config", "--exit-zero", "--fix"), ("fix", "--auto")])
+def test_the_safe_fixes_mend_it(cli, tmp_path: Path, words: tuple[str, ...]):
+    good, bad = misplaced(4096, 32)
+    path = tmp_path / "m.gguf"
+    path.write_bytes(bad)
+    assert cli(*words, path).code == 0
+    mended, right = parse_bytes(path.read_bytes()), parse_bytes(good)
+    for a, b in zip(mended.tensors, right.tensors, strict=True):
+        assert path.read_bytes()[slice(*mended.where(a))] == good[slice(*right.where(b))]
+    assert cli("verify", path).code == 0
 
 
 def test_llama_cpp_refuses_such_a_file_and_that_is_predicted(cli, tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Dedupe, Delete, Realign, Strip
+from gguftool.edit.texts import LONGEST_KEY
 from gguftool.facts.readers import STUMBLE_OVER_ALIGNMENT
 from gguftool.format.header import Field, Problem
 from gguftool.format.types import ARR
@@ -11,8 +12,6 @@ from gguftool.model import Model, Part
 from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.shell import FILE
 
-KEY_LIMIT = 65535
-"""Bytes a key may have by the GGUF specification; llama.cpp itself takes longer ones."""
 HUGE_ALIGNMENT = 1 << 20
 
 
@@ -255,8 +254,8 @@ def key_too_long(m: Model, ctx: Context) -> Drafts:
     for part in m.parts:
         for f in part.header.fields:
             n = len(f.key.encode("utf-8", "surrogateescape"))
-            if n > KEY_LIMIT:
-                yield found(f"a key of {n:,} bytes (limit {KEY_LIMIT:,}): {f.key[:40]}…", where="header", span=f.span)
+            if n > LONGEST_KEY:
+                yield found(f"a key of {n:,} bytes (limit {LONGEST_KEY:,}): {f.key[:40]}…", where="header", span=f.span)
 
 
 @rule(Severity.ERROR, role="any", whole=False)
