@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gguftool.edit.ops import Operation, Set, apply
+from gguftool.edit.ops import Operation, Realign, Repack, Set, apply
 from gguftool.errors import GgufToolError
 from gguftool.lint.root import root
 from gguftool.lint.rule import Context, Finding
 from gguftool.model import Model, with_header
+from gguftool.model.datastart import misplaced_start
 from gguftool.model.role import ROLES, role
 from gguftool.predict import harm, predict, setback
 from gguftool.predict.idle import all_the_same, changed_keys
@@ -45,9 +46,13 @@ class Planned:
 def after(model: Model, operations: Sequence[Operation]) -> tuple[Model | None, str]:
     """The model as it would be after the operations; or None and why they are not to be done."""
     try:
-        planned = with_header(model, apply(operations, model.header))
+        header = apply(operations, model.header)
     except GgufToolError as e:
         return None, str(e)
+    anew = any(isinstance(op, (Realign, Repack)) for op in operations)
+    # Data that starts elsewhere than the header says is all there once it is laid out anew.
+    whole = anew and misplaced_start(model.parts[0].source, model.header) is not None
+    planned = with_header(model, header, header.data_end() if whole else None)
     broken = harm(model, planned) or setback(model, planned)
     return (planned, "") if broken is None else (None, str(broken))
 
