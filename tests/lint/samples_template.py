@@ -138,7 +138,7 @@ SAMPLES = [
     Sample("chat-template-is-json",
            with_template(json.dumps({"add_bos": False, "chat_template": CHATML}, indent=1)), WHERE,
            "a JSON document with a chat_template in it", severity="error", safe=False,
-           fix="--set", silent=bpe()),
+           fix="--select chat-template-is-json --fix-unsafe", silent=bpe()),
     Sample("chat-template-is-json", with_template('{"model_type": "llama"}'), WHERE, "a JSON document: every prompt",
            fix=SET_FILE, silent=before('{ "role": {{ messages[0].role|tojson }} } ')),
     Sample("chat-template-is-json", with_template(json.dumps(CHATML)), WHERE, "quoted as JSON"),

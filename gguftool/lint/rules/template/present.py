@@ -10,7 +10,7 @@ from gguftool.edit.ops import Delete, Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import vocabulary
-from gguftool.shell import blank
+from gguftool.shell import FILE, blank
 
 WHERE = f"field:{KEY}"
 SET_FILE = edit("--chat-template", blank())
@@ -118,7 +118,8 @@ def chat_template_is_json(m: Model, ctx: Context) -> Drafts:
             inside = ""
         if inside:
             what = "a JSON document with a chat_template in it, not the template"
-            fix = Fix("take the template out of it", (Set(key, inside, "str"),))
+            how = ("gguftool", "lint", FILE, "--select", "chat-template-is-json", "--fix-unsafe")
+            fix = Fix("take the template out of it", (Set(key, inside, "str"),), command=how)
         else:
             what = {"broken": "the beginning of a JSON document", "text": "a text quoted as JSON"}.get(
                 kind, "a JSON document"
