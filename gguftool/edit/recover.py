@@ -250,8 +250,9 @@ def settle(
             f"if the file is good as it is, delete {journal_path(path)}",
         )
     state = "POISONED"
-    if doubt and (size == record.old_size or phase == INSERTED):
-        # Elsewhere it would fill the hole that marks the gap; there it is on the disk, for INSERT came after it.
+    if doubt and (size == record.old_size or (phase == INSERTED and layer.hole(model, 0) > 0)):
+        # Elsewhere it would fill the hole that marks the gap, and need room; there it is on the disk already, for the
+        # room was made after it.
         poison(layer, model, path)
     if record.shift and size == record.new_size:
         state = "INSERTED" if phase == INSERTED else "GAP"

@@ -107,6 +107,7 @@ def refuse_unfinished(layer: OsLayer, path: str, named: str) -> None:
         InterruptedEdit: nobody does it any more.
     """
     name = journal_path(path)
+    free = 0
     for _ in attempts():
         try:
             fd = layer.open(name, write=os.name == "nt")
@@ -115,11 +116,11 @@ def refuse_unfinished(layer: OsLayer, path: str, named: str) -> None:
         except OSError:
             break
         try:
-            runs = not layer.lock(fd)
-            gone = layer.stat(name) is None
+            # Twice, for one that has just been made is not locked yet.
+            free = free + 1 if hold(layer, fd, name) else 0
         finally:
             layer.close(fd)
-        if not runs and not gone:
+        if free == 2:
             break
     else:
         raise in_progress(named)
