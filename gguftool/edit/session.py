@@ -11,10 +11,11 @@ from gguftool.brief import line, shown
 from gguftool.edit.ops import Delete, Operation, Rename, Set, SetElement, apply
 from gguftool.edit.plan import EditPlan, Result, plan_edit
 from gguftool.edit.recover import pending, recover
+from gguftool.edit.schema import key_types
 from gguftool.edit.texts import refuse_texts
 from gguftool.edit.which import metadata_file
 from gguftool.edit.whole import editable
-from gguftool.format.values import plain
+from gguftool.format.values import plain, type_of
 from gguftool.model import Model, Part, with_header
 from gguftool.source import LocalFile
 
@@ -76,8 +77,11 @@ class edit(MutableMapping[str, object]):
         return plan_edit(self.path, self.operations, **self.options)
 
     def set(self, key: str, value: object, type: str | None = None) -> None:
-        """Give a key a value, also a number or array of numpy; the type by the schema of known keys unless named."""
-        self._do(Set(self._full(key), plain(value), type))
+        """Give a key a value; the type by the schema of known keys unless named, of others that of a numpy value."""
+        whole = self._full(key)
+        if type is None and whole not in self._model and not key_types(whole, self._model.architecture):
+            type = type_of(value)
+        self._do(Set(whole, plain(value), type))
 
     def set_element(self, key: str, index: int, value: object) -> None:
         """Give one element of an array another value."""

@@ -56,6 +56,20 @@ def plain(value: object) -> object:
     return float(value) if hasattr(value, "__float__") else value
 
 
+def type_of(value: object) -> str | None:
+    """The type that a number or array of numpy names by itself, as `parse_type` takes it; None for other values."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind not in _KINDS:
+        return None
+    bits = 8 * int(getattr(value, "itemsize", 0))
+    name = _KINDS[kind] if kind in "bU" else f"{_KINDS[kind]}{max(bits, 32) if kind == 'f' else bits}"
+    return f"[{name}]" if getattr(value, "ndim", 0) else name
+
+
+_KINDS = {"b": "bool", "i": "i", "u": "u", "f": "f", "U": "str"}
+"""`dtype.kind` of numpy -> the type, without its bits."""
+
+
 def parse_type(type_name: str) -> tuple[int, int | None]:
     """Value type id and, for ``[u32]`` or ``arr[u32]``, the element type id.
 

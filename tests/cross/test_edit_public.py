@@ -102,3 +102,27 @@ def test_a_closed_model_stays_closed(tmp_path: Path):
     gguftool.plan_edit(path, [Set("general.name", "Foo")]).commit()
     with pytest.raises(GgufToolError):
         m.read("output_norm.weight")
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        ("int64(5)", "i64"), ("int32(-5)", "i32"), ("uint16(5)", "u16"), ("float32(1.5)", "f32"), ("float64(1.5)", "f64"),
+        ("float16(1.5)", "f32"), ("bool_(True)", "bool"), ("str_('a')", "str"), ("arange(3, dtype='i4')", "arr[i32]"),
+        ("array([1.5, 2.5])", "arr[f64]"), ("array(['a', 'b'])", "arr[str]"), ("array([True, False])", "arr[bool]"),
+        ("array(7, dtype='u1')", "u8"), ("zeros(0, dtype='i8')", "arr[i64]"),
+    ],
+)  # fmt: skip
+def test_a_value_of_numpy_names_the_type_of_a_key_nobody_knows(make: str, wanted: str, tmp_path: Path) -> None:
+    """By the dtype; a known key keeps its own."""
+    import numpy as np
+
+    path = llama().write(tmp_path / "m.gguf")
+    value = eval(f"np.{make}", {"np": np})
+    with gguftool.edit(path) as e:
+        e["my.key"] = value
+        e["llama.context_length"] = np.int64(77)
+    with gguftool.open(path) as m:
+        assert m.fields["my.key"].type_name == wanted
+        assert np.array_equal(np.asarray(m["my.key"]), value)
+        assert m.fields["llama.context_length"].type_name == "u32"
