@@ -90,10 +90,10 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
     text = os.fspath(spec)
     address = parse(text, endpoint())
     hub = address.hub if isinstance(address, WebAddress) else address
-    if isinstance(hub, HubAddress) and hub.path:
-        fetch = shell(["hf", "download", hub.repo, path_word(hub.path)])
-    elif isinstance(hub, HubAddress):
-        fetch = shell(["hf", "download", hub.repo, "--include", f"*{hub.quant}*.gguf"])
+    if isinstance(hub, HubAddress):
+        what = [path_word(hub.path)] if hub.path else ["--include", f"*{hub.quant}*.gguf" if hub.quant else "*.gguf"]
+        revision = [] if hub.revision == "main" else ["--revision", hub.revision]
+        fetch = shell(["hf", "download", hub.repo, *what, *revision])
     else:
         fetch = shell(["curl", "-LO", text])
     raise UsageError(f"{text}: is not on this machine, and its data is needed", f"fetch it first: {fetch}")

@@ -107,7 +107,8 @@ def test_a_closed_model_stays_closed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("make", "wanted"),
     [
-        ("int64(5)", "i64"), ("int32(-5)", "i32"), ("uint16(5)", "u16"), ("float32(1.5)", "f32"), ("float64(1.5)", "f64"),
+        ("int64(5)", "i64"), ("int32(-5)", "i32"), ("uint16(5)", "u16"), ("float32(1.5)", "f32"),
+        ("float64(1.5)", "f64"),
         ("float16(1.5)", "f32"), ("bool_(True)", "bool"), ("str_('a')", "str"), ("arange(3, dtype='i4')", "arr[i32]"),
         ("array([1.5, 2.5])", "arr[f64]"), ("array(['a', 'b'])", "arr[str]"), ("array([True, False])", "arr[bool]"),
         ("array(7, dtype='u1')", "u8"), ("zeros(0, dtype='i8')", "arr[i64]"),

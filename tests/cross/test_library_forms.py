@@ -114,3 +114,23 @@ def test_what_needs_a_header_asks_the_server(name: str, tmp_path: Path) -> None:
         return
     with pytest.raises(ToolFailed, match=r"127\.0\.0\.1"):
         READ[name](ADDRESS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "command"),
+    [
+        ("hf://o/r/a.gguf", "hf download o/r a.gguf"),
+        ("hf://o/r@v2/a b.gguf", "hf download o/r 'a b.gguf' --revision v2"),
+        ("hf://o/r:Q4_K_M", "hf download o/r --include '*Q4_K_M*.gguf'"),
+        ("hf://o/r@v2", "hf download o/r --include '*.gguf' --revision v2"),
+        ("https://huggingface.co/o/r/resolve/v2/a.gguf", "hf download o/r a.gguf --revision v2"),
+        ("https://h.example/a.gguf?key=1&b=2", "curl -LO 'https://h.example/a.gguf?key=1&b=2'"),
+    ],
+)
+def test_the_command_fetches_what_was_named(
+    address: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(UsageError) as caught:
+        gguftool.hash_file(address)
+    assert caught.value.hint == f"fetch it first: {command}"
