@@ -64,8 +64,8 @@ _ORDER = ("file", "architecture", "splits", "hyperparameters", "vocabulary", "te
 def setback(old: Model, new: Model) -> Harm | None:
     """What a change makes worse of a file that does not load as it is; None when nothing, or when it loads.
 
-    The file may go on not loading, but may not stop at an earlier stage, or load and leave tensors aside that belong to
-    the model.
+    The file may go on not loading, but may not stop at an earlier stage or tensor, or load and leave tensors aside that
+    belong to the model.
 
     Args:
         old: the model as it is, opened with ``strict=False``.
@@ -82,8 +82,12 @@ def setback(old: Model, new: Model) -> Harm | None:
         if odd is None or odd.rank[0] != ASIDE:
             return None
         return Harm("it would load, and leave a part of the model out", odd.text, odd.place)
-    if after.verdict == UNKNOWN or _ORDER.index(after.stage) >= _ORDER.index(before.stage):
+    if after.verdict == UNKNOWN or _ORDER.index(after.stage) > _ORDER.index(before.stage):
         return None
+    if after.stage == before.stage:
+        was, now = fault_of(old, shown_by(old))[0], fault_of(new, shown_by(new))[0]
+        if was is None or now is None or now.rank >= was.rank:
+            return None
     return Harm(f"llama.cpp {BUILD} would stop even earlier after this change", after.first_error, after.where)
 
 

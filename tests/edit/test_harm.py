@@ -252,6 +252,8 @@ def test_a_file_that_does_not_load_is_not_made_worse(tmp_path: Path, monkeypatch
     broken = llama().replace("llama.feed_forward_length", 96).write(tmp_path / "m.gguf")
     _advice(monkeypatch, Delete("llama.context_length"))
     assert _fix(broken) is None  # it would stop at the keys, before it gets to the tensors
+    _advice(monkeypatch, Set("llama.embedding_length", 32))
+    assert _fix(broken) is None  # a new fault, in front of the one that was there
     _advice(monkeypatch, Set("general.author", "me"))
     assert _fix(broken) is not None
 
