@@ -175,17 +175,27 @@ def join_oldest(layer: OsLayer, path: str) -> None:
     """
     numbers = undo_numbers(layer, path)
     while len(numbers) > KEEP:
-        older, younger = numbers.pop(), numbers[-1]
-        first = record_at(layer, undo_path(path, older))
-        second = record_at(layer, undo_path(path, younger))
-        if first is None or second is None:
+        # Where an edit kept no record, the two beside it do not fit together.
+        for index in range(len(numbers) - 1, 1, -1):
+            if _join_two(layer, path, numbers[index], numbers[index - 1]):
+                del numbers[index]
+                break
+        else:
             return
-        if (first.old_size, first.old_sha) != (second.old_size, second.old_sha):
-            joined = join(first, second)
-            if joined is None:
-                return
-            _replace(layer, path, younger, joined)
-        drop_record(layer, path, older, first)
+
+
+def _join_two(layer: OsLayer, path: str, older: int, younger: int) -> bool:
+    first = record_at(layer, undo_path(path, older))
+    second = record_at(layer, undo_path(path, younger))
+    if first is None or second is None:
+        return False
+    if (first.old_size, first.old_sha) != (second.old_size, second.old_sha):
+        joined = join(first, second)
+        if joined is None:
+            return False
+        _replace(layer, path, younger, joined)
+    drop_record(layer, path, older, first)
+    return True
 
 
 def _replace(layer: OsLayer, path: str, number: int, record: Record) -> None:

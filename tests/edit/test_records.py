@@ -108,6 +108,20 @@ def test_after_any_number_of_edits_undo_gives_every_state_and_the_first(kind: st
     assert os.listdir(tmp_path) == [NAME]
 
 
+def test_an_edit_without_a_record_does_not_make_them_pile_up(tmp_path: Path):
+    path = tmp_path / NAME
+    model().write(path)
+    plan_edit(path, [Set("llama.context_length", 1)]).commit()
+    plan_edit(path, [Set("llama.context_length", 2)], keep_undo=False).commit()
+    start = path.read_bytes()
+    for i in range(9):
+        plan_edit(path, [Set("llama.context_length", 100 + i)]).commit()
+    assert undo_numbers(OsLayer(), str(path)) == [10, 9, 8, 7, 1]
+    for _ in range(4):
+        undo(path)
+    assert path.read_bytes() == start
+
+
 def test_a_killed_join_is_finished_by_the_next(tmp_path: Path):
     """The joined record has the place of the younger one, and the older one is still there."""
     path = tmp_path / NAME
