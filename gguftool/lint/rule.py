@@ -72,6 +72,7 @@ class Fix:
         title: what it does, imperative: ``rename llama.context_length to qwen2.context_length``.
         operations: edits to apply; empty when only a person can choose the value (then ``command`` says how).
         safe: changes nothing that llama.cpp computes, or puts right what it could not load at all; `--fix` applies it.
+            A rule proposes it, `gguftool.lint.offer` decides.
         command: words of the command for a fix without operations, or with operations too long to type
             (`gguftool.shell`: `FILE` stands for the file); a `Blank` among them is for a person to fill in.
     """
