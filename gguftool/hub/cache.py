@@ -49,15 +49,20 @@ def cached(address: HubAddress) -> str | None:
         return None
     path = address.path
     if not path:
-        names = [
-            os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names
-        ]
-        found = pick(names, address.quant)
+        found = pick(in_cache(address), address.quant)
         if len(found) != 1:
             return None
         path = found[0]
     full = os.path.join(folder, path)
     return full if os.path.isfile(full) else None
+
+
+def in_cache(address: HubAddress) -> list[str]:
+    """Paths inside a repository of its files in the cache."""
+    folder = snapshot(address)
+    if folder is None:
+        return []
+    return [os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names]
 
 
 def pick(names: list[str], quant: str) -> list[str]:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub.address import HubAddress, OllamaName, WebAddress, is_remote, parse
 from gguftool.hub.api import endpoint, listing, offline, token
-from gguftool.hub.cache import cached, hub_cache, ollama_blob, pick
+from gguftool.hub.cache import cached, hub_cache, in_cache, ollama_blob, pick
 from gguftool.shell import path_word, shell
 
 
@@ -91,6 +91,7 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
     address = parse(text, endpoint())
     hub = address.hub if isinstance(address, WebAddress) else address
     if isinstance(hub, HubAddress):
+        _one_in_cache(hub)
         what = [path_word(hub.path)] if hub.path else ["--include", f"*{hub.quant}*.gguf" if hub.quant else "*.gguf"]
         revision = [] if hub.revision == "main" else ["--revision", hub.revision]
         fetch = shell(["hf", "download", hub.repo, *what, *revision])
@@ -116,8 +117,9 @@ def _on_web(address: WebAddress | OllamaName) -> OnServer:
 
 def _on_hub(address: HubAddress) -> OnServer:
     if offline():
+        _one_in_cache(address)
         raise ToolFailed(f"{address}: not in the cache ({hub_cache()}), and HF_HUB_OFFLINE forbids the network")
-    path = address.path or _choose(address)
+    path = address.path or _choose(address, [record.path for record in listing(address)])
     root = f"{endpoint()}/{address.repo}/resolve/{quote(address.revision, safe='')}"
     at = "" if address.revision == "main" else f"@{address.revision}"
     return OnServer(
@@ -129,9 +131,14 @@ def _on_hub(address: HubAddress) -> OnServer:
     )
 
 
-def _choose(address: HubAddress) -> str:
+def _one_in_cache(address: HubAddress) -> None:
+    """Where only what is on this machine counts: several models of a repository in the cache are not none."""
+    if not address.path and len(pick(names := in_cache(address), address.quant)) > 1:
+        _choose(address, names)
+
+
+def _choose(address: HubAddress, names: list[str]) -> str:
     """The one file of a repository with the quantisation asked for."""
-    names = [record.path for record in listing(address)]
     found = pick(names, address.quant)
     if len(found) == 1:
         return found[0]
@@ -140,7 +147,9 @@ def _choose(address: HubAddress) -> str:
         raise MissingFile(f"{address}: there is no .gguf file in this repository")
     shown = ", ".join((found or models)[:8]) + (" …" if len(found or models) > 8 else "")
     what = "several models" if not address.quant else "several files fit" if found else "no file fits"
-    raise UsageError(f"{address}: {what}: {shown}", f"name one: hf://{address.repo}/{(found or models)[0]}")
+    raise UsageError(
+        f"{address}: {what}: {shown}", f"name one: {replace(address, path=(found or models)[0], quant='')}"
+    )
 
 
 def _authorization() -> dict[str, str]:

@@ -134,3 +134,21 @@ def test_the_command_fetches_what_was_named(
     with pytest.raises(UsageError) as caught:
         gguftool.hash_file(address)
     assert caught.value.hint == f"fetch it first: {command}"
+
+
+@pytest.mark.parametrize("name", ["verify", "hash_file", "overview"])
+def test_several_models_in_the_cache_are_not_none(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = "c" * 40
+    repo = tmp_path / "models--o--r"
+    (repo / "snapshots" / commit).mkdir(parents=True)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "v2").write_text(commit)
+    for quant in ("Q4_K_M", "Q8_0"):
+        shutil.copy(FIXTURE, repo / "snapshots" / commit / f"m-{quant}.gguf")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    call = READ.get(name) or DATA[name]
+    with pytest.raises(UsageError, match=r"several models: m-Q4_K_M\.gguf, m-Q8_0\.gguf") as caught:
+        call("hf://o/r@v2", tmp_path)
+    assert caught.value.hint == "name one: hf://o/r@v2/m-Q4_K_M.gguf"
+    assert call("hf://o/r@v2:q8_0", tmp_path)

@@ -34,7 +34,6 @@ def test_text_to_value(type: str, text: str, value: object) -> None:
         ("f32", "1e39"),
         ("f32", "x"),
         ("[u32]", "1,x"),
-        ("[str]", "[1"),
     ],
 )
 def test_text_that_is_refused(type: str, text: str) -> None:
