@@ -91,6 +91,8 @@ def checked(w: Wishes) -> Wishes:
 
 def _there(file: SideFile) -> None:
     path, name = file.path, f"{file.option}: {file.path}"
+    if not path:
+        raise UsageError(f"{file.option}: a name is missing")
     if file.kind in ("write", "made"):
         folder = os.path.dirname(os.path.abspath(path))
         if not os.path.isdir(folder):

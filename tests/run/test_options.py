@@ -333,3 +333,18 @@ def test_numbers_of_every_spelling_and_size(words: list[str], wanted: object) ->
     value = read_value(found, words[1])
     assert value == wanted
     assert read_value(found, shown(found.option, value)) == wanted
+
+
+def test_the_halves_of_the_cache_type_are_spelled_the_same_everywhere() -> None:
+    from gguftool.cli.names import HALVES
+
+    assert tuple(HALVES.values()) == by_field()["cache_type"].sides
+
+
+@pytest.mark.parametrize("option", ["--log-file", "-lcd", "--log-prompts-dir", "--grammar-file", "--path", "--lora"])
+def test_a_file_without_a_name_is_refused(option: str) -> None:
+    """The folder of the moment stood in its place."""
+    from gguftool.run.sidefiles import checked
+
+    with pytest.raises(UsageError):
+        checked(take_in(Wishes(extra=(option, ""))).wishes)
