@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 
@@ -55,7 +56,8 @@ def choose(wishes: Wishes, *, printed: bool = False) -> Engine:
     """
     choice = wishes.engine
     if choice != "library" and (found := programs.find(SERVER, wishes.server)):
-        return Engine(SERVER, (found.path,), found, capabilities(found))
+        # Wherever the command is started from: a unit of systemd starts in /.
+        return Engine(SERVER, (os.path.abspath(found.path),), found, capabilities(found))
     if choice != SERVER and not (printed and choice == "auto") and embedded.available():
         return library_engine()
     if choice == "library":

@@ -30,7 +30,7 @@ from gguftool.run.options.extra import roles
 from gguftool.run.options.table import by_field, options
 from gguftool.run.sidefiles import side_files
 from gguftool.run.wishes import Wishes
-from tests.build import GGUF
+from tests.build import GGUF, llama
 from tests.run.conftest import children
 from tests.run.test_emit import tiny, unit
 from tests.run.test_options import CASES, parsed
@@ -372,3 +372,27 @@ def status(port: int, path: str, body: Any = None, key: str = "", until: float =
             if time.monotonic() > end:
                 return 0
         time.sleep(0.2)
+
+
+@pytest.mark.parametrize("how", ["--llama-cpp", "LLAMA_CPP_DIR"])
+def test_the_program_of_an_emitted_file_is_found_from_anywhere(
+    how: str, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path, and a variable that no service manager has: the unit could not start, or started another."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    program = folder / "llama-server"
+    listed = ("-m,  --model FNAME  x", "-c,  --ctx-size N  x", "--host HOST  x", "--port PORT  x")
+    program.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in listed))
+    program.chmod(0o755)
+    model = llama().write(tmp_path / "m.gguf")
+    monkeypatch.chdir(tmp_path)
+    words = ["--llama-cpp", "mine"] if how == "--llama-cpp" else []
+    if not words:
+        monkeypatch.setenv("LLAMA_CPP_DIR", "mine")
+    unit = cli("launch", model, "--ctx", "32", "--force", "--emit", "systemd", *words)
+    assert f"ExecStart={program} -m " in unit.out, unit.err
+    swap = cli("launch", model, "--ctx", "32", "--force", "--emit", "llama-swap", *words)
+    assert f"--llama-cpp {folder}" in swap.out, swap.err
+    for kind in ("docker-compose", "k8s"):
+        assert str(folder) not in cli("launch", model, "--ctx", "32", "--force", "--emit", kind, *words).out

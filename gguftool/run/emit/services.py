@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gguftool.run.emit.words import comment, hook, installed, mib, name, own_command, path, yaml
+from gguftool.run.emit.words import comment, hook, installed, mib, name, own_command, path, with_program, yaml
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT
 from gguftool.run.sidefiles import side_files
@@ -19,6 +19,7 @@ SWAP_PORT = "${PORT}"
 
 def systemd(plan: LaunchPlan, force: tuple[str, ...]) -> str:
     """A unit of systemd."""
+    plan = with_program(plan)
     w, file = plan.wishes, plan.model
     sides = side_files(w)
     home = any(f.startswith(("/home/", "/root/")) for f in (file, *(s.path for s in sides)))
@@ -61,7 +62,7 @@ def _folder(path: str, kind: str) -> str:
 def llama_swap(plan: LaunchPlan, force: tuple[str, ...]) -> str:
     """One entry of llama-swap's models: gguftool checks the model and then becomes the server."""
     w = plan.wishes
-    here = replace(plan, wishes=replace(w, port=DEFAULT_PORT))
+    here = with_program(replace(plan, wishes=replace(w, port=DEFAULT_PORT)))
     command = own_command(here, "--port", SWAP_PORT, "--exec", *force, program=installed())
     check = path(w, "/health")
     return f"""\

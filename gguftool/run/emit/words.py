@@ -22,6 +22,14 @@ def own_command(plan: LaunchPlan, *last: str, program: str = "gguftool") -> list
     return [program, "launch", plan.model, *last, *own_words(plan.wishes)]
 
 
+def with_program(plan: LaunchPlan) -> LaunchPlan:
+    """The same with the llama.cpp named that a variable named: no service manager has the variables of this shell."""
+    w, tool = plan.wishes, plan.engine.tool
+    if w.server is not None or tool is None or not tool.source.startswith("$"):
+        return plan
+    return replace(plan, wishes=replace(w, server=os.path.abspath(tool.path)))
+
+
 def hook(plan: LaunchPlan, force: Sequence[str], program: str = "gguftool") -> list[str]:
     """The preflight: it looks at the memory there is when the server is about to start, if none was named."""
     w = plan.wishes
