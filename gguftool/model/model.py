@@ -10,6 +10,7 @@ from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.format.header import Field, Header, Problem
 from gguftool.model.part import Part, Tensor
+from gguftool.model.shards import Shard
 from gguftool.near import near_names
 from gguftool.shell import gguftool, path_word
 
@@ -23,6 +24,7 @@ class Model(Mapping[str, object]):
         missing_shards: numbers (from 1) of shards that were not found.
         shard_names: the file names that llama.cpp looks for; empty for a whole model and when no name tells.
         by_content: files that were found by what is in them; their names do not say that they are of this set.
+        strangers: files with the name of a shard of this set and the split keys of another; no part of the model.
     """
 
     def __init__(
@@ -32,10 +34,12 @@ class Model(Mapping[str, object]):
         shard_count: int = 1,
         by_content: tuple[str, ...] = (),
         shard_names: tuple[str, ...] = (),
+        strangers: tuple[Shard, ...] = (),
     ) -> None:
         self.parts = parts
         self.by_content = by_content
         self.shard_names = shard_names
+        self.strangers = strangers
         self.missing_shards = missing_shards
         self.shard_count = shard_count
 

@@ -47,7 +47,7 @@ def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: 
         first.source.close()
         raise
     count = len(shard_set.paths)
-    return Model(tuple(parts), shard_set.missing, count, shard_set.by_content, shard_set.names)
+    return Model(tuple(parts), shard_set.missing, count, shard_set.by_content, shard_set.names, shard_set.strangers)
 
 
 def from_source(source: Source, *, strict: bool = True) -> Model:

@@ -121,12 +121,14 @@ class ShardSet:
         by_content: those whose names do not say that they belong here.
         names: the names that llama.cpp looks for, as far as they are known.
         offers: files that may be the missing ones, though their names do not say so.
+        strangers: files with the name of a shard of this set whose split keys are those of another.
     """
 
     paths: tuple[str | None, ...]
     by_content: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     offers: tuple[str, ...] = ()
+    strangers: tuple[Shard, ...] = ()
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -197,7 +199,7 @@ def find(path: str, header: Header) -> ShardSet | None:
             by_content.append(one.path)
     prefix = found.prefix
     names = tuple(shard_name(prefix, no, keys.count) for no in range(keys.count)) if prefix is not None else ()
-    return ShardSet(tuple(paths), tuple(by_content), names, tuple(offers))
+    return ShardSet(tuple(paths), tuple(by_content), names, tuple(offers), tuple(found.strangers))
 
 
 def all_here(found: Gathered) -> bool:

@@ -36,7 +36,12 @@ BLOCKS = "field:llama.block_count"
 SAMPLES = [
     # case 23: no architecture at all; told by the other keys; not a string
     Sample(
-        "architecture-missing", GGUF().kv("general.name", "x").tensor("w"), ARCH, "is missing", fix="", severity="error"
+        "architecture-missing",
+        GGUF().kv("general.name", "x").tensor("token_embd.weight"),
+        ARCH,
+        "is missing",
+        fix="",
+        severity="error",
     ),
     Sample(
         "architecture-missing",
@@ -47,6 +52,13 @@ SAMPLES = [
         safe=False,
     ),
     Sample("architecture-missing", ready().replace("general.architecture", 7, "u32"), ARCH, "is u32, must be a string"),
+    Sample(
+        "epsilon-odd",
+        ready().replace("llama.attention.layer_norm_rms_epsilon", 0.1),
+        "field:llama.attention.layer_norm_rms_epsilon",
+        "is 0.1, models have 1e-6 to 1e-4",
+        severity="warning",
+    ),
     # case 23: a slip; case 24: newer than the runtime
     Sample(
         "architecture-unknown",

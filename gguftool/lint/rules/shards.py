@@ -171,16 +171,20 @@ def shard_keys_differ(m: Model, ctx: Context) -> Drafts:
     first = split_keys(m.header)
     if first is None:
         return
-    for part in m.parts[1:]:
-        keys = split_keys(part.header)
+    # A file that has the name of a shard of this set and the keys of another is not taken into it.
+    strangers = [(s.named[1] if s.named else s.keys.no + 1, split_keys(s.header), s.path) for s in m.strangers]
+    own = m.parts[0].no + 1
+    for no, keys, path in ((p.no + 1, split_keys(p.header), p.name) for p in m.parts[1:]):
+        strangers.append((no, keys, path))
+    for no, keys, path in sorted(strangers, key=lambda s: s[0]):
         if keys is None:
-            yield found(f"shard {part.no + 1} has no split keys", where=f"shard:{part.no + 1}", path=part.name)
+            yield found(f"shard {no} has no split keys", where=f"shard:{no}", path=path)
         elif keys.count != first.count:
-            text = f"shard {part.no + 1} says {keys.count} shards, shard {m.parts[0].no + 1} says {first.count}"
-            yield found(text, where=f"shard:{part.no + 1}", path=part.name)
+            text = f"shard {no} says {keys.count} shards, shard {own} says {first.count}"
+            yield found(text, where=f"shard:{no}", path=path)
         elif keys.tensors != first.tensors:
-            text = f"shard {part.no + 1} says {keys.tensors} tensors, shard {m.parts[0].no + 1} says {first.tensors}"
-            yield found(text, where=f"shard:{part.no + 1}", path=part.name)
+            text = f"shard {no} says {keys.tensors} tensors, shard {own} says {first.tensors}"
+            yield found(text, where=f"shard:{no}", path=path)
 
 
 def _types(part: Part) -> Counter[str]:

@@ -10,6 +10,7 @@ from gguftool.format.types import MAX_DIMS, MAX_NAME, REMOVED_TENSOR_TYPES, TENS
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model, Part
 from gguftool.model.role import BITNET_TYPES, bitnet_types
+from gguftool.predict.words import shape_fault, type_fault
 
 MOST_DOUBLES = 8
 """Tensors that stand twice, one finding each; one more counts the rest."""
@@ -173,19 +174,20 @@ def tensor_size_overflow(m: Model, ctx: Context) -> Drafts:
                     where=f"tensor:{t.name}",
                     span=t.span,
                     path=part.name,
-                    llama_cpp=f"tensor '{t.name}' dimension {i} has invalid number of elements: {d - (1 << 64)} < 0",
+                    llama_cpp=shape_fault(t.name, t.shape),
                 )
                 break
         else:
-            product = t.elements
+            product, alignment = t.elements, part.header.alignment
+            size = product // kind.block_size * kind.block_bytes if kind is not None else 0
             if product >= INT64_MAX:
-                said = f"incorrect shape for a tensor '{t.name}' may cause overflow errors"
                 what = f"claims {product:,} elements"
-            elif kind is not None and product // kind.block_size * kind.block_bytes > SIZE_MAX - part.header.alignment:
-                said = f"tensor '{t.name}' has a size in bytes > {SIZE_MAX}"
-                what = f"claims {product // kind.block_size * kind.block_bytes:,} bytes"
+            elif size > SIZE_MAX - alignment:
+                what = f"claims {size:,} bytes"
             else:
                 continue
+            said = shape_fault(t.name, t.shape) or type_fault(t.name, t.shape, t.type_id)
+            said = said or f"tensor '{t.name}' size {size} overflows after padding (alignment {alignment})"
             yield found(
                 f"tensor {t.name} {what}", where=f"tensor:{t.name}", span=t.span, path=part.name, llama_cpp=said
             )
