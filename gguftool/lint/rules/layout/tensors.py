@@ -130,7 +130,7 @@ def tensor_dims(m: Model, ctx: Context) -> Drafts:
                 where=f"tensor:{t.name}",
                 span=t.span,
                 path=part.name,
-                llama_cpp=f"tensor '{t.name}' has invalid number of dimensions: {n} > {MAX_DIMS}",
+                llama_cpp=shape_fault(t.name, t.shape),
             )
 
 
@@ -214,21 +214,18 @@ def tensor_type_unknown(m: Model, ctx: Context) -> Drafts:
         more = _more(counts[type_id] - 1)
         if type_id >= TYPE_COUNT:
             text = f"tensor {t.name} has type {type_id}, which llama.cpp {BUILD} does not know{more}"
-            said = f"tensor '{t.name}' has invalid ggml type {type_id}. should be in [0, {TYPE_COUNT})"
         else:
             name = REMOVED_TENSOR_TYPES.get(type_id, "?")
             text = f"tensor {t.name} has type {type_id} ({name}), which llama.cpp removed: quantise again{more}"
             if type_id in bitnet_types(m):
                 kind = f"{BITNET_TYPES[type_id]} of bitnet.cpp (microsoft/BitNet)"
                 text = f"tensor {t.name} has type {type_id}, in this model {kind}; no llama.cpp reads it{more}"
-            row = t.shape[0] if t.shape else 1
-            said = f"tensor '{t.name}' of type {type_id} has {row} elements per row, not a multiple of block size (0)"
         yield found(
             text,
             where=f"tensor:{t.name}",
             span=t.span,
             path=part.name,
-            llama_cpp=said,
+            llama_cpp=type_fault(t.name, t.shape, type_id),
             type=type_id,
             tensors=counts[type_id],
         )
@@ -254,6 +251,5 @@ def tensor_row_blocks(m: Model, ctx: Context) -> Drafts:
                 where=f"tensor:{t.name}",
                 span=t.span,
                 path=part.name,
-                llama_cpp=f"tensor '{t.name}' of type {t.type_id} ({kind.name.lower()}) has {row} elements per row, "
-                f"not a multiple of block size ({kind.block_size})",
+                llama_cpp=type_fault(t.name, t.shape, t.type_id),
             )
