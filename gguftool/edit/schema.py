@@ -106,9 +106,12 @@ def read_by(key: str, arch: str) -> str:
     if key == "gguftool.pad" or suffix in _OURS:
         return "gguftool"
     found = reading(key, arch)
-    if found is None:
+    # What the loader of projectors reads, it reads in projectors.
+    projector = arch == "clip" or key.startswith("clip.")
+    programs = set(found.programs) - (set() if projector else {"M"}) if found is not None else set()
+    if not programs:
         return "llama-server" if _SERVER.fullmatch(key) else "-"
-    return "llama.cpp" if set(found.programs) & set("LM") or key.startswith("adapter.") else "llama-server"
+    return "llama.cpp" if programs & set("LM") or key.startswith("adapter.") else "llama-server"
 
 
 _SERVER = re.compile(r"general\.(tags|license)|tokenizer\.chat_template\..*")

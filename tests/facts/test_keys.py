@@ -201,3 +201,9 @@ def test_the_words_for_a_key_name_who_reads_it() -> None:
     assert "multimodal loader" in explain("clip.use_gelu").llama_cpp
     assert "program of llama.cpp reads it" in explain("dflash.has_confidence_head").meaning
     assert "architectures of llama.cpp read" in explain("dense_2_feat_in").meaning
+
+
+def test_what_only_the_loader_of_projectors_reads_is_read_in_projectors() -> None:
+    # `clip.cpp` prints general.description of the file given with --mmproj; no loader of models looks at it (b11434).
+    assert read_by("general.description", "llama") == "-"
+    assert read_by("general.description", "clip") == "llama.cpp"
