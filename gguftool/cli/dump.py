@@ -38,7 +38,13 @@ if TYPE_CHECKING:
 @option("--full", is_flag=True, help="Whole arrays and long strings.")
 @option("--raw", type=KEY_OF_FILE, help="The value of one key alone, as it is, to stdout.")
 @option("--export", metavar="FILE", help="Write the scalar metadata as TOML, for `gguftool fix --import`; - is stdout.")
-@option("--layout", is_flag=True, help="The byte map: header, filler, padding, tensors, gaps.")
+@option(
+    "--byte-map",
+    "layout",
+    aliases=("--layout",),
+    is_flag=True,
+    help="The byte map: header, filler, padding, tensors, gaps.",
+)
 @option("--tokens", metavar="FROM:TO", help="A stretch of the vocabulary with types and scores.")
 @pass_session
 def dump(

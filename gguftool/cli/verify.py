@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     gguftool verify model.gguf
     gguftool verify --hash model-00001-of-00003.gguf
     gguftool verify --sha256 a5fd3b62… model.gguf
-    gguftool verify --against SHA256SUMS models/
-    gguftool verify --against hf://owner/repo model-Q4_K_M.gguf
+    gguftool verify --sums SHA256SUMS models/
+    gguftool verify --sums hf://owner/repo model-Q4_K_M.gguf
     gguftool verify --data model.gguf
     gguftool verify --write-manifest model.manifest model.gguf
-    gguftool verify --against model.manifest --repair-from hf://owner/repo/model.gguf model.gguf
+    gguftool verify --sums model.manifest --repair-from hf://owner/repo/model.gguf model.gguf
     gguftool verify --repair-names part1.gguf
     gguftool verify --join model.gguf model.gguf.part1of2
     """
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 @option("--hash", "hashed", is_flag=True, help="Hash the files and compare with what lies around them.")
 @option("--sha256", metavar="HEX", help="The hash that the file must have.")
 @option(
-    "--against",
+    "--sums",
+    "against",
+    aliases=("--against",),
     type=MODEL,
     multiple=True,
     metavar="LIST",

@@ -60,12 +60,12 @@ def repair(
     for one in done:
         if not one.proven:
             session.warn(f"{safe(one.path)}: what both copies have is the same, but no hash proves the rest")
-            session.note("hint: --sha256 HASH or --against MANIFEST (or hf://owner/repo) proves it")
+            session.note("hint: --sha256 HASH or --sums MANIFEST (or hf://owner/repo) proves it")
     unknown = [r.path for result in results for r in result.files if r.ok and not expected.get(r.path)]
     if unknown:
         files = unknown[0] if len(unknown) == 1 else f"{len(unknown)} files"
         session.warn(f"{files}: only the size was checked, no hash says what the bytes must be")
-        session.note("hint: --against MANIFEST (or SHA256SUMS, hf://owner/repo) finds changed bytes")
+        session.note("hint: --sums MANIFEST (or SHA256SUMS, hf://owner/repo) finds changed bytes")
     elif not done:
         session.note("there was nothing to repair")
     return done

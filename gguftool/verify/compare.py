@@ -49,9 +49,7 @@ def compare(
     report = replace(report, sha256=found.file)
     if not expectations:
         message = "nothing to compare with: no --sha256, no list beside the file, no content store"
-        notes.append(
-            Fault("no-expectation", message, hint="--sha256 HEX, --against SHA256SUMS, --against hf://owner/repo")
-        )
+        notes.append(Fault("no-expectation", message, hint="--sha256 HEX, --sums SHA256SUMS, --sums hf://owner/repo"))
     for expectation in expectations:
         entry = expectation.entry
         wrong = _file_fault(found, expectation)

@@ -109,7 +109,7 @@ def _same_file(path: str, donor: Model, header_is_bad: bool) -> Part:
             return part
     raise Refused(
         f"{donor.name}: its header differs from that of {path}, so its offsets may too",
-        "write a manifest from a good copy (--write-manifest) and give it with --against",
+        "write a manifest from a good copy (--write-manifest) and give it with --sums",
     )
 
 
@@ -229,7 +229,7 @@ def refuse_stranger(path: str, part: Part, size: int) -> None:
                 raise Refused(
                     f"{part.name}: is another file than {path}, or one of the two is damaged: they differ at byte "
                     f"{at:,}, which both have; nothing was written",
-                    "take the copy that this one was made of, or say what it should be (--against, --sha256)",
+                    "take the copy that this one was made of, or say what it should be (--sums, --sha256)",
                 )
 
 
@@ -302,7 +302,7 @@ def repair_report(
         if not isinstance(part.source, LocalFile):
             raise UsageError(
                 f"{report.path}: nothing says which bytes are wrong",
-                "--against MANIFEST does; or give a copy on this machine",
+                "--sums MANIFEST does; or give a copy on this machine",
             )
         damage = differing(report.path, part, size)
     patches = plan(report.path, damage, entry, donor) if damage else []

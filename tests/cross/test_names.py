@@ -289,3 +289,13 @@ def test_verify_shows_and_does_not_write(cli, tmp_path):
     for writes in (("--yes",), ("--join", "o"), ("--repair-from", "o"), ("--write-manifest", "o")):
         result = cli("verify", "m.gguf", "--dry-run", *writes)
         assert (result.code, "--dry-run writes nothing" in result.err) == (2, True)
+
+
+def test_one_name_does_not_mean_two_things() -> None:
+    # `--against` is the source folder of lint, `--layout` the order of a models folder; others show other names.
+    shown = {
+        name: {word for p in command(name).params if isinstance(p, Option) for word in p.shown}
+        for name in gguftool.list_commands(ROOT)
+    }
+    assert [c for c, names in shown.items() if "--against" in names] == ["lint"]
+    assert [c for c, names in shown.items() if "--layout" in names] == ["lint"]

@@ -240,7 +240,7 @@ def test_without_a_hash_nobody_knows_what_is_wrong(cli, good: Path, bad: Path):
     result = cli("verify", "--repair-from", good, bad)
     assert "nothing to repair" not in result.err
     assert "only the size was checked" in result.err
-    assert "--against MANIFEST" in result.err
+    assert "--sums MANIFEST" in result.err
 
 
 @pytest.mark.parametrize(("at", "told"), [("end", True), ("first", True), ("same", False)])
