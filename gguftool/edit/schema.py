@@ -16,6 +16,7 @@ from gguftool.facts.keys import every_arch, read_keys, reading, reads, spelled
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, STR, value_type_name
 from gguftool.format.values import parse_type
+from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
 
 
@@ -103,7 +104,7 @@ _OURS = ("rope.freq_scale", "kv_cache_type")
 def read_by(key: str, arch: str) -> str:
     """Who reads a key: ``llama.cpp`` (a loader), ``llama-server`` and tools beside it, ``gguftool``, or ``-``."""
     suffix = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
-    if key == "gguftool.pad" or suffix in _OURS:
+    if is_filler(key) or suffix in _OURS:
         return "gguftool"
     found = reading(key, arch)
     # What the loader of projectors reads, it reads in projectors.

@@ -23,6 +23,7 @@ from gguftool.facts.keys import (
     spelled,
     whole_readers,
 )
+from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.near import near_names
 
 _LLAMA_CPP = {
@@ -204,7 +205,7 @@ def _pattern(key: str) -> str:
     key = re.sub(r"^(general\.(?:base_model|dataset))\.\d+\.", r"\1.{id}.", key)
     if key.startswith("tokenizer.chat_template."):
         return "tokenizer.chat_template.{name}"
-    return key
+    return FILLER_KEY if is_filler(key) else key
 
 
 def _split(key: str) -> tuple[str | None, str]:

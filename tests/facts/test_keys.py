@@ -207,3 +207,9 @@ def test_what_only_the_loader_of_projectors_reads_is_read_in_projectors() -> Non
     # `clip.cpp` prints general.description of the file given with --mmproj; no loader of models looks at it (b11434).
     assert read_by("general.description", "llama") == "-"
     assert read_by("general.description", "clip") == "llama.cpp"
+
+
+def test_room_for_edits_is_ours_under_each_of_its_names() -> None:
+    for key in ("gguftool.pad", "gguftool.pad.1"):
+        assert read_by(key, "llama") == "gguftool"
+        assert "Room that gguftool reserved" in explain(key).meaning

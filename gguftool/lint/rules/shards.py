@@ -171,12 +171,11 @@ def shard_keys_differ(m: Model, ctx: Context) -> Drafts:
     first = split_keys(m.header)
     if first is None:
         return
-    # A file that has the name of a shard of this set and the keys of another is not taken into it.
-    strangers = [(s.named[1] if s.named else s.keys.no + 1, split_keys(s.header), s.path) for s in m.strangers]
     own = m.parts[0].no + 1
-    for no, keys, path in ((p.no + 1, split_keys(p.header), p.name) for p in m.parts[1:]):
-        strangers.append((no, keys, path))
-    for no, keys, path in sorted(strangers, key=lambda s: s[0]):
+    claims = [(p.no + 1, split_keys(p.header), p.name) for p in m.parts[1:]]
+    # A file that has the name of a shard of this set and the keys of another is not taken into it.
+    claims += [(s.named[1] if s.named else s.keys.no + 1, split_keys(s.header), s.path) for s in m.strangers]
+    for no, keys, path in sorted(claims, key=lambda claim: claim[0]):
         if keys is None:
             yield found(f"shard {no} has no split keys", where=f"shard:{no}", path=path)
         elif keys.count != first.count:
