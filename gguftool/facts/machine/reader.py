@@ -57,6 +57,12 @@ class Reader:
         """
         raise Abort(text, where)
 
+    def _field(self, full: str, required: bool) -> Field | None:
+        f = self.fields.get(full)
+        if f is None and required:
+            raise Refusal(f"key not found in model: {full}", where(full))
+        return f
+
     def scalar(self, key: str, type_name: str, required: bool = False) -> Any:
         """Value of a scalar key, None when absent and not required.
 
@@ -64,10 +70,8 @@ class Reader:
             Refusal: absent though required, or of another type.
         """
         full = self.full(key)
-        f = self.fields.get(full)
+        f = self._field(full, required)
         if f is None:
-            if required:
-                raise Refusal(f"key not found in model: {full}", where(full))
             return None
         if value_type_name(f.type) != type_name:
             got = value_type_name(f.type)
@@ -111,10 +115,8 @@ class Reader:
     def array_length(self, key: str, required: bool = True) -> int | None:
         """Length of an array key of any element type."""
         full = self.full(key)
-        f = self.fields.get(full)
+        f = self._field(full, required)
         if f is None:
-            if required:
-                raise Refusal(f"key not found in model: {full}", where(full))
             return None
         if f.type != ARR:
             text = f"key {full} has wrong type {value_type_name(f.type)} but expected type arr"
@@ -124,10 +126,8 @@ class Reader:
     def per_layer(self, key: str, element: str, n: int, most: int, required: bool = True) -> list[Any] | None:
         """``n`` values: an array of exactly that length, or one value for all."""
         full = self.full(key)
-        f = self.fields.get(full)
+        f = self._field(full, required)
         if f is None:
-            if required:
-                raise Refusal(f"key not found in model: {full}", where(full))
             return None
         if n > most:
             raise Refusal(f"n > N_MAX: {n} > {most} for key {full}", where(full))
