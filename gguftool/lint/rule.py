@@ -243,7 +243,8 @@ class Rule:
         severity: of its findings, unless a finding says otherwise.
         scope: what it must see.
         since: version of gguftool that brought it.
-        role: ``model``: only for files that hold a model; ``any``: also for mmproj, adapters, imatrix files ….
+        role: ``model``: only for files that hold a model; ``any``: for every file; else the roles it is for
+            (`gguftool.model.role.ROLES`), with blanks between them.
         known_arch: needs an architecture that llama.cpp knows.
         whole: needs a header that could be read to its end.
         check: the function.
@@ -300,7 +301,7 @@ def rule(
         severity: of its findings, unless a finding says otherwise.
         scope: what it must see. SOURCE runs only with a folder to compare with, DATA only when asked for.
         since: version of gguftool that brought it.
-        role: ``model`` or ``any``.
+        role: ``model``, ``any``, or roles with blanks between them: ``adapter control-vector``.
         known_arch: skip it (as not evaluated) when llama.cpp does not know the architecture.
         whole: skip it (as not evaluated) when the header breaks off.
     """

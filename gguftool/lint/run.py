@@ -195,6 +195,8 @@ def _why_not(one: Rule, m: Model, ctx: Context) -> str | None:
     if one.scope is Scope.DATA and not ctx.data:
         return ""
     what: str = ctx.once("role", lambda: role(m))
+    if one.role not in ("model", "any") and what not in one.role.split():
+        return ""
     if one.role == "model" and not ROLES[what].loads:
         return f"the file is {ROLES[what].what}; the rule is for models that llama.cpp loads"
     if one.role == "model" and 1 in m.missing_shards:

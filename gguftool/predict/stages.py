@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from gguftool.errors import FormatError, UsageError
@@ -15,6 +16,7 @@ from gguftool.facts.machine.rows import has_program, machine_of, program
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, from_source, with_header
+from gguftool.model.role import role
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
 from gguftool.predict.file import as_c_reads, check_bounds, check_file
@@ -35,13 +37,19 @@ TENSOR_ALIGNMENT = 32
 """The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
 
 
-def predict(what: Model | Source | bytes, build: str = BUILD) -> Prediction:
+OTHERS: dict[str, str] = {}
+"""Role of a file that is no model -> module of this room whose ``predict(model)`` says how it is loaded."""
+
+
+def predict(what: Model | Source | bytes, build: str = BUILD, given_as: str | None = None) -> Prediction:
     """What a build of llama.cpp does with a model, told from its header and size alone.
 
     Args:
         what: a model, opened with ``strict=False`` so that faults are seen rather than raised; or a source or bytes,
             which may not even be GGUF. A header that is yet to be written: `gguftool.model.with_header`.
         build: the release of llama.cpp.
+        given_as: the role it is used in, a key of `gguftool.model.role.ROLES`; its own when None. A projector that is
+            given as ``model`` is refused.
 
     Raises:
         UsageError: nothing is known of that build.
@@ -49,13 +57,21 @@ def predict(what: Model | Source | bytes, build: str = BUILD) -> Prediction:
     if build != BUILD:
         raise UsageError(f"what llama.cpp {build} does with a file is not known here", f"known: {BUILD}")
     if isinstance(what, Model):
-        return _of_model(what)
+        return _as(what, given_as)
     source = Memory(what) if isinstance(what, bytes) else what
     try:
         model = from_source(source, strict=False)
     except FormatError:
         return _of_other_bytes(source)
-    return _of_model(model)
+    return _as(model, given_as)
+
+
+def _as(model: Model, given_as: str | None) -> Prediction:
+    module = OTHERS.get(given_as or role(model)) if OTHERS else None
+    if module is None:
+        return _of_model(model)
+    found: Prediction = import_module(f"gguftool.predict.{module}").predict(model)
+    return found
 
 
 def _of_other_bytes(source: Source) -> Prediction:
