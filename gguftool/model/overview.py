@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.format.types import ARR, STR, file_type_name
+from gguftool.model.about import about
+from gguftool.model.about.fact import Facts
 from gguftool.model.missing import missing_text
 from gguftool.model.model import Model
 from gguftool.model.part import Part
@@ -60,7 +62,7 @@ class Overview:
 
     ``label`` is what `general.file_type` claims; ``mix`` is what the tensors are, largest share of bytes first.
     ``faults`` are one-line reasons why the file is not whole; empty when ``complete``.
-    ``role`` is a key of `gguftool.model.role.ROLES`, ``what`` its words.
+    ``role`` is a key of `gguftool.model.role.ROLES`, ``what`` its words, ``about`` what matters of a file in that role.
     """
 
     path: str
@@ -96,6 +98,7 @@ class Overview:
     faults: tuple[str, ...]
     role: str
     what: str
+    about: Facts
 
     __repr__ = short_repr
 
@@ -156,6 +159,7 @@ def overview(m: Model) -> Overview:
         faults=tuple(faults(m)),
         role=role(m),
         what=what_it_is(m),
+        about=about(m),
     )
 
 

@@ -6,30 +6,61 @@ import os
 from collections.abc import Iterator
 
 from gguftool.model import Model
+from gguftool.model.about import GENERAL, PAGES
+from gguftool.model.about.fact import Value
 from gguftool.model.overview import Overview, RopeFacts, TypeShare, span_text
 from gguftool.model.role import ROLES
-from gguftool.report.text import Style, count, safe, size
+from gguftool.report.text import Style, count, safe, shorten, size
+
+MOST = 8
+"""Values of a fact that are shown on the first screen; JSON has them all."""
+LONGEST = 200
+"""Characters of one that are shown."""
 
 
 def overview_lines(o: Overview, memory: str, style: Style) -> Iterator[str]:
-    """The first screen, one fact group a line; ``memory`` is the ready line about KV cost, or ""."""
+    """The first screen: what it is in the first line, then one fact group a line.
+
+    Args:
+        o: the facts.
+        memory: the ready line about KV cost, or "".
+        style: of the terminal.
+    """
     order = "big-endian" if o.big_endian else "little-endian"
     shards = f"   {o.shards} shards" if o.shards > 1 else ""
-    title = f"{style.bold(os.path.basename(o.path) or o.path)}   {size(o.file_size)}{shards}"
+    title = f"{style.bold(os.path.basename(o.path) or o.path)}   {safe(o.what)}   {size(o.file_size)}{shards}"
     yield f"{title}   GGUF v{o.version}, {order}, alignment {o.alignment}"
-    for label, text in (
-        ("role", _role_line(o)),
-        ("model", _model_line(o)),
-        ("quant", _quant_line(o)),
-        ("attention", _attention_line(o)),
-        ("rope", rope_text(o.rope)),
-        ("vocab", _vocabulary_line(o)),
-        ("memory", memory),
-        ("deploy", f"kv_cache_type {safe(o.kv_cache_type)} (gguftool's record)" if o.kv_cache_type else ""),
+    general = {
+        "model": _model_line(o),
+        "quant": _quant_line(o),
+        "attention": _attention_line(o),
+        "rope": rope_text(o.rope),
+        "vocab": _vocabulary_line(o),
+        "memory": memory,
+        "deploy": f"kv_cache_type {safe(o.kv_cache_type)} (gguftool's record)" if o.kv_cache_type else "",
+    }
+    lines = [
+        ("use", ROLES[o.role].hint),
+        *((label, value_text(value)) for label, value in o.about),
+        *((label, general[label]) for label in GENERAL if label in PAGES[o.role].keeps),
         ("check", _check_line(o, style)),
-    ):
-        if text:
-            yield f"  {style.dim(label.ljust(10))}{text}"
+    ]
+    shown = [(label, text) for label, text in lines if text]
+    width = max(8, *(len(label) for label, _ in shown)) + 2
+    for label, text in shown:
+        yield f"  {style.dim(label.ljust(width))}{text}"
+
+
+def value_text(value: Value) -> str:
+    """A fact on one line: ``yes``, ``1,024``, ``q, k, v … 4 more``."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        more = f" … {count(len(value) - MOST)} more" if len(value) > MOST else ""
+        return ", ".join(value_text(v) for v in value[:MOST]) + more
+    if isinstance(value, str):
+        return shorten(value, LONGEST)
+    return count(value) if isinstance(value, int) else f"{value:g}"
 
 
 def parameters_text(n: int) -> str:
@@ -38,11 +69,6 @@ def parameters_text(n: int) -> str:
         if n >= limit:
             return f"{n / limit:.4g} {unit}"
     return str(n)
-
-
-def _role_line(o: Overview) -> str:
-    hint = ROLES[o.role].hint
-    return "" if o.role == "model" else safe(o.what) + (f": {hint}" if hint else "")
 
 
 def _model_line(o: Overview) -> str:
@@ -146,6 +172,8 @@ def summary_json(o: Overview, m: Model) -> dict[str, object]:
         "name": o.name,
         "architecture": o.architecture,
         "role": o.role,
+        "what": o.what,
+        "about": {label: list(value) if isinstance(value, tuple) else value for label, value in o.about},
         "size_label": o.size_label,
         "parameters": o.parameters,
         "bits_per_weight": o.bits_per_weight,

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gguftool.model.role import ROLES
+from gguftool.predict.stages import OTHERS
 from gguftool.report.envelope import dumps
 from gguftool.report.text import Style, markdown_table, safe, shorten, size, table
 
 Row = Mapping[str, Any]
-HEADERS = ("model", "arch", "params", "quant", "bpw", "context", "size", "whole", "loads", "lint")
+HEADERS = ("model", "role", "arch", "params", "quant", "bpw", "context", "size", "whole", "loads", "lint")
 
 
 def text(rows: Sequence[Row], style: Style) -> str:
@@ -21,7 +22,7 @@ def text(rows: Sequence[Row], style: Style) -> str:
     folder = _folder(rows)
     cells = [_cells(row, style, folder) for row in rows]
     lines: list[str] = [style.dim(folder)] if folder else []
-    lines += [table(cells, HEADERS, align="llrlrrrlll", style=style)]
+    lines += [table(cells, HEADERS, align="lllrlrrrlll", style=style)]
     for row in rows:
         reason = _reason(row)
         if reason:
@@ -53,10 +54,11 @@ def _cells(row: Row, style: Style, folder: str) -> list[object]:
 def _facts(row: Row) -> list[object]:
     facts = row["facts"]
     if facts is None:
-        return ["", "", "", "", "", ""]
+        return ["", "", "", "", "", "", ""]
     bits = facts["bits_per_weight"]
     context = facts["context_length"]
     return [
+        facts["role"],
         facts["architecture"],
         _millions(facts["parameters"]),
         facts["quantisation"],
@@ -67,9 +69,9 @@ def _facts(row: Row) -> list[object]:
 
 
 def _load(row: Row) -> object:
-    """What llama.cpp does with it as a model; of a file that is none, what it is."""
+    """What llama.cpp does with it in its role; nothing of a file that it is not known to load in that role."""
     role = row["facts"]["role"] if row["facts"] else "model"
-    return (row["load"] or "") if ROLES[role].loads else role
+    return (row["load"] or "") if ROLES[role].loads or role in OTHERS else ""
 
 
 def _millions(parameters: int) -> str:

@@ -100,7 +100,7 @@ def test_every_command_says_the_same(cli, case: tuple[str, Path]) -> None:
     name = str(path)
     assert cli("dump", "--format", "json", name).json["summary"]["role"] == wanted
     screen = cli("dump", "--overview", name).out
-    assert (words in screen) == (wanted != "model")
+    assert words in screen.splitlines()[0]
     assert known.hint in screen
     [row] = cli("scan", "--format", "json", name).json["models"]
     assert row["facts"]["role"] == wanted

@@ -1,0 +1,56 @@
+"""What matters of a file in its role: one module for each role, each with a function ``about(m) -> Facts``.
+
+A projector is told by what it takes and gives, an adapter by its base and rank; how long a context is says nothing
+about either. `PAGES` says which module speaks for a role and which of the lines about a language model stay beside it.
+To give a role its facts, write ``about/<role>.py`` and put it into the table; the first screen and JSON follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gguftool.model.about import imatrix, model, sound, strange, vocab
+from gguftool.model.about.fact import Facts
+from gguftool.model.model import Model
+from gguftool.model.role import role
+
+GENERAL = ("model", "quant", "attention", "rope", "vocab", "memory", "deploy")
+"""Lines about a language model, in the order of the first screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How a role is shown.
+
+    Attributes:
+        about: its facts.
+        keeps: lines of `GENERAL` that are true of it as well.
+    """
+
+    about: Callable[[Model], Facts]
+    keeps: tuple[str, ...] = ("quant",)
+
+
+PAGES: dict[str, Page] = {
+    "model": Page(model.about, GENERAL),
+    "encoder": Page(model.about, GENERAL),
+    "draft": Page(model.about, GENERAL),
+    "vocoder": Page(sound.vocoder),
+    "mmproj": Page(strange.about),
+    "adapter": Page(strange.about),
+    "control-vector": Page(strange.about),
+    "imatrix": Page(imatrix.about, ()),
+    "vocab": Page(vocab.about, ("vocab",)),
+    "metadata": Page(vocab.metadata, ("vocab",)),
+    "image": Page(strange.about),
+    "audio": Page(sound.about),
+    "foreign": Page(strange.about),
+    "nothing": Page(model.about, ()),
+}
+"""Role (`gguftool.model.role.ROLES`) -> how it is shown."""
+
+
+def about(m: Model) -> Facts:
+    """The facts that matter of a file in its role; works on a broken file as far as it was read."""
+    return PAGES[role(m)].about(m)
