@@ -16,6 +16,7 @@ from gguftool.format.render import make_tensor_info, padding, render_parts
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Tensor
+from gguftool.predict.pairs.imatrix import wrong_sizes
 from gguftool.shell import gguftool, path_word
 
 FLOATS = ("F32", "F16", "BF16")
@@ -251,6 +252,7 @@ def _refusals(steps: Sequence[Step], imatrix: dict[str, int] | None, allow_requa
     if bare:
         lack = "no importance matrix is given" if imatrix is None else "the importance matrix has no entry for them"
         yield f"{len(bare)} tensors need an importance matrix and {lack}: {_some(s.name for s in bare)}"
+    wrong = wrong_sizes({s.name: s.tensor.shape for s in steps}, imatrix or {})
     for s in steps:
         if not s.changes:
             continue
@@ -259,10 +261,9 @@ def _refusals(steps: Sequence[Step], imatrix: dict[str, int] | None, allow_requa
             yield f"{s.name}: rows of {s.tensor.shape[0]} do not divide into blocks of {block} ({s.choice.type})"
         if s.source_type in UNREADABLE:
             yield f"{s.name}: is {s.source_type}, which cannot be converted"
-        have = imatrix.get(s.name) if imatrix else None
-        experts = s.tensor.shape[2] if len(s.tensor.shape) > 2 else 1
-        if have is not None and have != s.tensor.shape[0] * experts and "token_embd" not in s.name:
-            yield f"{s.name}: the importance matrix has {have} values, the tensor needs {s.tensor.shape[0] * experts}"
+        if s.name in wrong:
+            have, need = wrong[s.name]
+            yield f"{s.name}: the importance matrix has {have} values, the tensor needs {need}"
 
 
 def _warnings(model: Model, steps: Sequence[Step], target: Target, imatrix: dict[str, int] | None) -> Iterable[str]:

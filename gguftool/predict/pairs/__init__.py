@@ -1,0 +1,100 @@
+"""Whether a file fits beside a model: a projector, an adapter, a control vector, a draft model, an importance matrix.
+
+One question, `misfits`, asked by every command that has two files in hand. What is asked of a file of one role stands
+in the module of that role; each of them has ``misfits(model, side)``. Only headers are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from gguftool.errors import UsageError
+from gguftool.model import Model
+from gguftool.model.role import ROLES, role, what_it_is
+from gguftool.near import near_names
+from gguftool.predict.pairs.misfit import ABORTS, HARM, IGNORED, OUTCOMES, REFUSED, Check, Misfit
+from gguftool.predict.stages import OTHERS, predict
+
+__all__ = ["ABORTS", "BESIDE", "HARM", "IGNORED", "OUTCOMES", "REFUSED", "Misfit", "misfits", "used_as"]
+
+BESIDE: dict[str, tuple[str, str]] = {
+    "mmproj": ("", "--mmproj"),
+    "adapter": ("", "--lora"),
+    "control-vector": ("control", "--control-vector"),
+    "draft": ("draft", "--model-draft"),
+    "imatrix": ("imatrix", "--imatrix"),
+}
+"""Role of a file beside a model -> module of this room ("": it has nothing to ask), and the option that takes it."""
+_AS_DRAFT = ("model", "encoder", "draft")
+"""Roles of files that can be loaded as a draft model."""
+
+
+def used_as(side: Model) -> str:
+    """As what a file would stand beside a model: a key of `BESIDE`, "" when as nothing.
+
+    A model beside a model is its draft.
+    """
+    own = role(side)
+    return "draft" if own in _AS_DRAFT else own if own in BESIDE else ""
+
+
+def misfits(model: Model, side: Model, given_as: str | None = None, *, loads: bool = True) -> tuple[Misfit, ...]:
+    """Why a file does not go with a model, the worst first.
+
+    Args:
+        model: the language model, opened with ``strict=False``.
+        side: the file beside it, opened likewise.
+        given_as: what it is given as, a key of `BESIDE`; as what it is when None (`used_as`).
+        loads: also say when llama.cpp cannot load ``side`` at all, whatever it stands beside.
+
+    Raises:
+        UsageError: there is no such role beside a model.
+    """
+    as_ = given_as or used_as(side)
+    if given_as is not None and given_as not in BESIDE:
+        near = near_names(given_as, BESIDE, 1)
+        raise UsageError(f"nothing is given to a model as {given_as!r}", f"did you mean {near[0]}?" if near else None)
+    if (wrong := _wrong_role(side, as_)) is not None:
+        return (wrong,)
+    found = list(_not_loaded(side, as_)) if loads else []
+    if not found:
+        found += _of(as_)(model, side)
+    return tuple(sorted(found, key=lambda m: OUTCOMES.index(m.outcome)))
+
+
+def _of(as_: str) -> Check:
+    if not (module := BESIDE[as_][0]):
+        return lambda model, side: ()
+    check: Check = import_module(f"gguftool.predict.pairs.{module}").misfits
+    return check
+
+
+def _wrong_role(side: Model, as_: str) -> Misfit | None:
+    own = role(side)
+    if as_ and (own == as_ or (as_ == "draft" and own in _AS_DRAFT)):
+        return None
+    what, hint = what_it_is(side), ROLES[own].hint
+    if not as_:
+        text = f"{what[0].upper()}{what[1:]} is nothing that stands beside a model"
+        return Misfit("pair-role", REFUSED, text, hint=hint, data={"role": own})
+    wanted = ROLES[as_].what.partition(" (")[0].removeprefix("a ").removeprefix("an ")
+    hint = hint or "give a model that is to run on its own first, as MODEL"
+    outcome = IGNORED if as_ == "control-vector" else REFUSED
+    said = predict(side, given_as=as_).messages if as_ in OTHERS else ()
+    text = f"{BESIDE[as_][1]} takes {ROLES[as_].what.partition(' (')[0]}; this file is no {wanted}, it is {what}"
+    return Misfit("pair-role", outcome, text, said=said, hint=hint, data={"role": own, "given_as": as_})
+
+
+def _not_loaded(side: Model, as_: str) -> Iterator[Misfit]:
+    """What llama.cpp says of the file alone."""
+    if as_ not in OTHERS and as_ != "draft":
+        return
+    load = predict(side, given_as=as_ if as_ in OTHERS else None)
+    if load.verdict in ("loads", "warns", "unknown"):
+        return
+    outcome = ABORTS if load.verdict == "aborts" else IGNORED if as_ == "control-vector" else REFUSED
+    line = load.messages[0] if load.messages else "it gives no reason"
+    verb = "aborts on it" if outcome == ABORTS else "does not load it"
+    text = f"llama.cpp {verb}: {line}"
+    yield Misfit("pair-load", outcome, text, said=load.messages, where=load.where, data=load.data)

@@ -1,0 +1,58 @@
+"""A control vector beside a model: its width and its layers (`llama-adapter.cpp:llama_adapter_cvec`, b11434)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gguftool.facts.layers import nextn_layers
+from gguftool.model import Model
+from gguftool.predict.pairs.misfit import HARM, IGNORED, Misfit
+
+
+def directions(side: Model) -> dict[int, int]:
+    """Width of each direction by layer."""
+    out: dict[int, int] = {}
+    for tensor in side.all_tensors():
+        word, _, number = tensor.name.partition(".")
+        if word == "direction" and number.isascii() and number.isdecimal():
+            out[int(number)] = tensor.info.elements
+    return out
+
+
+def misfits(model: Model, side: Model) -> Iterator[Misfit]:
+    """Width and layers."""
+    found, hp = directions(side), model.arch
+    if not found or not hp.embedding_length:
+        return
+    width = next(iter(found.values()))
+    if width != hp.embedding_length:
+        yield Misfit(
+            "pair-width",
+            IGNORED,
+            f"its directions are {width:,} wide, the model is {hp.embedding_length:,} wide; llama.cpp runs without it",
+            said=("control vector n_embd does not match model",),
+            hint="a control vector belongs to one model: make one of this model",
+            data={"width": width, "model": hp.embedding_length},
+        )
+        return
+    # Data for layer 1 and up is kept; the layer 0 of the model gets none.
+    last = hp.block_count - nextn_layers(hp) - 1
+    beyond = sorted(n for n in found if n > last)
+    if beyond and len(beyond) == len(found):
+        yield Misfit(
+            "pair-layers",
+            IGNORED,
+            f"its first layer is {beyond[0]}, the last of the model is {last}: nothing of it is used",
+            hint="a control vector belongs to one model: make one of this model",
+            where=f"tensor:direction.{beyond[0]}",
+            data={"layers": beyond, "last": last},
+        )
+    elif beyond:
+        yield Misfit(
+            "pair-layers",
+            HARM,
+            f"its layers from {beyond[0]} on are not in the model, whose last is {last}: they are not used",
+            hint="a control vector belongs to one model: make one of this model",
+            where=f"tensor:direction.{beyond[0]}",
+            data={"layers": beyond, "last": last},
+        )

@@ -1,0 +1,52 @@
+"""One reason why a file does not go with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from gguftool.brief import short_repr
+from gguftool.model import Model
+from gguftool.shell import Words
+
+ABORTS, REFUSED, IGNORED, HARM = "aborts", "refused", "ignored", "harm"
+OUTCOMES = (ABORTS, REFUSED, IGNORED, HARM)
+"""What comes of it, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Two files that do not go together.
+
+    Attributes:
+        rule: id of the lint rule that reports it.
+        outcome: ``aborts`` (the process dies), ``refused`` (an error ends the start), ``ignored`` (llama.cpp goes on
+            without what was asked for) or ``harm`` (it runs, with worse answers or for nothing).
+        message: what is wrong, one sentence with the values that matter; the file beside the model is "it".
+        said: llama.cpp's own lines (b11434), in order, without what stands before them in a log.
+        hint: what helps, in words.
+        command: what helps, as words of a command (`gguftool.shell`), when there is one.
+        where: ``field:KEY``, ``tensor:NAME`` or ``file``, in the file beside the model.
+        data: values for programs.
+    """
+
+    rule: str
+    outcome: str
+    message: str
+    said: tuple[str, ...] = ()
+    hint: str = ""
+    command: Words | None = None
+    where: str = "file"
+    data: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    __repr__ = short_repr
+
+    @property
+    def stops(self) -> bool:
+        """Whether what was asked for would not happen."""
+        return self.outcome != HARM
+
+
+Check = Callable[[Model, Model], Iterable[Misfit]]
+"""(model, the file beside it) -> what is wrong."""

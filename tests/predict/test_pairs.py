@@ -1,0 +1,102 @@
+"""Two files beside each other: what llama.cpp b11434 makes of them, told from their headers."""
+
+from __future__ import annotations
+
+import pytest
+
+from gguftool.errors import UsageError
+from gguftool.model import Model, from_source
+from gguftool.predict.pairs import BESIDE, Misfit, misfits
+from gguftool.source import Memory
+from tests.build import GGUF, llama
+
+
+def opened(g: GGUF, name: str = "side.gguf") -> Model:
+    return from_source(Memory(g.bytes(), name), strict=False)
+
+
+def fit(side: GGUF, model: GGUF | None = None, given_as: str | None = None) -> list[Misfit]:
+    return list(misfits(opened(model or llama(layers=3), "model.gguf"), opened(side), given_as))
+
+
+def kinds(found: list[Misfit]) -> list[tuple[str, str]]:
+    return [(m.rule, m.outcome) for m in found]
+
+
+def control_vector(width: int = 64, layers: tuple[int, ...] = (1, 2)) -> GGUF:
+    g = GGUF("controlvector").kv("controlvector.model_hint", "llama").kv("controlvector.layer_count", 3)
+    for n in layers:
+        g.tensor(f"direction.{n}", (width,))
+    return g
+
+
+def imatrix(sizes: dict[str, int]) -> GGUF:
+    g = GGUF().kv("general.type", "imatrix").kv("imatrix.datasets", ["calibration.txt"])
+    g.kv("imatrix.chunk_count", 10).kv("imatrix.chunk_size", 512)
+    for name, n in sizes.items():
+        g.tensor(f"{name}.in_sum2", (n, 1)).tensor(f"{name}.counts", (1, 1))
+    return g
+
+
+def measured(layers: int = 3, width: int = 64) -> dict[str, int]:
+    wide = {"ffn_down": 2 * width}
+    names = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    return {f"blk.{n}.{name}.weight": wide.get(name, width) for n in range(layers) for name in names}
+
+
+def test_a_fitting_control_vector_draft_and_imatrix():
+    assert not fit(control_vector())
+    assert not fit(llama())
+    assert not fit(imatrix(measured()))
+
+
+def test_a_control_vector_of_another_width_is_ignored():
+    (found,) = fit(control_vector(width=96))
+    assert (found.rule, found.outcome, found.stops) == ("pair-width", "ignored", True)
+    assert found.said == ("control vector n_embd does not match model",)
+
+
+def test_a_control_vector_for_more_layers():
+    assert kinds(fit(control_vector(layers=(1, 2, 3)))) == [("pair-layers", "harm")]
+    assert kinds(fit(control_vector(layers=(7, 8)))) == [("pair-layers", "ignored")]
+
+
+def test_a_draft_with_another_kind_of_vocabulary():
+    other = llama().replace("tokenizer.ggml.model", "gpt2").kv("tokenizer.ggml.merges", ["a b"])
+    (found,) = fit(other)
+    assert (found.rule, found.outcome) == ("pair-vocabulary", "ignored")
+    assert found.said[0] == "the target and draft vocabs are not compatible"
+
+
+def test_an_imatrix_of_another_width():
+    (found,) = fit(imatrix(measured(width=96)))
+    assert (found.rule, found.outcome) == ("pair-imatrix", "refused")
+    assert found.said == ("imatrix size 96 is different from tensor size 64 for blk.0.attn_q.weight",)
+
+
+def test_an_imatrix_of_fewer_layers_and_of_none():
+    assert kinds(fit(imatrix(measured(layers=2)))) == [("pair-imatrix", "harm")]
+    assert kinds(fit(imatrix({"blk.9.attn_q.weight": 64}))) == [("pair-imatrix", "ignored")]
+
+
+@pytest.mark.parametrize("as_", BESIDE)
+def test_the_wrong_role(as_):
+    """Whatever it is given as, a file of another role is named for what it is."""
+    sides = {"control-vector": control_vector(), "imatrix": imatrix(measured()), "draft": llama()}
+    for own, side in sides.items():
+        found = fit(side, given_as=as_)
+        if own == as_:
+            assert not found
+        else:
+            assert kinds(found) == [("pair-role", "ignored" if as_ == "control-vector" else "refused")]
+            assert BESIDE[as_][1] in found[0].message
+            assert found[0].hint
+
+
+def test_what_stands_beside_no_model():
+    assert kinds(fit(GGUF("flux").tensor("double_blocks.0.img_attn.qkv.weight"))) == [("pair-role", "refused")]
+
+
+def test_a_role_that_is_none():
+    with pytest.raises(UsageError, match="mmprj"):
+        fit(control_vector(), given_as="mmprj")
