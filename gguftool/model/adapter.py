@@ -124,11 +124,6 @@ class Adapter:
         """The layers it changes, ascending."""
         return tuple(sorted({p.layer for p in self.pairs if p.layer is not None}))
 
-    @property
-    def targets(self) -> dict[str, int]:
-        """What it changes, without the layer -> number of pairs, in the order of the file's names."""
-        return dict(Counter(p.target for p in self.pairs))
-
     def scale(self, pair: Pair, wish: float = 1.0) -> float | None:
         """What the product of a pair is multiplied with; None when the rank is unknown or 0.
 

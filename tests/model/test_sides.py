@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gguftool.model import from_source
 from gguftool.model.adapter import Adapter, adapter
 from gguftool.model.steering import ControlVector, control_vector, layer_of
@@ -35,7 +37,6 @@ def test_adapter() -> None:
     assert (it.kind, it.architecture, it.alpha, it.base) == ("lora", "llama", 16.0, ("HuggingFaceTB SmolLM2 135M",))
     assert it.ranks == {8: 6}
     assert it.layers == (0, 2, 10)
-    assert it.targets == {"attn_q": 3, "attn_v": 3}
     assert it.nbytes == 4 * 3 * (64 * 8 + 8 * 64 + 64 * 8 + 8 * 32)
     assert (it.norms, it.strangers, it.invocation) == ((), (), ())
     # `std::map` orders by bytes.
@@ -95,3 +96,47 @@ def test_layers_are_read_as_stoi_reads() -> None:
     assert {layer_of(n) for n in bad.split()} == {-1}
     assert layer_of("direction.0") == 0
     assert layer_of("direction." + "9" * 10_000) == -1
+
+
+def test_dump_says_what_matters_of_an_adapter(tmp_path: Path, cli) -> None:
+    g = lora().tensor("token_embd.weight.lora_a", (4, 300)).tensor("token_embd.weight.lora_b", (4, 64))
+    g.tensor("blk.0.attn_norm.weight", (64,)).tensor("blk.3.ffn_up.weight.lora_a", (64, 8)).tensor("x", (4,))
+    path = g.kv("adapter.alora.invocation_tokens", [5, 6], "[u32]").write(tmp_path / "a.gguf")
+    found = cli("dump", "--format", "json", str(path)).json["summary"]["about"]
+    assert found == {
+        "kind": "activated LoRA",
+        "base architecture": "llama",
+        "base model": ["HuggingFaceTB SmolLM2 135M"],
+        "rank": [4, 8],
+        "alpha": 16.0,
+        "scale": ["2", "4"],
+        "pairs": 7,
+        "layers": "0, 2–3, 10",
+        "targets": ["attn_q", "attn_v", "ffn_up"],
+        "beside the layers": ["token_embd.weight"],
+        "without their other half": ["blk.3.ffn_up.weight"],
+        "norms left aside": 1,
+        "refused names": ["x"],
+        "weights": 6 * 64 * 8 + 3 * (8 * 64 + 8 * 32) + 4 * 300 + 4 * 64 + 64 + 64 * 8 + 4,
+        "invocation tokens": [5, 6],
+    }
+    out = cli("dump", "--overview", str(path)).out
+    assert "a LoRA adapter" in out.splitlines()[0]
+    assert not any(word in out for word in ("context", "rope", "tokenizer", "parameters"))
+
+
+def test_dump_says_what_matters_of_a_control_vector(tmp_path: Path, cli) -> None:
+    g = GGUF("controlvector").kv("controlvector.model_hint", "qwen2").kv("controlvector.layer_count", 9, "i32")
+    for layer in (0, 1, 2, 3, 7):
+        g.tensor(f"direction.{layer}", (64,))
+    path = g.write(tmp_path / "c.gguf")
+    assert cli("dump", "--format", "json", str(path)).json["summary"]["about"] == {
+        "made for": "qwen2",
+        "width": 64,
+        "layers": "1–3, 7",
+        "directions": 5,
+        "layers as stated": 9,
+        "refused names": ["direction.0"],
+    }
+    out = cli("dump", "--overview", str(path)).out
+    assert not any(word in out for word in ("context", "rope", "tokenizer", "parameters"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gguftool.model.about import imatrix, model, sound, strange, vocab
+from gguftool.model.about import adapter, imatrix, model, sound, steering, strange, vocab
 from gguftool.model.about.fact import Facts
 from gguftool.model.model import Model
 from gguftool.model.role import role
@@ -38,8 +38,8 @@ PAGES: dict[str, Page] = {
     "draft": Page(model.about, GENERAL),
     "vocoder": Page(sound.vocoder),
     "mmproj": Page(strange.about),
-    "adapter": Page(strange.about),
-    "control-vector": Page(strange.about),
+    "adapter": Page(adapter.about),
+    "control-vector": Page(steering.about, ()),
     "imatrix": Page(imatrix.about, ()),
     "vocab": Page(vocab.about, ("vocab",)),
     "metadata": Page(vocab.metadata, ("vocab",)),
