@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     gguftool lint --fix --dry-run model.gguf              show them only
     gguftool lint --select deploy,rope --fail-on error *.gguf
     gguftool lint --against ./hf-folder model.gguf        compare with config.json and the tokenizer
+    gguftool lint model.gguf --with mmproj.gguf           does the projector (adapter, draft …) fit it?
     gguftool lint --format sarif model.gguf > lint.sarif
     gguftool lint --format json --exit-zero model.gguf > known.json
     gguftool lint --baseline known.json model.gguf        only what is new
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 @option("-c", "--ctx", "context_length", type=COUNT, metavar="N", help="Context wanted, in tokens: 32768, 32k.")
 @option("--cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types wanted.")
 @option("--against", type=MODEL, metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
+@option(
+    "--with", "beside", multiple=True, type=MODEL, metavar="FILE", help="Check this file, too, and that it fits the model."
+)
 @option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")
 @option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
 @option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")
@@ -62,16 +67,18 @@ if TYPE_CHECKING:
 def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """Find what breaks deployments, with a fix for each fault that can be fixed.
 
-    Of a folder every file in it is checked.
+    Of a folder every file in it is checked, and whether its projectors fit its model. Files that --with names (a
+    projector, an adapter, a control vector, a draft model, an importance matrix) are checked and held against each model.
 
     Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
     """
-    from gguftool.cli.lint_setup import settings, targets
+    from gguftool.cli.lint_setup import Beside, settings, targets
     from gguftool.lint.baseline import of_no_file, without_known
     from gguftool.lint.check import check
     from gguftool.lint.run import judged
 
     s = settings(session, {**options, "models": models})
+    beside = Beside(tuple(p for p in models if os.path.isdir(p)), targets(options["beside"], None))
     models = targets(models, options["layout"])
     checks: list[FileCheck] = []
     fixed: list[Fixed] = []
@@ -81,12 +88,14 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
         fixed = fix_models(session, models, s)
         if changed := [f.path for f in fixed if f.done]:
             session.did(f"fixed {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''}")
-    for one in check(models, s.opener, s.context, select=s.select, ignore=s.ignore, load=s.load):
+    every = (*models, *beside.named)
+    for one in check(every, s.opener, s.context, select=s.select, ignore=s.ignore, load=s.load, beside=beside):
         ran = judged(one.report, s.context, s.select, s.ignore, s.load) if one.report else None
         shown = without_known(one, s.known, ran)
         checks.append(shown)
         if session.format == "jsonl":
             _write([shown], session, s.fail_on)
+    beside.used()
     failed = [f.error.exit_code for f in fixed if f.error is not None]
     code = 0 if s.exit_zero else max(*failed, 0, *(c.exit_code(s.fail_on) for c in checks))
     session.done_code = code

@@ -13,7 +13,8 @@ from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config, find_config, read_config
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
-from gguftool.model.folder import gguf_files
+from gguftool.model.folder import gguf_files, projectors_beside
+from gguftool.model.role import ROLES, role
 
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
@@ -120,6 +121,39 @@ def _cache_type(options: Mapping[str, Any], config: Config) -> tuple[str, str] |
 
 def _names(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.strip() for item in given for name in item.split(",") if name.strip())
+
+
+@dataclass(slots=True)
+class Beside:
+    """Which files are to be used with a model.
+
+    Attributes:
+        folders: whose projectors go with their model.
+        named: files that go with every model.
+        asked: some model was there to hold them against.
+    """
+
+    folders: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    asked: bool = False
+
+    def __call__(self, model: Model) -> tuple[str, ...]:
+        """Paths of the files for one model; none for a file that stands beside one itself."""
+        if model.name in self.named or not ROLES[role(model)].loads:
+            return ()
+        self.asked = True
+        if not any(os.path.dirname(model.name) == os.path.normpath(folder) for folder in self.folders):
+            return self.named
+        return (*self.named, *(path for path in projectors_beside(model) if path not in self.named))
+
+    def used(self) -> None:
+        """To be asked when all is checked.
+
+        Raises:
+            UsageError: files were named, and no model to hold them against.
+        """
+        if self.named and not self.asked:
+            raise UsageError("--with: none of the files checked is a model", "name the model first: MODEL --with FILE")
 
 
 def _all_in(folder: str) -> list[str]:

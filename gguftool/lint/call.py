@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gguftool.hub import opened
@@ -23,6 +25,7 @@ def lint(
     against: str | os.PathLike[str] | None = None,
     policy: str | os.PathLike[str] | None = None,
     data: bool = False,
+    beside: Sequence[Model | str | os.PathLike[str]] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     load: bool = True,
@@ -36,6 +39,7 @@ def lint(
         against: Hugging Face folder to compare with.
         policy: policy file, TOML.
         data: read the tensor data too.
+        beside: files to be used with it, by path, by address or open: a projector, an adapter, a draft model …
         select: rule ids and families to run; all when empty.
         ignore: rule ids and families to leave out.
         load: also predict what llama.cpp does with the file.
@@ -59,5 +63,7 @@ def lint(
         policy=read_policy(policy) if policy is not None else None,
         data=data,
     )
-    with opened(model) as m:
-        return run(m, context, select=select, ignore=ignore, load=load)
+    with ExitStack() as stack:
+        sides = tuple(stack.enter_context(opened(side)) for side in beside)
+        m = stack.enter_context(opened(model))
+        return run(m, replace(context, beside=sides), select=select, ignore=ignore, load=load)

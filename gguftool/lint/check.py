@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
@@ -78,6 +79,7 @@ def check(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     load: bool = True,
+    beside: Callable[[Model], Sequence[str]] = lambda m: (),
 ) -> Iterator[FileCheck]:
     """Lint each model once, however many of its shards are named.
 
@@ -88,10 +90,12 @@ def check(
         select: see `lint`.
         ignore: see `lint`.
         load: see `lint`.
+        beside: which files are to be used with a model; one that cannot be opened is passed over.
 
     Raises:
         UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
     """
+    context = context or Context()
     for name in (*select, *ignore):
         check_name(name)
     seen: set[str] = set()
@@ -105,7 +109,18 @@ def check(
             continue
         with model:
             seen.update((path, *(part.name for part in model.parts)))
-            yield FileCheck(path, lint(model, context, select=select, ignore=ignore, load=load), unreadable(model))
+            with ExitStack() as sides:
+                told = replace(context, beside=(*context.beside, *_opened(beside(model), opener, sides)))
+                report = lint(model, told, select=select, ignore=ignore, load=load)
+            yield FileCheck(path, report, unreadable(model))
+
+
+def _opened(paths: Sequence[str], opener: Callable[[str], Model], stack: ExitStack) -> Iterator[Model]:
+    for path in paths:
+        try:
+            yield stack.enter_context(opener(path))
+        except GgufToolError:
+            continue  # it is checked by itself, too, and its report says so
 
 
 def unreadable(model: Model) -> GgufToolError | None:

@@ -206,6 +206,7 @@ class Context:
         policy: what the user's policy file demands.
         data: tensor bytes may be read.
         models_folder: root of an LM Studio models folder that the file lies in.
+        beside: files that are to be used with the model, opened with ``strict=False``.
         memo: values computed once a run; use `once` and `value`.
     """
 
@@ -214,6 +215,7 @@ class Context:
     policy: Policy | None = None
     data: bool = False
     models_folder: str | None = None
+    beside: tuple[Model, ...] = ()
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     __repr__ = short_repr

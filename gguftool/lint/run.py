@@ -144,6 +144,7 @@ def _families(ctx: Context, load: bool) -> list[str]:
         "source": ctx.against is None,
         "data": not ctx.data,
         "place": ctx.models_folder is None,
+        "pair": not ctx.beside,
         "load": not load,
     }
     return [name for name in FAMILIES if not idle.get(name, False)]
@@ -209,13 +210,13 @@ def _why_not(one: Rule, m: Model, ctx: Context) -> str | None:
 
 
 def _complete(one: Rule, draft: Draft, m: Model) -> Finding:
-    path, span = _place(draft.where, m)
+    path, span = _place(draft.where, m) if draft.path is None else (draft.path, None)
     return Finding(
         rule=one.id,
         family=one.family,
         severity=draft.severity or one.severity,
         message=draft.message if len(draft.message) <= LONGEST else draft.message[: LONGEST - 1] + "…",
-        path=draft.path or path,
+        path=path,
         where=draft.where,
         span=draft.span or span,
         fix=draft.fix,

@@ -1,0 +1,110 @@
+"""Pair: whether the files that are to be used with a model fit it (`lint MODEL --with FILE`, folders with a projector).
+
+What is asked of two files stands in `gguftool.predict.pairs`; each rule reports what has its name.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
+from gguftool.model import Model
+from gguftool.predict.pairs import Misfit, misfits
+
+
+def _misfits(m: Model, ctx: Context) -> tuple[tuple[Model, Misfit], ...]:
+    """All misfits of this run, each with its file."""
+    return ctx.once("pairs", lambda: tuple((side, one) for side in ctx.beside for one in misfits(m, side)))
+
+
+def _told(m: Model, ctx: Context, name: str) -> Drafts:
+    for side, one in _misfits(m, ctx):
+        if one.rule == name:
+            hint = f"; {one.hint}" if one.hint else ""
+            yield found(
+                f"{os.path.basename(side.name)}: {one.message}{hint}",
+                where=one.where,
+                severity=Severity.ERROR if one.stops else Severity.WARNING,
+                path=side.name,
+                fix=Fix(one.hint, command=one.command) if one.command else None,
+                outcome=one.outcome,
+                llama_cpp=one.said[0] if one.said else None,
+                lines=list(one.said) or None,
+                **one.data,
+            )
+
+
+@rule(Severity.ERROR, scope=Scope.FILE)
+def pair_role(m: Model, ctx: Context) -> Drafts:
+    """A file beside a model must be one that goes beside a model.
+
+    Why. Beside a model llama.cpp takes a projector, adapters, control vectors, a draft model and an importance
+    matrix, each with its own option; a file of another kind ends the start, or is left out.
+    Evidence. `clip.cpp`, `llama-adapter.cpp`, `common.cpp:common_control_vector_load` (b11434).
+    Example. flux.gguf: an image or diffusion model is nothing that stands beside a model
+    Fix. Name the file that was meant.
+    """
+    yield from _told(m, ctx, "pair-role")
+
+
+@rule(Severity.ERROR, scope=Scope.FILE)
+def pair_load(m: Model, ctx: Context) -> Drafts:
+    """A file beside a model must be one that llama.cpp loads.
+
+    Why. A server whose projector, adapter or draft does not load does not start; without a control vector it goes on
+    as if none had been asked for.
+    Evidence. `server-context.cpp:load_model`, `common.cpp:common_init_from_params` (b11434).
+    Example. draft.gguf: llama.cpp does not load it: check_tensor_dims: tensor 'blk.0.attn_norm.weight' not found
+    Fix. `gguftool lint FILE` says what is wrong with it.
+    """
+    yield from _told(m, ctx, "pair-load")
+
+
+@rule(Severity.ERROR)
+def pair_width(m: Model, ctx: Context) -> Drafts:
+    """What a projector or a control vector gives must be as wide as what the model takes.
+
+    Why. A projector of another width ends the start of the server; a control vector is left out with one line in the
+    log. Files of one family but another size have the same names.
+    Evidence. `mtmd.cpp:mtmd_context`, `llama-adapter.cpp:llama_adapter_cvec::apply` (b11434); koboldcpp 1662.
+    Example. cvec.gguf: its directions are 96 wide, the model is 64 wide; llama.cpp runs without it
+    Fix. Take the file that was made for this model.
+    """
+    yield from _told(m, ctx, "pair-width")
+
+
+@rule(Severity.ERROR)
+def pair_layers(m: Model, ctx: Context) -> Drafts:
+    """The layers of a control vector must be in the model.
+
+    Why. What it holds for layers that the model has not is not used, without a word.
+    Evidence. `llama-adapter.cpp:llama_adapter_cvec::apply` (b11434).
+    Example. cvec.gguf: its layers from 24 on are not in the model, whose last is 23: they are not used
+    Fix. Make a control vector of this model.
+    """
+    yield from _told(m, ctx, "pair-layers")
+
+
+@rule(Severity.ERROR)
+def pair_vocabulary(m: Model, ctx: Context) -> Drafts:
+    """A draft model must have the vocabulary of its target.
+
+    Why. Otherwise llama-server loads both and serves without the draft.
+    Evidence. `speculative.cpp:common_speculative_are_compatible` (b11434); llama.cpp 3812, pocketpal 876.
+    Example. draft.gguf: its vocabulary is of another kind, BPE, that of the model is SPM
+    Fix. Take a smaller model of the same family as draft.
+    """
+    yield from _told(m, ctx, "pair-vocabulary")
+
+
+@rule(Severity.ERROR)
+def pair_imatrix(m: Model, ctx: Context) -> Drafts:
+    """An importance matrix must be of the model that is quantised with it.
+
+    Why. llama-quantize stops at an entry of another size, after minutes; layers without an entry are quantised as if
+    there were no matrix.
+    Evidence. `llama-quant.cpp:llama_model_quantize_impl` (b11434).
+    Example. imatrix.gguf: it was measured on another model: 4,096 values for blk.0.attn_q.weight, which has 2,048 columns
+    Fix. Measure one on this model with llama-imatrix.
+    """
+    yield from _told(m, ctx, "pair-imatrix")

@@ -1,0 +1,40 @@
+"""Pair: files beside a model."""
+
+from __future__ import annotations
+
+from gguftool.lint.rule import Context
+from gguftool.model import from_source
+from gguftool.source import Memory
+from tests.build import GGUF, llama
+from tests.lint.samples import Sample, ready
+from tests.predict.test_pairs import control_vector, imatrix, measured
+
+
+def beside(*sides: GGUF) -> Context:
+    return Context(beside=tuple(from_source(Memory(g.bytes(), "side.gguf"), strict=False) for g in sides))
+
+
+def model() -> GGUF:
+    return ready(layers=3)
+
+
+FITS = beside(control_vector(), imatrix(measured()), llama())
+"""What fits the model beside it, so that the silent case has something to look at."""
+FLUX = GGUF("flux").tensor("double_blocks.0.img_attn.qkv.weight")
+GPT2 = llama().replace("tokenizer.ggml.model", "gpt2").kv("tokenizer.ggml.merges", ["a b"])
+NO_NORM = llama().drop_tensor("blk.0.attn_norm.weight")
+
+
+def fires(rule: str, side: GGUF, **more: object) -> Sample:
+    return Sample(rule, model(), context=beside(side), silent=model(), **more)  # type: ignore[arg-type]
+
+
+SAMPLES = [
+    fires("pair-role", FLUX, where="file", message="side.gguf: An image", severity="error", fix=""),
+    fires("pair-load", NO_NORM, where="tensor:blk.0.attn_norm.weight", message="not found", severity="error"),
+    fires("pair-width", control_vector(96), message="96 wide", severity="error"),
+    fires("pair-layers", control_vector(layers=(1, 2, 3)), message="from 3 on", severity="warning"),
+    fires("pair-vocabulary", GPT2, where="field:tokenizer.ggml.model", message="another kind", severity="error"),
+    fires("pair-imatrix", imatrix(measured(width=96)), message="96 values", severity="error"),
+    fires("pair-imatrix", imatrix(measured(layers=1)), message="2 of 3 layers", severity="warning"),
+]
