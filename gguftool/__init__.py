@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gguftool.api.models import fixes as fixes
     from gguftool.api.models import hash_tensors as hash_tensors
     from gguftool.api.models import memory as memory
+    from gguftool.api.models import misfits as misfits
     from gguftool.api.models import overview as overview
     from gguftool.api.models import predict as predict
     from gguftool.api.plan import Planned as Planned
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from gguftool.predict import AfterLoad as AfterLoad
     from gguftool.predict import Harm as Harm
     from gguftool.predict import Prediction as Prediction
+    from gguftool.predict.pairs.misfit import Misfit as Misfit
     from gguftool.run.diagnose import Diagnosis as Diagnosis
     from gguftool.run.diagnose import Judgement as Judgement
     from gguftool.run.diagnose import explain_text as explain_error
@@ -150,6 +152,7 @@ __all__ = [
     "LaunchPlan",
     "LogCheck",
     "MemoryPlan",
+    "Misfit",
     "MissingFile",
     "Model",
     "NoRoom",
@@ -209,6 +212,7 @@ __all__ = [
     "lint",
     "memory",
     "merge",
+    "misfits",
     "open",
     "overview",
     "plan",

@@ -16,7 +16,7 @@ PUBLIC = {
     for module, names in {
         "api.plan": "Planned plan",
         "api.edits": "edit plan_edit recover undo",
-        "api.models": "diff fixes hash_tensors memory overview predict",
+        "api.models": "diff fixes hash_tensors memory misfits overview predict",
         "api.converted": "check_converted",
         "api.health": "Health doctor",
         "api.launch": "Served launch plan_launch translate",
@@ -46,6 +46,7 @@ PUBLIC = {
         "model.overview": "Overview",
         "model.part": "Tensor",
         "predict": "AfterLoad Harm Prediction",
+        "predict.pairs.misfit": "Misfit",
         "run.diagnose": "Diagnosis Judgement explain_error=explain_text judge_log=judge",
         "run.doctor": "Examination examine",
         "run.flags": "FlagAnswer explain_flag",

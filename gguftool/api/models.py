@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gguftool.model.compare import Difference
     from gguftool.model.overview import Overview
     from gguftool.predict import Prediction
+    from gguftool.predict.pairs import Misfit
     from gguftool.source import Source
     from gguftool.verify.hashes import TensorHash
 
@@ -76,6 +77,24 @@ def predict(model: AnyModel | Source | bytes, build: str = BUILD) -> Prediction:
             return of(source, build)
         finally:
             source.close()
+
+
+def misfits(model: AnyModel, side: AnyModel, given_as: str | None = None) -> tuple[Misfit, ...]:
+    """Why a file does not go with a model; empty when it does, as far as their headers tell.
+
+    Args:
+        model: the language model: a path, an address, or opened with ``strict=False``.
+        side: a projector, adapter, control vector, draft model or importance matrix, likewise.
+        given_as: what it is to be used as: ``mmproj``, ``adapter``, ``control-vector``, ``draft``, ``imatrix``; what it
+            is when None.
+
+    Raises:
+        UsageError: nothing is given to a model as ``given_as``.
+    """
+    from gguftool.predict.pairs import misfits as of
+
+    with opened(model) as m, opened(side) as beside:
+        return of(m, beside, given_as)
 
 
 def memory(

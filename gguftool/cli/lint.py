@@ -54,7 +54,12 @@ if TYPE_CHECKING:
 @option("--cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types wanted.")
 @option("--against", type=MODEL, metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
 @option(
-    "--with", "beside", multiple=True, type=MODEL, metavar="FILE", help="Check this file, too, and that it fits the model."
+    "--with",
+    "beside",
+    multiple=True,
+    type=MODEL,
+    metavar="FILE",
+    help="Check this file too, and that it fits.",
 )
 @option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")
 @option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
@@ -68,7 +73,8 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """Find what breaks deployments, with a fix for each fault that can be fixed.
 
     Of a folder every file in it is checked, and whether its projectors fit its model. Files that --with names (a
-    projector, an adapter, a control vector, a draft model, an importance matrix) are checked and held against each model.
+    projector, an adapter, a control vector, a draft model, an importance matrix) are checked and held against each
+    model.
 
     Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
     """

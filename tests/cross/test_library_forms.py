@@ -36,6 +36,7 @@ READ: dict[str, Callable[[Any, Path], Any]] = {
     "hash_tensors": lambda m, _: gguftool.hash_tensors(m),
     "lint": lambda m, _: gguftool.lint(m),
     "memory": lambda m, _: gguftool.memory(m).total,
+    "misfits": lambda m, _: gguftool.misfits(m, m),
     "open": lambda m, _: gguftool.open(m),
     "overview": lambda m, _: gguftool.overview(m),
     "plan": lambda m, _: gguftool.plan(m).advice,

@@ -46,6 +46,7 @@ class Sample:
         fix: must be part of the fix's command; "" when there must be no fix, None when it does not matter.
         safe: whether the fix is safe; None when it does not matter.
         context: what the rule is told beside the model.
+        silent_context: what it is told beside the silent one; the same when None.
     """
 
     rule: str
@@ -57,6 +58,7 @@ class Sample:
     fix: str | None = None
     safe: bool | None = None
     context: Context = field(default_factory=Context)
+    silent_context: Context | None = None
 
 
 def zeroed(g: GGUF) -> GGUF:

@@ -7,7 +7,7 @@ from gguftool.model import from_source
 from gguftool.source import Memory
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
-from tests.predict.test_pairs import control_vector, imatrix, measured
+from tests.sides import control_vector, imatrix, measured
 
 
 def beside(*sides: GGUF) -> Context:
@@ -26,7 +26,7 @@ NO_NORM = llama().drop_tensor("blk.0.attn_norm.weight")
 
 
 def fires(rule: str, side: GGUF, **more: object) -> Sample:
-    return Sample(rule, model(), context=beside(side), silent=model(), **more)  # type: ignore[arg-type]
+    return Sample(rule, model(), context=beside(side), silent=model(), silent_context=FITS, **more)  # type: ignore[arg-type]
 
 
 SAMPLES = [

@@ -49,7 +49,8 @@ def test_fires(sample: Sample, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=_ids(SAMPLES))
 def test_silent(sample: Sample, tmp_path: Path) -> None:
-    report = report_of(sample.silent, tmp_path, sample.context, load=sample.rule.startswith("load-"))
+    context = sample.context if sample.silent_context is None else sample.silent_context
+    report = report_of(sample.silent, tmp_path, context, load=sample.rule.startswith("load-"))
     assert [f for f in report if f.rule == sample.rule] == []
     # Silent because it looked and found nothing, not because it could not look.
     assert [n for n in report.not_evaluated if n.rule == sample.rule] == []

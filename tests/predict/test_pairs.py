@@ -9,6 +9,7 @@ from gguftool.model import Model, from_source
 from gguftool.predict.pairs import BESIDE, Misfit, misfits
 from gguftool.source import Memory
 from tests.build import GGUF, llama
+from tests.sides import control_vector, imatrix, measured
 
 
 def opened(g: GGUF, name: str = "side.gguf") -> Model:
@@ -21,27 +22,6 @@ def fit(side: GGUF, model: GGUF | None = None, given_as: str | None = None) -> l
 
 def kinds(found: list[Misfit]) -> list[tuple[str, str]]:
     return [(m.rule, m.outcome) for m in found]
-
-
-def control_vector(width: int = 64, layers: tuple[int, ...] = (1, 2)) -> GGUF:
-    g = GGUF("controlvector").kv("controlvector.model_hint", "llama").kv("controlvector.layer_count", 3)
-    for n in layers:
-        g.tensor(f"direction.{n}", (width,))
-    return g
-
-
-def imatrix(sizes: dict[str, int]) -> GGUF:
-    g = GGUF().kv("general.type", "imatrix").kv("imatrix.datasets", ["calibration.txt"])
-    g.kv("imatrix.chunk_count", 10).kv("imatrix.chunk_size", 512)
-    for name, n in sizes.items():
-        g.tensor(f"{name}.in_sum2", (n, 1)).tensor(f"{name}.counts", (1, 1))
-    return g
-
-
-def measured(layers: int = 3, width: int = 64) -> dict[str, int]:
-    wide = {"ffn_down": 2 * width}
-    names = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-    return {f"blk.{n}.{name}.weight": wide.get(name, width) for n in range(layers) for name in names}
 
 
 def test_a_fitting_control_vector_draft_and_imatrix():

@@ -6,6 +6,7 @@ What is asked of two files stands in `gguftool.predict.pairs`; each rule reports
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
 from gguftool.model import Model
@@ -21,16 +22,15 @@ def _told(m: Model, ctx: Context, name: str) -> Drafts:
     for side, one in _misfits(m, ctx):
         if one.rule == name:
             hint = f"; {one.hint}" if one.hint else ""
+            data: dict[str, Any] = {**one.data, "outcome": one.outcome, "lines": list(one.said) or None}
             yield found(
                 f"{os.path.basename(side.name)}: {one.message}{hint}",
                 where=one.where,
                 severity=Severity.ERROR if one.stops else Severity.WARNING,
                 path=side.name,
                 fix=Fix(one.hint, command=one.command) if one.command else None,
-                outcome=one.outcome,
                 llama_cpp=one.said[0] if one.said else None,
-                lines=list(one.said) or None,
-                **one.data,
+                **data,
             )
 
 
@@ -104,7 +104,7 @@ def pair_imatrix(m: Model, ctx: Context) -> Drafts:
     Why. llama-quantize stops at an entry of another size, after minutes; layers without an entry are quantised as if
     there were no matrix.
     Evidence. `llama-quant.cpp:llama_model_quantize_impl` (b11434).
-    Example. imatrix.gguf: it was measured on another model: 4,096 values for blk.0.attn_q.weight, which has 2,048 columns
+    Example. imatrix.gguf: it was measured on another model: 96 values for blk.0.attn_q.weight, which has 64 columns
     Fix. Measure one on this model with llama-imatrix.
     """
     yield from _told(m, ctx, "pair-imatrix")

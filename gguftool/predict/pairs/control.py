@@ -6,25 +6,16 @@ from collections.abc import Iterator
 
 from gguftool.facts.layers import nextn_layers
 from gguftool.model import Model
+from gguftool.model.steering import control_vector
 from gguftool.predict.pairs.misfit import HARM, IGNORED, Misfit
-
-
-def directions(side: Model) -> dict[int, int]:
-    """Width of each direction by layer."""
-    out: dict[int, int] = {}
-    for tensor in side.all_tensors():
-        word, _, number = tensor.name.partition(".")
-        if word == "direction" and number.isascii() and number.isdecimal():
-            out[int(number)] = tensor.info.elements
-    return out
 
 
 def misfits(model: Model, side: Model) -> Iterator[Misfit]:
     """Width and layers."""
-    found, hp = directions(side), model.arch
+    vector, hp = control_vector(side), model.arch
+    found, width = vector.layers, vector.width
     if not found or not hp.embedding_length:
         return
-    width = next(iter(found.values()))
     if width != hp.embedding_length:
         yield Misfit(
             "pair-width",
@@ -37,7 +28,7 @@ def misfits(model: Model, side: Model) -> Iterator[Misfit]:
         return
     # Data for layer 1 and up is kept; the layer 0 of the model gets none.
     last = hp.block_count - nextn_layers(hp) - 1
-    beyond = sorted(n for n in found if n > last)
+    beyond = [n for n in found if n > last]
     if beyond and len(beyond) == len(found):
         yield Misfit(
             "pair-layers",
