@@ -37,8 +37,9 @@ TENSOR_ALIGNMENT = 32
 """The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
 
 
-OTHERS: dict[str, str] = {}
-"""Role of a file that is no model -> module of this room whose ``predict(model)`` says how it is loaded."""
+OTHERS: dict[str, str] = {"adapter": "adapter", "control-vector": "steering"}
+"""Role of a file that is no model -> module of this room whose ``predict(model)`` says how it is loaded, and whose
+``unread(end, path)`` says it of bytes that are no GGUF."""
 
 
 def predict(what: Model | Source | bytes, build: str = BUILD, given_as: str | None = None) -> Prediction:
@@ -62,23 +63,26 @@ def predict(what: Model | Source | bytes, build: str = BUILD, given_as: str | No
     try:
         model = from_source(source, strict=False)
     except FormatError:
-        return _of_other_bytes(source)
+        return _of_other_bytes(source, given_as)
     return _as(model, given_as)
 
 
 def _as(model: Model, given_as: str | None) -> Prediction:
-    module = OTHERS.get(given_as or role(model)) if OTHERS else None
+    module = OTHERS.get(given_as or role(model))
     if module is None:
         return _of_model(model)
     found: Prediction = import_module(f"gguftool.predict.{module}").predict(model)
     return found
 
 
-def _of_other_bytes(source: Source) -> Prediction:
+def _of_other_bytes(source: Source, given_as: str | None) -> Prediction:
     """Bytes that are no GGUF."""
     try:
         walk(source, source.name)
     except LoadEnds as end:
+        if given_as in OTHERS:
+            other: Prediction = import_module(f"gguftool.predict.{OTHERS[given_as]}").unread(end, source.name)
+            return other
         return Prediction(end.verdict, "file", end.messages, (), end.where)
     return Prediction(UNKNOWN, "file", not_evaluated=("not readable as GGUF here",))
 

@@ -35,8 +35,8 @@ class Prediction:
     """What a build of llama.cpp does with a file.
 
     Attributes:
-        verdict: ``loads``, ``warns`` (loads with warnings), ``refused`` (an error message), ``aborts`` (the process
-            dies) or ``unknown`` (the header cannot tell; ``not_evaluated`` says why).
+        verdict: ``loads``, ``warns`` (loads with warnings, or is left out: ``skipped``), ``refused`` (an error),
+            ``aborts`` (the process dies) or ``unknown`` (the header cannot tell; ``not_evaluated`` says why).
         stage: where it ends: ``file``, ``architecture``, ``splits``, ``hyperparameters``, ``vocabulary``, ``tensors``,
             ``data``, or ``done``.
         messages: llama.cpp's error lines in order, of an abort the failed assertion.
@@ -71,15 +71,20 @@ class Prediction:
         return table(f"{self.verdict}, stage {self.stage}", (), said)
 
     @property
+    def skipped(self) -> bool:
+        """True when llama.cpp goes on without the file, which stands beside a model: ``warnings`` say why."""
+        return bool(self.data.get("skipped"))
+
+    @property
     def loads(self) -> bool:
-        """True when the model is loaded, with or without warnings."""
-        return self.verdict in (LOADS, WARNS)
+        """True when the file is loaded and used, with or without warnings."""
+        return self.verdict in (LOADS, WARNS) and not self.skipped
 
     @property
     def first_error(self) -> str:
         """The first line of the error that ends it, at the load or after it; "" when none is predicted."""
-        if self.messages:
-            return self.messages[0]
+        if self.messages or self.skipped:
+            return (*self.messages, *self.warnings)[0]
         after = self.after_load
         return after.message if after is not None and after.outcome not in ("ok", "unknown") else ""
 

@@ -40,6 +40,11 @@ def failed(path: str, *lines: str) -> tuple[str, ...]:
     return (*lines, f"{LOAD_ERROR}llama_model_loader: failed to load model from {path}")
 
 
+def own_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """What the reader of GGUF says, without the line that the loader of models adds."""
+    return tuple(line for line in lines if not line.startswith(LOAD_ERROR))
+
+
 def shape_fault(name: str, shape: tuple[int, ...]) -> str:
     """What is wrong with the dimensions, "" when nothing."""
     if len(shape) > MAX_DIMS:

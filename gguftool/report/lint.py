@@ -125,7 +125,8 @@ def _load_line(load: Prediction, style: Style) -> str:
         return f"{label} {style.red(what)}{detail}"
     if load.verdict == "warns":
         first = f": {safe(load.warnings[0])}" if load.warnings else ""
-        return f"{label} {style.yellow(f'{who} loads it with warnings')}{first}"
+        what = "skips it and runs without it" if load.skipped else "loads it with warnings"
+        return f"{label} {style.yellow(f'{who} {what}')}{first}"
     return f"{label} {style.green(f'{who} loads it')}"
 
 

@@ -65,9 +65,9 @@ def recipes(name: str = "recipes") -> list[dict[str, Any]]:
         return [json.loads(line) for line in f]
 
 
-def built(recipe: dict[str, Any], name: str = "/x/m.gguf") -> Hole:
-    """The mutated file."""
-    header = _Header(*bases()[recipe["base"]])
+def built(recipe: dict[str, Any], name: str = "/x/m.gguf", base: tuple[bytes, int] | None = None) -> Hole:
+    """The mutated file; ``base``: header and size of another than that of the recipe's name."""
+    header = _Header(*(base or bases()[recipe["base"]]))
     for op in recipe["ops"]:
         _OPS[op["op"]](header, op)
     data, size = header.encode()
@@ -76,7 +76,11 @@ def built(recipe: dict[str, Any], name: str = "/x/m.gguf") -> Hole:
 
 def write(recipe: dict[str, Any], path: Path) -> Path:
     """The mutated file on disk, sparse."""
-    file = built(recipe)
+    return put(built(recipe), path)
+
+
+def put(file: Hole, path: Path) -> Path:
+    """A file on disk, sparse."""
     with open(path, "wb") as f:
         f.write(file.data)
         f.truncate(file.size)
