@@ -28,7 +28,9 @@ class ArchFacts:
         attends: which layers of a hybrid have a KV cache: ``all``, ``trunk``, ``no-ff``; "": those without a state.
         reuses_kv: the last layers read the caches of earlier ones.
         unsupported: why llama.cpp cannot load it as a main model, else "".
-        flags: ``hybrid``, ``recurrent``, ``diffusion``, ``rs_rollback``, ``no-sm-tensor``.
+        flags: ``hybrid``, ``recurrent``, ``diffusion``, ``rs_rollback``, ``no-sm-tensor``; ``mtp``: it can draft with
+            its own prediction layers, ``mtp-one``: with one of them only; ``layer-inputs``, ``head-input``: its graph
+            gives a draft what goes into its layers, and into its output layer.
     """
 
     name: str

@@ -25,6 +25,14 @@ FLAGS = (
     ("rs_rollback", "llm_arch_supports_rs_rollback", "true"),
     ("no-sm-tensor", "llm_arch_supports_sm_tensor", "false"),
 )
+DRAWN = (
+    ("mtp", r"llama_model_{}::build_arch_graph", r"params\.gtype == LLM_GRAPH_TYPE_DECODER_MTP"),
+    ("mtp-one", r"llama_model_{}::build_arch_graph", r"GGML_ASSERT\(hparams\.n_layer_nextn == 1 "),
+    ("layer-inputs", r"llama_model_{}::graph(?:<\w+>)?::graph\(", r"res->t_layer_inp\["),
+    ("head-input", r"llama_model_{}::graph(?:<\w+>)?::graph\(", r"res->t_layer_inp\[n_layer\]"),
+)
+"""Flag, where it is decided, and what stands there: it can draft with its own prediction layers, and ends when there is
+more than one; its graph gives a draft what goes into its layers, and into its output layer."""
 SPECIAL = {
     "llama_kv_cache_msa": "msa",
     "llama_kv_cache_dsa": "dsa",
@@ -178,7 +186,10 @@ def architectures(
             entry["reuses_kv"] = True
         if label in attends:
             entry["attends"] = attends[label]
-        if own := [flag for flag, archs in flags.items() if label in archs]:
+        own = [flag for flag, archs in flags.items() if label in archs]
+        if "unsupported" not in entry:
+            own += [flag for flag, place, code in DRAWN if re.search(code, _drawn(t, texts, t.families[name], place))]
+        if own:
             entry["flags"] = own
         out[name] = entry
     return {"build": build, "architectures": out}, gaps
@@ -195,6 +206,16 @@ def _default(
     if said:
         return "iswa" if said == "everywhere" else "iswa-if-window"
     return "mla" if _reads(rows(family), rows, "attention.key_length_mla") else "kv"
+
+
+def _drawn(t: Tables, texts: dict[str, str], family: str, place: str) -> str:
+    """The source that decides for a family: its own, or that of the family it takes it from."""
+    while family:
+        own = texts.get(family, "")
+        if re.search(place.format(family), own):
+            return own
+        family = t.shared_graphs.get(family) or (p if (p := t.parents.get(family, "base")) != "base" else "")
+    return ""
 
 
 def _rotates(t: Tables, texts: dict[str, str], family: str) -> bool:

@@ -1,0 +1,109 @@
+"""Small files that draft for another: a model, heads of eagle3, dflash and dspark, prediction layers of their own."""
+
+from __future__ import annotations
+
+from tests.build import GGUF, llama
+
+WIDTH, FEED, KV, HEAD = 64, 128, 32, 16
+"""Of `tests.build.llama`, which they are made for."""
+
+
+def tokens_of(g: GGUF) -> list[str]:
+    """The token texts of a builder."""
+    return list(next(e[1] for e in g._kv if isinstance(e, tuple) and e[0] == "tokenizer.ggml.tokens"))
+
+
+def vocabulary(g: GGUF, like: GGUF) -> GGUF:
+    """The tokenizer of another file."""
+    for e in like._kv:
+        if isinstance(e, tuple) and e[0].startswith("tokenizer."):
+            g.kv(*e)
+    return g
+
+
+def _sizes(arch: str, width: int, layers: int) -> GGUF:
+    g = GGUF(arch).kv("general.name", f"tiny {arch}").kv("general.file_type", 0)
+    g.kv(f"{arch}.block_count", layers).kv(f"{arch}.context_length", 2048).kv(f"{arch}.embedding_length", width)
+    g.kv(f"{arch}.feed_forward_length", FEED).kv(f"{arch}.attention.head_count", 4)
+    g.kv(f"{arch}.attention.head_count_kv", 2).kv(f"{arch}.attention.layer_norm_rms_epsilon", 1e-5)
+    g.kv(f"{arch}.attention.key_length", HEAD).kv(f"{arch}.attention.value_length", HEAD)
+    return g.kv(f"{arch}.rope.freq_base", 10000.0).kv(f"{arch}.rope.dimension_count", HEAD)
+
+
+def eagle3(
+    target: GGUF | None = None, layers: tuple[int, ...] = (0, 1, 1), hidden: int = WIDTH, *, own: bool = True
+) -> GGUF:
+    """An eagle3 head; ``own``: with token embedding and output of its own, else it takes the target's."""
+    target = target or llama(layers=2)
+    n = len(tokens_of(target))
+    g = _sizes("eagle3", WIDTH, 1).kv("eagle3.target_layers", list(layers), "[u32]")
+    vocabulary(g.kv("eagle3.target_hidden_size", hidden), target)
+    g.tensor("fc.weight", (len(layers) * hidden, WIDTH)).tensor("output_norm.weight", (WIDTH,))
+    if own:
+        g.tensor("token_embd.weight", (WIDTH, n)).tensor("output.weight", (WIDTH, n))
+    b = "blk.0."
+    for norm in ("attn_norm", "attn_norm_2", "ffn_norm"):
+        g.tensor(f"{b}{norm}.weight", (WIDTH,))
+    g.tensor(b + "attn_q.weight", (2 * WIDTH, WIDTH)).tensor(b + "attn_k.weight", (2 * WIDTH, KV))
+    g.tensor(b + "attn_v.weight", (2 * WIDTH, KV)).tensor(b + "attn_output.weight", (WIDTH, WIDTH))
+    g.tensor(b + "ffn_gate.weight", (WIDTH, FEED)).tensor(b + "ffn_down.weight", (FEED, WIDTH))
+    return g.tensor(b + "ffn_up.weight", (WIDTH, FEED))
+
+
+def dflash(
+    target: GGUF | None = None,
+    layers: tuple[int, ...] = (0, 1),
+    width: int = WIDTH,
+    *,
+    own: bool = True,
+    markov: bool = False,
+    block: int | None = 4,
+) -> GGUF:
+    """A dflash head; with ``markov`` one of dspark."""
+    target = target or llama(layers=2)
+    n = len(tokens_of(target))
+    g = _sizes("dflash", width, 1).kv("dflash.target_layers", list(layers), "[u32]")
+    if block is not None:
+        g.kv("dflash.block_size", block)
+    vocabulary(g, target).kv("tokenizer.ggml.mask_token_id", 4)
+    g.tensor("fc.weight", (len(layers) * width, width))
+    for norm in ("enc.output_norm", "output_norm"):
+        g.tensor(f"{norm}.weight", (width,))
+    if own:
+        g.tensor("token_embd.weight", (width, n)).tensor("output.weight", (width, n))
+    if markov:
+        g.tensor("markov_w1.weight", (8, n)).tensor("markov_w2.weight", (8, n))
+        g.tensor("conf_proj.weight", (width + 8, 1))
+    b = "blk.0."
+    for norm, wide in (("attn_norm", width), ("ffn_norm", width), ("attn_q_norm", HEAD), ("attn_k_norm", HEAD)):
+        g.tensor(f"{b}{norm}.weight", (wide,))
+    g.tensor(b + "attn_q.weight", (width, WIDTH)).tensor(b + "attn_k.weight", (width, KV))
+    g.tensor(b + "attn_v.weight", (width, KV)).tensor(b + "attn_output.weight", (WIDTH, width))
+    g.tensor(b + "ffn_gate.weight", (width, FEED)).tensor(b + "ffn_down.weight", (FEED, width))
+    return g.tensor(b + "ffn_up.weight", (width, FEED))
+
+
+def glm(*, trunk: bool = True, heads: bool = True, width: int = WIDTH, tokens: int = 32) -> GGUF:
+    """A glm4moe model of two layers and one that predicts the next token but one."""
+    arch, experts = "glm4moe", 4
+    like = llama(tokens=tokens)
+    n = len(tokens_of(like))
+    g = _sizes(arch, width, 3)
+    g.kv(f"{arch}.nextn_predict_layers", 1).kv(f"{arch}.expert_count", experts).kv(f"{arch}.expert_used_count", 2)
+    g.kv(f"{arch}.expert_shared_count", 1).kv(f"{arch}.expert_feed_forward_length", 32)
+    vocabulary(g.kv(f"{arch}.leading_dense_block_count", 0), like)
+    g.tensor("token_embd.weight", (width, n)).tensor("output_norm.weight", (width,))
+    g.tensor("output.weight", (width, n))
+    for i in range(0 if trunk else 2, 3 if heads else 2):
+        b = f"blk.{i}."
+        g.tensor(b + "attn_norm.weight", (width,)).tensor(b + "post_attention_norm.weight", (width,))
+        g.tensor(b + "attn_q.weight", (width, WIDTH)).tensor(b + "attn_k.weight", (width, KV))
+        g.tensor(b + "attn_v.weight", (width, KV)).tensor(b + "attn_output.weight", (WIDTH, width))
+        g.tensor(b + "ffn_gate_inp.weight", (width, experts)).tensor(b + "exp_probs_b.bias", (experts,))
+        for name, shape in (("gate", (width, 32)), ("down", (32, width)), ("up", (width, 32))):
+            g.tensor(f"{b}ffn_{name}_exps.weight", (*shape, experts)).tensor(f"{b}ffn_{name}_shexp.weight", shape)
+        if i == 2:
+            g.tensor(b + "nextn.eh_proj.weight", (2 * width, width))
+            g.tensor(b + "nextn.enorm.weight", (width,)).tensor(b + "nextn.hnorm.weight", (width,))
+            g.tensor(b + "nextn.shared_head_norm.weight", (width,))
+    return g
