@@ -83,13 +83,38 @@ def dflash(
     return g.tensor(b + "ffn_up.weight", (width, FEED))
 
 
-def glm(*, trunk: bool = True, heads: bool = True, width: int = WIDTH, tokens: int = 32) -> GGUF:
-    """A glm4moe model of two layers and one that predicts the next token but one."""
+def _nextn(g: GGUF, b: str, width: int) -> None:
+    g.tensor(b + "nextn.eh_proj.weight", (2 * width, width))
+    for norm in ("enorm", "hnorm", "shared_head_norm"):
+        g.tensor(f"{b}nextn.{norm}.weight", (width,))
+
+
+def glm4() -> GGUF:
+    """A glm4 model with a prediction layer, which llama.cpp never uses."""
+    arch, like = "glm4", llama()
+    n = len(tokens_of(like))
+    g = vocabulary(_sizes(arch, WIDTH, 3).kv(f"{arch}.nextn_predict_layers", 1), like)
+    for name, shape in (("token_embd", (WIDTH, n)), ("output_norm", (WIDTH,)), ("output", (WIDTH, n))):
+        g.tensor(f"{name}.weight", shape)
+    for i in range(3):
+        b = f"blk.{i}."
+        for norm in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"):
+            g.tensor(f"{b}{norm}.weight", (WIDTH,))
+        g.tensor(b + "attn_q.weight", (WIDTH, WIDTH)).tensor(b + "attn_k.weight", (WIDTH, KV))
+        g.tensor(b + "attn_v.weight", (WIDTH, KV)).tensor(b + "attn_output.weight", (WIDTH, WIDTH))
+        g.tensor(b + "ffn_down.weight", (FEED, WIDTH)).tensor(b + "ffn_up.weight", (WIDTH, 2 * FEED))
+        if i == 2:
+            _nextn(g, b, WIDTH)
+    return g
+
+
+def glm(*, trunk: bool = True, heads: bool = True, width: int = WIDTH, tokens: int = 32, two: bool = False) -> GGUF:
+    """A glm4moe model of two layers and one that predicts the next token but one; with ``two`` of one and two."""
     arch, experts = "glm4moe", 4
     like = llama(tokens=tokens)
     n = len(tokens_of(like))
     g = _sizes(arch, width, 3)
-    g.kv(f"{arch}.nextn_predict_layers", 1).kv(f"{arch}.expert_count", experts).kv(f"{arch}.expert_used_count", 2)
+    g.kv(f"{arch}.nextn_predict_layers", 1 + two).kv(f"{arch}.expert_count", experts).kv(f"{arch}.expert_used_count", 2)
     g.kv(f"{arch}.expert_shared_count", 1).kv(f"{arch}.expert_feed_forward_length", 32)
     vocabulary(g.kv(f"{arch}.leading_dense_block_count", 0), like)
     g.tensor("token_embd.weight", (width, n)).tensor("output_norm.weight", (width,))
@@ -102,8 +127,29 @@ def glm(*, trunk: bool = True, heads: bool = True, width: int = WIDTH, tokens: i
         g.tensor(b + "ffn_gate_inp.weight", (width, experts)).tensor(b + "exp_probs_b.bias", (experts,))
         for name, shape in (("gate", (width, 32)), ("down", (32, width)), ("up", (width, 32))):
             g.tensor(f"{b}ffn_{name}_exps.weight", (*shape, experts)).tensor(f"{b}ffn_{name}_shexp.weight", shape)
-        if i == 2:
-            g.tensor(b + "nextn.eh_proj.weight", (2 * width, width))
-            g.tensor(b + "nextn.enorm.weight", (width,)).tensor(b + "nextn.hnorm.weight", (width,))
-            g.tensor(b + "nextn.shared_head_norm.weight", (width,))
+        if i >= 2 - two:
+            _nextn(g, b, width)
     return g
+
+
+def gemma4_assistant(target: GGUF | None = None, width: int = WIDTH) -> GGUF:
+    """A head that reads the cache of the gemma4 model it drafts for, whose rows are ``width`` wide."""
+    arch, own = "gemma4-assistant", 32
+    like = target or llama()
+    n = len(tokens_of(like))
+    g = _sizes(arch, own, 2).kv(f"{arch}.nextn_predict_layers", 2).kv(f"{arch}.embedding_length_out", width)
+    g.kv(f"{arch}.attention.sliding_window", 64).kv(f"{arch}.attention.sliding_window_pattern", [True, False])
+    g.kv(f"{arch}.attention.key_length_swa", HEAD).kv(f"{arch}.attention.value_length_swa", HEAD)
+    vocabulary(g, like).tensor("token_embd.weight", (own, n)).tensor("output_norm.weight", (own,))
+    g.tensor("nextn.post_projection.weight", (own, width)).tensor("nextn.pre_projection.weight", (2 * width, own))
+    for i in (0, 1):
+        b = f"blk.{i}."
+        for norm, wide in (
+            ("attn_norm", own), ("attn_q_norm", HEAD), ("post_attention_norm", own), ("layer_output_scale", 1),
+            ("ffn_norm", own), ("post_ffw_norm", own),
+        ):  # fmt: skip
+            g.tensor(f"{b}{norm}.weight", (wide,))
+        g.tensor(b + "attn_q.weight", (own, 4 * HEAD)).tensor(b + "attn_output.weight", (4 * HEAD, own))
+        g.tensor(b + "ffn_gate.weight", (own, FEED)).tensor(b + "ffn_down.weight", (FEED, own))
+        g.tensor(b + "ffn_up.weight", (own, FEED))
+    return g.tensor("rope_freqs.weight", (HEAD // 2,))
