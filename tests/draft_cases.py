@@ -140,6 +140,11 @@ PAIRS: dict[str, Pair] = {
     "eagle3 of a narrower target": (target, lambda: eagle3(hidden=32), E),
     "eagle3 of another vocabulary": (target, lambda: eagle3(llama(tokens=400)), E),
     "eagle3 of a smaller vocabulary": (lambda: llama(tokens=400, layers=2), eagle3, E),
+    "eagle3 with fewer rows": (target, lambda: eagle3(rows=tuple(range(259, 291))), E),
+    "eagle3 with a row beyond": (target, lambda: eagle3(rows=(*range(259, 290), 291)), E),
+    "eagle3 with rows of 32 bits": (
+        target, lambda: eagle3(rows=tuple(range(32))).retensor("d2t", type="i32", data=bytes(128)), E,
+    ),
     "eagle3 for glm4moe": (glm, eagle3, E),
     "eagle3 borrows from a wider one": (
         lambda: glm(width=96), lambda: eagle3(hidden=96, own=False, layers=(2, 2, 2)), E,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from tests.build import GGUF, llama
 
 WIDTH, FEED, KV, HEAD = 64, 128, 32, 16
@@ -31,16 +33,26 @@ def _sizes(arch: str, width: int, layers: int) -> GGUF:
 
 
 def eagle3(
-    target: GGUF | None = None, layers: tuple[int, ...] = (0, 1, 1), hidden: int = WIDTH, *, own: bool = True
+    target: GGUF | None = None,
+    layers: tuple[int, ...] = (0, 1, 1),
+    hidden: int = WIDTH,
+    *,
+    own: bool = True,
+    rows: tuple[int, ...] = (),
 ) -> GGUF:
-    """An eagle3 head; ``own``: with token embedding and output of its own, else it takes the target's."""
+    """An eagle3 head; ``own``: with token embedding and output of its own, else it takes the target's.
+
+    ``rows``: of its own output, shorter than the vocabulary, the tokens they stand for.
+    """
     target = target or llama(layers=2)
     n = len(tokens_of(target))
     g = _sizes("eagle3", WIDTH, 1).kv("eagle3.target_layers", list(layers), "[u32]")
     vocabulary(g.kv("eagle3.target_hidden_size", hidden), target)
     g.tensor("fc.weight", (len(layers) * hidden, WIDTH)).tensor("output_norm.weight", (WIDTH,))
     if own:
-        g.tensor("token_embd.weight", (WIDTH, n)).tensor("output.weight", (WIDTH, n))
+        g.tensor("token_embd.weight", (WIDTH, n)).tensor("output.weight", (WIDTH, len(rows) or n))
+    if rows:
+        g.tensor("d2t", (len(rows),), "i64", struct.pack(f"<{len(rows)}q", *rows))
     b = "blk.0."
     for norm in ("attn_norm", "attn_norm_2", "ffn_norm"):
         g.tensor(f"{b}{norm}.weight", (WIDTH,))
@@ -119,7 +131,7 @@ def glm(*, trunk: bool = True, heads: bool = True, width: int = WIDTH, tokens: i
     vocabulary(g.kv(f"{arch}.leading_dense_block_count", 0), like)
     g.tensor("token_embd.weight", (width, n)).tensor("output_norm.weight", (width,))
     g.tensor("output.weight", (width, n))
-    for i in range(0 if trunk else 2, 3 if heads else 2):
+    for i in range(0 if trunk else 2 - two, 3 if heads else 2 - two):
         b = f"blk.{i}."
         g.tensor(b + "attn_norm.weight", (width,)).tensor(b + "post_attention_norm.weight", (width,))
         g.tensor(b + "attn_q.weight", (width, WIDTH)).tensor(b + "attn_k.weight", (width, KV))

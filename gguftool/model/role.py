@@ -45,7 +45,7 @@ ROLES: dict[str, Role] = {
     ),
     "draft": Role(
         "a draft model that needs its target model (for -md)",
-        "name the target model, and give this file behind the dashes: -- -md FILE",
+        "name the target model, and give this file with --model-draft",
         loads=True,
     ),
     "vocoder": Role(

@@ -8,6 +8,7 @@ from gguftool.source import Memory
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
 from tests.sides import control_vector, imatrix, measured
+from tests.speculators import eagle3, glm
 
 
 def beside(*sides: GGUF) -> Context:
@@ -35,6 +36,18 @@ SAMPLES = [
     fires("pair-width", control_vector(96), message="96 wide", severity="error"),
     fires("pair-layers", control_vector(layers=(1, 2, 3)), message="from 3 on", severity="warning"),
     fires("pair-vocabulary", GPT2, where="field:tokenizer.ggml.model", message="another kind", severity="error"),
+    fires("pair-vocabulary", eagle3(llama(tokens=400)), message="659 tokens", severity="error"),
+    Sample(
+        "pair-architecture",
+        glm(),
+        context=beside(eagle3()),
+        message="does not give away",
+        severity="error",
+        silent=model(),
+        silent_context=beside(eagle3()),
+    ),
+    fires("pair-width", eagle3(hidden=96), message="96 wide", severity="error"),
+    fires("pair-layers", eagle3(layers=(0, 1, 4)), message="reads layer 4", severity="error"),
     fires("pair-imatrix", imatrix(measured(width=96)), message="96 values", severity="error"),
     fires("pair-imatrix", imatrix(measured(layers=1)), message="2 of 3 layers", severity="warning"),
 ]

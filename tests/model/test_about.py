@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.model import open_model
+from gguftool.model import from_source, open_model
 from gguftool.model.about import GENERAL, PAGES, about
 from gguftool.model.role import ROLES
 from gguftool.report.overview import value_text
+from gguftool.source import Memory
 from tests.build import GGUF, llama
+from tests.speculators import dflash, eagle3, glm, glm4
 
 
 def _f32(*numbers: float) -> bytes:
@@ -106,3 +108,25 @@ VALUES = [(True, "yes"), (0, "0"), (4096, "4,096"), (1.5, "1.5"), (("q", "k"), "
 @pytest.mark.parametrize(("value", "text"), [*VALUES, (tuple(range(10)), "0, 1, 2, 3, 4, 5, 6, 7 … 2 more")])
 def test_values_on_a_line(value: object, text: str) -> None:
     assert value_text(value) == text  # type: ignore[arg-type]
+
+
+def test_drafts_and_models_that_draft_for_themselves() -> None:
+    def told(g: GGUF) -> dict[str, object]:
+        return dict(about(from_source(Memory(g.bytes(), "m.gguf"), strict=False)))
+
+    assert told(eagle3(own=False)) == {
+        "drafts with": "--spec-type draft-eagle3",
+        "target width": 64,
+        "target layers": (0, 1, 1),
+        "takes from its target": ("token_embd.weight", "output.weight"),
+    }
+    assert told(dflash(markov=True)) == {
+        "drafts with": "--spec-type draft-dspark, which llama.cpp finds out by itself",
+        "target width": 64,
+        "target layers": (0, 1),
+        "tokens at once": 4,
+    }
+    assert told(glm(trunk=False))["prediction layers"] == 1
+    assert told(glm()) == {"prediction layers": 1, "can draft for itself": "--spec-type draft-mtp"}
+    assert told(glm4())["can draft for itself"] == "no: llama.cpp b11434 has no graph for these layers"
+    assert told(glm(heads=False)) == told(llama()) == {}

@@ -22,6 +22,7 @@ FAMILIES = (
     "template",
     "source",
     "data",
+    "draft",
     "pair",
     "load",
 )

@@ -62,7 +62,7 @@ def pair_load(m: Model, ctx: Context) -> Drafts:
 
 @rule(Severity.ERROR)
 def pair_width(m: Model, ctx: Context) -> Drafts:
-    """What a projector or a control vector gives must be as wide as what the model takes.
+    """What a projector, a control vector or a head gives or reads must be as wide as the model.
 
     Why. A projector of another width ends the start of the server; a control vector is left out with one line in the
     log. Files of one family but another size have the same names.
@@ -75,10 +75,11 @@ def pair_width(m: Model, ctx: Context) -> Drafts:
 
 @rule(Severity.ERROR)
 def pair_layers(m: Model, ctx: Context) -> Drafts:
-    """The layers of a control vector must be in the model.
+    """The layers that a control vector is for, or that a head reads, must be in the model.
 
-    Why. What it holds for layers that the model has not is not used, without a word.
-    Evidence. `llama-adapter.cpp:llama_adapter_cvec::apply` (b11434).
+    Why. What a control vector holds for layers that the model has not is not used, without a word; a head of eagle3 or
+    dflash that reads a layer beyond the last ends the server.
+    Evidence. `llama-adapter.cpp:llama_adapter_cvec::apply`, `speculative.cpp` (b11434).
     Example. cvec.gguf: its layers from 24 on are not in the model, whose last is 23: they are not used
     Fix. Make a control vector of this model.
     """
@@ -89,12 +90,29 @@ def pair_layers(m: Model, ctx: Context) -> Drafts:
 def pair_vocabulary(m: Model, ctx: Context) -> Drafts:
     """A draft model must have the vocabulary of its target.
 
-    Why. Otherwise llama-server loads both and serves without the draft.
-    Evidence. `speculative.cpp:common_speculative_are_compatible` (b11434); llama.cpp 3812, pocketpal 876.
+    Why. Otherwise llama-server loads both and serves without the draft: another kind of vocabulary, another first or
+    end token where one is added, more than 128 tokens apart, or one text that differs from token 5 on. The vocabulary
+    of a head (eagle3, dflash, prediction layers) it does not compare, and ends at a token that one of the two lacks.
+    Evidence. `speculative.cpp:common_speculative_are_compatible` (b11434); measured with llama-server; llama.cpp 3812,
+    pocketpal 876.
     Example. draft.gguf: its vocabulary is of another kind, BPE, that of the model is SPM
     Fix. Take a smaller model of the same family as draft.
     """
     yield from _told(m, ctx, "pair-vocabulary")
+
+
+@rule(Severity.ERROR)
+def pair_architecture(m: Model, ctx: Context) -> Drafts:
+    """A head that drafts must be for models of this architecture, and llama.cpp must be able to feed it from them.
+
+    Why. Heads of eagle3 and dflash read what goes into the layers of their target. The graphs of few architectures
+    give that away; for all others the first request ends the server. Prediction layers of another architecture draft
+    nothing that is right, and those of gemma4 end the server.
+    Evidence. `GGML_ASSERT(t_layer_inp[il] != nullptr`, `llama-graph.cpp` (b11434); measured with llama-server.
+    Example. head.gguf: llama.cpp's glm4moe does not give away what goes into its layers
+    Fix. Take a head of this model, or draft with a smaller model of the same family.
+    """
+    yield from _told(m, ctx, "pair-architecture")
 
 
 @rule(Severity.ERROR)

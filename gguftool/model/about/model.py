@@ -1,11 +1,12 @@
-"""A model that llama.cpp loads: the general lines say it; nothing is left for its role."""
+"""A model that llama.cpp loads: the general lines say it, but for what few models have."""
 
 from __future__ import annotations
 
+from gguftool.model.about import draft
 from gguftool.model.about.fact import Facts
 from gguftool.model.model import Model
 
 
 def about(m: Model) -> Facts:
-    """Nothing more."""
-    return ()
+    """Its prediction layers, where there are any."""
+    return draft.of_model(m)

@@ -6,8 +6,10 @@ Most of it llama.cpp does not check, and ends where it happens: at the start, or
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 
+from gguftool.errors import FormatError
 from gguftool.facts import BUILD
 from gguftool.facts.layers import nextn_layers
 from gguftool.model import Model
@@ -35,6 +37,8 @@ INCOMPATIBLE = (
 )
 """What the server says before it goes on without the draft."""
 NOTHING = "no implementations specified for speculative decoding"
+MOST_BYTES = 16 << 20
+"""A longer map of tokens is not looked at."""
 NO_TOKEN = "get_sub_batch: failed to add token"
 NO_LAYERS = ("context type MTP requested but model doesn't contain MTP layers", "failed to create MTP context")
 _FAMILY = "take a smaller model of the same family as draft"
@@ -87,20 +91,48 @@ def faults(side: Model) -> Iterator[Misfit]:
     """What keeps a file from drafting for any model, though it loads."""
     made = drafting(side)
     if made.kind == DSPARK and not isinstance(side.get("dflash.block_size"), int):
+        said = (
+            "GGML_ASSERT(it != model.gguf_kv.end() && \"DSpark draft requires 'dflash.block_size' in GGUF metadata\")"
+        )
+        text = "dflash.block_size is missing: a head with a Markov chain must know how many tokens it drafts at once"
         yield Misfit(
-            "draft-block-size", ABORTS, "a head with a Markov chain needs to know how many tokens it drafts at once",
-            said=('GGML_ASSERT(it != model.gguf_kv.end() && "DSpark draft requires \'dflash.block_size\' in GGUF '
-                  'metadata") failed',),
-            hint="convert the head again", where="field:dflash.block_size",
-        )  # fmt: skip
+            "draft-block-size", ABORTS, text, (said,), "convert the head again", None, "field:dflash.block_size"
+        )
     known = side.arch.facts
     if made.kind == MTP and known is not None and made.heads > 1 and "mtp-one" in known.flags:
+        text = f"it has {made.heads} prediction layers; with more than one of {side.architecture} llama.cpp ends"
+        hint = "convert the model again with one prediction layer, or draft with another model"
+        where = f"field:{side.architecture}.nextn_predict_layers"
+        yield Misfit("draft-heads", ABORTS, text, (), hint, None, where, {"heads": made.heads})
+    if made.kind in (EAGLE3, DFLASH, DSPARK):
+        yield from _token_map(side)
+
+
+def _token_map(side: Model) -> Iterator[Misfit]:
+    """``d2t``: which token of the target each row of a shorter output stands for."""
+    tensor, n = side.tensors.get("d2t"), vocabulary(side).count or 0
+    if tensor is None or not n:
+        return
+    where, hint = "tensor:d2t", "convert the head again"
+    if tensor.type_name != "I64":
+        said = "GGML_ASSERT(model.d2t->type == GGML_TYPE_I64) failed"
+        text = f"d2t is of type {tensor.type_name}; llama.cpp takes 64-bit whole numbers only"
+        yield Misfit("draft-token-map", ABORTS, text, (said,), hint, None, where)
+        return
+    if (tensor.nbytes or 0) > MOST_BYTES:
+        return
+    try:
+        data = side.read("d2t")
+    except FormatError:
+        return
+    rows = struct.unpack(f"{tensor.part.header.layout.order}{len(data) // 8}q", data)
+    wrong = next((i for i, token in enumerate(rows) if not 0 <= token < n), None)
+    if wrong is not None:
+        text = f"d2t says that row {wrong} is token {rows[wrong]:,} of {n:,}: llama.cpp ends at its first use"
+        data_of = {"row": wrong, "token": rows[wrong], "tokens": n}
         yield Misfit(
-            "draft-heads", ABORTS,
-            f"it has {made.heads} prediction layers; with more than one of {side.architecture} llama.cpp ends",
-            hint="convert the model again with one prediction layer, or draft with another model",
-            where=f"field:{side.architecture}.nextn_predict_layers", data={"heads": made.heads},
-        )  # fmt: skip
+            "draft-token-map", ABORTS, text, ("GGML_ASSERT(i1 >= 0 && i1 < ne1) failed",), hint, None, where, data_of
+        )
 
 
 def _wrong_kind(side: Model, made: Drafting, kind: str) -> Iterator[Misfit]:
@@ -148,6 +180,7 @@ _TEXT = {
 
 
 def _eagle3(model: Model, side: Model, made: Drafting) -> Iterator[Misfit]:
+    yield from faults(side)
     last = _trunk(model)
     beyond = [n for n in made.layers if n > last]
     if beyond:
