@@ -12,6 +12,7 @@ from gguftool.hub import opened
 from gguftool.memory.advice import Advice, advise
 from gguftool.memory.plan import MemoryPlan
 from gguftool.model.role import only_runnable
+from gguftool.predict.pairs import ABORTS, HARM, IGNORED, REFUSED
 from gguftool.run.args import server_command
 from gguftool.run.deploy import Deployment, deploy, look, outcome, resolved, with_largest_context
 from gguftool.run.engine import choose
@@ -64,9 +65,15 @@ class Planned:
         return self.memory.refused
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """Files beside the model that llama.cpp would go on without; empty: none."""
+        return tuple(x.text for x in self.deployment.unfit if x.misfit.outcome == IGNORED)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What is worth knowing."""
-        return (*self.deployment.notes, *(doubt for doubt, _ in self.deployment.doubts))
+        harm = (x.text for x in self.deployment.unfit if x.misfit.outcome == HARM)
+        return (*self.deployment.notes, *(doubt for doubt, _ in self.deployment.doubts), *harm)
 
 
 def plan(
@@ -118,8 +125,9 @@ def _advise(
     fit = outcome(d, planner)
     # What the llama-server at hand has no way to say: `launch` is stopped by it, too.
     blockers = server_command("", resolved(d, planner, fit.plan), engine.build).blockers
-    if d.problems or blockers:
-        fit = replace(fit, plan=replace(fit.plan, refused=(*d.problems, *blockers, *fit.plan.refused)))
+    unfit = [x.text for x in d.unfit if x.misfit.outcome in (REFUSED, ABORTS)]
+    if d.problems or blockers or unfit:
+        fit = replace(fit, plan=replace(fit.plan, refused=(*d.problems, *blockers, *unfit, *fit.plan.refused)))
     source = ""
     if measure:
         from gguftool.api.measured import measured_fit

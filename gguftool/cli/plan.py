@@ -59,18 +59,21 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
 
             draw(advice, model, options["plot"])
             session.note(f"wrote {safe(options['plot'])}")
+        for text in found.left_out:
+            session.warn(f"left out: {text}")
         for text in found.notes:
             session.note(f"note: {safe(text)}")
         code = _code(found)
         if session.format == "json":
-            session.write_json(ok=code == 0, body=report.plan_json(advice, list(found.command), found.expected))
+            body = report.plan_json(advice, list(found.command), found.expected, found.deployment.unfit)
+            session.write_json(ok=code == 0, body=body)
         else:
             session.out(report.plan_text(advice, m.name, list(found.command), session.style))
     return code
 
 
 def _code(found: Planned) -> int:
-    """1: llama.cpp would refuse; 5: it does not fit into the memory that was named."""
-    if found.refused:
+    """1: llama.cpp would refuse, or leave a file out; 5: it does not fit into the memory that was named."""
+    if found.refused or found.left_out:
         return 1
     return 5 if found.fits is False and found.deployment.named else 0

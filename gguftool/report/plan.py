@@ -10,6 +10,7 @@ from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import DeviceUse, MemoryPlan
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
+from gguftool.run.beside import Unfit
 from gguftool.run.proof import Expected, to_json
 from gguftool.shell import shell
 
@@ -59,7 +60,7 @@ def _per_token(n: float) -> str:
 
 def _verdict(plan: MemoryPlan, style: Style) -> Styled | str:
     if plan.refused:
-        return style.red(f"llama.cpp refuses: {plan.refused[0]}")
+        return "\n".join(style.red(f"llama.cpp refuses: {safe(why)}") for why in plan.refused)
     if plan.fits is None:
         return f"takes {size(plan.total)}; name --vram and --ram to see whether it fits"
     if plan.fits:
@@ -171,7 +172,7 @@ def _notes(a: Advice, style: Style) -> str:
     return "\n".join(lines)
 
 
-def plan_json(a: Advice, command: Sequence[str], expected: Expected) -> dict[str, object]:
+def plan_json(a: Advice, command: Sequence[str], expected: Expected, unfit: Sequence[Unfit] = ()) -> dict[str, object]:
     """The fields of ``--format json``: every number in bytes or tokens."""
     plan = a.plan
     c, s, w = plan.cache.context, plan.settings, a.planner.weights
@@ -223,6 +224,7 @@ def plan_json(a: Advice, command: Sequence[str], expected: Expected) -> dict[str
         **where_json(plan),
         "fits": plan.fits,
         "refused": list(plan.refused),
+        "unfit": [_unfit_json(x) for x in unfit],
         "steps": [{"what": x.what, "result": x.result, "fits": x.fits, "kept": x.kept} for x in a.fit.steps],
         "table": [_cell_json(x) for row in a.rows for x in row],
         "largest_context": [{"type_k": pair[0], "type_v": pair[1], "tokens": n} for pair, n in a.largest],
@@ -233,6 +235,19 @@ def plan_json(a: Advice, command: Sequence[str], expected: Expected) -> dict[str
         "warnings": list(a.warnings),
         "command": list(command),
         "expected": to_json(expected),
+    }
+
+
+def _unfit_json(x: Unfit) -> dict[str, object]:
+    m = x.misfit
+    return {
+        "option": x.option,
+        "path": x.path,
+        "rule": m.rule,
+        "outcome": m.outcome,
+        "message": m.message,
+        "llama_cpp": list(m.said),
+        "hint": m.hint or None,
     }
 
 

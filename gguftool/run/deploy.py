@@ -6,7 +6,7 @@ here, so the same words mean the same everywhere. `resolved` goes the other way:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
@@ -19,9 +19,9 @@ from gguftool.memory.plan import Machine, MemoryPlan, Planner, Side, weights_of
 from gguftool.memory.settings import BATCH, SERVER_SLOTS, UBATCH, Settings
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
-from gguftool.model.role import ROLES, role, what_it_is
 from gguftool.programs import Tool
 from gguftool.run import devices as hardware
+from gguftool.run.beside import Unfit, beside
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.options.extra import take_in
@@ -67,6 +67,7 @@ class Deployment:
         wishes: as asked, with what stood behind ``--`` taken in.
         settings, placement, machine, overrides, sides: for the memory plan.
         named: the user said how much memory there is: whether it fits is what was asked for.
+        unfit: files beside the model that do not go with it.
         problems: why llama.cpp would refuse, or do something that is not planned.
         doubts: what it would do, though hardly as meant: what is wrong, and what helps.
         notes: what is worth knowing.
@@ -79,6 +80,7 @@ class Deployment:
     overrides: tuple[tuple[str, str], ...] = ()
     sides: tuple[Side, ...] = ()
     named: bool = False
+    unfit: tuple[Unfit, ...] = ()
     problems: list[str] = field(default_factory=list)
     doubts: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -128,11 +130,13 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     if w.api_key is not None:
         notes.append("--api-key stands in the list of processes for everybody to read: --api-key-file FILE does not")
     doubts = _useless(w)
-    sides = (*_sides(w, problems), *_draft(w, settings, model, doubts, notes))
+    ctx = settings.ctx or model.arch.context_length
+    others = beside(model, w, replace(settings, ctx=ctx))
     named = w.vram is not None or w.ram is not None
     return Deployment(
-        w, settings, _placement(w, machine), machine, _overrides(w), sides, named, problems, doubts, notes
-    )
+        w, settings, _placement(w, machine), machine, _overrides(w), others.sides, named, others.unfit,
+        problems, [*doubts, *others.doubts], [*notes, *others.notes],
+    )  # fmt: skip
 
 
 def outcome(d: Deployment, planner: Planner) -> Fit:
@@ -301,72 +305,6 @@ def _split_mode(w: Wishes, devices: list[Device], problems: list[str]) -> list[D
             " with --device NAME"
         )
     return devices
-
-
-def _sides(w: Wishes, problems: list[str]) -> Iterator[Side]:
-    if w.mmproj is not None:
-        host = not w.mmproj_offload or w.mmproj_device == "none"
-        yield Side("mmproj", _projector(w.mmproj, problems), HOST if host else w.mmproj_device or "")
-    for path in (*w.lora, *(path for path, _ in w.lora_scaled)):
-        yield Side("lora", _bytes(path))
-    for path in (*w.control_vector, *(path for path, _ in w.control_vector_scaled)):
-        yield Side("control-vector", _bytes(path))
-
-
-def _projector(path: str, problems: list[str]) -> int:
-    """Bytes of a projector's tensors; what is none is a problem."""
-    from gguftool.hub import open_any
-
-    with open_any(path) as m:
-        found = role(m)
-        if found != "mmproj":
-            hint = f" ({ROLES[found].hint})" if ROLES[found].hint else ""
-            problems.append(f"{path} is no multimodal projector: it is {what_it_is(m)}{hint}")
-        return _weight(m)
-
-
-def _bytes(path: str) -> int:
-    """Bytes of a file's tensors."""
-    from gguftool.hub import open_any
-
-    with open_any(path) as m:
-        return _weight(m)
-
-
-def _weight(m: Model) -> int:
-    return sum(t.nbytes or 0 for t in m.tensors.values())
-
-
-def _draft(w: Wishes, s: Settings, model: Model, doubts: list[tuple[str, str]], notes: list[str]) -> tuple[Side, ...]:
-    """The draft model, with a cache as long as the model's own (`server-context.cpp:load_model`)."""
-    if w.draft is None:
-        if "draft-mtp" in w.spec_type:
-            notes.append("draft-mtp loads prediction layers and a second cache, which are not in the plan")
-        return ()
-    from gguftool.hub import open_any
-
-    asked = replace(
-        s, ctx=s.ctx or model.arch.context_length, type_k=w.draft_type_k or DEFAULT, type_v=w.draft_type_v or DEFAULT,
-        snapshots=0, outputs=None,
-    )  # fmt: skip
-    with open_any(w.draft) as m:
-        if not w.spec_type and not names_its_kind(m):
-            unused = "llama.cpp loads the draft model and never uses it: no --spec-type is given"
-            doubts.append((unused, "--spec-type draft-simple"))
-        try:
-            size = Planner(m.arch, weights_of(m)).plan(asked).total
-        except (UsageError, KeyError):
-            size = _weight(m)
-    notes.append("the draft model is counted whole, with a cache as long as the model's, on one device")
-    on_host = w.draft_gpu_layers == 0 or "none" in w.draft_device
-    return (Side("draft", size, HOST if on_host else next(iter(w.draft_device), "")),)
-
-
-def names_its_kind(draft: Model) -> bool:
-    """Whether a draft model says itself how it drafts (`speculative.cpp:common_speculative_types_from_gguf`)."""
-    if draft.architecture == "dflash":
-        return True
-    return f"blk.{draft.arch.block_count - 1}.nextn.eh_proj.weight" in draft.tensors
 
 
 def _useless(w: Wishes) -> list[tuple[str, str]]:

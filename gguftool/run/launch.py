@@ -117,6 +117,8 @@ def plan_launch(
         t.stop("build", blocker, "take another build, or leave the option out")
     for problem in d.problems:
         t.stop("build", problem, "llama-server --help lists what it takes" if "no option" in problem else "")
+    for one in d.unfit:
+        t.stop("pair", one.text, one.misfit.hint, "error" if one.misfit.stops else "warning")
     for doubt, remedy in d.doubts:
         t.stop("build", doubt, remedy, "warning")
     _network(said, t)

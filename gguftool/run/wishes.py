@@ -34,7 +34,8 @@ class Obstacle:
     """A reason not to start.
 
     Attributes:
-        where: ``model``, ``cache``, ``context``, ``room`` (memory), ``build``, ``network``, ``lint``, ``verify``.
+        where: ``model``, ``cache``, ``context``, ``room`` (memory), ``build``, ``network``, ``pair`` (a
+            file beside the model), ``lint``, ``verify``.
         message: what is wrong.
         remedy: what helps, a command where there is one.
         severity: ``error``: llama.cpp would refuse or do something else; ``warning``: it would start.

@@ -82,7 +82,7 @@ def _wrong_role(side: Model, as_: str) -> Misfit | None:
     hint = hint or "give a model that is to run on its own first, as MODEL"
     outcome = IGNORED if as_ == "control-vector" else REFUSED
     said = predict(side, given_as=as_).messages if as_ in OTHERS else ()
-    text = f"{BESIDE[as_][1]} takes {ROLES[as_].what.partition(' (')[0]}; this file is no {wanted}, it is {what}"
+    text = f"it is no {wanted}: it is {what}"
     return Misfit("pair-role", outcome, text, said=said, hint=hint, data={"role": own, "given_as": as_})
 
 
