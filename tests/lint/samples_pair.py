@@ -5,9 +5,9 @@ from __future__ import annotations
 from gguftool.lint.rule import Context
 from gguftool.model import from_source
 from gguftool.source import Memory
+from tests.beside import control_vector, imatrix, lora, measured
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
-from tests.sides import control_vector, imatrix, measured
 from tests.speculators import eagle3, glm
 
 
@@ -19,7 +19,7 @@ def model() -> GGUF:
     return ready(layers=3)
 
 
-FITS = beside(control_vector(), imatrix(measured()), llama())
+FITS = beside(control_vector(), imatrix(measured()), llama(), lora())
 """What fits the model beside it, so that the silent case has something to look at."""
 FLUX = GGUF("flux").tensor("double_blocks.0.img_attn.qkv.weight")
 GPT2 = llama().replace("tokenizer.ggml.model", "gpt2").kv("tokenizer.ggml.merges", ["a b"])
@@ -33,6 +33,8 @@ def fires(rule: str, side: GGUF, **more: object) -> Sample:
 SAMPLES = [
     fires("pair-role", FLUX, where="file", message="side.gguf: An image", severity="error", fix=""),
     fires("pair-load", NO_NORM, where="tensor:blk.0.attn_norm.weight", message="not found", severity="error"),
+    fires("pair-architecture", lora(arch="qwen2"), where="field:general.architecture", severity="error"),
+    fires("pair-shapes", lora(("blk.0.attn_q.weight", 96, 96)), message="96 × 96", severity="error"),
     fires("pair-width", control_vector(96), message="96 wide", severity="error"),
     fires("pair-layers", control_vector(layers=(1, 2, 3)), message="from 3 on", severity="warning"),
     fires("pair-vocabulary", GPT2, where="field:tokenizer.ggml.model", message="another kind", severity="error"),

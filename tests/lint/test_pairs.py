@@ -8,9 +8,9 @@ import pytest
 
 import gguftool
 from gguftool.errors import UsageError
+from tests.beside import control_vector, imatrix, measured
 from tests.build import GGUF, llama
 from tests.lint.samples import ready
-from tests.sides import control_vector, imatrix, measured
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_what_does_not_fit(cli, model, tmp_path):
     assert found(done, "model.gguf") == [("pair-width", "error")]
     finding = next(f for f in done.json["files"][0]["findings"] if f["family"] == "pair")
     assert finding["path"] == str(side)
-    assert finding["data"]["llama_cpp"] == "control vector n_embd does not match model"
+    assert finding["data"]["llama_cpp"] == "apply: control vector n_embd does not match model"
     assert done.code == 1
 
 

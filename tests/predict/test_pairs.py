@@ -8,8 +8,8 @@ from gguftool.errors import UsageError
 from gguftool.model import Model, from_source
 from gguftool.predict.pairs import BESIDE, Misfit, misfits
 from gguftool.source import Memory
+from tests.beside import control_vector, imatrix, lora, measured
 from tests.build import GGUF, llama
-from tests.sides import control_vector, imatrix, measured
 
 
 def opened(g: GGUF, name: str = "side.gguf") -> Model:
@@ -28,17 +28,52 @@ def test_a_fitting_control_vector_draft_and_imatrix():
     assert not fit(control_vector())
     assert not fit(llama())
     assert not fit(imatrix(measured()))
+    assert not fit(lora())
 
 
 def test_a_control_vector_of_another_width_is_ignored():
     (found,) = fit(control_vector(width=96))
     assert (found.rule, found.outcome, found.stops) == ("pair-width", "ignored", True)
-    assert found.said == ("control vector n_embd does not match model",)
+    assert found.said == ("apply: control vector n_embd does not match model",)
 
 
 def test_a_control_vector_for_more_layers():
     assert kinds(fit(control_vector(layers=(1, 2, 3)))) == [("pair-layers", "harm")]
     assert kinds(fit(control_vector(layers=(7, 8)))) == [("pair-layers", "ignored")]
+
+
+APPLY = "llama_adapter_lora_init_from_file_ptr: failed to apply lora adapter: "
+
+
+@pytest.mark.parametrize(
+    ("side", "rule", "message", "said"),
+    [
+        (lora(arch="qwen2"), "pair-architecture", "'qwen2', this one is 'llama'", "model arch and LoRA arch mismatch"),
+        (
+            lora(("blk.7.attn_q.weight", 64, 64)), "pair-shapes", "changes blk.7.attn_q.weight, which",
+            "LoRA tensor 'blk.7.attn_q.weight' does not exist in base model (hint: maybe wrong base model?)",
+        ),
+        (
+            lora(("blk.0.attn_q.weight", 96, 96)), "pair-shapes", "of 96 × 96, that of this model is 64 × 64",
+            "tensor 'blk.0.attn_q.weight' has incorrect shape (hint: maybe wrong base model?)",
+        ),
+        (
+            lora().drop_tensor("blk.0.attn_q.weight.lora_b"), "pair-load", "is missing one component",
+            "LoRA tensor pair for 'blk.0.attn_q.weight' is missing one component",
+        ),
+    ],
+)  # fmt: skip
+def test_an_adapter_of_another_base_is_refused(side, rule, message, said):
+    (found,) = fit(side)
+    assert (found.rule, found.outcome) == (rule, "refused")
+    assert message in found.message
+    assert found.said == (APPLY + said,)
+
+
+def test_a_control_vector_that_llama_cpp_skips():
+    (found,) = fit(control_vector(layers=(0, 1)))
+    assert (found.rule, found.outcome) == ("pair-load", "ignored")
+    assert found.said[0] == "invalid (zero) direction tensor layer index in side.gguf"
 
 
 def test_a_draft_with_another_kind_of_vocabulary():
@@ -62,7 +97,7 @@ def test_an_imatrix_of_fewer_layers_and_of_none():
 @pytest.mark.parametrize("as_", BESIDE)
 def test_the_wrong_role(as_):
     """Whatever it is given as, a file of another role is named for what it is."""
-    sides = {"control-vector": control_vector(), "imatrix": imatrix(measured()), "draft": llama()}
+    sides = {"control-vector": control_vector(), "imatrix": imatrix(measured()), "draft": llama(), "adapter": lora()}
     for own, side in sides.items():
         found = fit(side, given_as=as_)
         if own == as_:

@@ -61,6 +61,31 @@ def pair_load(m: Model, ctx: Context) -> Drafts:
 
 
 @rule(Severity.ERROR)
+def pair_architecture(m: Model, ctx: Context) -> Drafts:
+    """What stands beside a model must be made for its architecture.
+
+    Why. llama.cpp refuses an adapter of another architecture, and the server does not start.
+    Evidence. `llama-adapter.cpp:llama_adapter_lora_init_impl` (b11434).
+    Example. lora.gguf: it was made for a model of the architecture 'qwen2', this one is 'llama'
+    Fix. Name the base model it was trained on.
+    """
+    yield from _told(m, ctx, "pair-architecture")
+
+
+@rule(Severity.ERROR)
+def pair_shapes(m: Model, ctx: Context) -> Drafts:
+    """Every pair of an adapter must be for a weight that the model has, in its sizes.
+
+    Why. A model of the same architecture but another size, or with more layers, has other weights: the server does not
+    start, or dies at the first tokens.
+    Evidence. `llama-adapter.cpp:llama_adapter_lora_init_impl`, `llama-graph.cpp:build_lora_mm` (b11434).
+    Example. lora.gguf: its pair for blk.0.attn_q.weight is for a weight of 96 × 96, that of this model is 64 × 64
+    Fix. Name the base model it was trained on.
+    """
+    yield from _told(m, ctx, "pair-shapes")
+
+
+@rule(Severity.ERROR)
 def pair_width(m: Model, ctx: Context) -> Drafts:
     """What a projector, a control vector or a head gives or reads must be as wide as the model.
 

@@ -20,7 +20,7 @@ __all__ = ["ABORTS", "BESIDE", "HARM", "IGNORED", "OUTCOMES", "REFUSED", "Misfit
 
 BESIDE: dict[str, tuple[str, str]] = {
     "mmproj": ("", "--mmproj"),
-    "adapter": ("", "--lora"),
+    "adapter": ("adapter", "--lora"),
     "control-vector": ("control", "--control-vector"),
     "draft": ("draft", "--model-draft"),
     "imatrix": ("imatrix", "--imatrix"),
@@ -91,10 +91,9 @@ def _not_loaded(side: Model, as_: str) -> Iterator[Misfit]:
     if as_ not in OTHERS and as_ != "draft":
         return
     load = predict(side, given_as=as_ if as_ in OTHERS else None)
-    if load.verdict in ("loads", "warns", "unknown"):
+    lines = load.messages or (load.warnings if load.skipped else ())
+    if not lines:
         return
-    outcome = ABORTS if load.verdict == "aborts" else IGNORED if as_ == "control-vector" else REFUSED
-    line = load.messages[0] if load.messages else "it gives no reason"
-    verb = "aborts on it" if outcome == ABORTS else "does not load it"
-    text = f"llama.cpp {verb}: {line}"
-    yield Misfit("pair-load", outcome, text, said=load.messages, where=load.where, data=load.data)
+    outcome = IGNORED if load.skipped else load.verdict
+    verb = {ABORTS: "aborts on it", IGNORED: "goes on without it"}.get(outcome, "does not load it")
+    yield Misfit("pair-load", outcome, f"llama.cpp {verb}: {lines[0]}", said=lines, where=load.where, data=load.data)

@@ -8,22 +8,23 @@ from gguftool.facts.layers import nextn_layers
 from gguftool.model import Model
 from gguftool.model.steering import control_vector
 from gguftool.predict.pairs.misfit import HARM, IGNORED, Misfit
+from gguftool.predict.steering import WIDTH, predict
+
+_ANOTHER = "a control vector belongs to one model: make one of this model"
 
 
 def misfits(model: Model, side: Model) -> Iterator[Misfit]:
     """Width and layers."""
-    vector, hp = control_vector(side), model.arch
-    found, width = vector.layers, vector.width
-    if not found or not hp.embedding_length:
-        return
-    if width != hp.embedding_length:
+    load, hp, found = predict(side, model), model.arch, control_vector(side).layers
+    if load.skipped and load.warnings[0] == WIDTH:
+        width, wanted = load.data["width"], load.data["model"]
         yield Misfit(
             "pair-width",
             IGNORED,
-            f"its directions are {width:,} wide, the model is {hp.embedding_length:,} wide; llama.cpp runs without it",
-            said=("control vector n_embd does not match model",),
-            hint="a control vector belongs to one model: make one of this model",
-            data={"width": width, "model": hp.embedding_length},
+            f"its directions are {width:,} wide, the model is {wanted:,} wide; llama.cpp runs without it",
+            said=load.warnings,
+            hint=_ANOTHER,
+            data=load.data,
         )
         return
     # Data for layer 1 and up is kept; the layer 0 of the model gets none.
@@ -34,7 +35,7 @@ def misfits(model: Model, side: Model) -> Iterator[Misfit]:
             "pair-layers",
             IGNORED,
             f"its first layer is {beyond[0]}, the last of the model is {last}: nothing of it is used",
-            hint="a control vector belongs to one model: make one of this model",
+            hint=_ANOTHER,
             where=f"tensor:direction.{beyond[0]}",
             data={"layers": beyond, "last": last},
         )
@@ -43,7 +44,7 @@ def misfits(model: Model, side: Model) -> Iterator[Misfit]:
             "pair-layers",
             HARM,
             f"its layers from {beyond[0]} on are not in the model, whose last is {last}: they are not used",
-            hint="a control vector belongs to one model: make one of this model",
+            hint=_ANOTHER,
             where=f"tensor:direction.{beyond[0]}",
             data={"layers": beyond, "last": last},
         )

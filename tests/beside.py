@@ -12,6 +12,13 @@ def control_vector(width: int = 64, layers: tuple[int, ...] = (1, 2)) -> GGUF:
     return g
 
 
+def lora(*weights: tuple[str, int, int], arch: str = "llama", rank: int = 4) -> GGUF:
+    g = GGUF(arch).kv("general.type", "adapter").kv("adapter.type", "lora").kv("adapter.lora.alpha", 16.0)
+    for name, wide, high in weights or (("blk.0.attn_q.weight", 64, 64), ("blk.2.ffn_up.weight", 64, 128)):
+        g.tensor(f"{name}.lora_a", (wide, rank)).tensor(f"{name}.lora_b", (rank, high))
+    return g
+
+
 def imatrix(sizes: dict[str, int]) -> GGUF:
     g = GGUF().kv("general.type", "imatrix").kv("imatrix.datasets", ["calibration.txt"])
     g.kv("imatrix.chunk_count", 10).kv("imatrix.chunk_size", 512)

@@ -1,0 +1,98 @@
+"""Files beside the model: plan and launch hold them against it, whichever way they are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gguftool.predict.pairs import BESIDE
+from gguftool.run.beside import ROLES, named
+from gguftool.run.options.table import options
+from gguftool.run.wishes import Wishes
+from tests.beside import control_vector, lora
+from tests.build import GGUF, llama
+from tests.lint.samples import ready
+
+SIZES = ("--ctx", "512", "--cache-type", "f16", "--ram", "4GiB", "--vram", "none")
+GPT2 = llama().replace("tokenizer.ggml.model", "gpt2").kv("tokenizer.ggml.merges", ["a b"])
+SIDES: dict[str, tuple[GGUF, str]] = {
+    "fits.gguf": (lora(), ""),
+    "vector.gguf": (control_vector(), ""),
+    "qwen.gguf": (lora(arch="qwen2"), "refused"),
+    "half.gguf": (lora().drop_tensor("blk.0.attn_q.weight.lora_b"), "refused"),
+    "typed.gguf": (lora().replace("adapter.type", 3), "aborts"),
+    "wide.gguf": (control_vector(96), "ignored"),
+    "zero.gguf": (control_vector(layers=(0, 1)), "ignored"),
+    "long.gguf": (control_vector(layers=(1, 2, 3)), "harm"),
+    "gpt2.gguf": (GPT2, "ignored"),
+    "bare.gguf": (llama().drop_tensor("blk.0.attn_norm.weight"), "refused"),
+    "model.gguf": (ready(layers=3), "refused"),
+}
+ASKED = [
+    (["--lora", "fits.gguf"], ""),
+    (["--", "--lora", "fits.gguf"], ""),
+    (["--", "--lora", "fits.gguf,qwen.gguf"], "refused"),
+    (["--lora", "qwen.gguf"], "refused"),
+    (["--", "--lora-scaled", "half.gguf:0.5"], "refused"),
+    (["--", "--lora-scaled", "fits.gguf:0.5,half.gguf:1"], "refused"),
+    (["--", "--lora", "typed.gguf"], "aborts"),
+    (["--", "--lora", "vector.gguf"], "refused"),
+    (["--", "--control-vector", "vector.gguf"], ""),
+    (["--", "--control-vector", "wide.gguf"], "ignored"),
+    (["--", "--control-vector-scaled", "zero.gguf:0.5"], "ignored"),
+    (["--", "--control-vector", "long.gguf"], "harm"),
+    (["--", "--control-vector", "fits.gguf"], "ignored"),
+    (["-md", "gpt2.gguf", "--spec-type", "draft-simple"], "ignored"),
+    (["--", "-md", "gpt2.gguf", "--spec-type", "draft-simple"], "ignored"),
+    (["--", "-md", "bare.gguf", "--spec-type", "draft-simple"], "refused"),
+    (["--", "-md", "fits.gguf", "--spec-type", "draft-simple"], "refused"),
+    (["--mmproj", "model.gguf"], "refused"),
+    (["--", "-mm", "fits.gguf"], "refused"),
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("gguftool.programs.find", lambda *args, **kwargs: None)
+    for name, (g, _) in SIDES.items():
+        g.write(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("words", "outcome"), ASKED, ids=[" ".join(w) for w, _ in ASKED])
+def test_plan_and_launch(cli, here: Path, words: list[str], outcome: str) -> None:
+    plan = cli("plan", "model.gguf", *SIZES, "--format", "json", *words)
+    launch = cli("launch", "model.gguf", "--print", *SIZES, "--format", "json", *words)
+    stops = outcome in ("refused", "aborts", "ignored")
+    assert (plan.code, launch.code) == (int(stops), int(stops)), (plan.out, launch.err)
+    assert [u["outcome"] for u in plan.json["unfit"]] == ([outcome] if outcome else [])
+    told = [(o["severity"]) for o in launch.json["obstacles"] if o["where"] == "pair"]
+    assert told == ([] if not outcome else ["error" if stops else "warning"])
+    assert bool(plan.json["refused"]) is (outcome in ("refused", "aborts"))
+
+
+def test_what_plan_says(cli, here: Path) -> None:
+    out = cli("plan", "model.gguf", *SIZES, "--lora", "qwen.gguf")
+    assert "llama.cpp refuses: --lora " in out.out
+    assert "model arch and LoRA arch mismatch" in out.out
+    ignored = cli("plan", "model.gguf", *SIZES, "--", "--control-vector", "wide.gguf")
+    assert "left out: --control-vector " in ignored.err
+    harm = cli("plan", "model.gguf", *SIZES, "--", "--control-vector", "long.gguf")
+    assert "note: --control-vector " in harm.err
+
+
+def test_force_and_emitted_files(cli, here: Path) -> None:
+    words = ("launch", "model.gguf", *SIZES, "--lora", "qwen.gguf")
+    assert cli(*words, "--emit", "systemd").code == 1
+    assert cli(*words, "--print", "--force").code == 0
+
+
+def test_every_option_that_names_such_a_file_is_held_against_the_model() -> None:
+    """A new option for a GGUF beside the model is one of `ROLES`."""
+    files = {o.field for o in options() if o.path == "read" and o.plan}
+    assert files == set(ROLES)
+    assert set(ROLES.values()) <= set(BESIDE)
+    w = Wishes(mmproj="a", lora=("b", "c"), lora_scaled=(("d", 1.0),), draft="e")
+    assert list(named(w)) == [("mmproj", "a"), ("lora", "b"), ("lora", "c"), ("lora_scaled", "d"), ("draft", "e")]
