@@ -64,10 +64,13 @@ def pair_load(m: Model, ctx: Context) -> Drafts:
 def pair_architecture(m: Model, ctx: Context) -> Drafts:
     """What stands beside a model must be made for its architecture.
 
-    Why. llama.cpp refuses an adapter of another architecture, and the server does not start.
-    Evidence. `llama-adapter.cpp:llama_adapter_lora_init_impl` (b11434).
+    Why. llama.cpp refuses an adapter of another architecture, and the server does not start. Heads of eagle3 and dflash
+    read what goes into the layers of their target; the graphs of few architectures give that away, for all others the
+    first request ends the server. Prediction layers of another architecture draft nothing that is right, and those of
+    gemma4 end the server.
+    Evidence. `llama-adapter.cpp:llama_adapter_lora_init_impl`, `llama-graph.cpp` (b11434); measured with llama-server.
     Example. lora.gguf: it was made for a model of the architecture 'qwen2', this one is 'llama'
-    Fix. Name the base model it was trained on.
+    Fix. Name the model it was made for, or take the adapter or the head of this one.
     """
     yield from _told(m, ctx, "pair-architecture")
 
@@ -124,20 +127,6 @@ def pair_vocabulary(m: Model, ctx: Context) -> Drafts:
     Fix. Take a smaller model of the same family as draft.
     """
     yield from _told(m, ctx, "pair-vocabulary")
-
-
-@rule(Severity.ERROR)
-def pair_architecture(m: Model, ctx: Context) -> Drafts:
-    """A head that drafts must be for models of this architecture, and llama.cpp must be able to feed it from them.
-
-    Why. Heads of eagle3 and dflash read what goes into the layers of their target. The graphs of few architectures
-    give that away; for all others the first request ends the server. Prediction layers of another architecture draft
-    nothing that is right, and those of gemma4 end the server.
-    Evidence. `GGML_ASSERT(t_layer_inp[il] != nullptr`, `llama-graph.cpp` (b11434); measured with llama-server.
-    Example. head.gguf: llama.cpp's glm4moe does not give away what goes into its layers
-    Fix. Take a head of this model, or draft with a smaller model of the same family.
-    """
-    yield from _told(m, ctx, "pair-architecture")
 
 
 @rule(Severity.ERROR)
