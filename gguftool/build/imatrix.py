@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from gguftool.errors import FormatError, NotGguf
 from gguftool.model import Model, open_model
+from gguftool.model.imatrix import CHUNKS, COUNTS, DATASETS, SQUARES
+from gguftool.model.imatrix import entries as stored
 from gguftool.source import LocalFile
 
 _LONGEST_NAME = 4096
@@ -57,18 +59,15 @@ def _from_gguf(model: Model, path: str) -> Imatrix:
     import numpy as np
 
     entries: dict[str, bytes] = {}
-    parts: dict[str, dict[str, str]] = {}
-    for name, tensor in model.tensors.items():
-        base, dot, kind = name.rpartition(".")
-        if dot and kind in ("in_sum2", "counts"):
-            if tensor.type_name != "F32":
-                raise FormatError(f"{path}: {name} is {tensor.type_name}, not F32", key=name)
-            parts.setdefault(base, {})[kind] = name
-    for base, found in parts.items():
-        if len(found) != 2:
+    for one in stored(model):
+        base, squares = one.name, one.squares
+        if squares is None or one.counts is None:
             raise FormatError(f"{path}: {base} has sums without counts, or counts without sums", key=base)
-        sums = np.frombuffer(model.read(found["in_sum2"]), "<f4")
-        counts = np.rint(np.frombuffer(model.read(found["counts"]), "<f4"))
+        for end, info in ((SQUARES, squares), (COUNTS, one.counts)):
+            if info.type_name != "F32":
+                raise FormatError(f"{path}: {base}{end} is {info.type_name}, not F32", key=base + end)
+        sums = np.frombuffer(model.read(base + SQUARES), "<f4")
+        counts = np.rint(np.frombuffer(model.read(base + COUNTS), "<f4"))
         if not len(counts) or len(sums) % len(counts):
             raise FormatError(f"{path}: {base} has {len(sums)} sums and {len(counts)} counts", key=base)
         rows = sums.reshape(len(counts), -1)
@@ -80,8 +79,8 @@ def _from_gguf(model: Model, path: str) -> Imatrix:
             f"{path}: this GGUF file is no importance matrix: it has no tensors named *.in_sum2",
             "llama-imatrix makes one",
         )
-    datasets = model.get("imatrix.datasets")
-    chunks = model.get("imatrix.chunk_count")
+    datasets = model.get(DATASETS)
+    chunks = model.get(CHUNKS)
     first = datasets[0] if isinstance(datasets, list) and datasets else ""
     return Imatrix(path, entries, str(first), chunks if isinstance(chunks, int) else 0)
 

@@ -16,11 +16,12 @@ from gguftool.model import Model, with_header
 from gguftool.model.adapter import ALPHA, INVOCATION, TYPE, Adapter, Pair, adapter, size
 from gguftool.predict.file import as_c_reads, check_file
 from gguftool.predict.loaded import Weight, loaded
-from gguftool.predict.tensors import padded
+from gguftool.predict.tensors import known, padded
 from gguftool.predict.types import MATRIX_OPS, NOT_WEIGHTS
 from gguftool.predict.values import taken
 from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, AfterLoad, LoadEnds, Prediction
 from gguftool.predict.words import own_lines, type_name
+from gguftool.source import Source
 
 APPLY = "llama_adapter_lora_init_from_file_ptr: failed to apply lora adapter: "
 _BASE = "(hint: maybe wrong base model?)"
@@ -48,7 +49,7 @@ def predict(m: Model, base: Model | None = None) -> Prediction:
     try:
         it, gaps = _run(load)
     except LoadEnds as end:
-        return unread(end, m.name)
+        return unread(end, m.name, m.parts[0].source)
     except Refusal as fault:
         return Prediction(REFUSED, load.stage, (APPLY + fault.text,), where=fault.where, data=fault.data)
     except Abort as fault:
@@ -57,7 +58,7 @@ def predict(m: Model, base: Model | None = None) -> Prediction:
     return Prediction(LOADS, "done", after_load=after, not_evaluated=gaps, tensors=2 * len(it.pairs))
 
 
-def unread(end: LoadEnds, path: str) -> Prediction:
+def unread(end: LoadEnds, path: str, source: Source) -> Prediction:
     """A file that is not read as GGUF, given as an adapter."""
     if end.verdict == UNKNOWN:
         return Prediction(UNKNOWN, "file", where=end.where, not_evaluated=end.messages)
@@ -123,6 +124,8 @@ def _pair(pair: Pair, weights: Mapping[str, Weight] | None) -> None:
         where = f"tensor:{there.name}" if there is not None else "file"
         raise Refusal(f"LoRA tensor pair for '{pair.name}' is missing one component", where)
     where = f"tensor:{pair.a.name}"
+    if weights is None and not known(pair.name):
+        raise Refusal(f"LoRA tensor '{pair.name}' does not exist in base model {_BASE}", where)
     if weights is not None:
         weight = weights.get(pair.name)
         if weight is None:

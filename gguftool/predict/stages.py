@@ -37,9 +37,9 @@ TENSOR_ALIGNMENT = 32
 """The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
 
 
-OTHERS: dict[str, str] = {"adapter": "adapter", "control-vector": "steering"}
+OTHERS: dict[str, str] = {"adapter": "adapter", "control-vector": "steering", "imatrix": "imatrix"}
 """Role of a file that is no model -> module of this room whose ``predict(model)`` says how it is loaded, and whose
-``unread(end, path)`` says it of bytes that are no GGUF."""
+``unread(end, path, source)`` says it of bytes that are no GGUF."""
 
 
 def predict(what: Model | Source | bytes, build: str = BUILD, given_as: str | None = None) -> Prediction:
@@ -81,7 +81,7 @@ def _of_other_bytes(source: Source, given_as: str | None) -> Prediction:
         walk(source, source.name)
     except LoadEnds as end:
         if given_as in OTHERS:
-            other: Prediction = import_module(f"gguftool.predict.{OTHERS[given_as]}").unread(end, source.name)
+            other: Prediction = import_module(f"gguftool.predict.{OTHERS[given_as]}").unread(end, source.name, source)
             return other
         return Prediction(end.verdict, "file", end.messages, (), end.where)
     return Prediction(UNKNOWN, "file", not_evaluated=("not readable as GGUF here",))

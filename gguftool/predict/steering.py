@@ -17,6 +17,7 @@ from gguftool.predict.stages import numbers
 from gguftool.predict.tensors import padded
 from gguftool.predict.verdict import ABORTS, LOADS, UNKNOWN, WARNS, AfterLoad, LoadEnds, Prediction
 from gguftool.predict.words import INIT, own_lines
+from gguftool.source import Source
 
 NONE_VALID = "no valid control vector files passed"
 WIDTH = "apply: control vector n_embd does not match model"
@@ -52,7 +53,7 @@ def predict(m: Model, base: Model | None = None, before: Sequence[Model] = ()) -
     except _Skips as end:
         return Prediction(WARNS, "done", (), end.lines, end.where, data={**end.data, "skipped": True})
     except LoadEnds as end:
-        return unread(end, m.name)
+        return unread(end, m.name, m.parts[0].source)
     except Abort as fault:
         return Prediction(ABORTS, "tensors", (fault.text,), where=fault.where, data=fault.data)
     gaps = () if base is not None else ("whether the model has this width, and these layers",)
@@ -60,7 +61,7 @@ def predict(m: Model, base: Model | None = None, before: Sequence[Model] = ()) -
     return Prediction(LOADS, "done", after_load=after, not_evaluated=gaps, tensors=len(m.tensors))
 
 
-def unread(end: LoadEnds, path: str) -> Prediction:
+def unread(end: LoadEnds, path: str, source: Source) -> Prediction:
     """A file that is not read as GGUF, given as a control vector."""
     if end.verdict == UNKNOWN:
         return Prediction(UNKNOWN, "file", where=end.where, not_evaluated=end.messages)
@@ -85,7 +86,7 @@ def _width(m: Model) -> int:
     header = as_c_reads(m.header)
     if header is not m.header:
         m = with_header(m, header, m.parts[0].size)
-    _data(m)
+    check_data(m)
     skipping = f"skipping {m.name} due to invalid direction tensors"
     found = control_vector(m).directions
     if not found:
@@ -132,8 +133,12 @@ def _room(width: int, one: Direction) -> None:
         raise Abort("writes outside its memory", f"tensor:{one.name}", floats=product)
 
 
-def _data(m: Model) -> None:
-    """The whole data section is read, with the padding behind its last tensor."""
+def check_data(m: Model) -> None:
+    """The whole data section is read, with the padding behind its last tensor (`gguf_init_from_file`, b11434).
+
+    Raises:
+        LoadEnds: it is not all there.
+    """
     header, size = m.header, m.parts[0].size
     if not header.tensors:
         return

@@ -7,6 +7,7 @@ not looked at here (only RoPE factors are, by the test whether a buffer suits).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,6 +121,15 @@ def _op(pattern: str) -> str:
     if suffix == "bias" and op != "NONE":
         return "ADD_ID" if op == "MUL_MAT_ID" else "ADD"
     return op
+
+
+def known(name: str) -> bool:
+    """Whether a tensor of some model of llama.cpp's has this name, in whatever layer."""
+    pattern = _NUMBER.sub("%d", name)
+    return pattern in _ops() or pattern.rpartition(".")[0] in _ops()
+
+
+_NUMBER = re.compile(r"(?<=\.)[0-9]+(?=\.)")
 
 
 def padded(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Mutated adapters and control vectors as recipes, over the bases of `recipes.py`.
+"""Mutated adapters, control vectors and importance matrices as recipes, over the bases of `recipes.py`.
 
 A recipe is ``{"kind": "lora", "base": "tiny/qwen2", "made": 3, "with": "tiny/qwen2", "ops": [...]}``: a sound file for
 ``base`` as its writer would make it (``made`` picks rank, type and targets), the operations, and the model it is given
@@ -78,7 +78,23 @@ def control_vector(base: str, made: int) -> GGUF:
     return g
 
 
-MAKERS: dict[str, Callable[[str, int], GGUF]] = {"lora": lora, "cvec": control_vector}
+def imatrix(base: str, made: int) -> GGUF:
+    """An importance matrix as `imatrix.cpp:save_imatrix` writes it."""
+    r = random.Random(f"{base} {made}")
+    g = GGUF().kv("general.type", "imatrix").kv("imatrix.datasets", ["a.txt"]).kv("imatrix.chunk_count", 8)
+    g.kv("imatrix.chunk_size", 512)
+    names = list(weights(base))
+    some = r.sample(names, min(len(names), r.choice([1, 3, 6])))
+    for name in some:
+        n_in, _, *experts = weights(base)[name]
+        g.tensor(f"{name}.in_sum2", (n_in, *experts), "f32")
+        g.tensor(f"{name}.counts", (1, *experts), "f32")
+        if made % 4 == 0:
+            g.tensor(f"{name}.in_sum", (n_in, *experts), "f32")
+    return g
+
+
+MAKERS: dict[str, Callable[[str, int], GGUF]] = {"lora": lora, "cvec": control_vector, "imat": imatrix}
 
 
 @cache
@@ -127,6 +143,9 @@ _VALUES: dict[str, tuple[str, list[Any]]] = {
     "controlvector.model_hint": ("str", ["", "other"]),
     "controlvector.layer_count": ("i32", [0, 9999]),
     "general.alignment": ("u32", [0, 3, 1, 64]),
+    "imatrix.chunk_count": ("u32", [0, 1 << 31]),
+    "imatrix.chunk_size": ("i32", [512, -1]),
+    "imatrix.n_layer_nextn": ("u32", [1]),
 }
 
 
@@ -175,6 +194,19 @@ def _rename(r: random.Random, f: _File) -> Op:
     name = r.choice(list(f.tensors))
     if f.kind == "cvec":
         return {"op": "rename_tensor", "name": name, "to": r.choice(_DIRECTIONS)}
+    if f.kind == "imat":
+        base = name.rpartition(".")[0]
+        to = [
+            "{base}.in_sum",
+            "{base}.in_sum2",
+            "{base}.counts",
+            "{base}",
+            "x.counts",
+            ".in_sum2",
+            "{name}\0x",
+            "{name}x",
+        ]
+        return {"op": "rename_tensor", "name": name, "to": r.choice(to).format(base=base, name=name)[:63]}
     base = name.removesuffix(".lora_a").removesuffix(".lora_b")
     to = r.choice(_NAMES).format(base=base, name=name, upper=name.upper())
     return {"op": "rename_tensor", "name": name, "to": to[:63]}
@@ -184,6 +216,11 @@ def _extra(r: random.Random, f: _File) -> Op:
     if f.kind == "cvec":
         dims = list(next(iter(f.tensors.values())))
         return {"op": "add_tensor", "name": r.choice(_DIRECTIONS), "dims": dims, "type": 0}
+    if f.kind == "imat":
+        name = r.choice(
+            ["x", "x.in_sum2", "x.counts", "x.in_sum", next(iter(f.tensors)).rpartition(".")[0] + ".in_sum"]
+        )
+        return {"op": "add_tensor", "name": name, "dims": r.choice([[8], [1]]), "type": 0}
     layer = r.randrange(4)
     names = [f"blk.{layer}.attn_q.weight.lora_a", "output.weight.lora_b", "x.lora_a", f"blk.{layer}.ffn_norm.weight"]
     names += ["token_embd.weight", "rope_freqs.weight", "output.weight.lora_a", "blk.0.attn_q.bias.lora_a"]
@@ -234,6 +271,7 @@ KINDS: dict[str, tuple[Callable[[random.Random, _File], Op], ...]] = {
     ),
     "cvec": (_delete, _retype, _value, _lose, _rename, _rename, _rename, _extra, _reshape, _reshape, _type, _layout,
              _layout),
+    "imat": (_delete, _delete, _retype, _value, _lose, _lose, _rename, _extra, _reshape, _type, _layout, _layout),
 }  # fmt: skip
 
 

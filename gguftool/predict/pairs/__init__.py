@@ -81,7 +81,8 @@ def _wrong_role(side: Model, as_: str) -> Misfit | None:
     wanted = ROLES[as_].what.partition(" (")[0].removeprefix("a ").removeprefix("an ")
     hint = hint or "give a model that is to run on its own first, as MODEL"
     outcome = IGNORED if as_ == "control-vector" else REFUSED
-    said = predict(side, given_as=as_).messages if as_ in OTHERS else ()
+    given = predict(side, given_as=as_) if as_ in OTHERS else None
+    said = () if given is None else given.messages or given.warnings
     text = f"it is no {wanted}: it is {what}"
     return Misfit("pair-role", outcome, text, said=said, hint=hint, data={"role": own, "given_as": as_})
 

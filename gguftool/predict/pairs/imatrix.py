@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from gguftool.facts.layers import nextn_layers
 from gguftool.model import Model
+from gguftool.model.imatrix import entries as measured
 from gguftool.predict.pairs.misfit import HARM, IGNORED, REFUSED, Misfit
 
 _LAYER = re.compile(r"blk\.([0-9]+)\.")
@@ -18,12 +19,7 @@ _AGAIN = "an importance matrix belongs to one model: measure one on this model w
 
 def entries(side: Model) -> dict[str, int]:
     """Values of each entry of an importance matrix by tensor name, told from its header."""
-    out = {}
-    for tensor in side.all_tensors():
-        base, dot, kind = tensor.name.rpartition(".")
-        if dot and kind == "in_sum2":
-            out[base] = tensor.info.elements
-    return out
+    return {e.name: e.squares.elements for e in measured(side) if e.squares is not None}
 
 
 def wanted(shape: tuple[int, ...]) -> int:
