@@ -1,14 +1,14 @@
-"""The conversations every chat template is tried with, and what it makes of them."""
+"""What the chat template of a model makes of the conversations that lint tries."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from gguftool.chat.conversations import MORE, REPLY, STANDARD, SYSTEM, USER, Talk, says
 from gguftool.chat.markers import MARKER
 from gguftool.model.vocab import NORMAL, Vocabulary, vocabulary
 
@@ -21,81 +21,17 @@ KEY = "tokenizer.chat_template"
 LLAMA_TAGS = frozenset("set if macro for break continue call filter generation".split())
 """Statements of llama.cpp's own engine (`common/jinja/parser.cpp:parse_jinja_statement`, b11434)."""
 
-SYSTEM, USER, REPLY, MORE = (
-    "Be brief, said xsystemx.",
-    "Hello, said xuserx.",
-    "Hi, said xreplyx.",
-    "Go on, said xmorex.",
-)
-"""Texts whose last word finds them again in a prompt."""
-
-
-def _says(role: str, content: str) -> dict[str, Any]:
-    return {"role": role, "content": content}
-
-
-_CALL = {
-    "role": "assistant",
-    "content": "",
-    "tool_calls": [
-        {"id": "call00001", "type": "function", "function": {"name": "weather", "arguments": {"city": "Oslo"}}}
-    ],
+TALKS: Mapping[str, Talk] = {
+    name: STANDARD[name] for name in ("user", "closed", "turns", "system", "empty", "two-users", "tools")
 }
-_RESULT = {"role": "tool", "name": "weather", "tool_call_id": "call00001", "content": "4 degrees"}
-_TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "weather",
-            "description": "Weather of a city.",
-            "parameters": {
-                "type": "object",
-                "properties": {"city": {"type": "string", "description": "Name."}},
-                "required": ["city"],
-            },
-        },
-    }
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Talk:
-    """One conversation.
-
-    Attributes:
-        title: for messages: ``a system message``.
-        messages: as a client sends them.
-        more: further variables of the template.
-        open: ask for the start of the assistant's turn.
-    """
-
-    title: str
-    messages: tuple[Mapping[str, Any], ...]
-    more: Mapping[str, Any] = field(default_factory=dict)
-    open: bool = True
-
-
-TALKS = {
-    "user": Talk("one user message", (_says("user", USER),)),
-    "closed": Talk("one user message without generation prompt", (_says("user", USER),), open=False),
-    "turns": Talk("three turns", (_says("user", USER), _says("assistant", REPLY), _says("user", MORE))),
-    "system": Talk("a system message", (_says("system", SYSTEM), _says("user", USER))),
-    "empty": Talk("an empty user message", (_says("user", ""),)),
-    "two-users": Talk("two user turns in a row", (_says("user", USER), _says("user", MORE))),
-    "tools": Talk(
-        "a tool call and its result",
-        (_says("user", USER), _CALL, _RESULT, _says("assistant", REPLY), _says("user", MORE)),
-        {"tools": _TOOLS},
-    ),
-}
-"""By name, the plainest first."""
+"""The conversations that lint tries, by name, the plainest first."""
 _PROBES: tuple[Callable[[str], Talk], ...] = (
-    lambda text: Talk("one message", (_says("user", text),)),
+    lambda text: Talk("one message", (says("user", text),)),
     lambda text: Talk(
         "the last message",
-        (_says("system", SYSTEM), _says("user", USER), _says("assistant", REPLY), _says("user", text)),
+        (says("system", SYSTEM), says("user", USER), says("assistant", REPLY), says("user", text)),
     ),
-    lambda text: Talk("the first message", (_says("user", text), _says("assistant", REPLY), _says("user", MORE))),
+    lambda text: Talk("the first message", (says("user", text), says("assistant", REPLY), says("user", MORE))),
 )
 """Conversations with a place for what the user says."""
 PLAIN = ("user", "turns", "system")
@@ -241,9 +177,11 @@ class Chat:
             "enable_thinking": True,
             "date_string": sandbox.TODAY.strftime("%d %b %Y"),
             "datetime": sandbox.TODAY.strftime("%b %d %Y"),
-            **talk.more,
+            **talk.kwargs,
         }
-        # llama.cpp leaves the variable out rather than passing false.
+        # llama.cpp leaves variables out rather than passing nothing and false.
+        if talk.tools:
+            variables["tools"] = list(talk.tools)
         if talk.open:
             variables["add_generation_prompt"] = True
         return variables

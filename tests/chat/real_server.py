@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from gguftool.chat.talk import TALKS, Talk
+from gguftool.chat.conversations import STANDARD, Talk
+from gguftool.chat.talk import TALKS
 
 
 def binary() -> str:
@@ -41,7 +42,7 @@ def answers(model: Path, template: Path | None, names: Iterable[str] = TALKS) ->
     try:
         if not _ready(process, port):
             return None
-        return {name: _prompt(port, name, TALKS[name]) for name in names}
+        return {name: _prompt(port, STANDARD[name]) for name in names}
     finally:
         process.terminate()
         try:
@@ -68,8 +69,12 @@ def _ready(process: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
-def _prompt(port: int, name: str, talk: Talk) -> str | None:
-    body: dict[str, Any] = {"messages": json.loads(json.dumps([dict(m) for m in talk.messages])), **talk.more}
+def _prompt(port: int, talk: Talk) -> str | None:
+    body: dict[str, Any] = {"messages": json.loads(json.dumps([dict(m) for m in talk.messages]))}
+    if talk.tools:
+        body["tools"] = list(talk.tools)
+    if talk.kwargs:
+        body["chat_template_kwargs"] = dict(talk.kwargs)
     for message in body["messages"]:
         for call in message.get("tool_calls", ()):
             # The interface takes arguments as JSON text; the server parses them before it renders.

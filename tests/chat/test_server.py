@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from gguftool.chat import sandbox
+from gguftool.chat.conversations import STANDARD
+from gguftool.chat.engine.server import Asked, Server
 from gguftool.chat.talk import TALKS, Chat
 from gguftool.model import from_source
 from gguftool.model.vocab import Vocabulary
@@ -66,6 +68,24 @@ def compare(name: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", FEW)
 def test_prompts_are_those_of_the_server(name: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(name, model, monkeypatch)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_engine_gives_the_prompts_of_the_running_server(name: str, model: Path) -> None:
+    path = corpus() / f"{name}.jinja"
+    # A picture needs a projector, and the marker of a picture is another one each time.
+    names = [n for n in STANDARD if n != "image"]
+    theirs = answers(model, path, names)
+    assert theirs is not None
+    vocab = Vocabulary(from_source(Memory(model.read_bytes(), "m.gguf")))
+    bos, eos = (vocab.text(i) if (i := vocab.special(role)) is not None else "" for role in ("bos", "eos"))
+    server = Server(path.read_text(encoding="utf-8"), bos=bos, eos=eos)
+    ours = {}
+    for n in names:
+        talk = STANDARD[n]
+        result = server.prompt(Asked(talk.messages, talk.tools, talk.kwargs, talk.open))
+        ours[n] = None if result.kind else result.text
+    assert ours == theirs
 
 
 @pytest.mark.slow

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gguftool.chat.conversations import MORE, SYSTEM, USER
 from gguftool.chat.markers import MARKER, SURE
-from gguftool.chat.talk import MORE, PLAIN, SYSTEM, USER, chat
+from gguftool.chat.talk import PLAIN, chat
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.template.code import unrendered
 from gguftool.lint.rules.template.present import SET_FILE, WHERE

@@ -1,0 +1,403 @@
+"""A conversation on its way through llama-server to a prompt (`tools/server/server-common.cpp`, `common/chat.cpp`).
+
+The same steps in the same order as build b11434: the request is checked, messages are brought into the shape that the
+template takes, its family has its say, and it is rendered.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from gguftool.chat.engine.families import Messages, continued, family
+from gguftool.chat.engine.program import EFFORT, Program, preserve
+from gguftool.chat.engine.reasoning import Reasoning, reasoning
+from gguftool.chat.engine.values import BLANKS
+from gguftool.chat.sandbox import Rendered
+
+MEDIA = "<__media__>"
+"""Stands for a picture; a running server takes another one each time (``LLAMA_MEDIA_MARKER`` sets it)."""
+CHATML = (
+    "{%- for message in messages -%}\n"
+    "  {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' -}}\n"
+    "{%- endfor -%}\n"
+    "{%- if add_generation_prompt -%}\n"
+    "  {{- '<|im_start|>assistant\n' -}}\n"
+    "{%- endif -%}"
+)
+"""What llama.cpp takes where a model has no template."""
+_MEDIA_TYPES = ("image_url", "input_audio", "input_video", "video_url")
+_SWITCHED_OFF = (
+    (
+        ("<|channel|>", "in message.content or"),
+        '{%- if "<|channel|>analysis<|message|>" in message.content or '
+        '"<|channel|>final<|message|>" in message.content %}',
+    ),
+    (
+        ("[TOOL_CALLS]", "if (message['content'] is none or"),
+        "{%- if (message['content'] is none or message['content'] == '' or message['content']|length == 0) and "
+        "(message['tool_calls'] is not defined or message['tool_calls'] is none or "
+        "message['tool_calls']|length == 0) %}",
+    ),
+)
+"""Conditions of two templates that llama.cpp takes out: what they refuse is what a server needs."""
+
+
+class BadRequest(ValueError):
+    """llama-server answers such a request with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a completion.
+
+    Attributes:
+        messages: in OpenAI's shape.
+        tools: in OpenAI's shape.
+        kwargs: further variables of the template (``chat_template_kwargs``).
+        open: ask for the start of the assistant's turn.
+        resume: continue the last message: ``content``, ``reasoning_content``, ``auto``; "" when it is not asked for.
+        prefill: continue a last message of the assistant unasked, as the server does.
+        schema: of ``response_format``.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    open: bool = True
+    resume: str = ""
+    prefill: bool = True
+    schema: Mapping[str, Any] | None = None
+
+
+class Server:
+    """What llama-server makes of a model's templates.
+
+    Args:
+        template: the main template; None, "" and ``chatml`` for none.
+        tool_use: the template for requests with tools.
+        bos: text of the token that begins a text; ``add_bos``: the tokenizer adds it, so the prompt goes without.
+        eos: of the one that ends it.
+        add_bos: see ``bos``.
+        add_eos: see ``eos``.
+        now: what the template takes for the time.
+
+    Raises:
+        jinja2.TemplateSyntaxError: the main template does not parse.
+        LimitReached: it is too large to be looked at.
+    """
+
+    def __init__(
+        self,
+        template: str | None,
+        tool_use: str | None = None,
+        *,
+        bos: str = "",
+        eos: str = "",
+        add_bos: bool = False,
+        add_eos: bool = False,
+        now: datetime | None = None,
+    ) -> None:
+        import jinja2
+
+        self._bos, self._eos, self._add_bos, self._add_eos = bos, eos, add_bos, add_eos
+        self._now = now or datetime.now()
+        source = template if template not in (None, "", "chatml") else tool_use or CHATML
+        for words, condition in _SWITCHED_OFF:
+            if all(word in source for word in words):
+                source = source.replace(condition, "{%- if false %}")
+        self.main = Program(source)
+        self.tool_use: Program | None = None
+        if tool_use:
+            try:
+                self.tool_use = Program(tool_use)
+            except jinja2.TemplateSyntaxError:
+                pass  # the server logs it and goes on with the main one
+
+    @cached_property
+    def thinks(self) -> bool:
+        """Whether ``enable_thinking`` is true where nobody says anything."""
+        row = family(self.main.source)
+        return row.thinks if row is not None else self.reasoning(self.main).known
+
+    def reasoning(self, program: Program) -> Reasoning:
+        """How a template writes thoughts."""
+
+        def prompt(messages: Messages, *, tools: Any = None, opened: bool = False, thinking: bool = True) -> str | None:
+            result = self._rendered(program, messages, tools, {"enable_thinking": thinking}, thinking, opened)
+            return None if result.kind else result.text
+
+        return reasoning(program.source, prompt, tool_calls=program.caps.tool_calls)
+
+    def prompt(self, asked: Asked) -> Rendered:
+        """The prompt; kind ``request`` when the server refuses the request itself."""
+        try:
+            return self._prompt(asked)
+        except BadRequest as e:
+            return Rendered("", str(e), "request")
+
+    def _prompt(self, asked: Asked) -> Rendered:
+        messages, tools = [message(m) for m in asked.messages], [tool(t) for t in asked.tools]
+        resume, opened = _resumed(asked, messages)
+        program = self.tool_use if tools and self.tool_use is not None else self.main
+        source, caps = program.source, program.caps
+        last: dict[str, Any] = messages.pop() if resume and messages else {}
+        if "You have access to the following functions in JSONSchema format" in source:
+            messages = [_trimmed(m) for m in messages]
+        messages = self._shaped(messages, program)
+        kwargs = {"preserve_reasoning": True, **asked.kwargs}
+        thinking = self.thinks
+        if "enable_thinking" in kwargs:
+            if isinstance(kwargs["enable_thinking"], str):
+                raise BadRequest('invalid type for "enable_thinking" (expected boolean, got string)')
+            if isinstance(kwargs["enable_thinking"], bool):
+                thinking = kwargs["enable_thinking"]
+        more = {
+            "datetime": self._now.strftime("%b %d %Y"),
+            "date_string": self._now.strftime("%d %b %Y"),
+            **kwargs,
+        }
+        if caps.object_arguments:
+            _objects(messages)
+        row = family(source)
+        if row is not None and row.rewrite is not None:
+            messages = row.rewrite(source, messages)
+        if asked.schema is not None and row is not None and row.name == "DeepSeek V4":
+            more["response_format"] = dict(asked.schema)
+        # A family's messages are taken as they are.
+        rewritten = row is not None and row.rewrite is not None
+        given = len(json.dumps([list(asked.messages), list(asked.tools)], default=str))
+
+        def render(turn: bool) -> Rendered:
+            return self._rendered(program, messages, tools, more, thinking, turn, plain=rewritten, given=given)
+
+        result = render(opened)
+        if result.kind:
+            return result
+        text = row.ending(result.text, opened) if row is not None and row.ending is not None else result.text
+        if resume and any(last.get(k) for k in ("content", "reasoning_content", "name", "tool_call_id", "tool_calls")):
+            closed, turn = render(False), render(True)
+            opening = turn.text[_shared(closed.text, turn.text) :]
+            text += self._continued(program, text, opening, last, resume)
+        return Rendered(text)
+
+    def _continued(self, program: Program, text: str, opening: str, last: Mapping[str, Any], resume: str) -> str:
+        thoughts, answer = last.get("reasoning_content", ""), _plain(last.get("content", ""))
+        begun = answer if resume == "content" else None
+        row = family(program.source)
+        if row is not None:
+            return continued(row, text, opening, thoughts, answer if row.only_text else begun)
+        start, end, _ = self.reasoning(program)
+        if start:
+            opening = opening.partition(start)[0] + start + thoughts + (end if begun is not None else "")
+        return opening + (begun or "")
+
+    def _shaped(self, messages: Messages, program: Program) -> Messages:
+        """In the shape the template takes."""
+        caps = program.caps
+        out = [_content(_with_media(m), as_text=caps.string_content, as_parts=caps.typed_content) for m in messages]
+        if "<|channel|>" not in program.source:
+            for m in out:
+                m["role"] = "system" if m["role"] == "developer" else m["role"]
+        if not caps.system_role and out and out[0]["role"] == "system":
+            first = out.pop(0)
+            if out:
+                if not isinstance(first["content"], str) or not isinstance(out[0]["content"], str):
+                    raise BadRequest("the system message cannot be put into the next one: its content is in parts")
+                out[0]["content"] = f"{first['content']}\n{out[0]['content']}"
+        return out
+
+    def _rendered(
+        self,
+        program: Program,
+        messages: Messages,
+        tools: Any,
+        more: Mapping[str, Any],
+        thinking: bool,
+        opened: bool,
+        *,
+        plain: bool = False,
+        given: int = 0,
+    ) -> Rendered:
+        caps = program.caps
+        if not plain:
+            messages = [_content(m, as_text=caps.string_content, as_parts=caps.typed_content) for m in messages]
+        variables: dict[str, Any] = {
+            "messages": messages,
+            "bos_token": self._bos,
+            "eos_token": self._eos,
+            "enable_thinking": thinking,
+            **({"tools": tools} if tools else {}),
+            **more,
+        }
+        if opened:
+            # llama.cpp leaves the variable out rather than passing false.
+            variables["add_generation_prompt"] = True
+        if isinstance(variables.get("preserve_reasoning"), bool):
+            variables = {**preserve(variables["preserve_reasoning"]), **variables}
+        if isinstance(effort := variables.get("reasoning_effort"), str):
+            variables = {**dict.fromkeys(EFFORT, effort), **variables}
+        # The template may change what it is given: every rendering has its own.
+        result = program.render(json.loads(json.dumps(variables)), self._now, given)
+        if result.kind:
+            return result
+        text = result.text
+        text = text.removeprefix(self._bos) if self._add_bos else text
+        return Rendered(text.removesuffix(self._eos) if self._add_eos else text)
+
+
+def message(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as the server takes it in; raises `BadRequest`."""
+    if not isinstance(given, Mapping) or not isinstance(given.get("role"), str):
+        raise BadRequest("a message is an object with a role")
+    role, content, calls = given["role"], given.get("content"), given.get("tool_calls") or []
+    if role != "assistant" and "content" not in given:
+        raise BadRequest("All non-assistant messages must contain 'content'")
+    if "content" not in given and "tool_calls" not in given:
+        raise BadRequest("Assistant message must contain either 'content' or 'tool_calls'!")
+    if isinstance(content, list):
+        content = [_part(part) for part in content]
+    elif not (content is None or isinstance(content, str)):
+        raise BadRequest("Expected 'content' to be a string or an array")
+    out: dict[str, Any] = {"role": role, "content": content or ""}
+    for key in ("reasoning_content", "name", "tool_call_id"):
+        value = given.get(key)
+        if not (value is None or isinstance(value, str)):
+            raise BadRequest(f"{key} of a message must be a string")
+        if value:
+            out[key] = value
+    if calls:
+        out["tool_calls"] = [_call(call) for call in calls]
+    return out
+
+
+def _part(part: Any) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind in _MEDIA_TYPES:
+        return {"type": "media_marker", "text": MEDIA}
+    if kind != "text" or not isinstance(part.get("text"), str):
+        raise BadRequest("unsupported content[].type")
+    return {"type": "text", "text": part["text"]}
+
+
+def _call(call: Any) -> dict[str, Any]:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or call.get("type") != "function":
+        raise BadRequest("a tool call needs the type 'function' and a function")
+    if not isinstance(function.get("name"), str) or "arguments" not in function:
+        raise BadRequest("a tool call needs a name and arguments")
+    arguments = function["arguments"]
+    made = arguments if isinstance(arguments, str) else _dumped(arguments)
+    out: dict[str, Any] = {"type": "function", "function": {"name": function["name"], "arguments": made}}
+    return {**out, "id": call["id"]} if call.get("id") else out
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def tool(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A declared function as the server hands it on; raises `BadRequest`."""
+    function = given.get("function") if isinstance(given, Mapping) else None
+    if (
+        not isinstance(function, Mapping)
+        or given.get("type") != "function"
+        or not isinstance(function.get("name"), str)
+    ):
+        raise BadRequest("a tool needs the type 'function' and a function with a name")
+    return {
+        "type": "function",
+        "function": {
+            "name": function["name"],
+            "description": function.get("description", ""),
+            "parameters": function.get("parameters", {}),
+        },
+    }
+
+
+def _resumed(asked: Asked, messages: Messages) -> tuple[str, bool]:
+    """How the last message is continued ("": not at all), and whether the assistant's turn is opened."""
+    resume, opened = asked.resume, asked.open
+    if not resume and asked.prefill and messages and messages[-1]["role"] == "assistant":
+        if len(messages) > 1 and messages[-2]["role"] == "assistant":
+            raise BadRequest("Cannot have 2 or more assistant messages at the end of the list.")
+        resume, opened = "auto", False
+    if resume and opened:
+        raise BadRequest("Cannot set both add_generation_prompt and continue_final_message to true.")
+    if resume and messages and messages[-1]["role"] == "assistant" and messages[-1].get("tool_calls"):
+        raise BadRequest("Cannot continue an assistant message that contains tool calls.")
+    if resume == "auto" and messages:
+        thoughts = messages[-1].get("reasoning_content") and not messages[-1]["content"]
+        resume = "reasoning_content" if thoughts else "content"
+    return resume, opened
+
+
+def _trimmed(m: dict[str, Any]) -> dict[str, Any]:
+    out = dict(m)
+    if isinstance(m["content"], str):
+        out["content"] = m["content"].strip(BLANKS)
+    else:
+        out["content"] = [{**p, "text": p["text"].strip(BLANKS)} if p["type"] == "text" else p for p in m["content"]]
+    if thoughts := m.get("reasoning_content", "").strip(BLANKS):
+        out["reasoning_content"] = thoughts
+    else:
+        out.pop("reasoning_content", None)
+    return out
+
+
+def _content(m: Mapping[str, Any], *, as_text: bool, as_parts: bool) -> dict[str, Any]:
+    """A message whose content is of the only kind that the template takes."""
+    content = m.get("content")
+    if as_parts and not as_text and isinstance(content, str):
+        return {**m, "content": [{"type": "text", "text": content}]}
+    if as_text and not as_parts and isinstance(content, list):
+        return {**m, "content": _joined(content)}
+    return dict(m)
+
+
+def _with_media(m: dict[str, Any]) -> dict[str, Any]:
+    """A message with a picture has one text as content, whatever the template takes."""
+    content = m["content"]
+    pictures = isinstance(content, list) and any(part["type"] == "media_marker" for part in content)
+    return {**m, "content": _joined(content)} if pictures else m
+
+
+def _joined(parts: Messages) -> str:
+    """Parts as one text: a line each, a picture where it stands."""
+    text, media = "", False
+    for part in parts:
+        if part["type"] == "text":
+            text += "\n" if text and not media else ""
+        media = part["type"] != "text"
+        text += part["text"]
+    return text
+
+
+def _plain(content: Any) -> str:
+    """Content as a text that is continued."""
+    if isinstance(content, str):
+        return content
+    text = ""
+    for part in content:
+        if part["type"] == "text":
+            text += ("\n\n" if text else "") + part["text"]
+    return text
+
+
+def _objects(messages: Messages) -> None:
+    """Arguments of calls as objects."""
+    for m in messages:
+        for call in m.get("tool_calls", ()):
+            if isinstance(call["function"]["arguments"], str):
+                try:
+                    call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+                except (ValueError, RecursionError) as e:
+                    raise BadRequest(f"Failed to parse tool call arguments as JSON: {e}") from None
+
+
+def _shared(a: str, b: str) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
