@@ -14,7 +14,8 @@ import pytest
 
 from gguftool.chat.conversations import STANDARD, THOUGHT, USER, calls, says
 from gguftool.chat.engine.program import Program
-from gguftool.chat.engine.server import MEDIA, Asked, Server
+from gguftool.chat.engine.request import MEDIA, Asked
+from gguftool.chat.engine.server import Server
 from gguftool.chat.meter import LimitReached
 from tests.chat.test_sandbox import BOMBS, SOON
 from tests.chat.test_server import corpus
@@ -39,8 +40,7 @@ def test_templates_come_to_what_the_real_engine_makes_of_them(template: str, tex
 
 
 def asked(name: str) -> Asked:
-    talk = STANDARD[name]
-    return Asked(talk.messages, talk.tools, talk.kwargs, talk.open)
+    return Asked.of(STANDARD[name])
 
 
 def test_all_templates_render_all_conversations_as_the_real_server_does() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from gguftool.chat import sandbox
 from gguftool.chat.conversations import STANDARD
-from gguftool.chat.engine.server import Asked, Server
+from gguftool.chat.engine.request import Asked
+from gguftool.chat.engine.server import Server
 from gguftool.chat.talk import TALKS, Chat
 from gguftool.model import from_source
 from gguftool.model.vocab import Vocabulary
@@ -82,8 +83,7 @@ def test_the_engine_gives_the_prompts_of_the_running_server(name: str, model: Pa
     server = Server(path.read_text(encoding="utf-8"), bos=bos, eos=eos)
     ours = {}
     for n in names:
-        talk = STANDARD[n]
-        result = server.prompt(Asked(talk.messages, talk.tools, talk.kwargs, talk.open))
+        result = server.prompt(Asked.of(STANDARD[n]))
         ours[n] = None if result.kind else result.text
     assert ours == theirs
 
