@@ -1,4 +1,4 @@
-"""What a client asks of llama-server, and the shape in which the server takes it in (`tools/server/server-common.cpp`)."""
+"""What a client asks of llama-server, and how the server takes it in (`tools/server/server-common.cpp`, b11434)."""
 
 from __future__ import annotations
 

@@ -157,12 +157,9 @@ def same(a: Any, b: Any, meter: Meter) -> bool:
     if isinstance(a, (list, tuple, dict)):
         meter.tick(1 + len(a) // 16)
     if is_array(a):
-        return (
-            hashable(a)
-            and hashable(b)
-            and len(a) == len(b)
-            and all(same(x, y, meter) for x, y in zip(a, b, strict=True))
-        )
+        if not (hashable(a) and hashable(b) and len(a) == len(b)):
+            return False
+        return all(same(x, y, meter) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
         if not (hashable(a) and hashable(b) and len(a) == len(b)):
             return False
