@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.format.types import ARR, STR, file_type_name
-from gguftool.model.about import about
+from gguftool.model.about import about, kept
 from gguftool.model.about.fact import Facts
 from gguftool.model.missing import missing_text
 from gguftool.model.model import Model
+from gguftool.model.origin import origin, stored_as
 from gguftool.model.part import Part
-from gguftool.model.role import BITNET_TYPES, bitnet_types, role, what_it_is
+from gguftool.model.role import role, way_on, what_it_is
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,9 @@ class Overview:
 
     ``label`` is what `general.file_type` claims; ``mix`` is what the tensors are, largest share of bytes first.
     ``faults`` are one-line reasons why the file is not whole; empty when ``complete``.
-    ``role`` is a key of `gguftool.model.role.ROLES`, ``what`` its words, ``about`` what matters of a file in that role.
+    ``role`` is a key of `gguftool.model.role.ROLES`, ``what`` its words, ``way`` what to do with a file
+    that is no model to be launched, ``about`` what matters of a file in that role, ``kept`` the lines of
+    `gguftool.model.about.GENERAL` that are true of it.
     """
 
     path: str
@@ -98,7 +101,9 @@ class Overview:
     faults: tuple[str, ...]
     role: str
     what: str
+    way: str
     about: Facts
+    kept: tuple[str, ...]
 
     __repr__ = short_repr
 
@@ -117,6 +122,7 @@ def overview(m: Model) -> Overview:
     ftype = m.get("general.file_type")
     template = m.fields.get("tokenizer.chat_template")
     label = file_type_name(ftype) if isinstance(ftype, int) and not isinstance(ftype, bool) else ""
+    elsewhere = origin(m)
     original = hp.raw("rope.scaling.original_context_length")
     return Overview(
         path=m.name,
@@ -132,7 +138,7 @@ def overview(m: Model) -> Overview:
         file_size=m.file_size,
         tensor_bytes=known_bytes,
         bits_per_weight=known_bytes * 8 / known_elements if known_elements else None,
-        label=label,
+        label=(elsewhere.label if elsewhere is not None else "") or label,
         mix=mix,
         context_length=hp.context_length,
         block_count=hp.int("block_count"),
@@ -159,7 +165,9 @@ def overview(m: Model) -> Overview:
         faults=tuple(faults(m)),
         role=role(m),
         what=what_it_is(m),
+        way=way_on(m),
         about=about(m),
+        kept=kept(m),
     )
 
 
@@ -167,16 +175,15 @@ def type_mix(m: Model) -> tuple[TypeShare, ...]:
     """Tensors, elements and bytes by tensor type, largest share of bytes first."""
     sums: dict[str, list[int]] = {}
     unknown: set[str] = set()
-    odd = bitnet_types(m)
     for t in m.all_tensors():
-        name = BITNET_TYPES[t.info.type_id] if t.info.type_id in odd else t.type_name
+        name, nbytes = stored_as(m, t)
         row = sums.setdefault(name, [0, 0, 0])
         row[0] += 1
         row[1] += t.info.elements
-        if t.nbytes is None:
+        if nbytes is None:
             unknown.add(name)
         else:
-            row[2] += t.nbytes
+            row[2] += nbytes
     shares = [TypeShare(k, n, e, None if k in unknown else b) for k, (n, e, b) in sums.items()]
     return tuple(sorted(shares, key=lambda s: (-(s.bytes or 0), s.type_name)))
 

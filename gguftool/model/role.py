@@ -16,6 +16,7 @@ from gguftool.errors import UsageError
 from gguftool.facts.arch import facts
 from gguftool.facts.layers import nextn_layers
 from gguftool.model.model import Model
+from gguftool.model.origin import Origin, origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ ROLES: dict[str, Role] = {
     "image": Role("an image or diffusion model", "use the program it was made for"),
     "audio": Role("a speech or audio model", "use the program it was made for"),
     "foreign": Role("a model of another program", "use the program it was made for"),
+    "old": Role("a model in an old layout", "download a newer file of the same model, or convert it again"),
     "nothing": Role("an empty GGUF: no metadata and no tensors", "fetch the file again"),
 }
 """Role -> what to call it and what to do with it."""
@@ -79,46 +81,7 @@ ROLES: dict[str, Role] = {
 DRAFTS = frozenset({"eagle3", "dflash", "gemma4-assistant"})
 """Architectures whose context needs that of a target model (`ctx_other`, llama.cpp b11434)."""
 
-_COMFY = "ComfyUI or stable-diffusion.cpp"
-_MADE_FOR: tuple[tuple[str, str, str], ...] = (
-    (
-        "image",
-        _COMFY,
-        "flux flux2 kontext sd sd1 sd2 sd3 sdxl aura auraflow chroma cosmos hidream hyvid hunyuan_image hunyuan_video "
-        "ideogram ltxv lumina2 mochi omnigen omnigen2 pig pixart qwen_image sana svd unet vae wan z_image "
-        "clip_g clip_l clip_vision clip-vision",
-    ),
-    ("audio", "whisper.cpp and its kin", "whisper"),
-    ("audio", "TTS.cpp and its kin", "kokoro outetts parler-tts dia orpheus csm bark chatterbox f5-tts"),
-    (
-        "audio",
-        "a speech program of its own",
-        "cosyvoice moonshine musicgen parakeet piper sensevoice vibevoice",
-    ),
-    ("foreign", "Ollama's own engine", "mllama gptoss qwen25vl deepseekocr glmocr glm4moelite"),
-    ("foreign", "bitnet.cpp of microsoft/BitNet", "bitnet-b1.58 bitnet-25"),
-)
-OTHERS: dict[str, tuple[str, str]] = {
-    arch: (kind, program) for kind, program, archs in _MADE_FOR for arch in archs.split()
-}
-"""`general.architecture` of files made for other programs -> role and program; llama.cpp b11434 knows none of them."""
-
-BITNET_TYPES = {36: "I2_S", 37: "I8_S", 38: "TL1"}
-"""Tensor types of bitnet.cpp; llama.cpp once used these ids for repacked IQ4_NL."""
-_BITNETS = ("bitnet", "bitnet-b1.58", "bitnet-25")
-
-_IMAGE_TENSOR = re.compile(
-    r"(?:model\.diffusion_model|first_stage_model|cond_stage_model|text_encoders|double_blocks|single_blocks"
-    r"|joint_blocks|joint_transformer_blocks|single_transformer_blocks|transformer_blocks|input_blocks|down_blocks"
-    r"|double_stream_blocks|double_layers|distilled_guidance_layer|img_in|txt_in|patch_embedding|text_model"
-    r"|(?:en|de)coder\.(?:conv_in|down_blocks|up_blocks))\."
-)
-_AUDIO_TENSOR = re.compile(r"(?:encoder\.(?:conv1|blocks\.\d+\.attn)|decoder\.blocks\.\d+\.cross_attn)\.")
 _PROJECTOR_TENSOR = re.compile(r"(?:v|mm|a|resampler)\.")
-_OWN_TENSOR = re.compile(
-    r"(?:token_embd|token_types|position_embd|output|output_norm|rope_freqs|(?:enc\.|dec\.)?blk\.\d+)\."
-)
-"""Names that llama.cpp gives to tensors of a language model (`llama-arch.cpp`, b11434)."""
 _LORA = (".lora_a", ".lora_b")
 _LOOKED_AT = 64
 """Tensors whose names are looked at when no key says what a file is."""
@@ -131,22 +94,28 @@ def role(m: Model) -> str:
 
 def what_it_is(m: Model) -> str:
     """What to call the file, with the program it was made for when that is known."""
-    name = role(m)
-    program = made_for(m)
-    arch = m.architecture or "no architecture"
-    return f"{ROLES[name].what} ({arch}, made for {program})" if program else ROLES[name].what
+    what = ROLES[role(m)].what
+    made = made_for(m)
+    return f"{what} ({m.architecture or 'no architecture'}, made for {made})" if made else what
 
 
 def made_for(m: Model) -> str:
     """The other program that a file was made for; "" when llama.cpp's own can use it or none is known."""
-    name, arch = role(m), m.architecture
-    if name not in ("image", "audio", "foreign"):
-        return ""
-    if bitnet_types(m):
-        return OTHERS["bitnet-b1.58"][1]
-    if arch in OTHERS:
-        return OTHERS[arch][1]
-    return {"image": _COMFY, "audio": "a speech program of its own"}.get(name, "a program that is not known")
+    found = _origin_of(m, role(m))
+    return found.program.name if found is not None else ""
+
+
+def way_on(m: Model) -> str:
+    """What to do with a file that is no model to be launched; "" for a model."""
+    name = role(m)
+    found = _origin_of(m, name)
+    return ROLES[name].hint if found is None else found.program.way
+
+
+def _origin_of(m: Model, name: str) -> Origin | None:
+    """Where a file of this role comes from."""
+    found = origin(m) if name in _STRANGE else None
+    return found if found is not None and found.role == name else None
 
 
 def only_runnable(m: Model) -> None:
@@ -155,16 +124,8 @@ def only_runnable(m: Model) -> None:
     Raises:
         UsageError: the file is not one that can be launched by itself; the hint says what it is for.
     """
-    found = ROLES[role(m)]
-    if not found.runs:
-        raise UsageError(f"{m.name} is {what_it_is(m)}, not a model to be launched", found.hint)
-
-
-def bitnet_types(m: Model) -> frozenset[int]:
-    """Tensor types of bitnet.cpp in a model of its architectures."""
-    if m.architecture not in _BITNETS:
-        return frozenset()
-    return frozenset(t.info.type_id for t in m.all_tensors() if t.info.type_id in BITNET_TYPES)
+    if not ROLES[role(m)].runs:
+        raise UsageError(f"{m.name} is {what_it_is(m)}, not a model to be launched", way_on(m))
 
 
 def sidecar_by_name(path: str) -> str:
@@ -219,29 +180,6 @@ def _projector(m: Model) -> bool:
     return not m.architecture and any(key.startswith("clip.") for key in m.fields) and _all(m, _PROJECTOR_TENSOR.match)
 
 
-def _another(kind: str, tensor: re.Pattern[str] | None) -> Callable[[Model], bool]:
-    def is_so(m: Model) -> bool:
-        arch = m.architecture
-        if facts(arch) is not None:
-            return False
-        if arch in OTHERS:
-            return OTHERS[arch][0] == kind
-        return tensor is not None and any(tensor.match(name) for name in _names(m))
-
-    return is_so
-
-
-def _no_name_of_ours(m: Model) -> bool:
-    """Neither an architecture nor a tensor that llama.cpp has a name for: it was not made for llama.cpp."""
-    if m.architecture or not m.header.complete or m.missing_shards:
-        return False
-    return _all(m, lambda name: not _OWN_TENSOR.match(name))
-
-
-def _bitnet(m: Model) -> bool:
-    return bool(bitnet_types(m))
-
-
 def _without_tensors(m: Model) -> bool:
     if any(part.header.tensors or part.header.declared_tensors for part in m.parts):
         return False
@@ -281,16 +219,24 @@ def _encoder(m: Model) -> bool:
     return m.architecture in ("t5encoder", "llama-embed") or 1 <= m.arch.int("pooling_type") <= 4
 
 
+_STRANGE = ("image", "audio", "foreign", "old")
+"""Roles of files that llama.cpp cannot use; `gguftool.model.origin` tells them."""
+
+
+def _made_elsewhere(name: str) -> Callable[[Model], bool]:
+    def is_so(m: Model) -> bool:
+        found = origin(m)
+        return found is not None and found.role == name
+
+    return is_so
+
+
 _SIGNS: tuple[tuple[str, Callable[[Model], bool]], ...] = (
     ("imatrix", _imatrix),
     ("adapter", _adapter),
     ("control-vector", _control_vector),
     ("mmproj", _projector),
-    ("foreign", _bitnet),
-    ("image", _another("image", _IMAGE_TENSOR)),
-    ("audio", _another("audio", _AUDIO_TENSOR)),
-    ("foreign", _another("foreign", None)),
-    ("foreign", _no_name_of_ours),
+    *((name, _made_elsewhere(name)) for name in _STRANGE),
     ("nothing", _nothing),
     ("vocab", _vocabulary),
     ("metadata", _without_tensors),

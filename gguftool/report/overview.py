@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterator
 
 from gguftool.model import Model
-from gguftool.model.about import GENERAL, PAGES
+from gguftool.model.about import GENERAL
 from gguftool.model.about.fact import Value
 from gguftool.model.overview import Overview, RopeFacts, TypeShare, span_text
-from gguftool.model.role import ROLES
 from gguftool.report.text import Style, count, safe, shorten, size
 
 MOST = 8
@@ -40,9 +39,9 @@ def overview_lines(o: Overview, memory: str, style: Style) -> Iterator[str]:
         "deploy": f"kv_cache_type {safe(o.kv_cache_type)} (gguftool's record)" if o.kv_cache_type else "",
     }
     lines = [
-        ("use", ROLES[o.role].hint),
+        ("use", safe(o.way)),
         *((label, value_text(value)) for label, value in o.about),
-        *((label, general[label]) for label in GENERAL if label in PAGES[o.role].keeps),
+        *((label, general[label]) for label in GENERAL if label in o.kept),
         ("check", _check_line(o, style)),
     ]
     shown = [(label, text) for label, text in lines if text]
@@ -173,6 +172,7 @@ def summary_json(o: Overview, m: Model) -> dict[str, object]:
         "architecture": o.architecture,
         "role": o.role,
         "what": o.what,
+        "way": o.way or None,
         "about": {label: list(value) if isinstance(value, tuple) else value for label, value in o.about},
         "size_label": o.size_label,
         "parameters": o.parameters,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.model import Model, Part
 from gguftool.model.folder import gguf_files
-from gguftool.model.role import ROLES, role, what_it_is
+from gguftool.model.role import ROLES, role, way_on, what_it_is
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory
 from gguftool.verify import bytesplit, shards
@@ -40,7 +40,7 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
         return Verification((report,))
     found = shards.check(path, header, extra)
     if found is None:
-        alone = Model((Part(path, Memory(b"", path), header),))
+        alone = Model((Part(path, Memory(b"", path, report.size), header),))
         return Verification((report.plus(notes=(*shards.leftover(header), *role_note(alone))),))
     files = tuple(report if p == path else _quick(p) for p in found.paths if p is not None)
     return Verification(files, found)
@@ -89,8 +89,9 @@ def _of_model(model: Model) -> Verification:
 
 def role_note(model: Model) -> tuple[Fault, ...]:
     """What a sound file is when it is not a model that runs by itself."""
-    found = ROLES[role(model)]
-    return () if found.runs else (Fault("role", f"the file is {what_it_is(model)}", hint=found.hint),)
+    if ROLES[role(model)].runs:
+        return ()
+    return (Fault("role", f"the file is {what_it_is(model)}", hint=way_on(model)),)
 
 
 def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.facts.programs import architectures
 from gguftool.format.sniff import identify
 from gguftool.model import open_model
-from gguftool.model.role import OTHERS, ROLES, role, sidecar_by_name, what_it_is
+from gguftool.model.role import ROLES, role, sidecar_by_name, way_on, what_it_is
 from tests.build import GGUF, llama
 
 
@@ -76,7 +77,9 @@ FILES: dict[str, tuple[str, GGUF]] = {
     "a language model without architecture": ("model", GGUF().tensor("token_embd.weight").tensor("w")),
     "bitnet i2_s": ("foreign", GGUF("bitnet-b1.58").tensor("blk.0.attn_q.weight", (32, 4), 36, b"\0" * 64)),
     "bitnet i2_s under the name llama.cpp knows": ("foreign", GGUF("bitnet").tensor("w", (32, 4), 36, b"\0" * 64)),
-    "llama with the removed type 36": ("model", llama().tensor("w", (32, 4), 36, b"\0" * 64)),
+    "bitnet i2_s in a llama": ("foreign", llama().tensor("w", (32, 4), 36, b"\0" * 64)),
+    "llama with the removed type 36": ("old", llama().tensor("w", (32, 4), 36, b"\0" * 72)),
+    "split experts": ("old", llama().tensor("blk.0.ffn_gate.0.weight").tensor("blk.0.ffn_gate.1.weight")),
     "an unknown language model": ("model", GGUF("llama9").kv("llama9.block_count", 1).tensor("blk.0.attn_q.weight")),
 }  # fmt: skip
 
@@ -95,13 +98,13 @@ def test_by_content(case: tuple[str, Path]) -> None:
 def test_every_command_says_the_same(cli, case: tuple[str, Path]) -> None:
     wanted, path = case
     with open_model(path, strict=False) as m:
-        words = what_it_is(m)
+        words, way = what_it_is(m), way_on(m)
     known = ROLES[wanted]
     name = str(path)
     assert cli("dump", "--format", "json", name).json["summary"]["role"] == wanted
     screen = cli("dump", "--overview", name).out
     assert words in screen.splitlines()[0]
-    assert known.hint in screen
+    assert way in screen
     [row] = cli("scan", "--format", "json", name).json["models"]
     assert row["facts"]["role"] == wanted
     findings = {f["rule"]: f for f in cli("lint", "--format", "json", name).json["files"][0]["findings"]}
@@ -117,19 +120,19 @@ def test_every_command_says_the_same(cli, case: tuple[str, Path]) -> None:
         assert (f"is {words}, not a model to be launched" in result.err) == (not known.runs)
         if not known.runs:
             assert result.code == 2
-            assert known.hint in result.err
+            assert way in result.err
 
 
 def test_every_role_has_a_case_and_a_way_on() -> None:
     assert {wanted for wanted, _ in FILES.values()} == set(ROLES)
     assert all(known.hint for name, known in ROLES.items() if name != "model")
-    assert {kind for kind, _ in OTHERS.values()} <= set(ROLES)
+    assert {kind for kind, _ in architectures().values()} <= set(ROLES)
 
 
 def test_no_name_of_another_program_is_one_of_llama_cpp() -> None:
     from gguftool.facts.arch import names
 
-    assert not set(OTHERS) & set(names())
+    assert not set(architectures()) & set(names())
 
 
 def test_a_projector_is_known_by_content_where_one_is_asked_for(cli, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from gguftool.model.role import role
 
 GENERAL = ("model", "quant", "attention", "rope", "vocab", "memory", "deploy")
 """Lines about a language model, in the order of the first screen."""
+LANGUAGE = ("model", "quant", "attention", "rope", "vocab")
+"""Those that are true of a language model of another program, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,19 @@ PAGES: dict[str, Page] = {
     "imatrix": Page(imatrix.about, ()),
     "vocab": Page(vocab.about, ("vocab",)),
     "metadata": Page(vocab.metadata, ("vocab",)),
-    "image": Page(strange.about),
+    "image": Page(strange.image),
     "audio": Page(sound.about),
-    "foreign": Page(strange.about),
+    "foreign": Page(strange.about, LANGUAGE),
+    "old": Page(strange.about, LANGUAGE),
     "nothing": Page(model.about, ()),
 }
 """Role (`gguftool.model.role.ROLES`) -> how it is shown."""
+
+
+def kept(m: Model) -> tuple[str, ...]:
+    """The lines about a language model that are true of a file; few where llama.cpp does not know its architecture."""
+    keeps = PAGES[role(m)].keeps
+    return tuple(line for line in keeps if line == "quant") if keeps is LANGUAGE and m.arch.facts is None else keeps
 
 
 def about(m: Model) -> Facts:

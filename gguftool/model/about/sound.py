@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gguftool.model.about.fact import Facts, facts_of
 from gguftool.model.about.strange import about as strange
-from gguftool.model.about.strange import number, text
+from gguftool.model.about.strange import blocks, number, text
 from gguftool.model.model import Model
 
 
 def about(m: Model) -> Facts:
-    """A speech model of another program."""
-    return strange(m)
+    """A speech model or codec of another program, with the numbered parts it holds."""
+    return facts_of(*strange(m), ("blocks", blocks(m.tensors)))
 
 
 def vocoder(m: Model) -> Facts:

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from gguftool.errors import UsageError
 from gguftool.model import Model
-from gguftool.model.role import ROLES, role, what_it_is
+from gguftool.model.role import ROLES, role, way_on, what_it_is
 from gguftool.near import near_names
 from gguftool.predict.pairs.misfit import ABORTS, HARM, IGNORED, OUTCOMES, REFUSED, Check, Misfit
 from gguftool.predict.stages import OTHERS, predict
@@ -74,7 +74,7 @@ def _wrong_role(side: Model, as_: str) -> Misfit | None:
     own = role(side)
     if as_ and (own == as_ or (as_ == "draft" and own in _AS_DRAFT)):
         return None
-    what, hint = what_it_is(side), ROLES[own].hint
+    what, hint = what_it_is(side), way_on(side)
     if not as_:
         text = f"{what[0].upper()}{what[1:]} is nothing that stands beside a model"
         return Misfit("pair-role", REFUSED, text, hint=hint, data={"role": own})

@@ -9,7 +9,7 @@ from gguftool.format.header import TensorInfo
 from gguftool.format.types import MAX_DIMS, MAX_NAME, REMOVED_TENSOR_TYPES, TENSOR_TYPES, TYPE_COUNT
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model, Part
-from gguftool.model.role import BITNET_TYPES, bitnet_types
+from gguftool.model.origin import origin
 from gguftool.predict.words import shape_fault, type_fault
 
 MOST_DOUBLES = 8
@@ -201,25 +201,32 @@ def tensor_type_unknown(m: Model, ctx: Context) -> Drafts:
     removed: Q4_0_4_4 and its kin became plain Q4_0, repacked at run time.
     Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "has invalid ggml type …. should be in [0, 43)"; removed
     types fail as "not a multiple of block size (0)".
-    Example. tensor blk.0.attn_q.weight has type 31 (Q4_0_4_4), which llama.cpp removed
-    Fix. Quantise the original model again (Q4_0 instead of Q4_0_4_4); for a newer type use a newer llama.cpp.
+    Forks number types of their own as they like; which fork it is, the sizes and the architecture tell.
+    Example. tensor blk.0.attn_q.weight has type 31 (Q4_0_4_4), which llama.cpp removed in December 2024
+    Fix. Fetch the Q4_0 instead of the Q4_0_4_4, or run a fork's file with the fork. A type that no table has may be
+    newer than the program.
     """
     firsts: dict[int, tuple[Part, TensorInfo]] = {}
     counts: dict[int, int] = {}
+    made = origin(m)
+    types = made.types if made is not None else {}
     for part, _, t in _infos(m):
-        if t.type_id not in TENSOR_TYPES:
+        if t.type_id not in TENSOR_TYPES or t.type_id in types:
             firsts.setdefault(t.type_id, (part, t))
             counts[t.type_id] = counts.get(t.type_id, 0) + 1
     for type_id, (part, t) in firsts.items():
         more = _more(counts[type_id] - 1)
-        if type_id >= TYPE_COUNT:
-            text = f"tensor {t.name} has type {type_id}, which llama.cpp {BUILD} does not know{more}"
+        said = f"tensor {t.name} has type {type_id}"
+        if made is not None and type_id in types:
+            name = types[type_id].name
+            if made.role == "old":
+                text = f"{said} ({name}), which llama.cpp removed in December 2024{more}"
+            else:
+                text = f"{said}, which is {name} of {made.program.name}; no llama.cpp reads it{more}"
+        elif type_id >= TYPE_COUNT:
+            text = f"{said}, which llama.cpp {BUILD} does not know{more}"
         else:
-            name = REMOVED_TENSOR_TYPES.get(type_id, "?")
-            text = f"tensor {t.name} has type {type_id} ({name}), which llama.cpp removed: quantise again{more}"
-            if type_id in bitnet_types(m):
-                kind = f"{BITNET_TYPES[type_id]} of bitnet.cpp (microsoft/BitNet)"
-                text = f"tensor {t.name} has type {type_id}, in this model {kind}; no llama.cpp reads it{more}"
+            text = f"{said} ({REMOVED_TENSOR_TYPES.get(type_id, '?')}), which llama.cpp removed: quantise again{more}"
         yield found(
             text,
             where=f"tensor:{t.name}",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from gguftool.facts import BUILD
 from gguftool.facts.arch import facts
 from gguftool.format.types import STR
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model
-from gguftool.model.role import ROLES, made_for, role, what_it_is
+from gguftool.model.origin import origin
+from gguftool.model.role import ROLES, made_for, role, way_on, what_it_is
 
 LONG = 1 << 20
 _HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
@@ -21,29 +23,34 @@ def not_a_model(m: Model, ctx: Context) -> Drafts:
     """The file should be a language model where one is expected.
 
     Why. Projectors, adapters, importance matrices and image models travel as GGUF too. llama-server refuses them
-    with texts that do not say so. Rules for models are not evaluated on such files.
+    with texts that do not say so. Rules for models are not evaluated on such files. A model of another program is told
+    with what shows it and what runs it; so is a layout that llama.cpp has left behind.
     Evidence. `llama-model.cpp` (b11434): "CLIP cannot be used as main model, use it with --mmproj instead",
     "unknown model architecture: 'qwen_image'"; llama.cpp issue 15143.
-    Example. an image or diffusion model (qwen_image): made for ComfyUI or stable-diffusion.cpp, not for llama.cpp
-    Fix. None: use the program it was made for.
+    Example. an image or diffusion model (architecture flux): made for ComfyUI with ComfyUI-GGUF, not for llama.cpp
+    Fix. None: use the program it was made for, or what the finding names.
     """
     what = ctx.once("role", lambda: role(m))
     if ROLES[what].runs:
         return
     if program := made_for(m):
+        made = origin(m)
         arch = m.architecture
+        unknown = facts(arch) is None
+        why = made.why if made is not None else arch
         yield found(
-            f"{ROLES[what].what} ({arch or 'no architecture'}): made for {program}, not for llama.cpp",
-            where="field:general.architecture" if arch else "file",
+            f"{ROLES[what].what} ({why}): made for {program}, not for llama.cpp {BUILD}; {way_on(m)}",
+            where="field:general.architecture" if arch and unknown else "file",
             severity=Severity.ERROR,
-            llama_cpp=f"unknown model architecture: '{arch}'" if facts(arch) is None else None,
+            llama_cpp=f"unknown model architecture: '{arch}'" if unknown else None,
             role=what,
+            program=program,
         )
     elif what == "nothing":
         yield found(ROLES[what].what, where="file", severity=Severity.ERROR, role=what)
     else:
         where = "field:general.type" if "general.type" in m else "file"
-        text = f"the file is {what_it_is(m)}, not a model to be loaded by itself; {ROLES[what].hint}"
+        text = f"the file is {what_it_is(m)}, not a model to be loaded by itself; {way_on(m)}"
         yield found(text, where=where, role=what)
 
 

@@ -1,0 +1,230 @@
+"""Which other program a file was made for, and what shows it.
+
+Asked in this order: the numbers of its tensor types, keys that one program writes, its architecture, layouts that
+llama.cpp left behind, the names of its tensors. What llama.cpp itself can use has no origin.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from weakref import WeakKeyDictionary
+
+from gguftool.facts.arch import facts
+from gguftool.facts.programs import ForkType, Program, architectures, file_type, program, tensor_types
+from gguftool.format.types import TENSOR_TYPES
+from gguftool.model.model import Model
+from gguftool.model.part import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a file comes from that llama.cpp cannot use.
+
+    Attributes:
+        program: what it was made for.
+        role: what it is, a key of `gguftool.model.role.ROLES`.
+        why: what shows it.
+        types: the numbers among its tensor types that mean something else there than in llama.cpp.
+        label: `general.file_type` as that program names it, "" when it has no name of its own for it.
+    """
+
+    program: Program
+    role: str
+    why: str
+    types: Mapping[int, ForkType] = field(default_factory=dict)
+    label: str = ""
+
+
+_FOUND: WeakKeyDictionary[Model, list[Origin | None]] = WeakKeyDictionary()
+
+
+def origin(m: Model) -> Origin | None:
+    """The other program that a file was made for; None when nothing speaks for one. Found once for a model."""
+    known = _FOUND.get(m)
+    if known is None:
+        _FOUND[m] = known = [next((o for look in _SIGNS if (o := look(m)) is not None), None)]
+    return known[0]
+
+
+def stored_as(m: Model, t: Tensor) -> tuple[str, int | None]:
+    """Name of a tensor's type and bytes of its data, as the program has them that the file was made for."""
+    found = origin(m)
+    kind = found.types.get(t.info.type_id) if found is not None else None
+    return (t.type_name, t.nbytes) if kind is None else (kind.name, kind.nbytes(t.shape))
+
+
+# -- by the numbers of tensor types
+
+_BITNETS = frozenset({"bitnet", "bitnet-b1.58", "bitnet-25"})
+_OLD_TYPES = "llama.cpp-old-types"
+_LOOKED_AT = 64
+"""Tensors that are looked at for a sign."""
+
+
+def _by_types(m: Model) -> Origin | None:
+    """Numbers that only forks have, and numbers that forks and llama.cpp use for types of different size."""
+    table = tensor_types()
+    found: dict[int, list[Tensor]] = {}
+    for t in m.all_tensors():
+        if t.info.type_id in table and len(found.setdefault(t.info.type_id, [])) < _LOOKED_AT:
+            found[t.info.type_id].append(t)
+    rooms = _Rooms()
+    votes: dict[str, dict[int, ForkType]] = {}
+    for number, tensors in found.items():
+        own = number in TENSOR_TYPES
+        if own and rooms.fit([(t, t.nbytes) for t in tensors]) is not False:
+            continue
+        fits = {key: rooms.fit([(t, kind.nbytes(t.shape)) for t in tensors]) for key, kind in table[number].items()}
+        sure = [key for key, fit in fits.items() if fit]
+        if not sure and not own:
+            sure = [key for key, fit in fits.items() if fit is None] or list(fits)
+        for key in sure:
+            votes.setdefault(key, {})[number] = table[number][key]
+    if not votes:
+        return None
+    named = m.architecture in _BITNETS and "bitnet.cpp" in votes
+    key = "bitnet.cpp" if named else max(votes, key=lambda k: len(votes[k]))
+    types = votes[key]
+    said = ", ".join(f"{kind.name} ({number})" for number, kind in list(types.items())[:4])
+    more = f" and {len(types) - 4} more" if len(types) > 4 else ""
+    ftype = m.get("general.file_type")
+    label = file_type(key, ftype) if isinstance(ftype, int) and not isinstance(ftype, bool) else ""
+    role = "old" if key == _OLD_TYPES else "foreign"
+    return Origin(program(key), role, f"tensors of type {said}{more}", types, label)
+
+
+class _Rooms:
+    """How many bytes there are for the data of a tensor: up to the next one, or to the end of the file."""
+
+    def __init__(self) -> None:
+        self._starts: dict[int, list[int]] = {}
+
+    def fit(self, sizes: list[tuple[Tensor, int | None]]) -> bool | None:
+        """Whether the room of tensors is what their sizes come to; None when nothing tells."""
+        told = None
+        for t, wanted in sizes:
+            if wanted is None:
+                return None
+            room = self._of(t)
+            if room is None:
+                continue
+            if room not in (wanted, wanted + -wanted % t.part.header.alignment):
+                return False
+            told = True
+        return told
+
+    def _of(self, t: Tensor) -> int | None:
+        """None in a header that is cut off, and where the file ends before the data begins."""
+        if not t.part.header.complete:
+            return None
+        starts = self._starts.get(t.part.no)
+        if starts is None:
+            starts = self._starts[t.part.no] = sorted({info.offset for info in t.part.header.tensors})
+        after = bisect_right(starts, t.info.offset)
+        room = (starts[after] if after < len(starts) else t.part.size - t.part.header.data_offset) - t.info.offset
+        return room if room > 0 else None
+
+
+# -- by keys and by architecture
+
+
+def _by_keys(m: Model) -> Origin | None:
+    for prefix, key, role, why in _KEYS:
+        if any(name.startswith(prefix) for name in m.fields):
+            return Origin(program(key), role, why)
+    return None
+
+
+_KEYS = (("prism.hadamard.", "prism", "foreign", "keys prism.hadamard.*: weights that only this program turns back"),)
+"""Start of a key -> program, role, what it shows. llama.cpp loads such a file without a word and answers with noise."""
+
+
+def _by_architecture(m: Model) -> Origin | None:
+    arch = m.architecture
+    found = architectures().get(arch)
+    if found is None or facts(arch) is not None:
+        return None
+    role, key = found
+    return Origin(program(key), role, f"architecture {arch}")
+
+
+# -- by layouts that llama.cpp left behind, and files that hold more than llama.cpp wants
+
+_EXPERT = re.compile(r"blk\.\d+\.ffn_(?:gate|down|up)\.\d+\.weight")
+_TOWERS = ("v.", "mm.", "a.", "s.", "mtp.", "model.vision_tower.")
+_MERGED = frozenset(
+    "gemma3 gemma3n gemma4 mistral3 llama4 qwen2vl qwen3vl qwen3vlmoe qwen35 qwen35moe deepseek2-ocr glm4 "
+    "nemotron_h nemotron_h_moe lfm2".split()
+)
+"""Architectures of which Ollama keeps the encoder in the file of the language model (`llama/compat/README.md` of
+ollama/ollama fb307609): two tensors of it are enough. Of another architecture there have to be several."""
+_SEVERAL = 4
+
+
+def _by_layout(m: Model) -> Origin | None:
+    if not m.architecture or m.get("general.type") not in (None, "model"):
+        return None
+    language = False
+    towers: list[str] = []
+    for t in m.all_tensors():
+        if _EXPERT.fullmatch(t.name):
+            return Origin(program("llama.cpp-split-experts"), "old", f"one tensor for each expert, as {t.name}")
+        language = language or t.name.startswith(("blk.", "token_embd."))
+        if t.name.startswith(_TOWERS):
+            towers.append(t.name)
+    enough = 2 if m.architecture in _MERGED else _SEVERAL
+    if language and len(towers) >= enough and facts(m.architecture) is not None and m.architecture != "clip":
+        why = f"{len(towers):,} tensors of an image or sound encoder in the file of the language model, as {towers[0]}"
+        return Origin(program("ollama"), "foreign", why)
+    return None
+
+
+# -- by the names of tensors, where no key says anything
+
+_IMAGE_TENSOR = re.compile(
+    r"(?:model\.diffusion_model|first_stage_model|cond_stage_model|text_encoders|double_blocks|single_blocks"
+    r"|joint_blocks|joint_transformer_blocks|single_transformer_blocks|transformer_blocks|input_blocks|down_blocks"
+    r"|double_stream_blocks|double_layers|distilled_guidance_layer|img_in|txt_in|patch_embedding|text_model"
+    r"|(?:en|de)coder\.(?:conv_in|down_blocks|up_blocks))\."
+)
+_AUDIO_TENSOR = re.compile(r"(?:encoder\.(?:conv1|blocks\.\d+\.attn)|decoder\.blocks\.\d+\.cross_attn)\.")
+_OWN_TENSOR = re.compile(
+    r"(?:token_embd|token_types|position_embd|output|output_norm|rope_freqs|(?:enc\.|dec\.)?blk\.\d+)\."
+)
+"""Names that llama.cpp gives to tensors of a language model (`llama-arch.cpp`, b11434)."""
+_SIDE = re.compile(r"(?:v|mm|a|resampler|direction)\.|.*\.(?:lora_[ab]|in_sum2?|counts)$")
+"""Names in projectors, control vectors, adapters and importance matrices."""
+
+
+def _by_tensors(m: Model) -> Origin | None:
+    arch = m.architecture
+    if facts(arch) is not None:
+        return None
+    for name in _names(m):
+        if _IMAGE_TENSOR.match(name):
+            return Origin(program("image" if m.fields else "sd.cpp"), "image", _named(name, m))
+        if _AUDIO_TENSOR.match(name):
+            return Origin(program("speech"), "audio", _named(name, m))
+    # Neither an architecture nor a tensor that llama.cpp has a name for: it was not made for llama.cpp.
+    names = list(_names(m))
+    if arch or not names or not m.header.complete or m.missing_shards:
+        return None
+    if any(_OWN_TENSOR.match(name) or _SIDE.match(name) for name in names):
+        return None
+    return Origin(program(""), "foreign", _named(names[0], m))
+
+
+def _named(name: str, m: Model) -> str:
+    return f"tensors named as {name}" + ("" if m.fields else ", and no key at all")
+
+
+def _names(m: Model) -> Iterator[str]:
+    return (t.name for t in islice(m.all_tensors(), _LOOKED_AT))
+
+
+_SIGNS: tuple[Callable[[Model], Origin | None], ...] = (_by_types, _by_keys, _by_architecture, _by_layout, _by_tensors)
+"""In this order: the first that speaks."""
