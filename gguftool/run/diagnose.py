@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from gguftool.brief import short_repr
@@ -24,6 +24,8 @@ class KnownError:
         fatal: the program ends with it.
         program: the program that says it, "" for llama.cpp's own.
         about_flag: the group ``argument`` is an option that can be explained.
+        symptom: the reason stands in another line.
+        undone: the program goes on without something that was asked for.
     """
 
     kind: str
@@ -33,6 +35,8 @@ class KnownError:
     fatal: bool
     program: str
     about_flag: bool = False
+    symptom: bool = False
+    undone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Diagnosis:
         kind, cause, remedy, fatal: as in the table, filled in.
         line: the line itself, ``number`` its place in the log.
         details: what the pattern found in it.
+        level: of the line: I, W, E, D or "".
+        undone: the program goes on without something that was asked for.
     """
 
     kind: str
@@ -52,6 +58,8 @@ class Diagnosis:
     remedy: str
     fatal: bool
     details: Mapping[str, str]
+    level: str = ""
+    undone: bool = False
 
     __repr__ = short_repr
 
@@ -75,6 +83,12 @@ class Judgement:
 
     __repr__ = short_repr
 
+    @property
+    def undone(self) -> tuple[Diagnosis, ...]:
+        """Notices that speak against the start: errors on the way, and what the server goes on without."""
+        ready = self.facts.ready_line
+        return tuple(d for d in self.notices if d.undone or (d.fatal and d.level == "E" and ready and d.number < ready))
+
 
 @cache
 def table() -> tuple[KnownError, ...]:
@@ -88,6 +102,8 @@ def table() -> tuple[KnownError, ...]:
             e.get("fatal", True),
             e.get("program", ""),
             e.get("lookup") == "flag",
+            e.get("symptom", False),
+            e.get("undone", False),
         )
         for e in load("errors.json")["errors"]
     )
@@ -100,7 +116,7 @@ def explain_line(text: str, number: int = 1) -> Diagnosis | None:
 
 def explain_text(text: str) -> Diagnosis | None:
     """What a pasted message of several lines means: the root cause of all that is known in it."""
-    found = _all_known(lines_of(text))
+    found, _ = _all_known(lines_of(text))
     return min(found, key=lambda d: _rank(d.kind, d.line), default=None)
 
 
@@ -108,14 +124,23 @@ def judge(text: str) -> Judgement:
     """Status of a whole log, and the reason where it failed."""
     lines = [line for line in lines_of(text) if line.text.strip()]
     facts = read_log(lines)
-    known = _all_known(lines)
+    known, unknown = _all_known(lines)
     # What was said before the server was ready did not keep it from that.
     fatal = [d for d in known if d.fatal and not (facts.ready_line and d.number < facts.ready_line)]
-    notices = tuple(_once(d for d in known if d not in fatal))
-    error = min(fatal, key=lambda d: _rank(d.kind, d.line), default=None)
+    error = _reason(min(fatal, key=lambda d: _rank(d.kind, d.line), default=None), unknown)
     if error is None:
         error = _unnamed(lines, facts)
+    others = [d for d in unknown[:MOST_UNKNOWN] if error is None or d.number != error.number]
+    notices = (*_once(d for d in known if d not in fatal), *others)
     return Judgement(_status(facts, error), error, notices, facts)
+
+
+def _reason(error: Diagnosis | None, unknown: list[Diagnosis]) -> Diagnosis | None:
+    """Where the table knows no more than a consequence, the first error that it does not know may be the reason."""
+    if error is None or not any(e.kind == error.kind and e.symptom for e in table()):
+        return error
+    first = next((d for d in unknown if d.number < error.number), None)
+    return error if first is None else replace(first, fatal=True)
 
 
 def _status(facts: LogFacts, error: Diagnosis | None) -> str:
@@ -135,24 +160,37 @@ def _unnamed(lines: list[Line], facts: LogFacts) -> Diagnosis | None:
     first = next((x for x in lines if x.level == "E" or re.match(r"(?:error|fatal)\b", x.text, re.IGNORECASE)), None)
     if first is None:
         return None
-    return Diagnosis(
-        "unknown", first.text.strip(), first.number, "This message is not in our table.",
-        "look at the lines around it; `gguftool lint` knows what is wrong with a model", True, {},
-    )  # fmt: skip
+    return _not_known(first)
 
 
-def _all_known(lines: Iterable[Line]) -> list[Diagnosis]:
-    found, dull = [], Dull()
+MOST_UNKNOWN = 5
+"""Errors that the table does not know, of a log that may hold thousands."""
+
+
+def _all_known(lines: Iterable[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]:
+    """What the table knows, and what is said to be an error without it knowing (each shape of a line once)."""
+    found: list[Diagnosis] = []
+    unknown: list[Diagnosis] = []
+    dull = Dull()
     for line in lines:
         shape = dull.shape(line.text)
         if shape is None or not _worth(line):
             continue
         known = explain_line(line.text, line.number)
-        if known is None:
-            dull.add(shape)
-        else:
-            found.append(known)
-    return found
+        if known is not None:
+            found.append(replace(known, level=line.level))
+            continue
+        dull.add(shape)
+        if line.level == "E":
+            unknown.append(_not_known(line))
+    return found, unknown
+
+
+def _not_known(line: Line) -> Diagnosis:
+    return Diagnosis(
+        "unknown", line.text.strip(), line.number, "This message is not in our table.",
+        "look at the lines around it; `gguftool lint` knows what is wrong with a model", True, {}, line.level,
+    )  # fmt: skip
 
 
 def _worth(line: Line) -> bool:
@@ -184,7 +222,7 @@ def _diagnosis(error: KnownError, match: re.Match[str], text: str, number: int) 
     cause, remedy = error.cause.format_map(filled), error.remedy.format_map(filled)
     if error.about_flag:
         cause, remedy = _with_flag(details.get("argument", ""), cause, remedy)
-    return Diagnosis(error.kind, line, number, cause, remedy, error.fatal, details)
+    return Diagnosis(error.kind, line, number, cause, remedy, error.fatal, details, undone=error.undone)
 
 
 def _with_flag(flag: str, cause: str, remedy: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import pytest
 
 from gguftool.run.diagnose import explain_line, explain_text, judge, table
 from gguftool.run.log import LogFacts, lines_of, read_log
+from gguftool.run.proof import Expected, compare, proven
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
 INDEX: list[dict[str, Any]] = json.loads((LOGS / "index.json").read_text())
@@ -34,11 +35,12 @@ def test_every_real_log_is_classified_right(run: dict[str, Any]) -> None:
         assert judged.error.cause
         assert judged.error.remedy
         assert "{" not in judged.error.cause + judged.error.remedy
+    assert [d.kind for d in judged.undone] == run.get("undone", [])
 
 
 def test_the_table_of_runs_has_both_kinds() -> None:
-    assert len(INDEX) == 83
-    assert sum(run["exit"] == 1 for run in INDEX) == 40
+    assert len(INDEX) == 95
+    assert sum(run["exit"] == 1 for run in INDEX) == 48
 
 
 @pytest.mark.parametrize(
@@ -253,6 +255,35 @@ def test_root_cause_wins_over_its_consequences() -> None:
     judged = judge(log("server.bad_lfs_pointer.log"))
     assert judged.error is not None
     assert "vers" in judged.error.line
+
+
+@pytest.mark.parametrize("run", [r for r in INDEX if r.get("undone")], ids=lambda run: run["log"])
+def test_what_the_server_goes_on_without_takes_the_proof_away(run: dict[str, Any]) -> None:
+    """Finding: "proven" beside "the target and draft vocabs are not compatible" and a vector that was left out."""
+    checks = compare(Expected(), judge(log(run["log"])))
+    assert not proven(checks)
+    assert [c.what for c in checks if c.ok is False] == ["errors"] * len(run["undone"])
+    assert proven(compare(Expected(), judge(log("server.side_ok.log"))))
+
+
+def test_an_error_that_no_row_knows_is_shown_and_takes_the_proof_away() -> None:
+    front, at = "0.00.100.000", "llama_server: model loaded"
+    text = (
+        f"{front} E srv  load: the frobnicator is missing: 7\n{front} I {at}\n{front} E srv  send: request 3 failed\n"
+    )
+    judged = judge(text + f"{front} E srv  send: request 4 failed\n")
+    assert judged.status == "ready"
+    assert [(d.kind, d.number) for d in judged.notices] == [("unknown", 1), ("unknown", 3)], "each shape once"
+    assert [d.number for d in judged.undone] == [1], "what failed afterwards was a request"
+    assert not proven(compare(Expected(), judged))
+
+
+def test_the_reason_wins_over_a_consequence_that_the_table_knows() -> None:
+    front = "0.00.100.000 E "
+    text = f"{front}frob_init: no frobnicator\n{front}llama_model_load_from_file_impl: failed to load model\n"
+    error = judge(f"llama_server: build\n{text}").error
+    assert error is not None
+    assert (error.line, error.fatal) == ("frob_init: no frobnicator", True)
 
 
 def test_values_of_metadata_are_no_errors() -> None:
