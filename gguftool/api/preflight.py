@@ -11,6 +11,8 @@ from gguftool.verify.modelcheck import check
 
 ANSWERED_BY_CACHE_TYPE = ("kv-cache-type-missing", "kv-cache-type-differs")
 """Rules about the file's record, which does not matter when the command line says the type."""
+ANSWERED_BY_POOLING = ("pooling-type-missing",)
+"""Rules about what the file does not say, and the command line does."""
 ANSWERED_BY_THE_PLAN = ("context-length-too-small",)
 """The plan holds the context against the file's, and knows what raises it: YaRN on the command line."""
 
@@ -32,7 +34,8 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
     shared = wishes.kv_unified or wishes.parallel is None
     per_slot = None if not wishes.ctx else wishes.ctx if shared else -(-wishes.ctx // (wishes.parallel or 1))
     wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)
-    ignore = (*ANSWERED_BY_THE_PLAN, *(ANSWERED_BY_CACHE_TYPE if wishes.cache_type else ()))
+    pooled = ANSWERED_BY_POOLING if wishes.pooling or wishes.rerank else ()
+    ignore = (*ANSWERED_BY_THE_PLAN, *(ANSWERED_BY_CACHE_TYPE if wishes.cache_type else ()), *pooled)
     report = lint(opened, Context(wish=wish), ignore=ignore)
     out = []
     for f in report.findings:

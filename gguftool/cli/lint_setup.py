@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,14 +92,20 @@ def _context(options: Mapping[str, Any], config: Config) -> Context:
 
 def _against(spec: str) -> HfFolder:
     """The source model's files, from a folder or by address: the few small ones, not the weights."""
-    from gguftool.lint.against import FILES, from_files, read_folder
+    from gguftool.lint.against import EMBEDDING, FILES, from_files, module_files, read_folder
 
     if not spec.startswith("hf://"):
         return read_folder(spec)
+    repo = spec.rstrip("/")
+    files = _fetched(repo, (*FILES, *EMBEDDING))
+    return from_files(spec, files | _fetched(repo, module_files(files)))
+
+
+def _fetched(repo: str, names: Iterable[str]) -> dict[str, bytes]:
     from gguftool import hub
 
-    repo, files = spec.rstrip("/"), {}
-    for name in FILES:
+    files = {}
+    for name in names:
         try:
             source = hub.open_source(f"{repo}/{name}")
             files[name] = source.read_at(0, source.size)
@@ -108,7 +114,7 @@ def _against(spec: str) -> HfFolder:
             # Not every repository has every file, and a cache only those that somebody fetched.
             if name == "config.json":
                 raise
-    return from_files(spec, files)
+    return files
 
 
 def _cache_type(options: Mapping[str, Any], config: Config) -> tuple[str, str] | None:

@@ -25,6 +25,12 @@ FILES = (
     "chat_template.json",
 )
 """What is read, when it is there; only ``config.json`` must be."""
+MODULES = "modules.json"
+EMBEDDING = (MODULES, "config_sentence_transformers.json")
+"""Of a model made for sentence-transformers; `module_files` names the rest."""
+TOKENIZER = "tokenizer.json"
+TOKENIZER_LIMIT = 64 << 20
+"""Bytes of it; Gemma's has 33 MB."""
 CONTEXT = (
     "max_position_embeddings",
     "n_ctx",
@@ -52,6 +58,9 @@ class HfFolder:
         special: ``special_tokens_map.json``; {} when absent.
         jinja: ``chat_template.jinja`` or the text in ``chat_template.json``; None when absent.
         unread: files that are there but could not be read, with the reason.
+        modules: entries of ``modules.json``; () when absent.
+        inside: further JSON objects by path in the folder: those of the modules, ``config_sentence_transformers.json``.
+        path: the folder, None when the files came from elsewhere.
     """
 
     name: str
@@ -61,8 +70,21 @@ class HfFolder:
     special: Mapping[str, Any] = field(default_factory=dict)
     jinja: str | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
+    modules: tuple[Mapping[str, Any], ...] = ()
+    inside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    path: str | None = None
 
     __repr__ = short_repr
+
+    @cached_property
+    def post_processor(self) -> Mapping[str, Any] | None:
+        """What ``tokenizer.json`` puts around a text; None when it is not at hand. Read when asked for: it is large."""
+        whole = self.inside.get(TOKENIZER)
+        if whole is None and self.path is not None:
+            data = _read(os.path.join(self.path, TOKENIZER), TOKENIZER_LIMIT)
+            whole = _object(TOKENIZER, data, {}, TOKENIZER_LIMIT) if data is not None else None
+        found = whole.get("post_processor") if whole is not None else None
+        return found if isinstance(found, Mapping) else None
 
     @cached_property
     def text(self) -> Mapping[str, Any]:
@@ -151,21 +173,34 @@ def read_folder(path: str | os.PathLike[str]) -> HfFolder:
         folder = os.path.dirname(folder) or "."
     if not os.path.isdir(folder):
         raise MissingFile(f"{folder}: no such folder", "--against takes the folder with the source model's config.json")
-    return from_files(folder, {name: data for name in FILES if (data := _read(os.path.join(folder, name))) is not None})
+    files = {n: data for n in (*FILES, *EMBEDDING) if (data := _read(os.path.join(folder, n))) is not None}
+    files |= {n: data for n in module_files(files) if (data := _read(os.path.join(folder, n))) is not None}
+    return from_files(folder, files, folder)
 
 
-def _read(path: str) -> bytes | None:
+def module_files(files: Mapping[str, bytes]) -> list[str]:
+    """The files of the modules that ``modules.json`` among these names, each in a folder beside it."""
+    paths = [str(entry.get("path")) for entry in _entries(files.get(MODULES))]
+    return [f"{path}/config.json" for path in paths if path and os.path.basename(path) == path and path != ".."]
+
+
+def _read(path: str, limit: int = LARGEST) -> bytes | None:
     try:
         with open(path, "rb") as file:
-            return file.read(LARGEST + 1)
+            return file.read(limit + 1)
     except FileNotFoundError:
         return None
     except OSError as e:
         raise Unreadable(f"{path}: {(e.strerror or str(e)).lower()}") from None
 
 
-def from_files(name: str, files: Mapping[str, bytes]) -> HfFolder:
-    """A source from the bytes of its files, by file name (`FILES`).
+def from_files(name: str, files: Mapping[str, bytes], path: str | None = None) -> HfFolder:
+    """A source from the bytes of its files, by file name (`FILES`, `EMBEDDING`).
+
+    Args:
+        name: for messages.
+        files: bytes by path in the folder.
+        path: the folder, for what is read on demand.
 
     Raises:
         MissingFile: config.json is not among them.
@@ -174,7 +209,7 @@ def from_files(name: str, files: Mapping[str, bytes]) -> HfFolder:
     if "config.json" not in files:
         raise MissingFile(f"{name}: no config.json in this folder", "a Hugging Face model folder has one")
     unread: dict[str, str] = {}
-    parsed = {n: _object(n, data, unread) for n, data in files.items() if n.endswith(".json")}
+    parsed = {n: _object(n, data, unread) for n, data in files.items() if n.endswith(".json") and n != MODULES}
     if "config.json" in unread:
         raise UsageError(f"{name}: config.json {unread['config.json']}")
     jinja = parsed.get("chat_template.json", {}).get("chat_template")
@@ -188,12 +223,24 @@ def from_files(name: str, files: Mapping[str, bytes]) -> HfFolder:
         parsed.get("special_tokens_map.json", {}),
         jinja if isinstance(jinja, str) else None,
         unread,
+        _entries(files.get(MODULES)),
+        {n: found for n, found in parsed.items() if n not in FILES},
+        path,
     )
 
 
-def _object(name: str, data: bytes, unread: dict[str, str]) -> dict[str, Any]:
-    if len(data) > LARGEST:
-        unread[name] = f"is larger than {LARGEST >> 20} MiB"
+def _entries(data: bytes | None) -> tuple[Mapping[str, Any], ...]:
+    """The modules in ``modules.json``, a list; () when it is none."""
+    try:
+        value = json.loads(data) if data is not None and len(data) <= LARGEST else []
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(x for x in value if isinstance(x, Mapping)) if isinstance(value, list) else ()
+
+
+def _object(name: str, data: bytes, unread: dict[str, str], limit: int = LARGEST) -> dict[str, Any]:
+    if len(data) > limit:
+        unread[name] = f"is larger than {limit >> 20} MiB"
         return {}
     try:
         value = json.loads(data)

@@ -249,6 +249,7 @@ class Rule:
             (`gguftool.model.role.ROLES`), with blanks between them.
         known_arch: needs an architecture that llama.cpp knows.
         whole: needs a header that could be read to its end.
+        chat: is about conversations: says nothing of a model that gives embeddings.
         check: the function.
     """
 
@@ -260,6 +261,7 @@ class Rule:
     role: str
     known_arch: bool
     whole: bool
+    chat: bool
     check: Check
 
     __repr__ = short_repr
@@ -296,6 +298,7 @@ def rule(
     role: str = "model",
     known_arch: bool = False,
     whole: bool = True,
+    chat: bool = False,
 ) -> Callable[[Check], Rule]:
     """Make a generator function a rule; see the module's docstring for the shape of its documentation.
 
@@ -306,6 +309,7 @@ def rule(
         role: ``model``, ``any``, or roles with blanks between them: ``adapter control-vector``.
         known_arch: skip it (as not evaluated) when llama.cpp does not know the architecture.
         whole: skip it (as not evaluated) when the header breaks off.
+        chat: skip it for a model that gives embeddings, or says by its name that it does.
     """
 
     def make(check: Check) -> Rule:
@@ -319,6 +323,7 @@ def rule(
             role,
             known_arch,
             whole,
+            chat,
             check,
         )
 

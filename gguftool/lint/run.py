@@ -13,6 +13,7 @@ from gguftool.facts.arch import facts
 from gguftool.lint.offer import offered
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
 from gguftool.lint.rules import FAMILIES, by_id, family
+from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
 from gguftool.near import near_names
 from gguftool.predict import predict
@@ -197,6 +198,8 @@ def _why_not(one: Rule, m: Model, ctx: Context) -> str | None:
         return ""
     what: str = ctx.once("role", lambda: role(m))
     if one.role not in ("model", "any") and what not in one.role.split():
+        return ""
+    if one.chat and ctx.once("no chat", lambda: no_chat(m)):
         return ""
     if one.role == "model" and not ROLES[what].loads:
         return f"the file is {ROLES[what].what}; the rule is for models that llama.cpp loads"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from gguftool.errors import UsageError
-from gguftool.facts.arch import facts
 from gguftool.facts.layers import nextn_layers
+from gguftool.model.embedder import embedder, what_it_gives
 from gguftool.model.model import Model
 from gguftool.model.origin import Origin, origin
 
@@ -40,7 +40,7 @@ ROLES: dict[str, Role] = {
     "model": Role("a language model", runs=True, loads=True),
     "encoder": Role(
         "an embedding or reranking model",
-        "launch it with -- --embeddings, or -- --reranking",
+        "gguftool launch chooses what it needs: --embeddings or --rerank, --pooling, -ub",
         runs=True,
         loads=True,
     ),
@@ -94,8 +94,10 @@ def role(m: Model) -> str:
 
 def what_it_is(m: Model) -> str:
     """What to call the file, with the program it was made for when that is known."""
-    what = ROLES[role(m)].what
-    made = made_for(m)
+    name = role(m)
+    if name == "encoder":
+        return what_it_gives(m)
+    what, made = ROLES[name].what, made_for(m)
     return f"{what} ({m.architecture or 'no architecture'}, made for {made})" if made else what
 
 
@@ -210,13 +212,8 @@ def _vocoder(m: Model) -> bool:
 
 
 def _encoder(m: Model) -> bool:
-    known = facts(m.architecture)
-    if known is None or known.unsupported:
-        return False
-    if known.memory == "none":
-        return "diffusion" not in known.flags
-    # 0 is "no pooling", which a chat model may say too (`llama.h:llama_pooling_type`).
-    return m.architecture in ("t5encoder", "llama-embed") or 1 <= m.arch.int("pooling_type") <= 4
+    found = embedder(m)
+    return found is not None and found.sure
 
 
 _STRANGE = ("image", "audio", "foreign", "old")

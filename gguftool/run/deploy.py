@@ -19,11 +19,13 @@ from gguftool.memory.plan import Machine, MemoryPlan, Planner, Side, weights_of
 from gguftool.memory.settings import BATCH, SERVER_SLOTS, UBATCH, Settings
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
+from gguftool.model.embedder import Embedder
 from gguftool.programs import Tool
 from gguftool.run import devices as hardware
 from gguftool.run.beside import Unfit, beside
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.devices import FoundDevice, HostMemory
+from gguftool.run.embedding import chosen, graph, served
 from gguftool.run.options.extra import take_in
 from gguftool.run.options.ours import BACKENDS
 from gguftool.run.options.table import by_field, options
@@ -124,9 +126,11 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
         UsageError: the wishes make no sense: a side file that is not there, no such device in a pattern.
     """
     taken = take_in(wishes, build)
-    w, problems, notes = checked(taken.wishes), taken.problems, taken.notes
+    problems, notes = taken.problems, taken.notes
+    w, told = chosen(model, checked(taken.wishes))
+    notes += told
     machine = _machine(w, found, problems, notes)
-    settings = _settings(model.arch, w)
+    settings = _settings(model.arch, w, served(model, w))
     if w.api_key is not None:
         notes.append("--api-key stands in the list of processes for everybody to read: --api-key-file FILE does not")
     doubts = _useless(w)
@@ -201,14 +205,10 @@ def _by_memory(devices: Sequence[Device]) -> tuple[float, ...]:
     return tuple(float((d.memory or 0) // MIB) for d in devices)
 
 
-def _settings(hp: Hparams, w: Wishes) -> Settings:
+def _settings(hp: Hparams, w: Wishes, e: Embedder | None) -> Settings:
     types = w.cache_type or recorded(hp) or (DEFAULT, DEFAULT)
-    ubatch = UBATCH if w.ubatch is None else w.ubatch
-    batch = BATCH if w.batch is None else w.batch
+    ubatch, batch = graph(e, w)
     pooled = w.embeddings or w.rerank or w.pooling not in (None, "none")
-    if w.embeddings or w.rerank:
-        # `server.cpp`: every token of a text has to be in one graph.
-        batch = min(batch, ubatch)
     slots = SERVER_SLOTS if w.parallel is None else w.parallel
     ctx = slots * w.slot_ctx if w.ctx is None and w.slot_ctx else w.ctx
     most = DRAFT_MAX if w.draft_max is None else w.draft_max

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
-from gguftool.errors import UsageError
+from gguftool.errors import MissingFile, UsageError
 from gguftool.facts import BUILD
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_said, flash_attn_used, recorded, refusals, shown, slow_pairs
@@ -15,12 +15,14 @@ from gguftool.memory.fit import Fit
 from gguftool.memory.kv import Cache
 from gguftool.memory.plan import MemoryPlan
 from gguftool.model import Model
+from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
-from gguftool.model.role import only_runnable, role
+from gguftool.model.role import only_runnable
 from gguftool.run import devices as hardware
 from gguftool.run.args import TRACE, CommandLine, server_command
 from gguftool.run.deploy import Deployment, Found, deploy, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
+from gguftool.run.embedding import served
 from gguftool.run.engine import Engine, no_engine
 from gguftool.run.options.extra import changes_rope
 from gguftool.run.options.serving import LOOPBACK
@@ -47,6 +49,7 @@ class LaunchPlan:
         obstacles: reasons not to start.
         notes: what is worth knowing.
         asked: the wishes as they were, with what stood behind ``--`` taken in.
+        gives: how it gives embeddings or scores; None: it writes.
     """
 
     engine: Engine
@@ -59,6 +62,7 @@ class LaunchPlan:
     notes: tuple[str, ...]
     asked: Wishes
     files: tuple[str, ...] = ()
+    gives: Embedder | None = None
 
     __repr__ = short_repr
 
@@ -102,6 +106,8 @@ def plan_launch(
     _loads(model, t)
     found = Found(tuple(devices), host, hardware.repacked(), asked=engine.tool is not None)
     d = deploy(model, wishes, found, engine.build)
+    if d.wishes.against is not None and not os.path.exists(d.wishes.against):
+        raise MissingFile(f"--against {d.wishes.against}: no such file or folder")
     for file in side_files(d.wishes):
         if "://" in file.path:
             raise UsageError(f"{file.option} {file.path}: is not on this machine", "download it first")
@@ -124,14 +130,15 @@ def plan_launch(
     _network(said, t)
     if said.verbosity is not None and said.verbosity < TRACE:
         t.notes.append(f"at --verbosity {said.verbosity} the log shows no sizes: little can be proven (wants {TRACE})")
-    if role(model) == "encoder" and not said.embeddings and not said.rerank:
-        t.notes.append("this model gives embeddings: the server wants --embeddings for them")
     if engine.build.assumed:
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
     expected = expectations(model, fit.plan, said)
     notes = (*t.notes, *d.notes, *command.notes)
     files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
-    return LaunchPlan(engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files)
+    gives = served(model, said)
+    return LaunchPlan(
+        engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files, gives
+    )
 
 
 def with_obstacles(plan: LaunchPlan, more: Sequence[Obstacle]) -> LaunchPlan:

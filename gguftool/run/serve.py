@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from gguftool.brief import short_repr
 from gguftool.endings import cancelling
 from gguftool.quantity import whole
+from gguftool.run import vectors
 from gguftool.run.devices import MIB, command_output
 from gguftool.run.diagnose import Diagnosis, Judgement, judge
 from gguftool.run.endpoints import Smoke, endpoint_checks, smoke
@@ -141,7 +142,8 @@ def prove(
         return Outcome(judged, checks, None, took, "" if code is None else ended_how(code), code is None)
     tested = _smoke(running, plan) if with_smoke else None
     endpoints = endpoint_checks(running, plan.expected, plan.model)
-    checks = (*compare(plan.expected, _serving(judge(running.log()))), *endpoints)
+    given = vectors.checks(running, plan)
+    checks = (*compare(plan.expected, _serving(judge(running.log()))), *endpoints, *given)
     if tested is not None:
         said = tested.why or "sane text"
         checks = (*checks, Check("smoke test", "sane text", said, tested.ok, tested.ok is not None))
@@ -159,7 +161,7 @@ def _serving(j: Judgement) -> Judgement:
 def _smoke(running: Running, plan: LaunchPlan) -> Smoke:
     """The completion; not asked of encoders, some of which end the server when they are asked to write."""
     cache = plan.memory.cache
-    if not cache.caches and not cache.state:
+    if plan.gives is not None or (not cache.caches and not cache.state):
         return Smoke("", 0, None, None, "this model gives embeddings, it does not write")
     return smoke(running)
 

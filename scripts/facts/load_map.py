@@ -76,14 +76,15 @@ def enumerations(t: Tables) -> dict[str, dict[str, Any]]:
     """
     header = (t.src.parent / "include" / "llama.h").read_text(encoding="utf-8")
     hparams, model = t.read("llama-hparams.h"), t.read("llama-model.cpp")
+    common = (t.src.parent / "common" / "common.cpp").read_text(encoding="utf-8")
 
     def numbers(text: str, prefix: str) -> dict[str, int]:
         found = re.findall(rf"\b{prefix}_(\w+)\s*=\s*(-?\d+)", text)
         return {name.lower(): int(value) for name, value in found}
 
-    def texts(table: str) -> dict[str, str]:
-        start = model.index("{", model.index(f"> {table} = "))
-        inside = body(model, start)
+    def texts(table: str, source: str = model) -> dict[str, str]:
+        start = source.index("{", source.index(f"> {table} = "))
+        inside = body(source, start)
         pairs = re.findall(r'\{\s*(?:"(\w+)",\s*(\w+)|(\w+),\s*"(\w+)")\s*\}', inside)
         return {a or d: (b or c).rpartition("_")[2].lower() for a, b, c, d in pairs}
 
@@ -92,6 +93,7 @@ def enumerations(t: Tables) -> dict[str, dict[str, Any]]:
         "expert_gating_func": numbers(hparams, "LLAMA_EXPERT_GATING_FUNC_TYPE"),
         "rope.scaling.type": texts("LLAMA_ROPE_SCALING_TYPES"),
         "hidden_activation": texts("LLM_FFN_OP_TYPES_FROM_STRING"),
+        "decision.type": texts("COMMON_DECISION_TYPE_NAMES", common),
     }
 
 

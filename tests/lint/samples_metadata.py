@@ -299,23 +299,6 @@ SAMPLES = [
         silent=real("tiny/glm4moe"),
     ),
     Sample(
-        "pooling-type-unknown",
-        ready().kv("llama.pooling_type", 9),
-        "field:llama.pooling_type",
-        "llama-server --embedding aborts, without it the model runs",
-        severity="error",
-        fix="--set 'llama.pooling_type=…'",
-        silent=ready().kv("llama.pooling_type", 4),
-    ),
-    Sample(
-        "pooling-type-unknown",
-        ready().kv("llama.classifier.pooling_type", 5),
-        "field:llama.classifier.pooling_type",
-        "takes cls",
-        severity="warning",
-        silent=ready().kv("llama.pooling_type", 0xFFFFFFFF),
-    ),
-    Sample(
         "activation-unknown",
         llama(arch="modern-bert").kv("modern-bert.hidden_activation", "mish"),
         "field:modern-bert.hidden_activation",

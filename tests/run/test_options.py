@@ -32,6 +32,7 @@ SAMPLES: dict[str, Any] = {
     "draft_max": 8, "draft_min": 2, "draft_type_k": "q8_0", "draft_type_v": "q4_0", "draft_gpu_layers": -2,
     "draft_device": ("CUDA1",), "template": "t $x.jinja", "cache_ram": 0, "ctx_checkpoints": 4, "alias": "it's me",
     "threads": 6, "embeddings": True, "rerank": True, "pooling": "cls", "metrics": True, "props": True, "slots": False,
+    "embd_normalize": -1, "against": "vectors.json",
     "host": "0.0.0.0", "port": 9000, "api_key": "sekrit", "api_key_file": "keys.txt", "api_prefix": "/llm",
     "ssl_key_file": "k.pem", "ssl_cert_file": "c.pem", "verbosity": 5, "vram": (16 << 30, 24 << 30), "ram": 3 << 30,
     "backend": "vulkan", "reserve": 512 << 20, "server": "/opt/llama-server", "engine": "library", "smoke": True,

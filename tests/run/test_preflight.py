@@ -132,13 +132,6 @@ def test_unknown_architecture() -> None:
     assert ("model", "error") in stopped(planned(model("minimax-m9")))
 
 
-def test_a_model_that_gives_embeddings() -> None:
-    g = model("bert")
-    assert any("--embeddings" in note for note in planned(g).notes)
-    assert not any("--embeddings" in note for note in planned(g, Wishes(extra=("--embedding",))).notes)
-    assert not any("--embeddings" in note for note in planned(model()).notes)
-
-
 def test_memory() -> None:
     tight = HostMemory(64 * MIB, 40 * MIB)
     wishes = Wishes(ctx=4096, parallel=1)

@@ -33,19 +33,36 @@ def family_rows(family: str, part: str) -> list[Row]:
 @cache
 def position_table(arch: str) -> str | None:
     """The tensor that has a row for each position of the trained context; None where positions are not learnt."""
-    return next(_tables(program(arch, "tensors")), None) if has_program(arch) else None
+    return next((row[1] for row in tensor_rows(arch) if "n_ctx_train" in row[3]), None)
 
 
-def _tables(rows: list[Row]) -> Iterator[str]:
+@cache
+def head_tensors(arch: str) -> tuple[str, ...]:
+    """Tensors of a ranking head that the loader of an architecture takes: ``cls.weight``, ``cls.output.weight`` …"""
+    return tuple(row[1] for row in tensor_rows(arch) if row[1].startswith("cls."))
+
+
+@cache
+def dense_tensors(arch: str) -> tuple[str, ...]:
+    """Tensors of the projections behind pooling that the loader of an architecture takes: ``dense_2.weight`` …"""
+    return tuple(row[1] for row in tensor_rows(arch) if row[1].startswith("dense_"))
+
+
+def tensor_rows(arch: str) -> list[Row]:
+    """Every row of an architecture that asks for a tensor, on whatever condition."""
+    return list(_tensors(program(arch, "tensors"))) if has_program(arch) else []
+
+
+def _tensors(rows: list[Row]) -> Iterator[Row]:
     for row in rows:
-        if row[0] == "tensor" and "n_ctx_train" in row[3]:
-            yield row[1]
+        if row[0] == "tensor":
+            yield row
         elif row[0] == "include":
-            yield from _tables(family_rows(row[1], row[2]))
+            yield from _tensors(family_rows(row[1], row[2]))
         else:
             for part in row:
                 if isinstance(part, list) and part and isinstance(part[0], list):
-                    yield from _tables(part)
+                    yield from _tensors(part)
 
 
 def machine_of(reader: Reader, h: dict[str, Any]) -> Machine:

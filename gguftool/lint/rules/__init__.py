@@ -20,6 +20,7 @@ FAMILIES = (
     "tensors",
     "tokenizer",
     "template",
+    "embedding",
     "source",
     "data",
     "draft",

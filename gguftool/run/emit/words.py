@@ -19,7 +19,7 @@ _HEADROOM = 1.15
 
 def own_command(plan: LaunchPlan, *last: str, program: str = "gguftool") -> list[str]:
     """The ``gguftool launch`` that plans the same again."""
-    return [program, "launch", plan.model, *last, *own_words(plan.wishes)]
+    return [program, "launch", plan.model, *last, *own_words(replace(plan.wishes, against=None))]
 
 
 def with_program(plan: LaunchPlan) -> LaunchPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool.memory.plan import DEFAULT_RESERVE
-from gguftool.run.options.kinds import FILE, RAM, SECONDS, SIZE, SIZES, SWITCH, choice
+from gguftool.run.options.kinds import FILE, RAM, SECONDS, SIZE, SIZES, SWITCH, TEXT, choice
 from gguftool.run.options.row import LAUNCH, option
 from gguftool.run.options.serving import ServingWishes
 
@@ -38,6 +38,11 @@ class OwnWishes(ServingWishes):
         "The program, or the server inside the xllamacpp package (extra `server`).", ours="--engine", shown=HERE,
     )  # fmt: skip
     smoke: bool = option(SWITCH, False, "Also ask for a short completion and judge it.", ours="--smoke", shown=HERE)
+    # A file or a folder, of the proof alone: no service needs it.
+    against: str | None = option(
+        TEXT, help="Hold embeddings against those of the source: its folder, or a JSON file of texts and vectors.",
+        ours="--against", shown=HERE,
+    )  # fmt: skip
     watch: bool = option(SWITCH, False, "Keep a status line: slots, speed, fill, memory.", ours="--watch", shown=HERE)
     strict: bool = option(
         SWITCH, False, "Stop the server when it is not what was planned.", ours="--strict", shown=HERE

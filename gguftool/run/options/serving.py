@@ -40,6 +40,7 @@ class ServingWishes(SideWishes):
         SWITCH, False, "Rank documents.", names=("--rerank", "--reranking"), ours="--rerank", plan=True, shown=HERE
     )
     pooling: str | None = option(choice("none", "mean", "cls", "last", "rank"), names=("--pooling",), plan=True)
+    embd_normalize: int | None = option(numbers(-1), names=("--embd-normalize",), library="embd_normalize", must=False)
     metrics: bool = option(SWITCH, False, names=("--metrics",), library="endpoint_metrics")
     props: bool = option(SWITCH, False, names=("--props",), library="endpoint_props")
     slots: bool = option(

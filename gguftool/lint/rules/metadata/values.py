@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import Delete, Set
-from gguftool.facts.enums import numbers, words
+from gguftool.facts.enums import words
 from gguftool.facts.readers import STUMBLE_OVER_EMPTY_ARRAY
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR
@@ -161,7 +161,7 @@ _SAMPLING = {
 }
 
 
-@rule(Severity.WARNING)
+@rule(Severity.WARNING, chat=True)
 def sampling_odd(m: Model, ctx: Context) -> Drafts:
     """Sampling defaults in the file should be usable.
 
@@ -212,42 +212,6 @@ def epsilon_odd(m: Model, ctx: Context) -> Drafts:
                 fix=to_choose("write the value of config.json", "--set", key),
                 value=value,
             )
-
-
-@rule(Severity.ERROR, known_arch=True)
-def pooling_type_unknown(m: Model, ctx: Context) -> Drafts:
-    """The way of pooling must be one that llama.cpp knows.
-
-    Why. Nothing looks at the number before a program asks for embeddings; then the process aborts, at once for
-    `llama-server --embedding`. Without that option nothing meets it.
-    Evidence. `llama-graph.cpp:build_pooling` (b11434): GGML_ABORT("unknown pooling type").
-    Example. llama.pooling_type is 9, which is no way of pooling: llama-server --embedding aborts, without it the
-    model runs
-    Fix. The number of the way the model was trained with: none 0, mean 1, cls 2, last 3, rank 4.
-    """
-    known = numbers("pooling_type")
-    ways = ", ".join(f"{name} {n}" for name, n in known.items() if n >= 0)
-    for name in ("pooling_type", "classifier.pooling_type"):
-        key = f"{m.architecture}.{name}"
-        value = m.get(key)
-        if not isinstance(value, int) or isinstance(value, bool):
-            continue
-        # The largest number is -1, which says that nothing is said.
-        if value in known.values() or value == (1 << 32) - 1:
-            continue
-        fix = to_choose(f"write the way the model was trained with ({ways})", "--set", key)
-        if name == "pooling_type":
-            yield found(
-                f"{key} is {value:,}, which is no way of pooling ({ways}): "
-                "llama-server --embedding aborts, without it the model runs",
-                where=f"field:{key}",
-                fix=fix,
-                mode="embedding",
-                llama_cpp="unknown pooling type",
-            )
-        else:
-            text = f"{key} is {value:,}, which is no way of pooling ({ways}): llama.cpp takes cls when it ranks"
-            yield found(text, where=f"field:{key}", fix=fix, severity=Severity.WARNING, mode="reranking")
 
 
 @rule(Severity.WARNING, known_arch=True)

@@ -8,7 +8,9 @@ from gguftool.chat.talk import KEY
 from gguftool.edit.ops import Set
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, edit, found, not_evaluated, rule
 from gguftool.lint.rules.source.numbers import source
+from gguftool.lint.sentence import ends
 from gguftool.model import Model
+from gguftool.model.embedder import embedder
 from gguftool.model.vocab import TOKENS, id_key, vocabulary
 from gguftool.shell import FILE
 
@@ -22,7 +24,7 @@ def _unread(folder: HfFolder) -> str:
     return f"tokenizer_config.json {why}" if why else ""
 
 
-@rule(Severity.WARNING, scope=Scope.SOURCE)
+@rule(Severity.WARNING, scope=Scope.SOURCE, chat=True)
 def source_eos(m: Model, ctx: Context) -> Drafts:
     """Every id that ends a generation in the source must end one in the file.
 
@@ -105,6 +107,9 @@ def source_add_bos(m: Model, ctx: Context) -> Drafts:
     folder, vocab = source(ctx), vocabulary(m)
     if vocab.kind is None or vocab.kind.name == "none":
         return
+    if embedder(m) is not None and ends(folder) is not None:
+        # tokenizer.json outranks it (`source-text-ends`).
+        return
     if why := _unread(folder):
         yield not_evaluated(why)
         return
@@ -139,7 +144,7 @@ def source_vocabulary_size(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.INFO, scope=Scope.SOURCE)
+@rule(Severity.INFO, scope=Scope.SOURCE, chat=True)
 def source_chat_template(m: Model, ctx: Context) -> Drafts:
     """Know when the chat template is not the one of the source.
 

@@ -27,19 +27,16 @@ _TURNS = (
 )
 
 
-_NO_CHAT = re.compile(r"embed|rerank|(?:^|[\W_])(?:e5|gte|bge)(?:$|[\W_])", re.I)
-
-
 def _is_instruct(m: Model) -> str:
     """What in the file says that it is made for conversations, or ""."""
     for key in ("general.finetune", "general.name", "general.basename"):
         value = m.get(key)
-        if isinstance(value, str) and _INSTRUCT.search(value) and not _NO_CHAT.search(value):
+        if isinstance(value, str) and _INSTRUCT.search(value):
             return f"{key} is {value!r}"
     return ""
 
 
-@rule(Severity.WARNING)
+@rule(Severity.WARNING, chat=True)
 def chat_template_missing(m: Model, ctx: Context) -> Drafts:
     """An instruct model should carry its chat template.
 
@@ -51,7 +48,7 @@ def chat_template_missing(m: Model, ctx: Context) -> Drafts:
     markers are not in the vocabulary
     Fix. `gguftool fix --chat-template FILE`, with the template of the source model.
     """
-    if KEY in m or any(k.endswith("pooling_type") for k in m.fields):
+    if KEY in m:
         return
     said = _is_instruct(m)
     vocab = vocabulary(m)
@@ -128,7 +125,7 @@ def chat_template_is_json(m: Model, ctx: Context) -> Drafts:
         yield found(f"{key} is {what}: every prompt is that text", where=f"field:{key}", fix=fix)
 
 
-@rule(Severity.WARNING, role="any")
+@rule(Severity.WARNING, role="any", chat=True)
 def chat_template_empty(m: Model, ctx: Context) -> Drafts:
     """An empty chat template says nothing.
 

@@ -48,7 +48,7 @@ def chat_template_fails(m: Model, ctx: Context) -> Drafts:
         return
 
 
-@rule(Severity.INFO, role="any")
+@rule(Severity.INFO, role="any", chat=True)
 def chat_template_refuses(m: Model, ctx: Context) -> Drafts:
     """Know which conversations the template does not take.
 
@@ -79,7 +79,7 @@ def chat_template_refuses(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.ERROR, role="any")
+@rule(Severity.ERROR, role="any", chat=True)
 def chat_template_ignores_messages(m: Model, ctx: Context) -> Drafts:
     """What the user says must stand in the prompt.
 
@@ -112,7 +112,7 @@ def chat_template_ignores_messages(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.INFO, role="any")
+@rule(Severity.INFO, role="any", chat=True)
 def chat_template_drops_system(m: Model, ctx: Context) -> Drafts:
     """Know that the template leaves out the system message.
 
@@ -132,7 +132,7 @@ def chat_template_drops_system(m: Model, ctx: Context) -> Drafts:
         yield found("the chat template leaves out the system message", where=WHERE)
 
 
-@rule(Severity.INFO, role="any")
+@rule(Severity.INFO, role="any", chat=True)
 def chat_template_no_generation_prompt(m: Model, ctx: Context) -> Drafts:
     """A template usually opens the assistant's turn when asked to.
 
@@ -159,7 +159,7 @@ def chat_template_no_generation_prompt(m: Model, ctx: Context) -> Drafts:
     yield found(f"the prompt ends the same with and without add_generation_prompt: {opened.text[-30:]!r}", where=WHERE)
 
 
-@rule(Severity.WARNING, role="any")
+@rule(Severity.WARNING, role="any", chat=True)
 def chat_template_unknown_markers(m: Model, ctx: Context) -> Drafts:
     """Markers the template writes must be tokens of the vocabulary.
 

@@ -16,7 +16,7 @@ def _set_text(vocab: Vocabulary, ids: frozenset[int]) -> str:
     return ", ".join(vocab.show(i) for i in sorted(ids)) or "nothing"
 
 
-@rule(Severity.WARNING, role="any")
+@rule(Severity.WARNING, role="any", chat=True)
 def end_of_turn_not_eog(m: Model, ctx: Context) -> Drafts:
     """The token with which the template ends a turn must end the generation.
 
@@ -47,7 +47,7 @@ def end_of_turn_not_eog(m: Model, ctx: Context) -> Drafts:
     )
 
 
-@rule(Severity.INFO, role="any")
+@rule(Severity.INFO, role="any", chat=True)
 def end_of_turn_by_name_only(m: Model, ctx: Context) -> Drafts:
     """The file should name the token that ends a turn.
 
@@ -130,7 +130,7 @@ def _choose(role: str) -> Fix:
     return Fix(f"name the {role} token", command=edit("--special", blank(f"{role}=")))
 
 
-@rule(Severity.INFO, role="any")
+@rule(Severity.INFO, role="any", chat=True)
 def eos_and_eot_alike(m: Model, ctx: Context) -> Drafts:
     """When eos and eot are one token, another terminator may have been meant.
 
@@ -158,7 +158,7 @@ def eos_and_eot_alike(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.WARNING, role="any")
+@rule(Severity.WARNING, role="any", chat=True)
 def nothing_ends_generation(m: Model, ctx: Context) -> Drafts:
     """Some token must end a generation.
 
@@ -177,7 +177,7 @@ def nothing_ends_generation(m: Model, ctx: Context) -> Drafts:
     )
 
 
-@rule(Severity.WARNING, role="any")
+@rule(Severity.WARNING, role="any", chat=True)
 def double_bos(m: Model, ctx: Context) -> Drafts:
     """A prompt should start with one BOS.
 

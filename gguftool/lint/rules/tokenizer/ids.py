@@ -183,7 +183,7 @@ def eos_is_start_marker(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.WARNING, role="any")
+@rule(Severity.WARNING, role="any", chat=True)
 def add_eos_on_chat_model(m: Model, ctx: Context) -> Drafts:
     """A chat model should not put EOS behind every prompt.
 
@@ -196,7 +196,7 @@ def add_eos_on_chat_model(m: Model, ctx: Context) -> Drafts:
     vocab = vocabulary(m)
     if not _in_use(vocab) or m.get(ADD_EOS) is not True or "tokenizer.chat_template" not in m:
         return
-    if vocab.kind is None or vocab.kind.name in ("UGM", "WPM") or any(k.endswith("pooling_type") for k in m.fields):
+    if vocab.kind is None or vocab.kind.name in ("UGM", "WPM"):
         return
     yield found(
         f"{ADD_EOS} is true, but the file has a chat template: every prompt ends with EOS",
@@ -205,7 +205,7 @@ def add_eos_on_chat_model(m: Model, ctx: Context) -> Drafts:
     )
 
 
-@rule(Severity.INFO, role="any")
+@rule(Severity.INFO, role="any", chat=True)
 def fim_tokens_incomplete(m: Model, ctx: Context) -> Drafts:
     """Fill-in-the-middle needs prefix, suffix and middle tokens together.
 
