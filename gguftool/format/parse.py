@@ -98,7 +98,7 @@ def parse(source: Source, *, strict: bool = True) -> Header:
         FormatError: in strict mood, with byte offset and key.
     """
     buf = source.read_at(0, min(source.size, FIRST_READ))
-    error = identify(buf[:HEAD], source.size, source.name, getattr(source, "journaled", False))
+    error = identify(buf[:HEAD], source.size, source.name, getattr(source, "journaled", False), source.read_at)
     if error is not None:
         raise error
     walk = _Walk(min(source.size, sys.maxsize), memoryview(buf))
