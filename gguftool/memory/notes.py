@@ -10,6 +10,7 @@ from gguftool.facts import BUILD
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_used, shown, slow_pairs
 from gguftool.facts.layers import nextn_layers, windowed
+from gguftool.facts.machine.rows import position_table
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
 from gguftool.quantity import human
@@ -88,9 +89,11 @@ def warnings(planner: Planner, plan: MemoryPlan) -> list[str]:
 def _context(hp: Hparams, plan: MemoryPlan) -> Iterator[str]:
     c = plan.cache.context
     if c.trained and c.per_slot > c.trained:
+        table = position_table(hp.arch) is not None
+        way = "; `gguftool fix --context-length` or YaRN raises it" if hp.ropes else ""
         yield (
-            f"each slot stops at the trained {c.trained:,} tokens: memory for {c.per_slot:,} is allocated all the same;"
-            " `gguftool fix --context-length` or YaRN raises it"
+            f"each slot stops at the trained {c.trained:,} tokens: memory for {c.per_slot:,} is allocated all the same"
+            + ("; its positions are a table, which cannot be made longer" if table else way)
         )
     if not c.unified and c.slots > 1:
         yield f"{c.slots} slots share {c.total:,} tokens: {c.per_slot:,} each; for one conversation use one slot"

@@ -120,3 +120,18 @@ def test_pooling_on_the_command_line_answers_the_rule(tmp_path: Path) -> None:
         assert any(text.startswith("pooling-type-missing") for text in found)
         asked = plan_launch(m, Wishes(pooling="mean")).asked
         assert not any("pooling" in o.message for o in obstacles(str(path), m, asked))
+
+
+def test_no_plan_says_that_a_table_of_positions_can_be_raised() -> None:
+    """llama.cpp refuses the file whose context_length is not that of the table (bert, gpt2, starcoder, mpt)."""
+    from gguftool.memory.notes import warnings
+    from gguftool.run.deploy import Found, deploy
+
+    for g, raised in ((bert(), False), (qwen3(), True)):
+        m = from_source(Memory(g.bytes(), "/m.gguf"))
+        d = deploy(m, Wishes(ctx=65536), Found())
+        planner = d.planner(m)
+        text = " ".join(warnings(planner, planner.plan(d.settings, d.placement)))
+        assert "stops at the trained" in text
+        assert ("YaRN raises it" in text) is raised
+        assert ("cannot be made longer" in text) is not raised
