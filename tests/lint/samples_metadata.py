@@ -299,6 +299,15 @@ SAMPLES = [
         silent=real("tiny/glm4moe"),
     ),
     Sample(
+        "expert-gating-unknown",
+        llama(arch="deepseek2").kv("deepseek2.expert_count", 8).kv("deepseek2.expert_gating_func", 9),
+        "field:deepseek2.expert_gating_func",
+        "softmax 1, sigmoid 2, softmax_weight 3, sqrt_softplus 4",
+        severity="error",
+        fix="--set 'deepseek2.expert_gating_func=…'",
+        silent=llama(arch="deepseek2").kv("deepseek2.expert_count", 8).kv("deepseek2.expert_gating_func", 2),
+    ),
+    Sample(
         "activation-unknown",
         llama(arch="modern-bert").kv("modern-bert.hidden_activation", "mish"),
         "field:modern-bert.hidden_activation",

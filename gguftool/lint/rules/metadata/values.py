@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import Delete, Set
-from gguftool.facts.enums import words
+from gguftool.facts.enums import numbers, words
+from gguftool.facts.keys import reads
 from gguftool.facts.readers import STUMBLE_OVER_EMPTY_ARRAY
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR
@@ -232,4 +233,29 @@ def activation_unknown(m: Model, ctx: Context) -> Drafts:
             f'{key} is "{value}", which llama.cpp does not know ({", ".join(known)}): it computes geglu',
             where=f"field:{key}",
             fix=to_choose("write one that llama.cpp knows, if the model has it", "--set", key),
+        )
+
+
+@rule(Severity.ERROR, known_arch=True)
+def expert_gating_unknown(m: Model, ctx: Context) -> Drafts:
+    """The function that chooses experts must be one that llama.cpp has.
+
+    Why. Nothing looks at the number before the first graph is made; there the process aborts with "fatal error" and
+    no word of the key.
+    Evidence. `llama-graph.cpp:build_moe_ffn` (b11434); run with deepseek2 and 9: SIGABRT at the context.
+    Example. deepseek2.expert_gating_func is 9, which llama.cpp does not have (softmax 1, sigmoid 2, softmax_weight 3,
+    sqrt_softplus 4): it aborts
+    Fix. The number of config.json's scoring_func: softmax 1, sigmoid 2.
+    """
+    key, known = f"{m.architecture}.expert_gating_func", numbers("expert_gating_func")
+    value = m.get(key)
+    if "expert_gating_func" not in reads(m.architecture) or not isinstance(value, int) or isinstance(value, bool):
+        return
+    if value not in known.values() and m.arch.int("expert_count"):
+        ways = ", ".join(f"{name} {n}" for name, n in known.items() if n > 0)
+        yield found(
+            f"{key} is {value:,}, which llama.cpp does not have ({ways}): it aborts",
+            where=f"field:{key}",
+            fix=to_choose("write the one of config.json", "--set", key),
+            llama_cpp="fatal error",
         )
