@@ -162,7 +162,7 @@ _PRODUCT = "GGML_ASSERT(ggml_can_mul_mat(a, b)) failed"
 
 def _used(pair: Pair, weight: Weight) -> Iterator[tuple[str, str]]:
     """What goes wrong with one pair in the graph."""
-    if pair.a is None or pair.b is None:
+    if pair.a is None or pair.b is None or not weight.adapted:
         return
     a, b = padded(pair.a.shape), padded(pair.b.shape)
     if weight.op == "MUL_MAT_ID":

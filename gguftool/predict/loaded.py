@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gguftool.model import Model
 from gguftool.predict.surveyed import survey
-from gguftool.predict.tensors import padded
+from gguftool.predict.tensors import adapted, padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,13 @@ class Weight:
     Attributes:
         shape: its four sizes, as ggml keeps them.
         op: what it is made for (``MUL_MAT``, ``MUL_MAT_ID``, ``GET_ROWS``, ``MUL`` …).
+        adapted: its graph asks adapters when it uses it.
         tied: it is the table of tokens, and the output is computed with it, too.
     """
 
     shape: tuple[int, ...]
     op: str
+    adapted: bool = True
     tied: bool = False
 
 
@@ -36,7 +38,13 @@ def loaded(base: Model) -> tuple[Mapping[str, Weight] | None, str]:
         return None, f"the base model does not load: {found.problem or 'its tensors are not what is asked for'}"
     there = {n: w for n, w in found.wanted.items() if w.used and n in found.stored}
     tied = ("output", -1) in found.machine.slots and "output.weight" not in there
+    arch = base.architecture
     return {
-        name: Weight(padded(found.stored[name].shape), wanted.op, tied and name == "token_embd.weight")
+        name: Weight(
+            padded(found.stored[name].shape),
+            wanted.op,
+            adapted(arch, name),
+            tied and name == "token_embd.weight" and adapted(arch, "output.weight"),
+        )
         for name, wanted in there.items()
     }, ""

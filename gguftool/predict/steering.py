@@ -124,13 +124,18 @@ def _fault(one: Direction, width: int) -> str:
 
 
 def _room(width: int, one: Direction) -> None:
-    """The table of all layers up to this one; its size is worked out in 32 bits."""
-    product = width * one.layer
+    """The table of all layers up to this one."""
+    if text := overflow(width, one.layer):
+        raise Abort(text, f"tensor:{one.name}", floats=width * one.layer)
+
+
+def overflow(width: int, layer: int) -> str:
+    """How the table of all layers up to this one ends the process, "" when it does not: its size has 32 bits."""
+    product = width * layer
+    if product <= INT_MAX:
+        return ""
     wrapped = (product + (1 << 31)) % (1 << 32) - (1 << 31)
-    if wrapped < 0:
-        raise Abort(_TOO_LONG, f"tensor:{one.name}", floats=product)
-    if product > INT_MAX:
-        raise Abort("writes outside its memory", f"tensor:{one.name}", floats=product)
+    return _TOO_LONG if wrapped < 0 else "writes outside its memory"
 
 
 def check_data(m: Model) -> None:

@@ -125,10 +125,42 @@ def _op(pattern: str) -> str:
 
 def known(name: str) -> bool:
     """Whether a tensor of some model of llama.cpp's has this name, in whatever layer."""
-    pattern = _NUMBER.sub("%d", name)
+    pattern = _pattern(name)
     return pattern in _ops() or pattern.rpartition(".")[0] in _ops()
 
 
+def names_like(name: str) -> list[str]:
+    """All names of weights in llama.cpp, those of layers with the numbers of this one."""
+    numbers = _NUMBER.findall(name)
+    return [f"{p.replace('%d', numbers[0]) if numbers else p}.weight" for p in _ops() if numbers or "%d" not in p]
+
+
+def operation(name: str) -> str:
+    """The ggml operation that a tensor of this name is made for (``MUL_MAT`` …)."""
+    return _op(_pattern(name))
+
+
+def adapted(arch: str, name: str) -> bool:
+    """Whether the graph of an architecture asks adapters when it uses a weight; where that was not measured: yes.
+
+    Some graphs multiply with a weight directly, so that an adapter for it loads and does nothing (measured, b11434).
+    """
+    op = operation(name)
+    if op == "GET_ROWS":
+        return name == "token_embd.weight"
+    return op in MATRIX and _pattern(name).removesuffix(".weight") not in load("load_maps.json")["unadapted"].get(
+        arch, ()
+    )
+
+
+MATRIX = ("MUL_MAT", "MUL_MAT_ID")
+
+
+def _pattern(name: str) -> str:
+    return _NUMBER.sub("%d", name)
+
+
+# Between dots, as in blk.12.attn_q.
 _NUMBER = re.compile(r"(?<=\.)[0-9]+(?=\.)")
 
 

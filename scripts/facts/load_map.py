@@ -2,7 +2,8 @@
 
 The two loading functions of every model family are read by a small parser of just the C++ they use, and become rows:
 keys with their types, tensors with their shapes. `measured.json` holds what was found by asking the real library:
-tensors a graph needs though the loader calls them optional, and demands of graphs that no assertion states.
+tensors a graph needs though the loader calls them optional, demands of graphs that no assertion states, and weights
+that the graph multiplies with without asking the adapters.
 """
 
 from __future__ import annotations
@@ -143,4 +144,5 @@ def load_maps(t: Tables, measured: dict[str, Any], build: str) -> tuple[dict[str
         "needs": measured["needs"],
         "unused": ignored,
         "plain": measured["plain"],
+        "unadapted": measured["unadapted"],
     }, skipped

@@ -195,4 +195,23 @@ SAMPLES = [
         OK,
         severity="info",
     ),
+    # `gguf_init_from_file` reads the data in one piece, padding included (b11434).
+    Sample(
+        "final-padding-missing",
+        GGUF("controlvector").tensor("direction.1", (5,)).truncate(-12),
+        "file",
+        "does not take the file",
+        GGUF("controlvector").tensor("direction.1", (5,)),
+        severity="error",
+        fix="--repack",
+        safe=True,
+    ),
+    Sample(
+        "data-start-misaligned",
+        ready().align(1),
+        "field:general.alignment",
+        "llama.cpp aborts",
+        # What stands beside a model is read, not mapped: b11434 takes it.
+        GGUF("controlvector").tensor("direction.1", (5,)).align(1),
+    ),
 ]

@@ -24,6 +24,7 @@ FAMILIES = (
     "source",
     "data",
     "draft",
+    "adapter",
     "pair",
     "load",
 )

@@ -14,9 +14,14 @@ from dataclasses import dataclass
 from gguftool.lint.rule import Context, Drafts, Finding, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.metadata.keys import NO_TOKENIZER
 from gguftool.model import Model
+from gguftool.model.role import ROLES, role
 from gguftool.predict import Prediction, predict
+from gguftool.predict.adapter import APPLY
+from gguftool.predict.stages import OTHERS
+from gguftool.predict.verdict import LOAD_ERROR
+from gguftool.predict.words import INIT
 
-_PREFIXES = ("llama_model_load: error loading model: ", "gguf_init_from_reader: ")
+_PREFIXES = (LOAD_ERROR, INIT, APPLY)
 
 
 def prediction(m: Model, ctx: Context) -> Prediction:
@@ -25,8 +30,14 @@ def prediction(m: Model, ctx: Context) -> Prediction:
     return predicted
 
 
+def _loaded_as_it_is(m: Model, ctx: Context) -> bool:
+    """Whether llama.cpp has a loader for a file of this role."""
+    own: str = ctx.once("role", lambda: role(m))
+    return ROLES[own].loads or own in OTHERS
+
+
 def _words(load: Prediction) -> str:
-    text = load.messages[0] if load.messages else "no message"
+    text = (*load.messages, *(load.warnings if load.skipped else ()), "no message")[0]
     for prefix in _PREFIXES:
         text = text.removeprefix(prefix)
     return text
@@ -36,7 +47,7 @@ def _where(where: str) -> str:
     return where if where.startswith(("field:", "tensor:", "shard:")) or where in ("file", "header") else "file"
 
 
-@rule(Severity.ERROR, scope=Scope.FILE)
+@rule(Severity.ERROR, scope=Scope.FILE, role="any")
 def load_refused(m: Model, ctx: Context) -> Drafts:
     """llama.cpp must load the file.
 
@@ -47,9 +58,12 @@ def load_refused(m: Model, ctx: Context) -> Drafts:
     Fix. Depends on the message; `gguftool doctor` explains messages of llama.cpp.
     """
     load = prediction(m, ctx)
-    if load.verdict == "refused":
+    if not _loaded_as_it_is(m, ctx):
+        return
+    if load.verdict == "refused" or load.skipped:
+        verb = "skips the file and runs without it" if load.skipped else "refuses the file"
         yield found(
-            f"llama.cpp refuses the file: {_words(load)}",
+            f"llama.cpp {verb}: {_words(load)}",
             where=_where(load.where),
             llama_cpp=_words(load),
             stage=load.stage,
@@ -60,7 +74,7 @@ def load_refused(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.ERROR, scope=Scope.FILE)
+@rule(Severity.ERROR, scope=Scope.FILE, role="any")
 def load_aborts(m: Model, ctx: Context) -> Drafts:
     """llama.cpp must not abort on the file.
 
@@ -71,7 +85,7 @@ def load_aborts(m: Model, ctx: Context) -> Drafts:
     Fix. Depends on the message; `gguftool doctor` explains messages of llama.cpp.
     """
     load = prediction(m, ctx)
-    if load.verdict == "aborts":
+    if load.verdict == "aborts" and _loaded_as_it_is(m, ctx):
         yield found(
             f"llama.cpp aborts while it loads the file: {_words(load)}",
             where=_where(load.where),
@@ -80,7 +94,7 @@ def load_aborts(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.ERROR, scope=Scope.FILE)
+@rule(Severity.ERROR, scope=Scope.FILE, role="any")
 def load_then_fails(m: Model, ctx: Context) -> Drafts:
     """A file that loads must also run.
 
@@ -93,7 +107,7 @@ def load_then_fails(m: Model, ctx: Context) -> Drafts:
     """
     load = prediction(m, ctx)
     after = load.after_load
-    if load.verdict not in ("loads", "warns") or after is None or after.outcome not in ("refused", "aborts", "hangs"):
+    if not load.loads or after is None or after.outcome not in ("refused", "aborts", "hangs"):
         return
     # A model without a vocabulary is used with token ids; only tokenizing text fails.
     if after.stage == "decode" and m.get("tokenizer.ggml.model") in NO_TOKENIZER and "okenizer" in after.message:
@@ -185,7 +199,8 @@ def load_warns(m: Model, ctx: Context) -> Drafts:
     """
     others: Sequence[Finding] = ctx.memo.get("found", ())
     by_kind: dict[_Line | None, list[str]] = {}
-    for text in prediction(m, ctx).warnings:
+    load = prediction(m, ctx)
+    for text in () if load.skipped else load.warnings:
         kind = next((line for line in LINES if line.pattern.match(text)), None)
         place = _place(kind, text)
         if kind is not None and any(f.rule in kind.rules and place in ("file", f.where, *_WIDE) for f in others):

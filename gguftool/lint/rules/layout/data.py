@@ -10,6 +10,7 @@ from gguftool.format.types import MAGIC
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model, Part
 from gguftool.model.datastart import misplaced_start, misplaced_words
+from gguftool.model.role import role
 from gguftool.shell import FILE, INTO
 
 
@@ -231,25 +232,36 @@ def trailing_bytes(m: Model, ctx: Context) -> Drafts:
         )
 
 
+READ_WHOLE = ("control-vector", "imatrix")
+"""Roles of files whose data section is read in one piece (`gguf_init_from_file` without ``no_alloc``, b11434)."""
+
+
 @rule(Severity.INFO, scope=Scope.FILE, role="any")
 def final_padding_missing(m: Model, ctx: Context) -> Drafts:
     """The last tensor should be padded like the others.
 
-    Why. Writers pad the last tensor to the alignment; llama.cpp does not need it, a reader that maps whole blocks
-    may.
-    Evidence. Measured on b11434: the load needs the data only; gguf-py pads.
+    Why. Writers pad the last tensor to the alignment; llama.cpp does not need it for models, a reader that maps whole
+    blocks may. A control vector or an importance matrix is read in one piece, padding included: without it llama.cpp
+    does not take the file.
+    Evidence. Measured on b11434: the load of a model needs the data only; `gguf.cpp:gguf_init_from_reader`: "failed to
+    read tensor data binary blob". gguf-py pads.
     Example. 14 bytes of padding are missing behind the last tensor
-    Fix. None needed.
+    Fix. `gguftool fix --repack` for a control vector or an importance matrix; else none needed.
     """
+    whole = ctx.once("role", lambda: role(m)) in READ_WHOLE
     for part in m.parts:
         end = part.header.data_end()
         if misplaced_start(part.source, part.header) is not None:
             continue
         if end is not None and part.header.tensors and end <= part.size < align(end, part.header.alignment):
             n = align(end, part.header.alignment) - part.size
+            meaning = ": llama.cpp reads them, and does not take the file" if whole else " (harmless)"
             yield found(
-                f"{n:,} bytes of padding are missing behind the last tensor (harmless)",
+                f"{n:,} bytes of padding are missing behind the last tensor{meaning}",
                 where="file",
+                severity=Severity.ERROR if whole else None,
                 span=(part.size, part.size),
                 path=part.name,
+                fix=Fix("lay the tensor data out anew, with padding", (Repack(),), safe=True) if whole else None,
+                llama_cpp="failed to read tensor data binary blob" if whole else None,
             )

@@ -10,6 +10,7 @@ from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model, Part
 from gguftool.model.bytemap import FILLER_KEY, is_filler
+from gguftool.model.role import role
 from gguftool.shell import FILE
 
 HUGE_ALIGNMENT = 1 << 20
@@ -296,6 +297,10 @@ def _laid_out_for(part: Part, alignment: int) -> bool:
     return bool(part.header.tensors)
 
 
+_READ = ("mmproj", "adapter", "control-vector", "imatrix")
+"""Roles of files that are read into memory of their own, not mapped (`clip.cpp`, `llama-adapter.cpp`, b11434)."""
+
+
 @rule(Severity.ERROR, role="any")
 def data_start_misaligned(m: Model, ctx: Context) -> Drafts:
     """The tensor data must start at a multiple of 32 bytes.
@@ -307,9 +312,10 @@ def data_start_misaligned(m: Model, ctx: Context) -> Drafts:
     Example. tensor data starts at byte 4,104 (alignment 8): llama.cpp aborts
     Fix. `gguftool fix --realign 32` lays the data out anew.
     """
+    mapped = ctx.once("role", lambda: role(m)) not in _READ
     for part in m.parts:
         h = part.header
-        if h.tensors and h.data_offset % 32 and not h.big_endian:
+        if mapped and h.tensors and h.data_offset % 32 and not h.big_endian:
             yield found(
                 f"the tensor data starts at byte {h.data_offset:,}, not a multiple of 32 (alignment {h.alignment}): "
                 "llama.cpp aborts",
