@@ -21,6 +21,7 @@ from build import NoBuild, build_number
 from differences import differences
 from flags import server_flags
 from load_map import load_maps
+from projectors import projectors
 from readers import readers
 from source import tables
 from vocabulary import vocabulary
@@ -75,11 +76,14 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     gaps += more
     words, more = vocabulary(t, build)
     gaps += more
+    clip, more = projectors(t, build)
+    gaps += more
     out = {
         "load_maps.json": dense(maps),
         "architectures.json": lines(arch),
         "readers.json": lines(read),
         "vocabulary.json": lines(words),
+        "projectors.json": dense(clip),
     }
     if options is not None:
         out["flags.json"] = lines({"build": int(build[1:]), "options": options})

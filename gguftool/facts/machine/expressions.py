@@ -7,15 +7,18 @@ error when the data is read. Values of model files never reach the parser.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from gguftool.facts.machine.ends import Abort, Unknown
+from gguftool.facts.machine.values import NULL_POINTER, item, member, method
 
 Names = dict[str, Any]
 """Variables and functions of one evaluation; ``hparams`` holds what ``h.x`` means."""
 Compiled = Callable[[Names], Any]
+DIVIDED_BY_ZERO = "division by zero (SIGFPE)"
 
 
 @cache
@@ -53,20 +56,18 @@ def _name(node: Any) -> Compiled:
 
 
 def _attribute(node: Any) -> Compiled:
-    if not (isinstance(node.value, ast.Name) and node.value.id == "h"):
-        raise ValueError(f"load map: {ast.unparse(node)!r}")
     name = node.attr
-    return lambda names: names["hparams"].get(name, 0)
+    if isinstance(node.value, ast.Name) and node.value.id == "h":
+        return lambda names: names["hparams"].get(name, 0)
+    base = _node(node.value)
+    return lambda names: member(base(names), name)
 
 
 def _subscript(node: Any) -> Compiled:
     base, index = _node(node.value), _node(node.slice)
 
     def get(names: Names) -> Any:
-        items, i = base(names), index(names)
-        if not isinstance(items, Sequence) or not 0 <= i < len(items):
-            raise Unknown("the load map reads an array beyond its end")
-        return items[i]
+        return item(base(names), index(names))
 
     return get
 
@@ -79,14 +80,22 @@ def _list(node: Any) -> Compiled:
 def divide(a: Any, b: Any) -> Any:
     """C division of whole numbers: towards zero; by zero the process dies."""
     if b == 0:
-        raise Abort("division by zero (SIGFPE)")
+        raise Abort(DIVIDED_BY_ZERO)
     return a // b if (a >= 0) == (b > 0) else -(-a // b)
 
 
-def _remainder(a: Any, b: Any) -> Any:
+def _quotient(a: Any, b: Any) -> Any:
+    """``/`` of C: whole numbers stay whole, and a number that is not whole may be divided by zero."""
+    if isinstance(a, int) and isinstance(b, int):
+        return divide(a, b)
     if b == 0:
-        raise Abort("division by zero (SIGFPE)")
-    return a % b
+        return math.nan if a == 0 or a != a else math.copysign(math.inf, a)
+    return a / b
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    """``%`` of C: the sign of the first."""
+    return a - divide(a, b) * b
 
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -94,6 +103,10 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
     ast.FloorDiv: divide,
+    ast.Div: _quotient,
+    ast.BitXor: lambda a, b: a ^ b,
+    ast.LShift: lambda a, b: a << b,
+    ast.RShift: lambda a, b: a >> b,
     ast.Mod: _remainder,
     ast.BitOr: lambda a, b: a | b,
     ast.BitAnd: lambda a, b: a & b,
@@ -142,12 +155,25 @@ def _choice(node: Any) -> Compiled:
 
 
 def _call(node: Any) -> Compiled:
+    args = [_node(a) for a in node.args]
+    if isinstance(node.func, ast.Attribute) and not node.keywords:
+        base, called = _node(node.func.value), node.func.attr
+        return lambda names: method(base(names), called, [a(names) for a in args])
     if not isinstance(node.func, ast.Name) or node.keywords:
         raise ValueError(f"load map: {ast.unparse(node)!r}")
     # Functions live under their own prefix: C++ has a variable n_head beside the method n_head(i).
     name = f"{node.func.id}()"
-    args = [_node(a) for a in node.args]
-    return lambda names: names[name](*[a(names) for a in args])
+
+    def call(names: Names) -> Any:
+        try:
+            function = names[name]
+        except KeyError:
+            raise Unknown(f"the load map calls {name}, which is not known here") from None
+        if function is None:
+            raise Abort(NULL_POINTER)
+        return function(*[a(names) for a in args])
+
+    return call
 
 
 _BUILDERS: dict[type[ast.expr], Callable[[Any], Compiled]] = {
