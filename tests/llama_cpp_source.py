@@ -60,7 +60,7 @@ def source_tree() -> Path:
     Raises:
         CannotFetch: as `ensure`.
     """
-    return _unpacked(cache_dir().parent / "sources", _source_file)
+    return _unpacked(cache_dir().parent / "sources-of-c", _source_file)
 
 
 def _unpacked(folder: Path, where: Callable[[str], str | None]) -> Path:
@@ -83,7 +83,7 @@ def _template(path: str) -> str | None:
 
 def _source_file(path: str) -> str | None:
     inside = path.partition("/llama.cpp/")[2]
-    known = inside.endswith((".cpp", ".h")) or inside == "conversion/base.py"
+    known = inside.endswith((".cpp", ".h")) or inside in ("conversion/base.py", "ggml/src/ggml.c")
     wanted = known and not inside.startswith(("ggml/src/ggml-", "tools/ui/"))
     return inside if wanted and inside.startswith(SOURCES) else None
 

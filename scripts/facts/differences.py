@@ -17,7 +17,7 @@ def differences(folder: Path, files: dict[str, str]) -> Iterator[str]:
             yield f"{name}: new"
             continue
         new = json.loads(text)
-        compare = {"load_maps.json": _maps, "architectures.json": _archs}.get(name, _plain)
+        compare = {"load_maps.json": _maps, "architectures.json": _archs, "projectors.json": _program}.get(name, _plain)
         for line in compare(old, new):
             yield f"{name}: {line}"
 
@@ -46,6 +46,14 @@ def _archs(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
         words = sorted(k for k in {*a[arch], *b[arch]} if a[arch].get(k) != b[arch].get(k))
         if words:
             yield f"{arch}: " + ", ".join(f"{k} {a[arch].get(k, '-')} -> {b[arch].get(k, '-')}" for k in words)
+
+
+def _program(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+    for part in ("types", "classes", "functions"):
+        yield from _came_and_went(part, old[part], new[part])
+        for name in sorted(set(old[part]) & set(new[part])):
+            if old[part][name] != new[part][name]:
+                yield f"{part} {name} differs"
 
 
 def _plain(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`projectors.json`: what llama.cpp does when it loads a projector, as a program that runs as it stands.
 
-`clip.cpp` reads a projector's keys and tensors and builds its graph once to measure it, so a shape that does not fit
-ends the load. Its functions, those of `models/*.cpp` that build graphs, and those of `ggml.c` that make nodes become rows.
+`clip.cpp` reads the keys and tensors and builds the graph once to measure it, so a shape that does not fit ends the
+load. Its functions, those of `models/*.cpp` that build graphs, and those of `ggml.c` that make nodes become rows.
 """
 
 from __future__ import annotations
