@@ -7,7 +7,7 @@ what it makes of them is in the load maps (`facts/keys.py`, `facts/shape.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import line, shown
@@ -100,6 +100,11 @@ class Hparams:
 
     def __repr__(self) -> str:
         return line("Hparams", [shown(self.arch)])
+
+    def changed(self, values: Mapping[str, object]) -> Hparams:
+        """The same keys but for some, named without the architecture; what the tensors say is left out."""
+        prefixed = {f"{self.arch}.{key}": value for key, value in values.items()}
+        return Hparams(self.arch, lambda key: prefixed[key] if key in prefixed else self._get(key))
 
     def raw(self, key: str) -> object:
         """Value of ``{arch}.{key}`` as decoded, or None."""

@@ -11,6 +11,7 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_used, shown, slow_pairs
 from gguftool.facts.layers import nextn_layers, windowed
 from gguftool.facts.machine.rows import position_table
+from gguftool.memory.latent import price, unsplit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
 from gguftool.quantity import human
@@ -83,7 +84,14 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
 def warnings(planner: Planner, plan: MemoryPlan) -> list[str]:
     """What may surprise somebody who launches this plan, most important first."""
     doubt = [plan.cache.doubt] if plan.cache.doubt else []
-    return [*doubt, *_context(planner.hp, plan), *_types(planner, plan), *_state(plan), *_placement(planner, plan)]
+    return [
+        *doubt,
+        *_unsplit(planner, plan),
+        *_context(planner.hp, plan),
+        *_types(planner, plan),
+        *_state(plan),
+        *_placement(planner, plan),
+    ]
 
 
 def _context(hp: Hparams, plan: MemoryPlan) -> Iterator[str]:
@@ -103,6 +111,16 @@ def _context(hp: Hparams, plan: MemoryPlan) -> Iterator[str]:
         yield "--swa-full keeps whole contexts in layers that only look at a window"
     if hp.facts is not None and hp.facts.memory == "dsv4" and c.slots > 1:
         yield "this architecture keeps a whole cache for every slot, shared or not: use one slot"
+
+
+def _unsplit(planner: Planner, plan: MemoryPlan) -> Iterator[str]:
+    tokens = plan.cache.context.total
+    cost = price(planner.hp, tokens) if unsplit(planner.hp, (t.name for t in planner.tensors)) else None
+    if cost is not None and cost[1]:
+        yield (
+            f"the file is of before April 2025 and keeps whole heads: one made since takes {human(cost[1])} of f16"
+            f" cache for {tokens:,} tokens instead of {human(cost[0])}"
+        )
 
 
 def _types(planner: Planner, plan: MemoryPlan) -> Iterator[str]:

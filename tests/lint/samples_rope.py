@@ -29,8 +29,32 @@ def llama31(freqs: bool) -> GGUF:
     return g.tensor("rope_freqs.weight", (32,)) if freqs else g
 
 
+def latent(*, split: bool) -> GGUF:
+    """DeepSeek-V2-Lite's sizes, as the converter wrote it before and after llama.cpp pull request 12801."""
+    g = keys("deepseek2", context_length=8192, block_count=27, embedding_length=2048, rope__dimension_count=64)
+    g.kv("deepseek2.attention.head_count", 16).kv("deepseek2.attention.head_count_kv", 1 if split else 16)
+    g.kv("deepseek2.attention.kv_lora_rank", 512)
+    for name, old, new in (("key", 192, 576), ("value", 128, 512)):
+        g.kv(f"deepseek2.attention.{name}_length", new if split else old)
+        if split:
+            g.kv(f"deepseek2.attention.{name}_length_mla", old)
+    names = ("k_b", "v_b") if split else ("kv_b",)
+    for name in names:
+        g.tensor(f"blk.0.attn_{name}.weight")
+    return g
+
+
 TYPE, FACTOR = "field:llama.rope.scaling.type", "field:llama.rope.scaling.factor"
 SAMPLES = [
+    # K and V of 16 heads in 27 layers: 27 * 16 * (192 + 128) * 8192 * 2 bytes; a latent of 576: 27 * 576 * 8192 * 2
+    Sample(
+        "mla-unsplit",
+        latent(split=False),
+        "tensor:blk.0.attn_kv_b.weight",
+        "takes 2.1 GiB at 8,192 tokens (f16), in a file made since April 2025 243.0 MiB (8.9 times less)",
+        severity="warning",
+        silent=latent(split=True),
+    ),
     Sample(
         "rope-scaling-type-invalid",
         ready().kv("llama.rope.scaling.type", "YARN"),

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from gguftool.facts.keys import reads
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule, to_choose
+from gguftool.memory.latent import price, unsplit
 from gguftool.model import Model
+from gguftool.quantity import human
 
 HAVE_WINDOW = frozenset({"gemma3", "modern-bert", "smallthinker", "mellum", "plamo3"})
 """Architectures whose models all slide, while llama.cpp switches the window off when the key is absent."""
@@ -33,6 +35,37 @@ def mla_half(m: Model, ctx: Context) -> Drafts:
         f"{m.architecture}.attention.{has}_length_mla is set, {lacks}_length_mla is missing",
         where=f"field:{key}",
         fix=to_choose("set it to the value of config.json", "--set", key),
+    )
+
+
+@rule(Severity.WARNING, known_arch=True)
+def mla_unsplit(m: Model, ctx: Context) -> Drafts:
+    """Latent attention should keep latents, not whole heads.
+
+    Why. Files made before April 2025 have `attn_kv_b` in one piece and no `attn_k_b` and `attn_v_b`. llama.cpp loads
+    them, and keeps K and V of every head: the cache is up to a hundred times as large as that of a newer file.
+    Evidence. `models/deepseek2.cpp:load_arch_tensors` (b11434): "only old legacy GGUF files will have the unsplit
+    wkv_b tensor in"; llama.cpp pull request 12801. The sizes are those of `gguftool plan`.
+    Example. the cache takes 2.1 GiB at 8,192 tokens, in a file made since April 2025 243.0 MiB (8.9 times less)
+    Fix. Download a newer file of the same model, or convert it again; ik_llama.cpp splits the tensors as it loads them.
+    """
+    if not unsplit(m.arch, m.tensors):
+        return
+    tokens = min(m.arch.context_length or 8192, 32768)
+    cost = price(m.arch, tokens)
+    more = ""
+    if cost is not None and cost[1]:
+        now, then = (human(n) for n in cost)
+        more = (
+            f": the cache takes {now} at {tokens:,} tokens (f16), in a file made since April 2025 {then} "
+            f"({cost[0] / cost[1]:.1f} times less)"
+        )
+    yield found(
+        f"attn_kv_b is in one piece, so llama.cpp keeps whole heads instead of latents{more}; download a newer file of "
+        "the same model, or convert it again",
+        where=f"tensor:{next(name for name in m.tensors if '.attn_kv_b.' in name)}",
+        tokens=tokens,
+        bytes=list(cost) if cost else None,
     )
 
 
