@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from gguftool.api.plan import plan as plan
     from gguftool.api.prepare import Prepared as Prepared
     from gguftool.api.prepare import prepare as prepare
+    from gguftool.api.render import Prompt as Prompt
+    from gguftool.api.render import compare_templates as compare_templates
+    from gguftool.api.render import render as render
     from gguftool.build.convert import Converted as Converted
     from gguftool.build.convert import convert as convert
     from gguftool.build.quantize import Quantized as Quantized
@@ -163,6 +166,7 @@ __all__ = [
     "Planned",
     "Prediction",
     "Prepared",
+    "Prompt",
     "Quantized",
     "Realign",
     "Refused",
@@ -193,6 +197,7 @@ __all__ = [
     "__version__",
     "check_converted",
     "check_log",
+    "compare_templates",
     "convert",
     "diff",
     "doctor",
@@ -223,6 +228,7 @@ __all__ = [
     "quantize",
     "recover",
     "rename_shards",
+    "render",
     "repair",
     "rules",
     "scan",

@@ -22,6 +22,7 @@ PUBLIC = {
         "api.launch": "Served launch plan_launch translate",
         "api.logs": "LogCheck check_log",
         "api.prepare": "Prepared prepare",
+        "api.render": "Prompt compare_templates render",
         "build.convert": "Converted convert",
         "build.quantize": "Quantized quantize",
         "edit.changes": "Change",

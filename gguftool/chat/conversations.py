@@ -168,3 +168,12 @@ STANDARD: Mapping[str, Talk] = {
     ),
 }
 """By name, the plainest first."""
+EXAMPLE = Talk(
+    "the example that llama-server logs when it starts",
+    (
+        says("system", "You are a helpful assistant"),
+        says("user", "Hello"),
+        says("assistant", "Hi there"),
+        says("user", "How are you?"),
+    ),
+)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
+from gguftool.cli.streams import stdin_bytes
 
 
 @command(
@@ -25,15 +24,10 @@ def check_log(session: Session, /, log: str, expect: str | None) -> int:
     from gguftool.api.logs import check_log as judge
     from gguftool.report import proof as report
 
-    found = judge(_stdin() if log == "-" else log, expect)
+    found = judge(stdin_bytes() if log == "-" else log, expect)
     if session.format == "json":
         body = report.judgement_json(found.judgement, found.expected, list(found.checks))
         session.write_json(ok=found.ok, body=body)
     else:
         session.out("\n".join(report.judgement_lines(found.judgement, list(found.checks), session.style)))
     return 0 if found.ok else 1
-
-
-def _stdin() -> bytes:
-    stream = getattr(sys.stdin, "buffer", None)
-    return stream.read() if stream else sys.stdin.read().encode()

@@ -36,6 +36,7 @@ class Entry(NamedTuple):
 TABLE = (
     Entry("dump", "Inspect", "Show metadata, tensors, layout and totals."),
     Entry("diff", "Inspect", "Compare two models: keys, tensors, data."),
+    Entry("render", "Inspect", "Show the exact prompt that a chat template makes of a conversation."),
     Entry("rules", "Inspect", "List the lint rules, or explain one."),
     Entry("explain", "Inspect", "Say what a metadata key means and who reads it."),
     Entry("lint", "Check", "Check models against the rules; says what llama.cpp will do with them."),
@@ -65,6 +66,7 @@ OTHER_WORDS = {
     "verify": "integrity",
     "hash": "sha256 sha256sum checksum digest",
     "diff": "compare",
+    "render": "prompt apply-template",
     "fix": "set edit repair patch modify",
     "undo": "revert rollback",
     "split": "shard",

@@ -74,3 +74,9 @@ class _Stderr(io.FileIO):
 def give_up_stdout() -> None:
     """Send what is still to come on stdout to nowhere, so that Python's own flush at the end stays silent."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def stdin_bytes() -> bytes:
+    """All of stdin, whatever encoding the terminal has."""
+    stream = getattr(sys.stdin, "buffer", None)
+    return stream.read() if stream else sys.stdin.read().encode()

@@ -29,16 +29,7 @@ def template_operations(model: Model, path: str) -> tuple[list[Operation], list[
     Raises:
         UsageError: the file is something else, or holds no template.
     """
-    if os.path.isdir(path):
-        inside = [n for n in ("chat_template.jinja", "tokenizer_config.json") if os.path.isfile(os.path.join(path, n))]
-        hint = (
-            f"it takes a file: {shell(['--chat-template', path_word(os.path.join(path, inside[0]))])}"
-            if inside
-            else _TAKES
-        )
-        raise UsageError(f"{path}: is a folder", hint)
-    data = read_file(path, unless=_MAGIC)
-    found = _of_gguf(path) if data == _MAGIC else _of_text(path, data)
+    found = templates_in(path)
     notes = [note for name, text in found.items() if (note := _unparsed(path, name, text))]
     operations: list[Operation] = []
     if DEFAULT in found:
@@ -57,6 +48,27 @@ def template_operations(model: Model, path: str) -> tuple[list[Operation], list[
     return operations, notes
 
 
+def templates_in(path: str) -> dict[str, str]:
+    """The chat templates of a file by name; ``default`` is the main one.
+
+    Args:
+        path: Jinja text, JSON with ``chat_template``, or a GGUF file.
+
+    Raises:
+        UsageError: it is something else, or holds no template.
+    """
+    if os.path.isdir(path):
+        inside = [n for n in ("chat_template.jinja", "tokenizer_config.json") if os.path.isfile(os.path.join(path, n))]
+        hint = (
+            f"it takes a file: {shell(['--chat-template', path_word(os.path.join(path, inside[0]))])}"
+            if inside
+            else _TAKES
+        )
+        raise UsageError(f"{path}: is a folder", hint)
+    data = read_file(path, unless=_MAGIC)
+    return _of_gguf(path) if data == _MAGIC else templates_of_bytes(path, data)
+
+
 def _of_gguf(path: str) -> dict[str, str]:
     try:
         with open_model(path, strict=False, whole_set=False) as other:
@@ -72,7 +84,8 @@ def _of_gguf(path: str) -> dict[str, str]:
     return found
 
 
-def _of_text(path: str, data: bytes) -> dict[str, str]:
+def templates_of_bytes(path: str, data: bytes) -> dict[str, str]:
+    """As `templates_in`, of the bytes of a text; ``path`` is for messages."""
     if b"\0" in data:
         raise UsageError(f"{path}: is no text: it holds zero bytes", _TAKES)
     text = decode_text(data, path)

@@ -31,6 +31,7 @@ def _launch(model: Any) -> Any:
 
 
 READ: dict[str, Callable[[Any, Path], Any]] = {
+    "compare_templates": lambda m, _: gguftool.compare_templates(m, m),
     "diff": lambda m, _: gguftool.diff(m, m),
     "fixes": lambda m, _: gguftool.fixes(m),
     "hash_tensors": lambda m, _: gguftool.hash_tensors(m),
@@ -41,6 +42,7 @@ READ: dict[str, Callable[[Any, Path], Any]] = {
     "overview": lambda m, _: gguftool.overview(m),
     "plan": lambda m, _: gguftool.plan(m).advice,
     "predict": lambda m, _: gguftool.predict(m),
+    "render": lambda m, _: gguftool.render(m, "Hello").text,
     "scan": lambda m, _: [(r["ok"], r["facts"]) for r in gguftool.scan(m)],
     "verify": lambda m, _: gguftool.verify(m).ok,
 }

@@ -19,6 +19,7 @@ SHELLS = {"no-stdout": ">&-", "no-stderr": "2>&-", "none": "<&- >&- 2>&-", "no-l
 CALLS: dict[str, tuple[str, str | None]] = {
     "dump": ("m.gguf", None),
     "diff": ("m.gguf m.gguf", None),
+    "render": ("m.gguf", None),
     "rules": ("", None),
     "explain": ("general.name", None),
     "lint": ("m.gguf --no-config --exit-zero", None),

@@ -1,0 +1,165 @@
+"""Prompts of one model: its templates, its special tokens, and what a conversation becomes.
+
+This module imports jinja2; import it only when a prompt is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import jinja2
+
+from gguftool.brief import short_repr
+from gguftool.chat.conversations import STANDARD
+from gguftool.chat.document import DEFAULT
+from gguftool.chat.engine.request import Asked
+from gguftool.chat.engine.server import Server
+from gguftool.chat.meter import LimitReached
+from gguftool.chat.sandbox import Rendered
+from gguftool.chat.talk import KEY
+from gguftool.errors import UsageError
+from gguftool.model import Model
+from gguftool.model.vocab import Vocabulary, vocabulary
+
+_MARKED = {3: "control", 4: "user-defined"}
+"""Token types that llama.cpp finds in a prompt before it looks at the text between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of a prompt.
+
+    Attributes:
+        text: its characters.
+        token: the id, for a special token; None for text.
+        kind: ``text``, ``control`` or ``user-defined``.
+    """
+
+    text: str
+    token: int | None = None
+    kind: str = "text"
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A standard conversation of which two templates make different prompts.
+
+    Attributes:
+        name: of the conversation.
+        title: what it is.
+        ours: the prompt of the first, with its error where there is none.
+        theirs: that of the second.
+        at: the first character that differs; None where one of them fails.
+    """
+
+    name: str
+    title: str
+    ours: Rendered
+    theirs: Rendered
+    at: int | None
+
+    __repr__ = short_repr
+
+
+def templates(model: Model) -> dict[str, str]:
+    """The templates of a file by name; ``default`` is the main one. A number stands for its digits, as in llama.cpp."""
+    out: dict[str, str] = {}
+    for key in model.fields:
+        if key != KEY and not key.startswith(f"{KEY}."):
+            continue
+        value = model.get(key)
+        if isinstance(value, bool):
+            value = str(value).lower()
+        elif isinstance(value, int | float):
+            value = str(value)
+        if isinstance(value, str):
+            out[key.removeprefix(KEY).removeprefix(".") or DEFAULT] = value
+    return out
+
+
+def server(
+    model: Model, named: Mapping[str, str], name: str | None = None, *, bos: bool = True, now: datetime | None = None
+) -> Server:
+    """What llama-server makes of templates with the special tokens of a model.
+
+    Args:
+        model: whose tokens they write.
+        named: templates by name.
+        name: the one to take for everything; None: ``default``, and ``tool_use`` for requests with tools.
+        bos: leave a BOS that the tokenizer adds out of the prompt, as the server does.
+        now: what they take for the time.
+
+    Raises:
+        UsageError: no template of that name, or it does not parse.
+    """
+    if name is not None and name not in named:
+        there = ", ".join(sorted(named)) or "none"
+        raise UsageError(f"there is no template {name!r}", f"there is: {there}")
+    vocab = vocabulary(model)
+    main, tool_use = (named[name], None) if name else (named.get(DEFAULT), named.get("tool_use"))
+    try:
+        return Server(
+            main,
+            tool_use,
+            bos=_token(vocab, "bos"),
+            eos=_token(vocab, "eos"),
+            add_bos=bos and vocab.add_bos,
+            add_eos=bos and vocab.add_eos,
+            now=now,
+        )
+    except jinja2.TemplateSyntaxError as e:
+        raise UsageError(f"the chat template does not parse: line {e.lineno}: {e.message}") from None
+    except LimitReached as e:
+        raise UsageError(f"the chat template is not rendered: {e}") from None
+
+
+def _token(vocab: Vocabulary, role: str) -> str:
+    i = vocab.special(role)
+    return "" if i is None else vocab.text(i)
+
+
+def segments(text: str, vocab: Vocabulary) -> tuple[Segment, ...]:
+    """A prompt cut at the special tokens in it, the longest first where several begin."""
+    marks = {t: (i, kind) for t, i, kind in _specials(vocab) if t in text}
+    if not marks:
+        return (Segment(text),) if text else ()
+    pattern = re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
+    out, at = [], 0
+    for match in pattern.finditer(text):
+        if at < match.start():
+            out.append(Segment(text[at : match.start()]))
+        token, kind = marks[match[0]]
+        out.append(Segment(match[0], token, kind))
+        at = match.end()
+    return (*out, Segment(text[at:])) if at < len(text) else tuple(out)
+
+
+def _specials(vocab: Vocabulary) -> Iterator[tuple[str, int, str]]:
+    for number, kind in _MARKED.items():
+        for i in vocab.ids_of_type(number):
+            # Runs of blanks are tokens of some vocabularies; nobody takes them for marks.
+            if (text := vocab.text(i)).strip():
+                yield text, i, kind
+
+
+def apart(ours: Server, theirs: Server) -> tuple[Apart, ...]:
+    """The standard conversations of which two make different prompts."""
+    out = []
+    for name, talk in STANDARD.items():
+        a, b = ours.prompt(Asked.of(talk)), theirs.prompt(Asked.of(talk))
+        if a.kind and b.kind:
+            continue
+        if a.kind or b.kind or a.text != b.text:
+            at = None if a.kind or b.kind else first_difference(a.text, b.text)
+            out.append(Apart(name, talk.title, a, b, at))
+    return tuple(out)
+
+
+def first_difference(a: str, b: str) -> int:
+    """Place of the first character that differs."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
