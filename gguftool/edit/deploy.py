@@ -19,10 +19,13 @@ from gguftool.facts.cachetypes import CACHE_TYPES, has_cache, possible, refusals
 from gguftool.model import Model
 from gguftool.model.biases import LARGE, largest_k_bias
 from gguftool.model.positions import learnt_positions
+from gguftool.model.role import ROLES, role
 
 SCALINGS = ("none", "linear", "yarn")
 GLM_DSA_LIMIT = 1 << 20
 """From this context length on llama.cpp takes another layer pattern for glm-dsa (`glm-dsa.cpp:load_arch_hparams`)."""
+CONTEXTLESS = frozenset({"mmproj", "adapter", "control-vector", "imatrix", "image", "audio", "nothing"})
+"""Roles of files that these fields say nothing of."""
 LESS = "less is asked for at the launch: gguftool launch --ctx N"
 
 
@@ -59,11 +62,15 @@ def deploy(model: Model, wanted: Wanted, *, yes: bool = False) -> Advice:
         yes: go on where a question would be asked.
 
     Raises:
-        UsageError: a value that makes no sense, or options that contradict each other.
+        UsageError: a value that makes no sense, options that contradict each other, or a file without a context.
         Refused: possible, but bad for quality or not possible for this model; the hint says the way on.
     """
     if wanted == Wanted():
         return Advice((), ())
+    own = role(model)
+    if own in CONTEXTLESS:
+        what = ROLES[own].what.partition(" (")[0]
+        raise UsageError(f"{model.name} is {what}: it has no context, no RoPE and no KV cache", "name the model itself")
     arch = model.architecture
     if not arch:
         raise UsageError(

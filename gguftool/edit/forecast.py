@@ -10,6 +10,7 @@ from gguftool.brief import short_repr
 from gguftool.format.header import Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model import Model, Part, open_model, with_header
+from gguftool.model.role import role
 from gguftool.model.shards import split_keys
 from gguftool.predict.idle import all_the_same
 from gguftool.source import LocalFile
@@ -44,6 +45,12 @@ class Forecast:
 
         with self._opened() as model:
             return harm(model, with_header(model, self.new, self.size))
+
+    @cached_property
+    def role(self) -> str:
+        """What the file is for, a key of `gguftool.model.role.ROLES`."""
+        with self._opened() as model:
+            return role(model)
 
     @cached_property
     def before(self) -> Prediction:

@@ -7,7 +7,7 @@ import re
 from gguftool.format.header import Field, Header
 
 _IDLE = re.compile(
-    r"general\.(?!architecture$|alignment$|file_type$|name$|tensor_extra)[^\0]+"
+    r"general\.(?!architecture$|alignment$|file_type$|name$|type$|tensor_extra)[^\0]+"
     r"|(tokenizer\.chat_template|gguftool\.|quantize\.)[^\0]*"
     r"|[^\0]+\.(attention\.)?(kv_cache_type|rope\.freq_scale)"
 )

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.facts import BUILD
 from gguftool.model import Model
+from gguftool.model.role import role
 from gguftool.predict.disagree import ASIDE, fault_of
 from gguftool.predict.idle import all_the_same, changed_keys
 from gguftool.predict.shown import shown_by
-from gguftool.predict.stages import predict, screen
+from gguftool.predict.stages import OTHERS, predict, screen
 from gguftool.predict.verdict import ABORTS, REFUSED, UNKNOWN, AfterLoad, Prediction
 
 
@@ -48,6 +49,9 @@ def harm(old: Model, new: Model) -> Harm | None:
     """
     if all_the_same(old.header, new.header):
         return None
+    own = role(old)
+    if own in OTHERS:
+        return judge(predict(old, given_as=own), predict(new, given_as=own))
     changed = changed_keys(old.header, new.header)
     if not any(key.startswith("tokenizer.") or key == "general.architecture" for key in changed):
         # The vocabulary, the longest stage by far, ends both alike: without it the rest is compared first.
@@ -65,13 +69,13 @@ def setback(old: Model, new: Model) -> Harm | None:
     """What a change makes worse of a file that does not load as it is; None when nothing, or when it loads.
 
     The file may go on not loading, but may not stop at an earlier stage or tensor, or load and leave tensors aside that
-    belong to the model.
+    belong to the model. Of a file beside a model its loader's verdict is all there is.
 
     Args:
         old: the model as it is, opened with ``strict=False``.
         new: the model as it would be (`gguftool.model.with_header`).
     """
-    if all_the_same(old.header, new.header):
+    if all_the_same(old.header, new.header) or role(old) in OTHERS:
         return None
     before = predict(old)
     if before.loads or before.verdict == UNKNOWN:
@@ -101,8 +105,9 @@ def judge(before: Prediction, after: Prediction) -> Harm | None:
     who = f"llama.cpp {BUILD} loads this file, and "
     if not before.loads:
         return None
-    if after.verdict in _LOADS_NOT:
-        return Harm(who + _LOADS_NOT[after.verdict], after.first_error, after.where)
+    if after.verdict in _LOADS_NOT or after.skipped:
+        what = _LOADS_NOT.get(after.verdict, "would run without it after this change")
+        return Harm(who + what, after.first_error, after.where)
     if not after.loads:
         return None
     was, now = _reached(before.after_load), _reached(after.after_load)

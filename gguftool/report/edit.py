@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.edit.deploy import CONTEXTLESS
 from gguftool.edit.schema import architecture, brief, read_by
 from gguftool.facts.arch import Hparams
 from gguftool.report.text import Style, Styled, safe, size, table
@@ -67,7 +68,7 @@ def plan_text(plan: EditPlan, style: Style) -> str:
 def _seen(plan: EditPlan, arch: str) -> list[str]:
     """What llama.cpp will make of the context and RoPE keys, when one of them changes."""
     keys = tuple(f"{arch}.{word}" for word in ("context_length", "rope."))
-    if not arch or not any(c.key.startswith(keys) for c in plan.changes):
+    if not arch or not any(c.key.startswith(keys) for c in plan.changes) or plan.forecast.role in CONTEXTLESS:
         return []
 
     def get(key: str) -> object:

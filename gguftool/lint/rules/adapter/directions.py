@@ -157,5 +157,6 @@ def direction_count(m: Model, ctx: Context) -> Drafts:
     """
     it = read(m, ctx)
     if it.stated is not None and it.directions and it.stated != len(it.directions):
-        text = f"{COUNT} is {it.stated:,}, there are {len(it.directions):,} directions"
+        n = len(it.directions)
+        text = f"{COUNT} is {it.stated:,}, there {'is 1 direction' if n == 1 else f'are {n:,} directions'}"
         yield found(text, where=f"field:{COUNT}")
