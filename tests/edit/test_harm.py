@@ -127,7 +127,7 @@ def test_fewer_layers(tmp_path: Path):
 @pytest.mark.parametrize(
     "model",
     [
-        GGUF("llama").kv("general.type", "adapter").kv("adapter.type", "lora"),
+        GGUF("llama").kv("general.type", "adapter"),
         GGUF("clip").kv("clip.has_vision_encoder", True),
         GGUF("llama").kv("llama.block_count", 1),
         GGUF("no-such-architecture").tensor("a.weight", (32,)),
@@ -237,7 +237,7 @@ def _advice(monkeypatch: pytest.MonkeyPatch, *operations: Operation, safe: bool 
     def check(m: Model, ctx: Context) -> Drafts:
         yield found("advice", where="header", fix=Fix("do it", operations, safe=safe))
 
-    rule = Rule("advice", "metadata", Severity.WARNING, Scope.HEADER, "0.1", "model", True, True, check)
+    rule = Rule("advice", "metadata", Severity.WARNING, Scope.HEADER, "0.1", "model", True, True, False, check)
     monkeypatch.setattr("gguftool.lint.run.selected", lambda *args: (rule,))
     monkeypatch.setattr("gguftool.lint.fixes.selected", lambda *args: (rule,))
 
