@@ -197,6 +197,7 @@ def test_a_fix_that_the_prediction_denies_is_not_offered(path: Path, monkeypatch
         role="model",
         known_arch=True,
         whole=True,
+        chat=False,
         check=_breaks,
     )
     monkeypatch.setattr("gguftool.lint.run.selected", lambda *args: (rule,))
