@@ -139,12 +139,21 @@ class Embedder:
         return "rank" if self.ranks else self.pooling if self.stated else self.trained or self.pooling
 
     def cuts(self, pooling: str) -> bool:
-        """Whether llama-server may cut a text into graphs of `-ub` tokens (`server-context.cpp:can_split`, b11434)."""
-        return self.memory and (pooling == "last" or (pooling == "rank" and self.causal))
+        """Whether a text may be cut into graphs of `-ub` tokens.
+
+        llama-server cuts for these ways of pooling alone (`server-context.cpp:can_split`, b11434), for last also where
+        attention goes both ways: then the tokens of one piece never see those of the next.
+        """
+        return self.memory and self.causal and pooling in ("last", "rank")
 
 
-def embedder(m: Model) -> Embedder | None:
-    """What a model is as an embedding model; None for one that writes."""
+def embedder(m: Model, *, asked: bool = False) -> Embedder | None:
+    """What a model is as an embedding model; None for one that writes.
+
+    Args:
+        m: the model.
+        asked: somebody wants embeddings of it, so that one that writes counts as well.
+    """
     known = facts(m.architecture)
     if known is None or known.unsupported or "diffusion" in known.flags or m.architecture == "wavtokenizer-dec":
         return None
@@ -152,7 +161,7 @@ def embedder(m: Model) -> Embedder | None:
     head = tuple(name for name in head_tensors(m.architecture) if name in m.tensors)
     number = _pooling_number(m)
     pooling = _WAYS.get(0 if number is None else number, "")
-    found = _kind(m, family, head, number)
+    found = _kind(m, family, head, number) or ((EMBEDS, "as asked", False) if asked else None)
     if found is None:
         return None
     kind, why, sure = found

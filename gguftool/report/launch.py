@@ -10,6 +10,7 @@ from gguftool.report.plan import where_json
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
 from gguftool.report.text import Style, count, safe, shorten, size
 from gguftool.run.args import masked
+from gguftool.run.embedding import way
 from gguftool.run.endpoints import PROMPT, Smoke
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.proof import to_json
@@ -167,6 +168,7 @@ def plan_json(
         ],
         "notes": list(plan.notes),
         "silent": [{"source": s.source, "name": s.name, "value": s.value, "overridden": s.overridden} for s in silent],
+        "gives": _gives_json(plan),
         "expected": to_json(plan.expected),
         "observed": None,
         "checks": [],
@@ -182,6 +184,14 @@ def plan_json(
             "smoke": _smoke_json(outcome.smoke),
         }
     return body
+
+
+def _gives_json(plan: LaunchPlan) -> dict[str, object] | None:
+    """What a model that does not write gives instead."""
+    e = plan.gives
+    if e is None:
+        return None
+    return {"kind": e.kind, "family": e.family or None, "pooling": way(e, plan.wishes), "numbers": e.width}
 
 
 def _smoke_json(s: Smoke | None) -> dict[str, object] | None:

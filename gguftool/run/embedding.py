@@ -19,10 +19,10 @@ _CHAT = (("template", "--chat-template-file"), ("draft", "--model-draft"), ("spe
 
 def served(model: Model, w: Wishes) -> Embedder | None:
     """How the model gives embeddings or scores when it is served like this; None where it writes."""
-    e = embedder(model)
-    if e is None or e.kind == DECIDES or not (w.embeddings or w.rerank or w.pooling not in (None, "none")):
+    if not (w.embeddings or w.rerank):
         return None
-    return e
+    e = embedder(model, asked=True)
+    return None if e is None or e.kind == DECIDES else e
 
 
 def chosen(model: Model, w: Wishes) -> tuple[Wishes, list[str]]:

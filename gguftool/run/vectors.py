@@ -77,6 +77,8 @@ def _embeds(running: Running, plan: LaunchPlan, e: Embedder) -> Iterator[Check]:
         yield from _length(first, plan.wishes.embd_normalize)
     apart = distance(first, second)
     yield Check("embedding: two texts differ", "yes", f"{apart:.4f} apart", apart > ALIKE, vital=True)
+    if way(e, plan.wishes) == "last":
+        yield _end(running, e)
     moved = distance(first, again.rows[0])
     yield Check("embedding: the same text again", "the same", f"{moved:.4f} apart", moved <= SAME)
     yield _long(running, plan, e, lambda text: _vectors(running, (text,), pooled=pooled))
@@ -97,6 +99,8 @@ def _ranks(running: Running, plan: LaunchPlan, e: Embedder) -> Iterator[Check]:
         yield Check("ranking", "an answer", said.why or "not a score a document", False, vital=True)
         return
     scores = [row[0] for row in said.rows]
+    head = ", ".join(name for name in e.head if name.endswith(".weight"))
+    yield Check("ranking: head", "there", head or "none: the first number of a vector is taken", bool(head), vital=True)
     yield from _sound(said.rows, "ranking")
     if not all(map(math.isfinite, scores)):
         return
@@ -137,6 +141,15 @@ def distance(a: Sequence[float], b: Sequence[float]) -> float:
     return math.hypot(*(x / size_a - y / size_b for x, y in zip(a, b, strict=True)))
 
 
+def _end(running: Running, e: Embedder) -> Check:
+    """Whether a text ends with a token that the server puts there: what pooling by the last token takes."""
+    bare, dressed = (_tokens(running, TEXTS[0], special=special) for special in (False, True))
+    there = bool(dressed) and bare[-1:] != dressed[-1:]
+    # Of a family that is not known nobody says how it was trained.
+    ok = None if not dressed or (not there and not e.ends) else there
+    return Check("embedding: an end token behind a text", "yes", "yes" if there else "no", ok)
+
+
 def _long(
     running: Running, plan: LaunchPlan, e: Embedder, give: Callable[[str], _Said], what: str = "embedding"
 ) -> Check:
@@ -174,9 +187,14 @@ def _text_of(running: Running, limit: int) -> tuple[str, int]:
 
 
 def _count(running: Running, text: str) -> int:
-    answer = ask(running, "/tokenize", {"content": text, "add_special": True}, SECONDS)
+    return len(_tokens(running, text, special=True))
+
+
+def _tokens(running: Running, text: str, *, special: bool) -> list[Any]:
+    """The tokens of a text as the server has them; [] when it does not tell."""
+    answer = ask(running, "/tokenize", {"content": text, "add_special": special}, SECONDS)
     tokens = answer.body.get("tokens") if isinstance(answer.body, dict) else None
-    return len(tokens) if answer.status == 200 and isinstance(tokens, list) else 0
+    return tokens if answer.status == 200 and isinstance(tokens, list) else []
 
 
 def _vectors(running: Running, texts: Sequence[str], *, pooled: bool) -> _Said:

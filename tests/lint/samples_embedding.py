@@ -118,6 +118,8 @@ SAMPLES = [
     Sample("rerank-head-missing", bert_reranker(head=False), "tensor:cls.output.weight", "cls.weight", silent=bert()),
     Sample("rerank-head-missing", qwen2(name="mxbai rerank base v2", pooling=4), "field:qwen2.pooling_type",
            "llama.cpp reads no ranking head for qwen2", silent=qwen2()),
+    Sample("rerank-head-missing", bert_reranker().drop_tensor("cls.output.weight", "cls.output.bias"),
+           "tensor:cls.output.weight", "no cls.output.weight (a reranker by cls.weight)", silent=bert_reranker()),
     Sample("rerank-template-missing", qwen3_reranker(template=None), "field:tokenizer.chat_template.rerank",
            "joined without the question", severity="warning", silent=qwen3_reranker()),
     Sample("rerank-template-missing", qwen3_reranker(template="{query}"), message="has no {document}",

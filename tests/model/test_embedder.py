@@ -33,6 +33,8 @@ def named(name: str, arch: str = "llama") -> GGUF:
         (bert_reranker(), "reranker", "rank", False, 1),
         (qwen3(), "embedder", "last", True, 64),
         (qwen3(pooling=1), "embedder", "mean", False, 64),
+        # gte-Qwen2 with the mask off: what is cut does not see the rest.
+        (qwen3().kv("qwen3.attention.causal", False), "embedder", "last", False, 64),
         (qwen3().kv("qwen3.embedding_length_out", 32), "embedder", "last", True, 32),
         (qwen3_reranker(), "reranker", "rank", True, 2),
         (qwen2(), "embedder", "last", True, 64),

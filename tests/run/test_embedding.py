@@ -64,6 +64,9 @@ def said(plan: LaunchPlan) -> dict[str, str]:
         (qwen3_reranker(), {}, {"--rerank": "", "-b": "512"}),
         (qwen3(), {"extra": ("--embedding",)}, {"--embeddings": "", "-b": "512"}),
         (llama(), {}, {}),
+        # Of a model that writes, too, a text has to fit into one graph.
+        (llama(), {"embeddings": True, "pooling": "mean"},
+         {"--embeddings": "", "--pooling": "mean", "-ub": "2048"}),
         (llama().replace("general.name", "my embedding model"), {}, {}),
     ],
 )  # fmt: skip

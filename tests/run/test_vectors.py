@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import GGUF
+from tests.build import GGUF, llama
 from tests.embedders import RERANK, WIDE, bert, bert_reranker, qwen3, qwen3_reranker
 from tests.run.conftest import checks, children
 
@@ -75,6 +75,7 @@ def test_an_embedder_is_proven(cli, server: str, tmp_path: Path) -> None:
     assert seen[long] is True
     assert 450 < int(long.split()[4]) <= 512
     assert "--embeddings" in result.json["command"]
+    assert result.json["gives"] == {"kind": "embedder", "family": None, "pooling": "mean", "numbers": WIDE}
 
 
 def test_a_text_longer_than_llama_cpps_graph(cli, server: str, tmp_path: Path) -> None:
@@ -91,6 +92,21 @@ def test_a_language_model_that_embeds(cli, server: str, tmp_path: Path) -> None:
     result = launched(cli, qwen3().write(tmp_path / "m.gguf"))
     assert result.code == 0, result.out
     assert any(w.startswith("embedding: a text of") and int(w.split()[4]) > 900 for w in checks(result.json))
+
+
+def test_vectors_of_a_model_that_writes(cli, server: str, tmp_path: Path) -> None:
+    result = launched(cli, llama().write(tmp_path / "m.gguf"), "--embeddings", "--pooling", "mean")
+    assert result.code == 0, result.out
+    assert checks(result.json)["embedding: two texts differ"] is True
+
+
+def test_no_end_token_where_the_family_was_trained_with_one(cli, server: str, tmp_path: Path) -> None:
+    what = "embedding: an end token behind a text"
+    assert checks(launched(cli, qwen3().write(tmp_path / "with.gguf")).json)[what] is True
+    result = launched(cli, qwen3(eos=None).write(tmp_path / "without.gguf"))
+    assert (result.code, checks(result.json)[what]) == (1, False)
+    unknown = launched(cli, qwen3(eos=False, name="Foo 1B").write(tmp_path / "unknown.gguf"))
+    assert (unknown.code, checks(unknown.json)[what]) == (0, None)
 
 
 @pytest.mark.parametrize("asked", [-1, 0, 1, 2, 3])
@@ -136,6 +152,13 @@ def test_a_reranker_is_proven(cli, server: str, tmp_path: Path) -> None:
     assert "--rerank" in result.json["command"]
     assert observed(result.json)["ranking: best document"] == "The capital of France is Paris."
     assert checks(result.json)["ranking: scores differ"] is True
+
+
+def test_a_reranker_without_its_head_is_not(cli, server: str, tmp_path: Path) -> None:
+    """llama-server answers all the same, and by luck in the right order."""
+    result = launched(cli, even(bert_reranker(head=False)).write(tmp_path / "m.gguf"))
+    assert result.code == 1
+    assert checks(result.json)["ranking: head"] is False
 
 
 def test_a_reranker_turned_around_is_not(cli, server: str, tmp_path: Path) -> None:

@@ -23,10 +23,13 @@ def rerank_head_missing(m: Model, ctx: Context) -> Drafts:
     Fix. Convert the original model again, with a llama.cpp that knows its head.
     """
     e = embedder(m)
-    if e is None or e.kind != RANKS or e.head or not m.tensors or m.missing_shards:
+    if e is None or e.kind != RANKS or not m.tensors or m.missing_shards:
         return
     wanted = head_tensors(m.architecture)
-    names = [n for n in ("cls.output.weight", "cls.weight") if n in wanted]
+    last = next((n for n in ("cls.output.weight", "cls.weight") if n in wanted), "")
+    if last in e.head:
+        return
+    names = [last] if e.head else [n for n in ("cls.output.weight", "cls.weight") if n in wanted]
     what = f"a reranker by {e.why}"
     if names:
         text = f"no {' and no '.join(names)} ({what}): llama-server takes the first number of a vector for the score"
