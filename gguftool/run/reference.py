@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from gguftool.errors import UsageError
+from gguftool.errors import GgufToolError, UsageError
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.proof import Check
 
@@ -121,6 +121,6 @@ def _bits(plan: LaunchPlan) -> float:
     try:
         with open_model(plan.model) as m:
             weights = sum(t.info.elements for t in m.tensors.values())
-    except OSError:
+    except GgufToolError:
         return 0.0
     return 8 * (plan.expected.weights_bytes or 0) / weights if weights else 0.0

@@ -292,10 +292,11 @@ def test_verify_shows_and_does_not_write(cli, tmp_path):
 
 
 def test_one_name_does_not_mean_two_things() -> None:
-    # `--against` is the source folder of lint, `--layout` the order of a models folder; others show other names.
+    # `--against` is the source of the model, for lint and for the proof of launch (plan takes launch's options);
+    # `--layout` the order of a models folder; others show other names.
     shown = {
         name: {word for p in command(name).params if isinstance(p, Option) for word in p.shown}
         for name in gguftool.list_commands(ROOT)
     }
-    assert [c for c, names in shown.items() if "--against" in names] == ["lint"]
+    assert [c for c, names in shown.items() if "--against" in names] == ["lint", "plan", "launch"]
     assert [c for c, names in shown.items() if "--layout" in names] == ["lint"]
