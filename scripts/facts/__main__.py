@@ -21,6 +21,7 @@ from build import NoBuild, build_number
 from differences import differences
 from flags import server_flags
 from load_map import load_maps
+from markers import markers
 from projectors import projectors
 from readers import readers
 from source import tables
@@ -78,12 +79,15 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     gaps += more
     clip, more = projectors(t, build)
     gaps += more
+    around, more = markers(t, build)
+    gaps += more
     out = {
         "load_maps.json": dense(maps),
         "architectures.json": lines(arch),
         "readers.json": lines(read),
         "vocabulary.json": lines(words),
         "projectors.json": dense(clip),
+        "markers.json": lines(around),
     }
     if options is not None:
         out["flags.json"] = lines({"build": int(build[1:]), "options": options})

@@ -102,6 +102,20 @@ def pair_width(m: Model, ctx: Context) -> Drafts:
 
 
 @rule(Severity.ERROR)
+def pair_markers(m: Model, ctx: Context) -> Drafts:
+    """The vocabulary must have the tokens that stand around an image.
+
+    Why. llama.cpp checks the width of a projector, and models of different families have the same. Each family has
+    tokens of its own around an image or a sound: without them the projector is another model's. Some types look them
+    up, and then every request with an image is refused.
+    Evidence. `mtmd.cpp:mtmd_context` (b11434); measured with llama-server: "Invalid token".
+    Example. mmproj.gguf: the model has no token '<start_of_image>', which stands before an image in models of gemma3
+    Fix. Take the projector that was made of this model.
+    """
+    yield from _told(m, ctx, "pair-markers")
+
+
+@rule(Severity.ERROR)
 def pair_layers(m: Model, ctx: Context) -> Drafts:
     """The layers that a control vector is for, or that a head reads, must be in the model.
 

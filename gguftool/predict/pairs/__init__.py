@@ -19,13 +19,13 @@ from gguftool.predict.stages import OTHERS, predict
 __all__ = ["ABORTS", "BESIDE", "HARM", "IGNORED", "OUTCOMES", "REFUSED", "Misfit", "misfits", "used_as"]
 
 BESIDE: dict[str, tuple[str, str]] = {
-    "mmproj": ("", "--mmproj"),
+    "mmproj": ("mmproj", "--mmproj"),
     "adapter": ("adapter", "--lora"),
     "control-vector": ("control", "--control-vector"),
     "draft": ("draft", "--model-draft"),
     "imatrix": ("imatrix", "--imatrix"),
 }
-"""Role of a file beside a model -> module of this room ("": it has nothing to ask), and the option that takes it."""
+"""Role of a file beside a model -> module of this room, and the option that takes it."""
 _AS_DRAFT = ("model", "encoder", "draft")
 """Roles of files that can be loaded as a draft model."""
 
@@ -64,9 +64,7 @@ def misfits(model: Model, side: Model, given_as: str | None = None, *, loads: bo
 
 
 def _of(as_: str) -> Check:
-    if not (module := BESIDE[as_][0]):
-        return lambda model, side: ()
-    check: Check = import_module(f"gguftool.predict.pairs.{module}").misfits
+    check: Check = import_module(f"gguftool.predict.pairs.{BESIDE[as_][0]}").misfits
     return check
 
 
