@@ -49,6 +49,7 @@ def prepare(
     wanted: Wanted | None = None,
     converting: ConvertOptions | None = None,
     quantising: QuantizeOptions | None = None,
+    beside: Sequence[str | os.PathLike[str]] = (),
     auto_fix: bool = True,
     fail_on: str = "warning",
     vram: str | Sequence[int] | None = None,
@@ -75,6 +76,7 @@ def prepare(
         wanted: all deploy fields at once; ``ctx`` and ``cache_type`` go before it.
         converting: how to convert.
         quantising: how to quantise.
+        beside: files that are to be used with it (a projector, an adapter, a draft model): they must fit.
         auto_fix: apply the safe fixes of lint.
         fail_on: ``error``, ``warning``, ``info``, ``never``: findings that stop it.
         vram: memory of each device, for the plan, in bytes or as on the command line.
@@ -103,6 +105,7 @@ def prepare(
         overwrite=overwrite,
         keep=keep,
         yes=yes,
+        beside=tuple(os.fspath(path) for path in beside),
     )
     check_name(f"{name}.manifest")
     if restart:

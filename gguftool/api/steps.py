@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.build.pipeline import Outcome, Step
@@ -64,8 +66,11 @@ def lint_step(request: Request, against: str | None, fail_on: str) -> Step:
         from gguftool.lint.run import lint
         from gguftool.model import open_model
 
-        with open_model(request.draft, strict=False) as model:
-            found = lint(model, context(request.wanted, against), ignore=answered(request.wanted))
+        with ExitStack() as stack:
+            sides = tuple(stack.enter_context(open_model(path, strict=False)) for path in request.beside)
+            model = stack.enter_context(open_model(request.draft, strict=False))
+            told = replace(context(request.wanted, against), beside=sides)
+            found = lint(model, told, ignore=answered(request.wanted))
         counts = {str(s): found.count(s) for s in Severity}
         rows = [{"rule": f.rule, "severity": str(f.severity), "message": f.message} for f in found.findings]
         verdict = str(found.load.verdict) if found.load is not None else None
@@ -76,7 +81,7 @@ def lint_step(request: Request, against: str | None, fail_on: str) -> Step:
         data = {"counts": counts, "findings": rows, "load": verdict}
         return Outcome(summary, (request.draft,), data, lines, ok)
 
-    return Step("lint", {"fail_on": fail_on}, act)
+    return Step("lint", {"fail_on": fail_on, "beside": list(request.beside)}, act)
 
 
 def verify_step(request: Request) -> Step:

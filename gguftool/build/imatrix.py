@@ -14,6 +14,7 @@ from gguftool.errors import FormatError, NotGguf
 from gguftool.model import Model, open_model
 from gguftool.model.imatrix import CHUNKS, COUNTS, DATASETS, SQUARES
 from gguftool.model.imatrix import entries as stored
+from gguftool.predict.pairs import wrong_role
 from gguftool.source import LocalFile
 
 _LONGEST_NAME = 4096
@@ -75,10 +76,10 @@ def _from_gguf(model: Model, path: str) -> Imatrix:
         np.divide(rows, counts[:, None], out=means, where=counts[:, None] > 0)
         entries[base] = _finite(means, path, base)
     if not entries:
-        raise FormatError(
-            f"{path}: this GGUF file is no importance matrix: it has no tensors named *.in_sum2",
-            "llama-imatrix makes one",
-        )
+        wrong = wrong_role(model, "imatrix")
+        if wrong is not None:
+            raise FormatError(f"{path}: {wrong.message}", f"llama-imatrix makes one; {wrong.hint}")
+        raise FormatError(f"{path}: has no tensors named *{SQUARES}", "llama-imatrix makes one")
     datasets = model.get(DATASETS)
     chunks = model.get(CHUNKS)
     first = datasets[0] if isinstance(datasets, list) and datasets else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.build import convert as converting
+from gguftool.build import imatrix as imatrices
 from gguftool.build import quantize as quantising
 from gguftool.build.builtin import check_kernels
 from gguftool.build.folder import is_model_folder
@@ -17,13 +18,14 @@ from gguftool.edit.deploy import Wanted, deploy
 from gguftool.edit.ops import Operation, Strip
 from gguftool.edit.plan import plan_edit
 from gguftool.edit.recover import pending, recover
-from gguftool.errors import UsageError
+from gguftool.errors import Refused, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room, copy_range
 from gguftool.files.draft import clear_way, publish_beside, whole_file
 from gguftool.model import Model, open_model
 from gguftool.model.bytemap import is_filler
 from gguftool.model.missing import refuse_unnamed
+from gguftool.predict.pairs import misfits
 from gguftool.shell import gguftool, path_word
 
 Progress = Callable[[str, int, int], None]
@@ -45,6 +47,7 @@ class Request:
         overwrite: replace an existing output.
         keep: keep the converted file.
         yes: go on where a question about the deploy fields would be asked.
+        beside: files that are to be used with the result; they must fit it.
     """
 
     source: str
@@ -56,6 +59,7 @@ class Request:
     overwrite: bool = False
     keep: bool = False
     yes: bool = False
+    beside: tuple[str, ...] = ()
 
     __repr__ = short_repr
 
@@ -91,7 +95,7 @@ def inputs(request: Request) -> list[str]:
             files = [part.name for part in model.parts]
     if request.quantising.imatrix:
         files.append(request.quantising.imatrix)
-    return files
+    return [*files, *request.beside]
 
 
 def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
@@ -108,6 +112,9 @@ def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
         UsageError, Refused, ToolFailed, NoRoom: why it cannot be done, and what helps.
     """
     place = os.path.dirname(request.output)
+    if request.quantising.imatrix and request.converts:
+        # Else an hour passes before anybody looks at it.
+        imatrices.read(request.quantising.imatrix)
     if not published:
         clear_way([request.output], overwrite=request.overwrite, can_overwrite=True)
     if request.converts:
@@ -118,6 +125,7 @@ def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
             check_room(place, first + second, what="the converted and the quantised model")
         return tuple(p.message for p in folder.problems)
     with open_model(request.source) as model:
+        refuse_unfit(model, request.beside)
         refuse_unnamed(request.source, model.by_content, model.shard_names)
         advice = deploy(model, request.wanted, yes=request.yes)
         if request.quantize is None:
@@ -131,6 +139,19 @@ def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
         if not published:
             check_room(place, plan.file_size)
         return (*plan.warnings, *advice.notes)
+
+
+def refuse_unfit(model: Model, beside: Sequence[str]) -> None:
+    """For files that are to be used with a model.
+
+    Raises:
+        Refused: one of them does not go with it.
+    """
+    for path in beside:
+        with open_model(path, strict=False) as side:
+            for misfit in misfits(model, side):
+                if misfit.stops:
+                    raise Refused(f"--with {path}: {misfit.message}", misfit.hint or None)
 
 
 def convert_step(request: Request, progress: Progress | None = None) -> Step:

@@ -21,6 +21,7 @@ from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.hub import file_of
 from gguftool.model import Model, open_model
 from gguftool.model.missing import refuse_unnamed
+from gguftool.model.role import role, way_on, what_it_is
 from gguftool.model.shards import NAME
 from gguftool.near import near_names
 from gguftool.source import LocalFile
@@ -116,6 +117,20 @@ def _type(name: str) -> str:
     return found.name
 
 
+NOT_WEIGHTS = ("adapter", "control-vector", "imatrix")
+"""Roles of files that stand beside a model, and are used as they are."""
+
+
+def only_weights(model: Model) -> None:
+    """For what is to be quantised.
+
+    Raises:
+        UsageError: the file is one that nothing can quantise; the hint says what it is for.
+    """
+    if role(model) in NOT_WEIGHTS:
+        raise UsageError(f"{model.name} is {what_it_is(model)}, not a model to be quantised", way_on(model))
+
+
 def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePlan, engines.Engine, engines.Job]:
     """Everything but the work: the plan, the engine, the job (its output still empty).
 
@@ -123,6 +138,7 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
         UsageError, ToolFailed, FormatError, Refused: see `quantize`.
     """
     wanted = target(type_name)
+    only_weights(model)
     refuse_mixed(model)
     engine = _engine(model, options)
     matrix = imatrices.read(options.imatrix) if options.imatrix else None
@@ -151,7 +167,12 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
 
 
 def table(model: Model, options: Options) -> list[Size]:
-    """What every target gives with these options: sizes to the byte, keys of provenance included."""
+    """What every target gives with these options: sizes to the byte, keys of provenance included.
+
+    Raises:
+        UsageError: as `only_weights`.
+    """
+    only_weights(model)
     engine = _engine(model, options)
     matrix = imatrices.read(options.imatrix) if options.imatrix else None
     return sizes(

@@ -57,6 +57,9 @@ DEPLOY = (
     help="What quantises; auto takes the first that is there.",
 )
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
+@option(
+    "--with", "beside", multiple=True, type=MODEL, metavar="FILE", help="To be used with it (a projector …): must fit."
+)
 @option("-t", "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; all cores when left out.")
 @option("--no-auto-fix", is_flag=True, help="Write the fields asked for and nothing else.")
 @option(
@@ -106,7 +109,7 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
                 threads=o["threads"] or 0,
             ),
             auto_fix=not o["no_auto_fix"],
-            **{name: o[name] for name in ("fail_on", "vram", "ram", "overwrite", "keep", "restart", "yes")},
+            **{name: o[name] for name in ("beside", "fail_on", "vram", "ram", "overwrite", "keep", "restart", "yes")},
             progress=told,
             event=shown.events(session),
             tell=session.warn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gguftool.lint.rule import Context
 from gguftool.model import from_source
 from gguftool.source import Memory
-from tests.beside import control_vector, imatrix, lora, measured
+from tests.beside import control_vector, imatrix, lora, measured, projector
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
 from tests.speculators import eagle3, glm
@@ -36,6 +36,8 @@ SAMPLES = [
     fires("pair-architecture", lora(arch="qwen2"), where="field:general.architecture", severity="error"),
     fires("pair-shapes", lora(("blk.0.attn_q.weight", 96, 96)), message="96 × 96", severity="error"),
     fires("pair-width", control_vector(96), message="96 wide", severity="error"),
+    fires("pair-markers", projector(), where="field:clip.projector_type", message="image", severity="warning"),
+    fires("pair-markers", projector("idefics3"), message="refuses every request", severity="error"),
     fires("pair-layers", control_vector(layers=(1, 2, 3)), message="from 3 on", severity="warning"),
     fires("pair-vocabulary", GPT2, where="field:tokenizer.ggml.model", message="another kind", severity="error"),
     fires("pair-vocabulary", eagle3(llama(tokens=400)), message="659 tokens", severity="error"),

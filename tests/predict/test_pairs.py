@@ -8,7 +8,7 @@ from gguftool.errors import UsageError
 from gguftool.model import Model, from_source
 from gguftool.predict.pairs import BESIDE, Misfit, misfits
 from gguftool.source import Memory
-from tests.beside import control_vector, imatrix, lora, measured
+from tests.beside import control_vector, imatrix, lora, measured, projector, sighted
 from tests.build import GGUF, llama
 
 
@@ -29,6 +29,23 @@ def test_a_fitting_control_vector_draft_and_imatrix():
     assert not fit(llama())
     assert not fit(imatrix(measured()))
     assert not fit(lora())
+
+
+def test_a_projector_of_another_family():
+    """Its width is right, so llama.cpp says nothing; its texts around an image are no tokens here."""
+    assert not fit(projector(), sighted())
+    (found,) = fit(projector(), llama(layers=3))
+    assert (found.rule, found.outcome) == ("pair-markers", "harm")
+    assert "'<start_of_image>'" in found.message
+    assert not fit(projector(), sighted("<end_of_image>")), "one of the two is enough of a sign"
+
+
+def test_a_projector_whose_tokens_are_looked_up():
+    """Measured with llama-server b11434: it starts, and answers 400 Invalid token."""
+    (found,) = fit(projector("idefics3"), llama(layers=3))
+    assert (found.rule, found.outcome) == ("pair-markers", "ignored")
+    assert found.said == ("Invalid token",)
+    assert not fit(projector("idefics3"), sighted("<fake_token_around_image>", "<global-img>"))
 
 
 def test_a_control_vector_of_another_width_is_ignored():

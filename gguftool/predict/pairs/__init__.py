@@ -16,7 +16,7 @@ from gguftool.near import near_names
 from gguftool.predict.pairs.misfit import ABORTS, HARM, IGNORED, OUTCOMES, REFUSED, Check, Misfit
 from gguftool.predict.stages import OTHERS, predict
 
-__all__ = ["ABORTS", "BESIDE", "HARM", "IGNORED", "OUTCOMES", "REFUSED", "Misfit", "misfits", "used_as"]
+__all__ = ["ABORTS", "BESIDE", "HARM", "IGNORED", "OUTCOMES", "REFUSED", "Misfit", "misfits", "used_as", "wrong_role"]
 
 BESIDE: dict[str, tuple[str, str]] = {
     "mmproj": ("mmproj", "--mmproj"),
@@ -55,7 +55,7 @@ def misfits(model: Model, side: Model, given_as: str | None = None, *, loads: bo
     if given_as is not None and given_as not in BESIDE:
         near = near_names(given_as, BESIDE, 1)
         raise UsageError(f"nothing is given to a model as {given_as!r}", f"did you mean {near[0]}?" if near else None)
-    if (wrong := _wrong_role(side, as_)) is not None:
+    if (wrong := wrong_role(side, as_)) is not None:
         return (wrong,)
     found = list(_not_loaded(side, as_)) if loads else []
     if not found:
@@ -68,7 +68,8 @@ def _of(as_: str) -> Check:
     return check
 
 
-def _wrong_role(side: Model, as_: str) -> Misfit | None:
+def wrong_role(side: Model, as_: str) -> Misfit | None:
+    """Why a file cannot be used as ``as_`` (a key of `BESIDE`, "" for nothing), by what it is; None when it can."""
     own = role(side)
     if as_ and (own == as_ or (as_ == "draft" and own in _AS_DRAFT)):
         return None
