@@ -39,6 +39,9 @@ def projector(kind: str = "gemma3", width: int = 64) -> GGUF:
     g.tensor("v.blk.0.ffn_down.weight", (64, 32), "f16").tensor("v.blk.0.ffn_down.bias", (32,))
     if kind == "idefics3":
         return g.kv("clip.vision.projector.scale_factor", 2).tensor("mm.model.fc.weight", (128, width), "f16")
+    if kind == "mlp":
+        g.tensor("mm.0.weight", (32, 48), "f16").tensor("mm.0.bias", (48,))
+        return g.tensor("mm.2.weight", (48, width), "f16").tensor("mm.2.bias", (width,))
     return g.tensor("mm.input_projection.weight", (width, 32), "f16").tensor("mm.soft_emb_norm.weight", (32,))
 
 

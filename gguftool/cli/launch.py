@@ -53,7 +53,7 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
         return act.translate(session, options["translate"], engine, wishes.server)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
-    with open_for(session, on_this_machine(model), strict=False, beside=wishes.mmproj is None) as m:
+    with open_for(session, on_this_machine(model), strict=False) as m:
         plan = plan_launch(m, wishes, engine=engine)
     action = options["action"] or ("print" if plan.engine.build.assumed else "run")
     if options["emit"]:

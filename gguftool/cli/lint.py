@@ -82,6 +82,7 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     from gguftool.lint.baseline import of_no_file, without_known
     from gguftool.lint.check import check
     from gguftool.lint.run import judged
+    from gguftool.report.text import safe
 
     s = settings(session, {**options, "models": models})
     beside = Beside(tuple(p for p in models if os.path.isdir(p)), targets(options["beside"], None))
@@ -107,6 +108,8 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     session.done_code = code
     if session.format != "jsonl":
         _write(checks, session, s.fail_on, fixed)
+    for text in beside.notes:
+        session.note(f"note: {safe(text)}")
     _remarks(session, s.known.path, s.known.old, of_no_file(s.known))
     return code
 

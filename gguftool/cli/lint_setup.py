@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gguftool.cli.opened import open_for
@@ -13,8 +13,9 @@ from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config, find_config, read_config
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
-from gguftool.model.folder import gguf_files, projectors_beside
+from gguftool.model.folder import gguf_files
 from gguftool.model.role import ROLES, role
+from gguftool.predict.pairs.lying import note, projectors
 
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
@@ -137,11 +138,13 @@ class Beside:
         folders: whose projectors go with their model.
         named: files that go with every model.
         asked: some model was there to hold them against.
+        notes: what lies in the folders.
     """
 
     folders: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     asked: bool = False
+    notes: list[str] = field(default_factory=list)
 
     def __call__(self, model: Model) -> tuple[str, ...]:
         """Paths of the files for one model; none for a file that stands beside one itself."""
@@ -150,7 +153,9 @@ class Beside:
         self.asked = True
         if not any(os.path.dirname(model.name) == os.path.normpath(folder) for folder in self.folders):
             return self.named
-        return (*self.named, *(path for path in projectors_beside(model) if path not in self.named))
+        if text := note(model):
+            self.notes.append(text)
+        return (*self.named, *(path for path in projectors(model) if path not in self.named))
 
     def used(self) -> None:
         """To be asked when all is checked.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,15 +38,8 @@ def tell(session: Session, model: Model) -> None:
 
 def tell_projector(session: Session, model: Model) -> None:
     """A multimodal projector that lies beside the model does nothing until it is named."""
-    from gguftool.model.folder import projectors_beside
-    from gguftool.model.role import role
+    from gguftool.predict.pairs.lying import note
     from gguftool.report.text import safe
-    from gguftool.shell import path_word, shell
 
-    if role(model) != "model":
-        return
-    found = projectors_beside(model)
-    if found:
-        names = ", ".join(safe(os.path.basename(path)) for path in found[:3]) + (" …" if len(found) > 3 else "")
-        lies = "lies" if len(found) == 1 else "lie"
-        session.note(f"note: {names} {lies} beside it: give it with {shell(['--mmproj', path_word(found[0])])}")
+    if text := note(model):
+        session.note(f"note: {safe(text)}")

@@ -44,7 +44,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     from gguftool.report import plan as report
 
     wishes = wished(extra)
-    with open_for(session, model, beside=wishes.mmproj is None) as m:
+    with open_for(session, model) as m:
         found = work_out(
             m,
             wishes,

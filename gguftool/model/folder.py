@@ -80,32 +80,24 @@ def in_folder(path: str) -> str:
     return paths[0]
 
 
-def projectors_beside(m: Model, others: Sequence[str] | None = None) -> list[str]:
-    """Multimodal projectors in the folder of a model that may be meant for it.
-
-    Args:
-        m: the model.
-        others: the files to look at; those of its folder when None.
+def projectors_beside(m: Model) -> tuple[list[str], bool]:
+    """Multimodal projectors in the folder of a model.
 
     Returns:
-        Their paths; where several models lie in the folder only those of the model's own width.
+        Their paths, and whether the model is the only one there, so that they must be meant for it.
     """
     if "://" in m.name:
-        return []
-    if others is None:
-        try:
-            others = gguf_files(os.path.dirname(m.name) or ".")
-        except GgufToolError:
-            return []
+        return [], True
+    try:
+        others = gguf_files(os.path.dirname(m.name) or ".")
+    except GgufToolError:
+        return [], True
     mine = {os.path.realpath(part.name) for part in m.parts}
     rest = [p for p in firsts(others) if os.path.realpath(p) not in mine]
     named = [p for p in rest if sidecar_by_name(p) == "mmproj"]
     unnamed = [p for p in rest if not sidecar_by_name(p)]
-    widths = {p: _projection(p) for p in (named + unnamed if len(rest) <= LOOKED_INTO else named)}
-    found = [p for p, width in widths.items() if width is not None]
-    if all(p in found for p in unnamed):
-        return found
-    return [p for p in found if widths[p] in (0, m.arch.embedding_length)]
+    found = [p for p in (named + unnamed if len(rest) <= LOOKED_INTO else named) if _is_projector(p)]
+    return found, all(p in found for p in unnamed)
 
 
 def is_gguf(path: str) -> bool:
@@ -140,17 +132,13 @@ def _is_sidecar(path: str) -> bool:
         return not ROLES[role(m)].runs
 
 
-def _projection(path: str) -> int | None:
-    """Width of what a projector gives, 0 when its keys do not say; None for what is no projector."""
+def _is_projector(path: str) -> bool:
     # The vocabulary of a model takes long to walk; what is a projector says so in its first keys.
     m = _alone(path) if _begins_with(path, (b"clip", b"mmproj")) else None
     if m is None:
-        return None
+        return False
     with m:
-        if role(m) != "mmproj":
-            return None
-        widths = [m.get(key) for key in ("clip.vision.projection_dim", "clip.audio.projection_dim")]
-        return next((n for n in widths if isinstance(n, int) and not isinstance(n, bool)), 0)
+        return role(m) == "mmproj"
 
 
 def _begins_with(path: str, words: Sequence[bytes]) -> bool:

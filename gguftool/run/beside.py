@@ -14,6 +14,7 @@ from gguftool.memory.plan import Planner, Side, weights_of
 from gguftool.memory.settings import Settings
 from gguftool.model import Model
 from gguftool.predict.pairs import Misfit, misfits
+from gguftool.predict.pairs.lying import note
 from gguftool.run.options.table import by_field
 from gguftool.run.wishes import Wishes
 
@@ -95,6 +96,8 @@ def beside(model: Model, w: Wishes, s: Settings) -> Beside:
             sides.append(_draft(m, w, s, out) if name == "draft" else _side(m, name, w))
     if w.draft is None and "draft-mtp" in w.spec_type:
         out.notes.append("draft-mtp loads prediction layers and a second cache, which are not in the plan")
+    if w.mmproj is None and (lies := note(model)):
+        out.notes.append(lies)
     out.sides, out.unfit = tuple(sides), tuple(unfit)
     return out
 

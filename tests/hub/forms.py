@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.beside import projector
 from tests.build import GGUF, llama
 from tests.hub.server import Site
 from tests.verify.sets import pieces, write
@@ -26,8 +27,7 @@ def one() -> GGUF:
 
 
 def vision(width: int = 64) -> GGUF:
-    g = GGUF("clip").kv("general.type", "mmproj").kv("clip.has_vision_encoder", True)
-    return g.kv("clip.vision.projection_dim", width).tensor("v.patch_embd.weight")
+    return projector("mlp", width)
 
 
 def whole(folder: Path, name: str = "m-F32.gguf") -> Path:

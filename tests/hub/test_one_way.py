@@ -37,7 +37,13 @@ def findings(result: Any) -> set[str]:
 
 def hashes(result: Any) -> set[str]:
     """Of the model's tensors."""
-    return {t["sha256"] for f in result.json["files"] for t in f["tensors"] if not t["name"].startswith("v.")}
+    return {t["sha256"] for f in result.json["files"] for t in f["tensors"] if not t["name"].startswith(("v.", "mm."))}
+
+
+def scanned(result: Any) -> set[int]:
+    """Tensors of the model."""
+    rows = [m["facts"] for m in result.json["models"]]
+    return {row["tensors"] for row in rows if row["architecture"] != "clip"}
 
 
 def shown(result: Any) -> object:
@@ -51,7 +57,7 @@ READERS: dict[str, tuple[list[str], Callable[[Any], object]]] = {
     "plan": (["--format", "json", "--ctx", "64"], lambda r: r.json["devices"][0]["weights"]),
     "lint": (["--format", "json", "--no-config"], findings),
     "verify": (["--format", "json"], tensors),
-    "scan": (["--format", "json", "--jobs", "1"], lambda r: max(m["facts"]["tensors"] for m in r.json["models"])),
+    "scan": (["--format", "json", "--jobs", "1"], scanned),
     "hash": (["--tensors", "--format", "json"], hashes),
 }  # fmt: skip
 DATA: dict[str, Callable[[str, Path], list[str]]] = {
@@ -123,9 +129,13 @@ def test_a_projector_beside_the_model_is_told(cli, tmp_path: Path, command: str,
     found = vision().write(tmp_path / name)
     for spec in (str(model), str(tmp_path)):
         err = cli(command, *options, spec).err
-        assert f"{name} lies beside it: give it with --mmproj {found}" in err
+        assert f"{name} lies beside it; without --mmproj it takes text alone: " in err
+        assert f"gguftool launch {model} --mmproj {found}" in err, "the command runs as it stands"
     if command != "dump":
         assert "lies beside it" not in cli(command, *options, "--mmproj", str(found), str(model)).err
+    # The only one there, and of another model.
+    vision(96).write(tmp_path / name)
+    assert f"{name} lies beside it, but hardly for it: " in cli(command, *options, str(model)).err
     # Where several models share a folder, a projector of another width is another model's.
     llama(layers=1).write(tmp_path / "other.gguf")
     vision(4096).write(tmp_path / name)

@@ -8,8 +8,9 @@ import pytest
 
 import gguftool
 from gguftool.errors import UsageError
-from tests.beside import control_vector, imatrix, measured
+from tests.beside import control_vector, imatrix, measured, projector, sighted
 from tests.build import GGUF, llama
+from tests.hub.server import Site, serve
 from tests.lint.samples import ready
 
 
@@ -88,3 +89,49 @@ def test_misfits_of_the_library(model, tmp_path):
     assert gguftool.misfits(model, side, given_as="adapter")[0].rule == "pair-role"
     with pytest.raises(UsageError):
         gguftool.misfits(model, side, given_as="lora")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "with eyes"
+    path.mkdir()
+    put(path, "model.gguf", sighted().kv("llama.rope.freq_scale", 1.0).kv("llama.kv_cache_type", "f16"))
+    put(path, "mmproj-a.gguf", projector())
+    return path
+
+
+def test_a_folder_of_a_model_and_its_projector(cli, folder, monkeypatch):
+    monkeypatch.setattr("gguftool.programs.find", lambda *args, **kwargs: None)
+    sizes = ("--ctx", "512", "--ram", "4GiB", "--vram", "none")
+    command = f"gguftool launch '{folder}/model.gguf' --mmproj '{folder}/mmproj-a.gguf'"
+    for words in (["lint", "--no-config"], ["plan", *sizes], ["launch", "--print", *sizes], ["dump"]):
+        done = cli(words[0], folder, *words[1:])
+        assert done.code == 0, done.out + done.err
+        assert f"without --mmproj it takes text alone: {command}" in done.err, words
+    done = cli("launch", f"{folder}/model.gguf", "--mmproj", f"{folder}/mmproj-a.gguf", "--print")
+    assert done.code == 0, done.err
+    assert "text alone" not in done.err
+    assert "text alone" not in cli("launch", folder, "--print", "--", "-mm", folder / "mmproj-a.gguf").err
+
+
+def test_a_folder_says_which_projector_fits(cli, folder):
+    put(folder, "mmproj-b.gguf", projector(width=96))
+    done = cli("lint", folder, "--no-config", "--format", "json")
+    assert found(done, "model.gguf") == [("pair-width", "error")]
+    assert "mmproj-a.gguf lies beside it; without" in done.err
+    assert "mmproj-b.gguf lies beside it, but hardly for it: it is of another model" in done.err
+
+
+def test_a_projector_of_another_model_in_the_same_folder_is_none_of_ours(cli, folder):
+    put(folder, "mmproj-b.gguf", projector(width=96))
+    put(folder, "other.gguf", llama())
+    done = cli("lint", folder / "model.gguf", folder, "--no-config", "--format", "json")
+    assert found(done, "model.gguf") == []
+    assert "mmproj-b" not in done.err
+
+
+def test_an_address(cli, folder, tmp_path):
+    files = {"/m.gguf": (folder / "model.gguf").read_bytes(), "/p.gguf": projector(width=96).bytes()}
+    with serve(Site(files)) as site:
+        done = cli("lint", f"{site.url}/m.gguf", "--with", f"{site.url}/p.gguf", "--no-config", "--format", "json")
+    assert [f["rule"] for row in done.json["files"] for f in row["findings"] if f["family"] == "pair"] == ["pair-width"]

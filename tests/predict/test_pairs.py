@@ -31,6 +31,24 @@ def test_a_fitting_control_vector_draft_and_imatrix():
     assert not fit(lora())
 
 
+@pytest.mark.parametrize("kind", ["mlp", "gemma3", "idefics3"])
+def test_a_projector_of_another_width(kind):
+    """`mtmd.cpp:mtmd_context` (b11434); the width is that of the tensors, whatever the key says."""
+    (found,) = fit(projector(kind, 96).replace("clip.vision.projection_dim", 64), sighted())
+    assert (found.rule, found.outcome) == ("pair-width", "refused")
+    assert found.said == ("mismatch between text model (n_embd = 64) and mmproj (n_embd = 96)",)
+    assert not fit(projector("mlp").replace("clip.vision.projection_dim", 96), sighted())
+
+
+def test_a_model_whose_deep_layers_see_the_image_takes_more():
+    """`llama-hparams.cpp:n_embd_inp`: the width of a Qwen3-VL is that of all its image paths."""
+    model = llama(layers=3, arch="qwen3vl").kv("qwen3vl.n_deepstack_layers", 2)
+    model.kv("qwen3vl.rope.dimension_sections", [8, 4, 4, 0], "[i32]")
+    (found,) = fit(projector("mlp"), model)
+    assert found.said == ("mismatch between text model (n_embd = 192) and mmproj (n_embd = 64)",)
+    assert not fit(projector("mlp", 192), model)
+
+
 def test_a_projector_of_another_family():
     """Its width is right, so llama.cpp says nothing; its texts around an image are no tokens here."""
     assert not fit(projector(), sighted())

@@ -1,4 +1,4 @@
-"""A multimodal projector beside a model: the texts around an image, and the tokens looked up (`mtmd.cpp`, b11434).
+"""A multimodal projector beside a model: its width, texts around an image, tokens looked up (`mtmd.cpp`, b11434).
 
 llama.cpp checks the width alone. That a projector of the right width belongs to another model shows in the vocabulary:
 every family has texts of its own around an image, as tokens.
@@ -11,11 +11,14 @@ from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.facts.machine.clip import AUDIO, GEN_AUDIO, VISION
+from gguftool.facts.machine.hparams import functions
 from gguftool.model import Model
+from gguftool.model.projector import Encoder, Projector, projector
 from gguftool.model.vocab import vocabulary
-from gguftool.predict.pairs.misfit import HARM, IGNORED, Misfit
+from gguftool.predict.pairs.misfit import HARM, IGNORED, REFUSED, Misfit
+from gguftool.predict.stages import numbers
 
-TYPES = ("clip.projector_type", "clip.vision.projector_type", "clip.audio.projector_type")
 OTHER = "take the projector that was made of this model"
 
 
@@ -27,35 +30,70 @@ def markers() -> dict[str, dict[str, Any]]:
 
 
 def misfits(model: Model, side: Model) -> Iterator[Misfit]:
-    """Tokens of the model's vocabulary that this type of projector needs."""
-    vocab = vocabulary(model)
-    if not vocab.count or vocab.kind is None:
+    """The width; tokens of the model's vocabulary that this type of projector needs."""
+    seen = projector(side)
+    wrong = list(_widths(model, seen))
+    yield from wrong
+    if wrong:
         return
-    for key in TYPES:
-        kind = side.get(key)
-        found = markers().get(kind) if isinstance(kind, str) else None
-        if found is None or not isinstance(kind, str):
-            continue
-        around, tokens, what = found["around"], found["tokens"], found["of"]
-        missing = [t for t in tokens if t not in around and vocab.id_of(t) is None]
-        if missing:
+    for encoder in seen.encoders:
+        if encoder.modality != GEN_AUDIO:
+            yield from _markers(model, encoder)
+
+
+def _widths(model: Model, seen: Projector) -> Iterator[Misfit]:
+    """As `mtmd.cpp:mtmd_context` compares them, its first words."""
+    h = numbers(model)
+    # Deep layers of some models take parts of the image, too, so it is wider than the text.
+    wanted: int = model.arch.embedding_length if h is None else functions(h)["n_embd_inp"]()
+    image, sound, made = (seen.encoder(m) for m in (VISION, AUDIO, GEN_AUDIO))
+    if image and sound and image.width and sound.width and image.width != sound.width:
+        yield Misfit(
+            "pair-width",
+            REFUSED,
+            f"what it makes of an image is {image.width:,} wide, of a sound {sound.width:,}: they are of two models",
+            said=(f"mismatch between vision and audio mmproj (n_embd_v = {image.width}, n_embd_a = {sound.width})",),
+            hint="convert the projector again",
+            data={"image": image.width, "sound": sound.width},
+        )
+        return
+    for width, name in ((seen.width, "mmproj"), (made.width if made else None, "gen-audio mmproj")):
+        if width and wanted and width != wanted:
             yield Misfit(
-                "pair-markers",
-                IGNORED,
-                f"the model has no token {missing[0]!r}, which llama.cpp puts around {what} for {kind}: it starts, and "
-                f"refuses every request with {what}",
-                said=("Invalid token",),
+                "pair-width",
+                REFUSED,
+                f"it is of another model: what it gives is {width:,} wide, the model takes {wanted:,}",
+                said=(f"mismatch between text model (n_embd = {wanted}) and {name} (n_embd = {width})",),
                 hint=OTHER,
-                where=f"field:{key}",
-                data={"type": kind, "missing": missing},
+                data={"width": width, "model": wanted},
             )
-        elif around and all(vocab.id_of(t) is None for t in around):
-            yield Misfit(
-                "pair-markers",
-                HARM,
-                f"the model has no token {around[0]!r}, which stands before {what} in models of {kind}: it "
-                "belongs to another model, whose answers would be hardly right",
-                hint=OTHER,
-                where=f"field:{key}",
-                data={"type": kind, "missing": around},
-            )
+            return
+
+
+def _markers(model: Model, encoder: Encoder) -> Iterator[Misfit]:
+    vocab, found = vocabulary(model), markers().get(encoder.kind)
+    if found is None or not vocab.count or vocab.kind is None:
+        return
+    around, tokens, what, kind = found["around"], found["tokens"], found["of"], encoder.kind
+    missing = [t for t in tokens if t not in around and vocab.id_of(t) is None]
+    if missing:
+        yield Misfit(
+            "pair-markers",
+            IGNORED,
+            f"the model has no token {missing[0]!r}, which llama.cpp puts around {what} for {kind}: it starts, and "
+            f"refuses every request with {what}",
+            said=("Invalid token",),
+            hint=OTHER,
+            where=f"field:{encoder.key}",
+            data={"type": kind, "missing": missing},
+        )
+    elif around and all(vocab.id_of(t) is None for t in around):
+        yield Misfit(
+            "pair-markers",
+            HARM,
+            f"the model has no token {around[0]!r}, which stands beside {what} in models of {kind}: hardly the "
+            "projector of this one",
+            hint=OTHER,
+            where=f"field:{encoder.key}",
+            data={"type": kind, "missing": around},
+        )
