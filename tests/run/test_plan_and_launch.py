@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import re
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.build import GGUF
+from tests.beside import projector
 from tests.memory.giants import whole
 
 DATA = Path(__file__).parent.parent / "data" / "llamacpp"
@@ -81,11 +82,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return whole("llama-3.1-8b", tmp_path_factory.mktemp("giants"))
 
 
+EYES = projector("mlp", 4096)
+EYES_BYTES = sum(prod(t["shape"]) * {"f16": 2, "f32": 4}[t["type"]] for t in EYES._tensors)
+
+
 @pytest.fixture(scope="module")
 def mmproj(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("mm") / "mmproj.gguf"
-    path.write_bytes(GGUF("clip").tensor("v.patch_embd.weight", (1024, 1024), "f16").bytes())
-    return path
+    return EYES.write(path)
 
 
 @pytest.mark.parametrize("words", GRID, ids=" ".join)
@@ -134,13 +138,15 @@ def test_what_the_grid_holds(cli, model: Path, mmproj: Path, monkeypatch: pytest
     assert plan(*TWO, "-ts", "1e0,3")["placement"]["tensor_split"] == [1.0, 3.0]
     bare = plan("--vram", "8GiB", "--ram", "64GiB")
     seen = plan("--vram", "8GiB", "--ram", "64GiB", "--mmproj", mmproj)
-    assert seen["total"]["bytes"] - bare["total"]["bytes"] == 1024 * 1024 * 2
-    assert seen["devices"][0]["mmproj"] == 1024 * 1024 * 2
+    assert seen["total"]["bytes"] - bare["total"]["bytes"] == EYES_BYTES
+    assert seen["devices"][0]["mmproj"] == EYES_BYTES
     host = plan("--vram", "8GiB", "--ram", "64GiB", "--mmproj", mmproj, "--no-mmproj-offload")
-    assert [d["mmproj"] for d in host["devices"]] == [0, 1024 * 1024 * 2]
+    assert [d["mmproj"] for d in host["devices"]] == [0, EYES_BYTES]
     second = plan(*TWO, "--mmproj", mmproj, "-mmdev", "CUDA1")
-    assert [d["mmproj"] for d in second["devices"]] == [0, 1024 * 1024 * 2, 0]
-    draft = plan("--vram", "8GiB", "--ram", "64GiB", "-md", model, "--spec-type", "draft-simple", "-ngld", 0)
+    assert [d["mmproj"] for d in second["devices"]] == [0, EYES_BYTES, 0]
+    # The header has no vocabulary, without which nothing is drafted; the sizes are those of a draft all the same.
+    words = ("--vram", "8GiB", "--ram", "64GiB", "-md", model, "--spec-type", "draft-simple", "-ngld", 0)
+    draft = plan(*words, code=1)
     # A second model of 32 layers with its own cache of 8192 tokens: 1 GiB in f16.
     assert draft["devices"][1]["beside"] > one["weights"]["tensors"] + GIB
     assert plan("--vram", "none", "--ram", "1GiB", code=5)["fits"] is False
