@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from gguftool.brief import line, shown
+from gguftool.elsewhere import meant
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
 from gguftool.near import near_names
 
@@ -280,4 +281,6 @@ def _missing(path: str) -> MissingFile:
     except OSError:
         names = []
     near = near_names(name, names, 1)
-    return MissingFile(f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?" if near else None)
+    return MissingFile(
+        f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?" if near else meant(path)
+    )

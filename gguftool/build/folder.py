@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gguftool.build.safetensors import Entry, is_lfs_pointer, read_header
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
+from gguftool.facts.programs import converter_elsewhere
 from gguftool.model.hfconfig import HfConfig
 from gguftool.near import near_names
 
@@ -148,6 +149,9 @@ def _config(path: str, names: list[str], problems: list[Problem]) -> dict[str, o
                     fatal=False,
                 )
             )
+        elif "model_index.json" in names:
+            way = converter_elsewhere("UNet2DConditionModel")
+            problems.append(Problem("diffusers", f"{path}: holds an image model of diffusers, no language model", way))
         else:
             problems.append(Problem("no-config", f"{path}: has no config.json", "is it a Hugging Face model folder?"))
         return None
@@ -172,6 +176,9 @@ def _about_architecture(architecture: str, supported: Iterable[str] | None) -> I
         return
     known = set(supported)
     if architecture in known:
+        return
+    if elsewhere := converter_elsewhere(architecture):
+        yield Problem("unknown-architecture", f"this converter does not know {architecture}", elsewhere)
         return
     near = near_names(architecture, known, 3, 0.7)
     names = f"names near to it: {', '.join(near)}; " if near else ""

@@ -16,6 +16,7 @@ from gguftool.format.render import make_tensor_info, padding, render_parts
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Tensor
+from gguftool.model.role import role, way_on, what_it_is
 from gguftool.predict.pairs.imatrix import wrong_sizes
 from gguftool.shell import gguftool, path_word
 
@@ -162,8 +163,11 @@ def plan_quantize(
 
     Raises:
         FormatError: a tensor of the source has no known size.
-        Refused: the source has duplicate keys or tensors, or no mixture can be chosen.
+        Refused: the source has duplicate keys or tensors, llama.cpp cannot use it, or no mixture can be chosen.
     """
+    if role(model) in ("old", "foreign"):
+        said = f"{model.name} is {what_it_is(model)}; what came out of it would not load, either"
+        raise Refused(said, way_on(model))
     _check_source(model)
     tensors = in_order(model.all_tensors())
     shapes = [Shape(t.name, t.shape or (1,), t.type_name) for t in tensors]
@@ -282,7 +286,9 @@ def _warnings(model: Model, steps: Sequence[Step], target: Target, imatrix: dict
             yield f"the importance matrix has no entry for {len(bare)} of {len(changed)} tensors: {_some(bare)}"
     if any(s.source_type == "F16" for s in steps) and target.name == "BF16":
         yield "from F16 to BF16: three bits of precision are lost"
-    if model.arch.facts is None:
+    if role(model) in ("image", "audio"):
+        yield f"the file is {what_it_is(model)}: which tensors that program wants unquantised is not known here"
+    elif model.arch.facts is None:
         yield f"llama.cpp {BUILD} does not know the architecture {model.architecture!r}: the mixture is a guess"
     if model.missing_shards:
         yield f"shards are missing: {', '.join(map(str, model.missing_shards))}"

@@ -170,6 +170,8 @@ def _dry_run(session: Session, source: str, output: str, type_name: str, options
             session.write_json(ok=not plan.refusals, body=body)
         else:
             session.out(report.plan_text(plan, output, engine.label, session.style))
+            for text in plan.warnings[1:] if plan.fallbacks else plan.warnings:  # the plan shows what falls back
+                session.warn(text)
     if options.strict and plan.fallbacks:
         return 4
     return 4 if plan.refusals else 0

@@ -16,7 +16,7 @@ from gguftool.edit.job import Job
 from gguftool.edit.layout import Fit, fit
 from gguftool.edit.ops import Operation, Realign, Rename, Repack, Set, apply, command
 from gguftool.edit.oslayer import OsLayer
-from gguftool.edit.remarks import remarks
+from gguftool.edit.remarks import of_another_program, remarks
 from gguftool.edit.steps import refuse_unfinished
 from gguftool.edit.target import Target, check, look
 from gguftool.edit.texts import refuse_texts
@@ -211,7 +211,7 @@ def plan_edit(
         argv=tuple(argv),
         group=group,
     )
-    notes = list(remarks(old, new))
+    notes = [*of_another_program(named, new, target.stat.st_size), *remarks(old, new)]
     clones = False
     folder = os.path.dirname(target.real) if output is None else os.path.realpath(os.path.dirname(output) or ".")
     if output is None and _nothing_changes(laid_out, front, target.stat.st_size):

@@ -60,6 +60,7 @@ from gguftool.edit.steps import (
     take_journal,
     unpoison,
 )
+from gguftool.elsewhere import meant
 from gguftool.errors import DamagedJournal, MissingFile
 from gguftool.format.sniff import POISONED_MAGIC
 from gguftool.format.types import MAGIC
@@ -107,7 +108,7 @@ def recover(path: str | os.PathLike[str], layer: OsLayer | None = None) -> Outco
     layer = layer or OsLayer()
     real = os.path.realpath(path)
     if layer.stat(real) is None:
-        raise MissingFile(f"{real}: no such file")
+        raise MissingFile(f"{real}: no such file", meant(os.fspath(path)))
     try:
         outcome = _recover(layer, real, journal_path(real))
         layer.sweep(real)

@@ -87,6 +87,12 @@ def tensor_types() -> dict[int, dict[str, ForkType]]:
     return found
 
 
+def converter_elsewhere(architecture: str) -> str:
+    """What helps with a Hugging Face architecture that llama.cpp will not have; "" when nothing is known."""
+    way: str = load("programs.json")["source_architectures"].get(architecture, "")
+    return way
+
+
 def file_type(key: str, number: int) -> str:
     """Name of a `general.file_type` of a program; "" when it has none of its own under that number."""
     name: str = load("programs.json")["file_types"].get(key, {}).get(str(number & ~1024), "")

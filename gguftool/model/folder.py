@@ -12,6 +12,7 @@ from gguftool.model.model import Model
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.model.shards import LIKELY, find, naming
+from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 
 LOOKED_INTO = 32
@@ -66,7 +67,7 @@ def in_folder(path: str) -> str:
         return path
     found = firsts(gguf_files(path))
     if not found:
-        raise MissingFile(f"{path}: no .gguf file in this folder")
+        raise MissingFile(f"{path}: no .gguf file in this folder", _held(path))
     models = [p for p in found if not sidecar_by_name(p)] or found
     if 1 < len(models) <= LOOKED_INTO:
         models = [p for p in models if not _is_sidecar(p)] or models
@@ -78,6 +79,28 @@ def in_folder(path: str) -> str:
         listed = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
         raise UsageError(f"{path}: holds {len(models)} models: {listed}", "name one of them")
     return paths[0]
+
+
+def _held(folder: str) -> str | None:
+    """What helps with a folder that holds a model of another kind."""
+    names = os.listdir(folder)
+    endings = {os.path.splitext(n)[1].lower() for n in names}
+    if "model_index.json" in names:
+        return "it holds an image model of diffusers: sd-cli of stable-diffusion.cpp converts it"
+    if "config.json" in names and endings & {".safetensors", ".bin", ".pth"}:
+        return f"it holds a Hugging Face model: {gguftool('convert', path_word(folder))}"
+    return next((what for ending, what in _KINDS.items() if ending in endings), None)
+
+
+_KINDS = {
+    ".engine": "it holds engines of TensorRT: fetch the model itself",
+    ".plan": "it holds engines of TensorRT: fetch the model itself",
+    ".onnx": "it holds an ONNX model: fetch the model itself, and gguftool convert it",
+    ".mlpackage": "it holds a Core ML model: fetch the model itself, and gguftool convert it",
+    ".llamafile": "it holds a llamafile: name it, and its model is told",
+    ".safetensors": "it holds safetensors without their config.json: fetch the whole folder, and gguftool convert it",
+}
+"""Ending of a file -> what a folder with it holds."""
 
 
 def projectors_beside(m: Model) -> tuple[list[str], bool]:

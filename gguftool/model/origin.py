@@ -30,6 +30,7 @@ class Origin:
         why: what shows it.
         types: the numbers among its tensor types that mean something else there than in llama.cpp.
         label: `general.file_type` as that program names it, "" when it has no name of its own for it.
+        sized: the room that the tensors have is what their types there come to.
     """
 
     program: Program
@@ -37,6 +38,7 @@ class Origin:
     why: str
     types: Mapping[int, ForkType] = field(default_factory=dict)
     label: str = ""
+    sized: bool = False
 
 
 _FOUND: WeakKeyDictionary[Model, list[Origin | None]] = WeakKeyDictionary()
@@ -51,10 +53,16 @@ def origin(m: Model) -> Origin | None:
 
 
 def stored_as(m: Model, t: Tensor) -> tuple[str, int | None]:
-    """Name of a tensor's type and bytes of its data, as the program has them that the file was made for."""
+    """Name of a tensor's type and bytes of its data, as the program has them that the file was made for.
+
+    Returns:
+        the bytes None where the sizes of that type are not known, or are not those of the file.
+    """
     found = origin(m)
     kind = found.types.get(t.info.type_id) if found is not None else None
-    return (t.type_name, t.nbytes) if kind is None else (kind.name, kind.nbytes(t.shape))
+    if found is None or kind is None:
+        return t.type_name, t.nbytes
+    return kind.name, kind.nbytes(t.shape) if found.sized else None
 
 
 # -- by the numbers of tensor types
@@ -74,12 +82,14 @@ def _by_types(m: Model) -> Origin | None:
             found[t.info.type_id].append(t)
     rooms = _Rooms()
     votes: dict[str, dict[int, ForkType]] = {}
+    proven: set[tuple[str, int]] = set()
     for number, tensors in found.items():
         own = number in TENSOR_TYPES
         if own and rooms.fit([(t, t.nbytes) for t in tensors]) is not False:
             continue
         fits = {key: rooms.fit([(t, kind.nbytes(t.shape)) for t in tensors]) for key, kind in table[number].items()}
         sure = [key for key, fit in fits.items() if fit]
+        proven |= {(key, number) for key in sure}
         if not sure and not own:
             sure = [key for key, fit in fits.items() if fit is None] or list(fits)
         for key in sure:
@@ -94,7 +104,9 @@ def _by_types(m: Model) -> Origin | None:
     ftype = m.get("general.file_type")
     label = file_type(key, ftype) if isinstance(ftype, int) and not isinstance(ftype, bool) else ""
     role = "old" if key == _OLD_TYPES else "foreign"
-    return Origin(program(key), role, f"tensors of type {said}{more}", types, label)
+    return Origin(
+        program(key), role, f"tensors of type {said}{more}", types, label, all((key, n) in proven for n in types)
+    )
 
 
 class _Rooms:
@@ -109,30 +121,38 @@ class _Rooms:
         for t, wanted in sizes:
             if wanted is None:
                 return None
-            room = self._of(t)
-            if room is None:
-                continue
+            room, last = self._of(t)
+            if room is None or (last and room < wanted):
+                continue  # a file that is cut off says nothing
             if room not in (wanted, wanted + -wanted % t.part.header.alignment):
                 return False
             told = True
         return told
 
-    def _of(self, t: Tensor) -> int | None:
-        """None in a header that is cut off, and where the file ends before the data begins."""
+    def _of(self, t: Tensor) -> tuple[int | None, bool]:
+        """The room, and whether the file ends it; None in a header that is cut off."""
         if not t.part.header.complete:
-            return None
+            return None, True
         starts = self._starts.get(t.part.no)
         if starts is None:
             starts = self._starts[t.part.no] = sorted({info.offset for info in t.part.header.tensors})
         after = bisect_right(starts, t.info.offset)
-        room = (starts[after] if after < len(starts) else t.part.size - t.part.header.data_offset) - t.info.offset
-        return room if room > 0 else None
+        if after < len(starts):
+            return starts[after] - t.info.offset, False
+        return t.part.size - t.offset, True
 
 
 # -- by keys and by architecture
 
 
+def of_two_towers(m: Model) -> bool:
+    """Whether it is CLIP itself, text and images, and no projector: `convert_hf_to_gguf.py` of monatis/clip.cpp."""
+    return m.get("clip.has_text_encoder") is True and any(name.startswith("t.") for name in _names(m))
+
+
 def _by_keys(m: Model) -> Origin | None:
+    if of_two_towers(m):
+        return Origin(program("clip.cpp"), "foreign", "a text encoder beside that of images (clip.has_text_encoder)")
     for prefix, key, role, why in _KEYS:
         if any(name.startswith(prefix) for name in m.fields):
             return Origin(program(key), role, why)

@@ -16,7 +16,7 @@ from gguftool.errors import UsageError
 from gguftool.facts.layers import nextn_layers
 from gguftool.model.embedder import embedder, what_it_gives
 from gguftool.model.model import Model
-from gguftool.model.origin import Origin, origin
+from gguftool.model.origin import Origin, of_two_towers, origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def way_on(m: Model) -> str:
 
 def _origin_of(m: Model, name: str) -> Origin | None:
     """Where a file of this role comes from."""
-    found = origin(m) if name in _STRANGE else None
+    found = origin(m) if name in STRANGE else None
     return found if found is not None and found.role == name else None
 
 
@@ -177,6 +177,8 @@ def _control_vector(m: Model) -> bool:
 
 
 def _projector(m: Model) -> bool:
+    if of_two_towers(m):
+        return False
     if m.get("general.type") == "mmproj" or m.architecture == "clip":
         return True
     return not m.architecture and any(key.startswith("clip.") for key in m.fields) and _all(m, _PROJECTOR_TENSOR.match)
@@ -216,7 +218,7 @@ def _encoder(m: Model) -> bool:
     return found is not None and found.sure
 
 
-_STRANGE = ("image", "audio", "foreign", "old")
+STRANGE = ("image", "audio", "foreign", "old")
 """Roles of files that llama.cpp cannot use; `gguftool.model.origin` tells them."""
 
 
@@ -233,7 +235,7 @@ _SIGNS: tuple[tuple[str, Callable[[Model], bool]], ...] = (
     ("adapter", _adapter),
     ("control-vector", _control_vector),
     ("mmproj", _projector),
-    *((name, _made_elsewhere(name)) for name in _STRANGE),
+    *((name, _made_elsewhere(name)) for name in STRANGE),
     ("nothing", _nothing),
     ("vocab", _vocabulary),
     ("metadata", _without_tensors),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from gguftool.edit.deploy import CONTEXTLESS
 from gguftool.edit.schema import architecture, brief, read_by
-from gguftool.facts.arch import Hparams
+from gguftool.facts.arch import Hparams, facts
+from gguftool.model.role import STRANGE
 from gguftool.report.text import Style, Styled, safe, size, table
 from gguftool.shell import gguftool, path_word
 
@@ -68,7 +69,8 @@ def plan_text(plan: EditPlan, style: Style) -> str:
 def _seen(plan: EditPlan, arch: str) -> list[str]:
     """What llama.cpp will make of the context and RoPE keys, when one of them changes."""
     keys = tuple(f"{arch}.{word}" for word in ("context_length", "rope."))
-    if not arch or not any(c.key.startswith(keys) for c in plan.changes) or plan.forecast.role in CONTEXTLESS:
+    asked = any(c.key.startswith(keys) for c in plan.changes)
+    if facts(arch) is None or not asked or plan.forecast.role in CONTEXTLESS | set(STRANGE):
         return []
 
     def get(key: str) -> object:

@@ -13,6 +13,7 @@ from gguftool.format.header import Header, TensorInfo, align
 from gguftool.format.parse import parse
 from gguftool.model import Model, Part
 from gguftool.model.datastart import misplaced_start, misplaced_words
+from gguftool.model.origin import origin, stored_as
 from gguftool.shell import AND, INTO, PIPE, gguftool, path_word, shell
 from gguftool.source import LocalFile, Source
 from gguftool.verify import siblings
@@ -106,10 +107,8 @@ def _of_header(source: Source, header: Header) -> FileReport:
     if stop is not None and source.size > stop[1]:
         faults.append(_excess(source, header, stop))
     elif header.complete and stop is None:
-        odd = [t for t in header.tensors if t.nbytes is None]
-        names = ", ".join(t.type_name for t in odd[:3])
-        message = f"{len(odd)} tensors have a size that cannot be known ({names}): the end of the file is not checked"
-        notes.append(Fault("unknown-size", message, f"tensor:{odd[0].name}"))
+        of_fork = _of_fork(source, header)
+        (faults if of_fork.kind == "truncated" else notes).append(of_fork)
     if isinstance(source, LocalFile):
         more = siblings.signs(source.path)
         faults += more[0]
@@ -126,6 +125,29 @@ def _of_header(source: Source, header: Header) -> FileReport:
         tuple(notes),
         error,
     )
+
+
+def _of_fork(source: Source, header: Header) -> Fault:
+    """What is known of a file with types that llama.cpp does not have: a fork's sizes, or nothing."""
+    m = Model((Part(source.name, source, header),))
+    odd = [t for t in m.all_tensors() if t.nbytes is None]
+    stored = [(t, *stored_as(m, t)) for t in m.all_tensors()]
+    names = ", ".join(dict.fromkeys(name for t, name, _ in stored if t.nbytes is None))
+    where = f"tensor:{odd[0].name}"
+    found = origin(m)
+    if found is None or not found.sized or any(n is None for _, _, n in stored):
+        message = f"{len(odd)} tensors have a size that cannot be known ({names}): the end of the file is not checked"
+        return Fault("unknown-size", message, where)
+    end = max(t.offset + (n or 0) for t, _, n in stored)
+    if end > source.size:
+        first = next(t for t, _, n in stored if t.offset + (n or 0) > source.size)
+        message = (
+            f"cut off: {source.size:,} of {end:,} bytes are there, {end - source.size:,} are missing; "
+            f"first tensor affected: {first.name}"
+        )
+        hint = "download it again, or fetch the rest with --repair-from of `gguftool verify`"
+        return Fault("truncated", message, f"tensor:{first.name}", hint, (source.size, end))
+    return Fault("fork-types", f"{len(odd)} tensors have types of a fork ({names}); their sizes fit the file", where)
 
 
 def _short(source: Source, header: Header) -> list[Fault]:
