@@ -24,8 +24,13 @@ def yarn(**changes: object) -> GGUF:
     return keys("qwen2", **{k: v for k, v in values.items() if v is not None})
 
 
-def llama31(freqs: bool) -> GGUF:
-    g = keys("llama", context_length=131072, block_count=1).kv("tokenizer.ggml.tokens", [""] * 128256)
+def llama31(freqs: bool = False, context: int = 131072, added: int = 0, named: bool = True, **more: object) -> GGUF:
+    """Llama 3.1's vocabulary, or that of Llama 3 where these places have no names."""
+    tokens = [""] * 128256 + [f"<added{i}>" for i in range(added)]
+    if named:
+        tokens[128004], tokens[128008] = "<|finetune_right_pad_id|>", "<|eom_id|>"
+    g = keys("llama", **{"context_length": context, "block_count": 1, "rope__freq_base": 500000.0, **more})
+    g = g.kv("tokenizer.ggml.tokens", tokens)
     return g.tensor("rope_freqs.weight", (32,)) if freqs else g
 
 
@@ -164,6 +169,25 @@ SAMPLES = [
         silent=llama31(True),
         severity="warning",
     ),
+    # a fine-tune with tokens of its own, one with a lowered context, one with other names; Llama 3 and its long versions
+    Sample(
+        "rope-freqs-missing",
+        llama31(added=1),
+        "tensor:rope_freqs.weight",
+        "128,257 tokens",
+        silent=llama31(named=False, context=8192),
+    ),
+    Sample(
+        "rope-freqs-missing",
+        llama31(context=32768, added=2),
+        silent=llama31(context=1048576, rope__freq_base=3580165449.0),
+    ),
+    Sample(
+        "rope-freqs-missing",
+        llama31(context=8192),
+        silent=llama31(rope__scaling__type="yarn", rope__scaling__factor=8.0),
+    ),
+    Sample("rope-freqs-missing", llama31(named=False, added=7), silent=llama31(named=False, context=262144)),
     Sample(
         "rope-freq-base-odd",
         ready().replace("llama.rope.freq_base", 0.0),

@@ -8,6 +8,7 @@ from gguftool.edit.ops import Delete, Set
 from gguftool.facts.enums import words
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
+from gguftool.model.vocab import vocabulary
 from gguftool.shell import blank
 
 TYPES = tuple(words("rope.scaling.type"))
@@ -196,8 +197,13 @@ def longrope_original_missing(m: Model, ctx: Context) -> Drafts:
         )
 
 
-LLAMA31_VOCABULARY = 128256
+LLAMA31_TOKENS = 128256
 LLAMA31_CONTEXT = 131072
+LLAMA31_BASE = 500000.0
+_ADDED = 4096
+"""Tokens that fine-tunes add to Llama's own."""
+_NAMES = ("<|finetune_right_pad_id|>", "<|eom_id|>")
+"""Tokens that came with Llama 3.1; in Llama 3 their places are reserved."""
 
 
 @rule(Severity.WARNING, known_arch=True)
@@ -205,18 +211,29 @@ def rope_freqs_missing(m: Model, ctx: Context) -> Drafts:
     """Llama 3.1 and later scale RoPE by a tensor.
 
     Why. Llama 3.1, 3.2 and 3.3 have no scaling key: their converter writes the factors as rope_freqs.weight.
-    Files made before July 2024, or by converters that skip it, load and lose quality above 8,192 tokens.
-    Evidence. llama.cpp issues 8650, 8676, 8761; known by the vocabulary of 128,256 and a context of 131,072.
-    Example. looks like Llama 3.1 (vocabulary 128,256, context 131,072), but rope_freqs.weight is missing
+    Files made before July 2024, or by converters that skip it, load and lose quality above 8,192 tokens. A
+    fine-tune keeps the need, with tokens added and with another context length.
+    Evidence. llama.cpp issues 8650, 8676, 8761; `conversion/llama.py:generate_extra_tensors` (b11434). Known by the
+    RoPE base of 500,000 and the tokens that came with Llama 3.1, or by Llama 3's vocabulary and a context of 131,072.
+    Example. looks like Llama 3.1 (128,256 tokens, RoPE base 500,000), but rope_freqs.weight is missing
     Fix. Convert again with a current converter, or download a newer file.
     """
-    if m.architecture != "llama" or m.arch.context_length != LLAMA31_CONTEXT or "rope_freqs.weight" in m.tensors:
+    if m.architecture not in ("llama", "deci", "llama-embed") or not m.tensors or m.missing_shards:
         return
+    if "rope_freqs.weight" in m.tensors:
+        return
+    if m.arch.float("rope.freq_base", LLAMA31_BASE) != LLAMA31_BASE or m.arch.rope_freq_scale != 1:
+        return  # another base or another scaling
     tokens = m.fields.get("tokenizer.ggml.tokens")
-    if tokens is None or tokens.count != LLAMA31_VOCABULARY or m.missing_shards:
+    count = tokens.count or 0 if tokens is not None else 0
+    if not LLAMA31_TOKENS <= count <= LLAMA31_TOKENS + _ADDED:
         return
+    if m.arch.context_length != LLAMA31_CONTEXT:
+        vocab = vocabulary(m)
+        if any(vocab.id_of(name) is None for name in _NAMES) or m.arch.raw("rope.freq_base") is None:
+            return
     yield found(
-        f"looks like Llama 3.1 or later (vocabulary {LLAMA31_VOCABULARY:,}, context {LLAMA31_CONTEXT:,}), "
+        f"looks like Llama 3.1 or later ({count:,} tokens, RoPE base {LLAMA31_BASE:,.0f}), "
         "but rope_freqs.weight is missing: worse above 8,192 tokens",
         where="tensor:rope_freqs.weight",
     )
