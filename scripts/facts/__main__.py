@@ -18,6 +18,9 @@ from typing import Any
 
 from architectures import architectures
 from build import NoBuild, build_number
+from constants import constants
+from conversions import conversions
+from defaults import Defaults
 from differences import differences
 from flags import server_flags
 from load_map import load_maps
@@ -81,6 +84,8 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     gaps += more
     around, more = markers(t, build)
     gaps += more
+    written, more = conversions(source, build)
+    gaps += more
     out = {
         "load_maps.json": dense(maps),
         "architectures.json": lines(arch),
@@ -88,6 +93,8 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
         "vocabulary.json": lines(words),
         "projectors.json": dense(clip),
         "markers.json": lines(around),
+        "conversions.json": lines(written),
+        "constants.json": lines(constants(written, Defaults(t), measured["constants"])),
     }
     if options is not None:
         out["flags.json"] = lines({"build": int(build[1:]), "options": options})

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.building.node_library import fetch
+from tests.conftest import Result
 from tests.real_models import cache_dir
 
 
@@ -65,3 +66,17 @@ def _cache_with_converter(name: str, make: Callable[[Path], str | None]) -> Path
 def converter_cache() -> Path:
     """XDG_CACHE_HOME with a converter that runs without torch (give it ``--converter-arg=--no-lazy``)."""
     return _cache_with_converter("converter-without-torch", _without_torch)
+
+
+@pytest.fixture
+def convert(
+    cli: Callable[..., Result], converter_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """``gguftool convert`` with the converter that runs without torch."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))
+    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
+
+    def run(*args: object) -> Result:
+        return cli("convert", *args, "--converter-arg=--no-lazy")
+
+    return run

@@ -27,18 +27,6 @@ PRE = {"qwen2": ("--pre", "qwen2"), "qwen3": ("--pre", "qwen2")}
 Cli = Callable[..., Result]
 
 
-@pytest.fixture
-def convert(cli: Cli, converter_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """``gguftool convert`` with the converter that runs without torch."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))
-    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
-
-    def run(*args: object) -> Result:
-        return cli("convert", *args, "--converter-arg=--no-lazy")
-
-    return run
-
-
 def lint(cli: Cli, path: Path, source: Path) -> dict[str, int]:
     """Counts of lint for the file against its source."""
     counts: dict[str, int] = cli("lint", path, "--against", source, "--format", "json").json["files"][0]["counts"]

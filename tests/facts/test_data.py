@@ -17,7 +17,10 @@ from gguftool.facts.data import load
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "gguftool" / "facts" / "data"
 HELP = ROOT / "tests" / "data" / "llamacpp" / f"help.{BUILD}.txt.gz"
-GENERATED = ("load_maps.json", "architectures.json", "readers.json", "vocabulary.json", "projectors.json", "flags.json")
+GENERATED = (
+    *("load_maps.json", "architectures.json", "readers.json", "vocabulary.json", "projectors.json", "flags.json"),
+    *("conversions.json", "constants.json"),
+)
 
 
 def named(folder: Path) -> list[str]:

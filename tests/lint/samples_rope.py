@@ -169,7 +169,7 @@ SAMPLES = [
         silent=llama31(True),
         severity="warning",
     ),
-    # a fine-tune with tokens of its own, one with a lowered context, one with other names; Llama 3 and its long versions
+    # fine-tunes with tokens of their own, a lowered context, other names; Llama 3 and its long versions
     Sample(
         "rope-freqs-missing",
         llama31(added=1),

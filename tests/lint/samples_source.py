@@ -8,6 +8,7 @@ from gguftool.lint.against import HfFolder, from_files
 from gguftool.lint.rule import Context
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
+from tests.lint.samples_rope import keys
 from tests.lint.samples_tokenizer import CHATML, TEMPLATE, TOK, bpe, renamed
 
 CONFIG = {
@@ -50,8 +51,25 @@ def gemma3(window: int | None) -> GGUF:
     return g if window is None else g.kv("gemma3.attention.sliding_window", window)
 
 
-def granite(scale: float) -> GGUF:
-    return GGUF("granite").kv("granite.block_count", 1).kv("granite.logit_scale", scale).tensor("w", (32, 4))
+def granite(**more: object) -> GGUF:
+    values = {"block_count": 1, "attention__layer_norm_rms_epsilon": 1e-5, "rope__dimension_count": 16}
+    return keys("granite", **values, **more)
+
+
+def deepseek2(**more: object) -> GGUF:
+    """YaRN; enough for the rules of the source."""
+    values = {"block_count": 1, "attention__layer_norm_rms_epsilon": 1e-5}
+    return keys("deepseek2", **values, rope__scaling__type="yarn", rope__scaling__factor=40.0, **more)
+
+
+def glm4(**more: object) -> GGUF:
+    return keys("glm4", block_count=1, embedding_length=64, attention__head_count=4, **more)
+
+
+LOG = "rope.scaling.yarn_log_multiplier"
+MSCALE = {
+    "rope_scaling": {"type": "yarn", "factor": 40, "mscale_all_dim": 0.707, "original_max_position_embeddings": 4096},
+}
 
 
 def yarn(**keys: object) -> GGUF:
@@ -110,8 +128,26 @@ SAMPLES = [
     Sample("source-constants", ready().replace(EPS, 1e-6), f"field:{EPS}",
            "is 1e-06, config.json has rms_norm_eps 1e-05",
            severity="warning", fix=f"--set {EPS}=1e-05", context=against()),
-    Sample("source-constants", granite(8.0), "field:granite.logit_scale", "logits_scaling 16",
-           fix="--set granite.logit_scale=16.0", context=against({"logits_scaling": 16}), silent=granite(16.0)),
+    Sample("source-constants", granite(logit_scale=8.0), "field:granite.logit_scale", "logits_scaling 16",
+           fix="--set granite.logit_scale=16.0", context=against({"logits_scaling": 16}),
+           silent=granite(logit_scale=16.0)),
+    # lost constants, with the value the converter would write
+    Sample("source-constants", granite(), "field:granite.embedding_scale",
+           "is missing (llama.cpp takes 0), config.json has embedding_multiplier 12",
+           fix="--set granite.embedding_scale=12.0", safe=False, context=against({"embedding_multiplier": 12}),
+           silent=granite(embedding_scale=12.0)),
+    Sample("source-constants", deepseek2(), f"field:deepseek2.{LOG}", "comes to 0.0707 (mscale_all_dim)",
+           severity="warning", fix=f"--set deepseek2.{LOG}=0.0707", context=against(MSCALE),
+           silent=deepseek2(rope__scaling__yarn_log_multiplier=0.0707)),
+    Sample("source-constants", deepseek2(), "field:deepseek2.expert_gating_func", "comes to 2",
+           fix="--set deepseek2.expert_gating_func=2", context=against(MSCALE | {"scoring_func": "sigmoid"}),
+           silent=deepseek2(rope__scaling__yarn_log_multiplier=0.0707, expert_gating_func=2)),
+    # a number that follows from several; llama.cpp works it out, too, so that it is only told
+    Sample("source-constants", keys("minicpm", block_count=1), "field:minicpm.residual_scale", "comes to 1.4",
+           severity="info", fix="--set minicpm.residual_scale=1.4", context=against({"scale_depth": 1.4}),
+           silent=keys("minicpm", block_count=1, residual_scale=1.4)),
+    Sample("source-constants", glm4(rope__dimension_count=16), "field:glm4.rope.dimension_count", "comes to 8",
+           context=against({"head_dim": 16}), silent=glm4(rope__dimension_count=8)),
     Sample("source-untied-output", ready(), "tensor:token_embd.weight", "there is no output.weight", severity="warning",
            fix="", context=against({"tie_word_embeddings": False}), silent=ready().tensor("output.weight", (64, 291))),
     # 6: YaRN needs three keys that agree

@@ -30,10 +30,20 @@ INFORMATION = {
     "empty-tokens",
     "fim-tokens-incomplete",
     "chat-template-missing",
+    "constant-missing",  # RoPE of hybrid Granite models
+    "expert-weights-raw",  # llama.cpp's own writer says false for what a model does not have
     "load-warns",  # llama.cpp itself warns about sound files: no vocabulary, names it does not know, markers it retypes
 }
 
 
+# Headers written by hand without what every conversion of their architecture has; the real library loads them.
+LACKS = {
+    "tiny/afmoe": ("constant-missing", "afmoe.expert_weights_norm"),
+    "tiny/dots1": ("constant-missing", "dots1.expert_weights_norm"),
+    "tiny/deepseek32": ("expert-weights-raw", "deepseek32.expert_weights_norm"),
+    "tiny/glm-dsa": ("expert-weights-raw", "glm-dsa.expert_weights_norm"),
+    "giants/gpt-oss-20b": ("constant-missing", "gpt-oss.rope.scaling.type"),
+}
 BASES = bases()
 
 
@@ -42,9 +52,10 @@ def report(base: str) -> Report:
     return lint(from_source(Hole(header, base + ".gguf", size), strict=False))
 
 
-def check(found: Report) -> None:
-    alarms = [(f.severity.value, f.rule, f.message) for f in found if f.severity != "info" and f.rule not in DEPLOY]
-    assert alarms == []
+def check(found: Report, lacks: tuple[str, str] | None = None) -> None:
+    alarms = [f for f in found if f.severity != "info" and f.rule not in DEPLOY]
+    expected = [(lacks[0], f"field:{lacks[1]}")] if lacks else []
+    assert [(f.rule, f.where) for f in alarms] == expected, alarms
     assert {f.severity.value for f in found if f.rule in DEPLOY} <= {"warning"}
     assert {f.rule for f in found if f.severity == "info"} <= INFORMATION
     assert found.load is not None
@@ -58,7 +69,7 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("base", sorted(BASES))
 def test_header(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GGUFTOOL_DEBUG", "1")
-    check(report(base))
+    check(report(base), LACKS.get(base))
 
 
 @pytest.mark.real

@@ -16,6 +16,7 @@ FAMILIES = (
     "metadata",
     "deploy",
     "rope",
+    "constants",
     "quant",
     "tensors",
     "tokenizer",

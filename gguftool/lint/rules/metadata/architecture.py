@@ -6,6 +6,7 @@ from gguftool.edit.ops import Rename, Set
 from gguftool.facts import BUILD
 from gguftool.facts.arch import facts, nearest
 from gguftool.facts.keys import ALWAYS, read_keys
+from gguftool.lint.converted import converted
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
 from gguftool.shell import blank
@@ -109,7 +110,8 @@ def required_key_missing(m: Model, ctx: Context) -> Drafts:
     Evidence. `llama-model.cpp:load_hparams` and `models/*.cpp:load_arch_hparams` (b11434), the required keys of
     each architecture confirmed by deleting them one by one: "key not found in model: …".
     Example. llama.attention.layer_norm_rms_epsilon is missing
-    Fix. `gguftool fix --set KEY=VALUE` with the value of `config.json`; it is never guessed.
+    Fix. `gguftool fix --set KEY=VALUE` with the value of `config.json`; it is never guessed. `lint --against FOLDER`
+    writes what the converter would.
     """
     known = facts(m.architecture)
     if known is None or known.unsupported:
@@ -120,9 +122,13 @@ def required_key_missing(m: Model, ctx: Context) -> Drafts:
             continue
         kind = r.kind
         command = None if kind.endswith("arr") and "or" not in kind else edit("--set", blank(f"{key}="))
+        there = converted(m, ctx).get(key.removeprefix(f"{known.name}."))
+        fix = Fix("set it to the value of config.json", command=command) if command else None
+        if there is not None:
+            fix = Fix("write the value of config.json", (Set(key, there.value, there.type),))
         yield found(
             f"{key} is missing: llama.cpp refuses the file",
             where=f"field:{key}",
-            fix=Fix("set it to the value of config.json", command=command) if command else None,
+            fix=fix,
             llama_cpp=f"error loading model hyperparameters: key not found in model: {key}",
         )

@@ -189,8 +189,8 @@ def sampling_odd(m: Model, ctx: Context) -> Drafts:
         )
 
 
-LARGEST_EPSILON = 1e-3
-"""Models have 1e-6 to 1e-4."""
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-13, 1e-3
+"""Models have 1e-6 to 1e-4, a few 1e-12."""
 
 
 @rule(Severity.WARNING, known_arch=True)
@@ -198,15 +198,16 @@ def epsilon_odd(m: Model, ctx: Context) -> Drafts:
     """The epsilon of normalisation should be as small as models have it.
 
     Why. It is added to what is divided by: a large one flattens every layer, and the model loads, runs and talks
-    nonsense.
+    nonsense; with 0 a layer of zeros divides by 0.
     Evidence. SmolLM2 with 0.1 instead of 1e-05: perplexity 25,060 instead of 20 (b11434).
     Example. llama.attention.layer_norm_rms_epsilon is 0.1, models have 1e-6 to 1e-4
     Fix. The value of `config.json`: rms_norm_eps or layer_norm_eps.
     """
     for name in ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"):
         key = f"{m.architecture}.{name}"
-        value = m.get(key)
-        if isinstance(value, float) and LARGEST_EPSILON < value < math.inf:
+        # llama.cpp itself writes 0 for the one of the two that an architecture does not have.
+        value = m.get(key) if name in reads(m.architecture) else None
+        if isinstance(value, float) and (LARGEST_EPSILON < value < math.inf or 0 <= value < SMALLEST_EPSILON):
             yield found(
                 f"{key} is {value:g}, models have 1e-6 to 1e-4",
                 where=f"field:{key}",

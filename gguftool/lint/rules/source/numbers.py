@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.edit.ops import Set
 from gguftool.facts.keys import reads
-from gguftool.lint.rule import Context, Draft, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model
 
 if TYPE_CHECKING:
@@ -22,14 +22,10 @@ class Pair:
     Attributes:
         key: without the architecture prefix.
         names: in config.json, the first that is there counts.
-        type: GGUF type.
-        archs: architectures it holds for; all when empty.
     """
 
     key: str
     names: tuple[str, ...]
-    type: str = "u32"
-    archs: tuple[str, ...] = ()
 
 
 SHAPE = (
@@ -40,20 +36,6 @@ SHAPE = (
     Pair("expert_count", ("num_local_experts", "num_experts", "n_routed_experts")),
 )
 """What tells one model from another."""
-
-CONSTANTS = (
-    Pair("attention.layer_norm_rms_epsilon", ("rms_norm_eps", "norm_eps"), "f32"),
-    Pair("attention.layer_norm_epsilon", ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"), "f32"),
-    Pair("attn_logit_softcapping", ("attn_logit_softcapping",), "f32"),
-    Pair("final_logit_softcapping", ("final_logit_softcapping",), "f32"),
-    Pair("expert_used_count", ("num_experts_per_tok", "num_experts_per_token", "top_k_experts")),
-    Pair("embedding_scale", ("embedding_multiplier",), "f32", ("granite", "granitemoe", "granitehybrid")),
-    Pair("residual_scale", ("residual_multiplier",), "f32", ("granite", "granitemoe", "granitehybrid")),
-    Pair("attention.scale", ("attention_multiplier",), "f32", ("granite", "granitemoe", "granitehybrid")),
-    Pair("logit_scale", ("logits_scaling",), "f32", ("granite", "granitemoe", "granitehybrid")),
-    Pair("logit_scale", ("logit_scale",), "f32", ("command-r", "cohere2")),
-)
-"""Numbers the graph computes with; a wrong one costs quality in silence."""
 
 
 def source(ctx: Context) -> HfFolder:
@@ -197,42 +179,6 @@ def source_sliding_window(m: Model, ctx: Context) -> Drafts:
         f"{key} is {'missing' if here is None else shown(here)}, config.json has {there:,}",
         where=f"field:{key}",
         fix=Fix(f"write {there:,}", (Set(key, int(there), "u32"),)),
-        file=here,
-        source=there,
-    )
-
-
-@rule(Severity.WARNING, scope=Scope.SOURCE, known_arch=True)
-def source_constants(m: Model, ctx: Context) -> Drafts:
-    """Constants of the graph should be those of config.json.
-
-    Why. Epsilons, scales, soft caps and the number of experts in use change every answer, and llama.cpp loads any
-    value in silence.
-    Evidence. `conversion/base.py:set_gguf_parameters` (b11434).
-    Example. llama.attention.layer_norm_rms_epsilon is 1e-06, config.json has rms_norm_eps 1e-05
-    Fix. Writes the value of config.json.
-    """
-    folder = source(ctx)
-    if not same_model(m, ctx):
-        yield not_evaluated(not_same(ctx))
-        return
-    for pair in CONSTANTS:
-        if pair.archs and m.architecture not in pair.archs:
-            continue
-        here, there = own(m, pair.key), folder.number(*pair.names)
-        if here is None or there is None or equal(here, there):
-            continue
-        yield _differs(m, pair, here, there, folder)
-
-
-def _differs(m: Model, pair: Pair, here: float, there: float, folder: HfFolder) -> Draft:
-    key = f"{m.architecture}.{pair.key}"
-    name = next(n for n in pair.names if folder.number(n) is not None)
-    value = int(there) if pair.type == "u32" else float(there)
-    return found(
-        f"{key} is {shown(here)}, config.json has {name} {shown(there)}",
-        where=f"field:{key}",
-        fix=Fix(f"write {shown(there)}", (Set(key, value, pair.type),)),
         file=here,
         source=there,
     )

@@ -1,0 +1,112 @@
+"""Constants that contradict each other, or the tensors beside them."""
+
+from __future__ import annotations
+
+import math
+
+from gguftool.edit.ops import Set
+from gguftool.facts.conversion import constants
+from gguftool.facts.data import load
+from gguftool.facts.enums import numbers
+from gguftool.facts.keys import reads
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.model import Model
+
+CHOICE = "exp_probs_b"
+"""The tensor that corrects which experts are chosen, without counting in their weights."""
+
+
+def chooses_with_bias(m: Model) -> str | None:
+    """A tensor that corrects the choice of experts; None without one."""
+    return next((name for name in m.tensors if name.rpartition("blk.")[2].partition(".")[2].startswith(CHOICE)), None)
+
+
+def gating(m: Model) -> int | None:
+    """The gating function that the graph takes; None where the key does not decide it."""
+    if m.architecture not in load("load_maps.json")["gating"] or not m.arch.shape.complete:
+        return None
+    return m.arch.shape.number("expert_gating_func")
+
+
+@rule(Severity.ERROR, known_arch=True)
+def expert_gating_bias(m: Model, ctx: Context) -> Drafts:
+    """A bias of expert choice needs the gating function that it was trained with.
+
+    Why. DeepSeek V3, R1, Kimi K2 and their kin score experts with sigmoid and correct the choice by a bias. Where the
+    key of the gating function is missing, llama.cpp takes softmax, as DeepSeek V2 had it: scores of another size meet
+    the bias, and the wrong experts answer.
+    Evidence. `models/deepseek2.cpp:load_arch_hparams` (b11434) takes softmax for a file without the key; key and
+    bias came with the same change (llama.cpp pull request 11049).
+    Example. blk.3.exp_probs_b.bias corrects the choice of experts, but deepseek2.expert_gating_func is missing:
+    llama.cpp takes softmax
+    Fix. Writes sigmoid (2).
+    """
+    tensor, func = chooses_with_bias(m), gating(m)
+    known = numbers("expert_gating_func")
+    if tensor is None or func != known["softmax"]:
+        return
+    key = f"{m.architecture}.expert_gating_func"
+    sigmoid = known["sigmoid"]
+    fix = Fix(f"write sigmoid ({sigmoid})", (Set(key, sigmoid, "u32"),))
+    if key not in m:
+        text = f"{tensor} corrects the choice of experts, but {key} is missing: llama.cpp takes softmax"
+        yield found(text, where=f"field:{key}", fix=fix)
+    else:
+        text = f"{tensor} corrects the choice of experts, but {key} is softmax; models with such a bias have sigmoid"
+        yield found(text, where=f"field:{key}", fix=fix, severity=Severity.WARNING)
+
+
+@rule(Severity.WARNING, known_arch=True)
+def expert_weights_raw(m: Model, ctx: Context) -> Drafts:
+    """Weights of experts that sigmoid scores should be normalised.
+
+    Why. Sigmoid scores do not add up to 1. Models that choose by sigmoid and a bias divide the weights of the chosen
+    experts by their sum (norm_topk_prob); without the key llama.cpp does not.
+    Evidence. `llama-graph.cpp:build_moe_ffn` (b11434): norm_w; config.json of DeepSeek V3, Kimi K2, GLM-4.7-Flash.
+    Example. deepseek2.expert_weights_norm is missing: the weights of experts that sigmoid scores are not normalised
+    Fix. Writes true, which norm_topk_prob of `config.json` confirms.
+    """
+    key = f"{m.architecture}.expert_weights_norm"
+    if "expert_weights_norm" not in reads(m.architecture) or "expert_weights_norm" in constants(m.architecture):
+        return
+    if m.arch.raw("expert_weights_norm") is True or chooses_with_bias(m) is None:
+        return
+    if gating(m) != numbers("expert_gating_func")["sigmoid"]:
+        return
+    state = "false" if key in m else "missing"
+    yield found(
+        f"{key} is {state}: the weights of experts that sigmoid scores are not normalised",
+        where=f"field:{key}",
+        severity=Severity.INFO if key in m else None,
+        fix=Fix("write true, if config.json has norm_topk_prob true", (Set(key, True, "bool"),)),
+    )
+
+
+@rule(Severity.WARNING, known_arch=True)
+def longrope_attention_factor(m: Model, ctx: Context) -> Drafts:
+    """Phi's LongRoPE needs the factor of its attention.
+
+    Why. Phi-3 and Phi-4-mini models for 128k multiply their rotated keys and queries by a factor that follows from how
+    far the context was stretched. Without the key llama.cpp takes 1: short answers suffer as well.
+    Evidence. `conversion/phi.py:generate_extra_tensors` (b11434) writes it together with the factors;
+    `llama-context.cpp` multiplies by it.
+    Example. phi3 has rope_factors_long.weight, but rope.scaling.attn_factor is missing: llama.cpp takes 1, it is
+    1.19024 for 131,072 of 4,096 tokens
+    Fix. Writes the factor that the two context lengths come to.
+    """
+    arch, key = m.architecture, f"{m.architecture}.rope.scaling.attn_factor"
+    if arch not in ("phi3", "phimoe") or key in m:
+        return
+    if "rope_factors_long.weight" not in m.tensors and "blk.0.rope_factors_long.weight" not in m.tensors:
+        return
+    reach, origin = m.arch.context_length or 0, m.arch.int("rope.scaling.original_context_length")
+    if origin < 2 or reach <= origin:
+        return
+    factor = math.sqrt(1 + math.log(reach / origin) / math.log(origin))
+    yield found(
+        f"{arch} has rope_factors_long.weight, but rope.scaling.attn_factor is missing: llama.cpp takes 1, "
+        f"it is {factor:g} for {reach:,} of {origin:,} tokens",
+        where=f"field:{key}",
+        fix=Fix(f"write {factor:g}", (Set(key, factor, "f32"),)),
+        factor=factor,
+    )
