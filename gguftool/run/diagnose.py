@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
+from gguftool.facts.programs import architectures, program, tensor_types
+from gguftool.format.types import TENSOR_TYPES
 from gguftool.run.flags import explain_flag
 from gguftool.run.log import Dull, Line, LogFacts, lines_of, read_log
 
@@ -23,7 +25,7 @@ class KnownError:
         cause, remedy: for people; ``{name}`` stands for a group of the pattern.
         fatal: the program ends with it.
         program: the program that says it, "" for llama.cpp's own.
-        about_flag: the group ``argument`` is an option that can be explained.
+        lookup: a table that knows more: ``flag`` of the group ``argument``, ``tensor-type``, ``architecture``.
         symptom: the reason stands in another line.
         undone: the program goes on without something that was asked for.
     """
@@ -34,7 +36,7 @@ class KnownError:
     remedy: str
     fatal: bool
     program: str
-    about_flag: bool = False
+    lookup: str = ""
     symptom: bool = False
     undone: bool = False
 
@@ -101,7 +103,7 @@ def table() -> tuple[KnownError, ...]:
             e["remedy"],
             e.get("fatal", True),
             e.get("program", ""),
-            e.get("lookup") == "flag",
+            e.get("lookup", ""),
             e.get("symptom", False),
             e.get("undone", False),
         )
@@ -220,14 +222,14 @@ def _diagnosis(error: KnownError, match: re.Match[str], text: str, number: int) 
     filled = _Groups(details)
     line = text.strip()
     cause, remedy = error.cause.format_map(filled), error.remedy.format_map(filled)
-    if error.about_flag:
-        cause, remedy = _with_flag(details.get("argument", ""), cause, remedy)
+    if error.lookup:
+        cause, remedy = _LOOKUPS[error.lookup](filled, cause, remedy)
     return Diagnosis(error.kind, line, number, cause, remedy, error.fatal, details, undone=error.undone)
 
 
-def _with_flag(flag: str, cause: str, remedy: str) -> tuple[str, str]:
+def _with_flag(details: Mapping[str, str], cause: str, remedy: str) -> tuple[str, str]:
     """What the option was meant to be, where that is known."""
-    answer = explain_flag(flag)
+    answer = explain_flag(details["argument"])
     if answer.exists:
         return f"{cause} Other builds have it.", remedy
     if answer.becomes:
@@ -235,3 +237,32 @@ def _with_flag(flag: str, cause: str, remedy: str) -> tuple[str, str]:
     if answer.near:
         return cause, f"did you mean {' or '.join(answer.near)}?"
     return f"{cause} {answer.why}", "leave it out"
+
+
+def _with_type(details: Mapping[str, str], cause: str, remedy: str) -> tuple[str, str]:
+    """Which fork has a type of that number: no newer llama.cpp will."""
+    number = int(details["type"])
+    kinds = tensor_types().get(number, {})
+    if not kinds or number in TENSOR_TYPES:
+        return cause, remedy
+    makers = [(kind.name, program(key)) for key, kind in kinds.items()]
+    named = " or ".join(f"{name} of {made.name}" for name, made in makers)
+    way = makers[0][1].way if len(makers) == 1 else "gguftool dump MODEL says which it is, and what runs it"
+    return f"{cause} The number is that of {named}; no llama.cpp has it.", way
+
+
+def _with_architecture(details: Mapping[str, str], cause: str, remedy: str) -> tuple[str, str]:
+    """Which program has an architecture of that name."""
+    found = architectures().get(details["arch"])
+    if found is None:
+        return cause, remedy
+    made = program(found[1])
+    return f"{details['arch']} is an architecture of {made.name}; no llama.cpp has it.", made.way
+
+
+_LOOKUPS: dict[str, Callable[[Mapping[str, str], str, str], tuple[str, str]]] = {
+    "flag": _with_flag,
+    "tensor-type": _with_type,
+    "architecture": _with_architecture,
+}
+"""What is asked where the table has ``lookup``: from the groups of the pattern, the cause and the remedy."""
