@@ -64,7 +64,7 @@ def plan_launch(
             text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
             raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
         plan = planned(m, said, engine, found.devices, found.host)
-        return with_obstacles(plan, obstacles(m.name, m, plan.asked)) if check else plan
+        return with_obstacles(plan, obstacles(m.name, m, plan.asked, plan.obstacles)) if check else plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.lint.run import lint
 from gguftool.model import Model
+from gguftool.run.beside import named
+from gguftool.run.options.table import by_field
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
 from gguftool.verify.modelcheck import check
@@ -17,20 +22,34 @@ ANSWERED_BY_THE_PLAN = ("context-length-too-small",)
 """The plan holds the context against the file's, and knows what raises it: YaRN on the command line."""
 
 
-def obstacles(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
-    """Faults that `verify` sees at once and findings of `lint` for the wanted context and cache types."""
-    return [*_verify(model), *_lint(model, opened, wishes)]
+def obstacles(model: str, opened: Model, wishes: Wishes, known: Sequence[Obstacle] = ()) -> list[Obstacle]:
+    """Faults that `verify` sees at once and findings of `lint` for the wanted context and cache types.
+
+    Args:
+        model: path of the model.
+        opened: the same, open.
+        wishes: what is asked for.
+        known: what the plan found; a file beside the model that it refuses is not looked at again.
+    """
+    told = [o.message for o in known if o.where == "pair" and o.severity == "error"]
+    sides = [(by_field()[field].ours, path) for field, path in named(wishes)]
+    files = [f"{option} {path}" for option, path in sides]
+    whole = [
+        replace(fault, message=f"{name}: {fault.message}")
+        for name, (_, path) in zip(files, sides, strict=True)
+        if not any(message.startswith(f"{name}:") for message in told)
+        for fault in _verify(path)
+    ]
+    return [*_verify(model), *whole, *_lint(model, opened, wishes)]
 
 
 def _verify(model: str) -> list[Obstacle]:
-
     found = check(model)
     faults = [f for report in found.files for f in report.faults] + list(found.set.faults if found.set else ())
     return [Obstacle("verify", f.message, f.hint or gguftool("verify", path_word(model))) for f in faults]
 
 
 def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
-
     shared = wishes.kv_unified or wishes.parallel is None
     per_slot = None if not wishes.ctx else wishes.ctx if shared else -(-wishes.ctx // (wishes.parallel or 1))
     wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)

@@ -6,6 +6,7 @@ in the module of that role; each of them has ``misfits(model, side)``. Only head
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -77,7 +78,7 @@ def wrong_role(side: Model, as_: str) -> Misfit | None:
     if not as_:
         text = f"{what[0].upper()}{what[1:]} is nothing that stands beside a model"
         return Misfit("pair-role", REFUSED, text, hint=hint, data={"role": own})
-    wanted = ROLES[as_].what.partition(" (")[0].removeprefix("a ").removeprefix("an ")
+    wanted = "model to draft with" if as_ == "draft" else ROLES[as_].what.partition(" (")[0].partition(" ")[2]
     hint = hint or "give a model that is to run on its own first, as MODEL"
     outcome = IGNORED if as_ == "control-vector" else REFUSED
     given = predict(side, given_as=as_) if as_ in OTHERS else None
@@ -96,4 +97,9 @@ def _not_loaded(side: Model, as_: str) -> Iterator[Misfit]:
         return
     outcome = IGNORED if load.skipped else load.verdict
     verb = {ABORTS: "aborts on it", IGNORED: "goes on without it"}.get(outcome, "does not load it")
-    yield Misfit("pair-load", outcome, f"llama.cpp {verb}: {lines[0]}", said=lines, where=load.where, data=load.data)
+    why = _PREFIX.sub("", lines[0])
+    yield Misfit("pair-load", outcome, f"llama.cpp {verb}: {why}", said=lines, where=load.where, data=load.data)
+
+
+_PREFIX = re.compile(r"^\w+: (?:error loading model: (?:error loading model \w+: )?|failed to apply lora adapter: )")
+"""What stands in front of a reason."""
