@@ -99,6 +99,10 @@ def _notes(e: Embedder, w: Wishes, asked: bool) -> Iterator[str]:
             "the file names no way of pooling, so /v1/embeddings will refuse every request: --pooling mean, cls or "
             "last, as the model was trained"
         )
+    if w.rerank and not e.head:
+        yield "no ranking head is in the file: --rerank takes the first number of a vector for the score"
+    if e.ranks and not w.rerank:
+        yield "it ranks documents: --rerank makes the server do that, embeddings of it were never trained"
     ubatch, batch = graph(e, w)
     if not e.cuts(pooling):
         limit, slot = min(ubatch, batch), _slot(e, w)

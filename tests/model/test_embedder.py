@@ -143,3 +143,16 @@ def test_a_template_that_ends_the_server_is_told_all_the_same() -> None:
     g = bert().kv("tokenizer.chat_template", "{% for x %}")
     with from_source(Memory(g.bytes(), "m.gguf"), strict=False) as m:
         assert "chat-template-syntax" in {f.rule for f in lint(m)}
+
+
+def test_an_end_that_no_answer_has() -> None:
+    """llama.cpp warns of [SEP] as it warns of a chat model's odd end; of an encoder that says nothing."""
+    vocabulary = bert().bytes()
+    with from_source(Memory(vocabulary, "m.gguf"), strict=False) as m:
+        assert not any("ends answers" in f.message for f in lint(m))
+
+
+def test_a_value_of_another_type_is_told_once() -> None:
+    for key, value in (("bert.pooling_type", "mean"), ("bert.attention.causal", "no")):
+        with from_source(Memory(bert().replace(key, value).bytes(), "m.gguf"), strict=False) as m:
+            assert [f.rule for f in lint(m) if f.where == f"field:{key}"] == ["key-type-wrong"]

@@ -138,3 +138,11 @@ def test_no_plan_says_that_a_table_of_positions_can_be_raised() -> None:
         assert "stops at the trained" in text
         assert ("YaRN raises it" in text) is raised
         assert ("cannot be made longer" in text) is not raised
+
+
+def test_ranking_without_a_head_and_embedding_with_one() -> None:
+    assert "no ranking head is in the file" in " ".join(planned(bert(), Wishes(rerank=True)).notes)
+    assert "it ranks documents: --rerank" in " ".join(planned(bert_reranker(), Wishes(embeddings=True)).notes)
+    sound = " ".join((*planned(bert()).notes, *planned(bert_reranker()).notes))
+    assert "no ranking head" not in sound
+    assert "were never trained" not in sound

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from gguftool.lint.rule import Context, Drafts, Finding, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.metadata.keys import NO_TOKENIZER
 from gguftool.model import Model
+from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
 from gguftool.predict import Prediction, predict
 from gguftool.predict.adapter import APPLY
@@ -133,6 +134,7 @@ class _Line:
         where: the key that it follows from.
         rules: other rules that tell the same.
         severity: INFO where sound models have it too.
+        chat: it is about answers, and says nothing of a model that gives none.
     """
 
     pattern: re.Pattern[str]
@@ -140,10 +142,13 @@ class _Line:
     where: str
     rules: tuple[str, ...] = ()
     severity: Severity = Severity.INFO
+    chat: bool = False
 
 
-def _line(pattern: str, meaning: str, where: str, *rules: str, severity: Severity = Severity.INFO) -> _Line:
-    return _Line(re.compile(pattern), meaning, where, rules, severity)
+def _line(
+    pattern: str, meaning: str, where: str, *rules: str, severity: Severity = Severity.INFO, chat: bool = False
+) -> _Line:
+    return _Line(re.compile(pattern), meaning, where, rules, severity, chat)
 
 
 _TG = "field:tokenizer.ggml."
@@ -170,9 +175,9 @@ LINES = (
           _TG + "token_type"),
     _line(r"load: special_(?P<role>eo[smt])_id is not in special_eog_ids",
           "a token ends answers whose name llama.cpp does not know as one that does", "",
-          "eos-not-control", "eos-is-start-marker"),
-    _line("load: special_eog_ids contains both", "<|end|> ends no answer of this model", _TG + "tokens"),
-    _line("load: '</s>' is a normal token here", "</s> ends no answer of this model", _TG + "tokens"),
+          "eos-not-control", "eos-is-start-marker", chat=True),
+    _line("load: special_eog_ids contains both", "<|end|> ends no answer of this model", _TG + "tokens", chat=True),
+    _line("load: '</s>' is a normal token here", "</s> ends no answer of this model", _TG + "tokens", chat=True),
     _line("load: Mask token is missing in vocab", "the mask token is not in the vocabulary", _TG + "tokens",
           severity=_WARN),
     _line("load: Mask token missing in vocab", "the mask token is not in the vocabulary", _TG + "tokens"),
@@ -203,6 +208,8 @@ def load_warns(m: Model, ctx: Context) -> Drafts:
     for text in () if load.skipped else load.warnings:
         kind = next((line for line in LINES if line.pattern.match(text)), None)
         place = _place(kind, text)
+        if kind is not None and kind.chat and ctx.once("no chat", lambda: no_chat(m)):
+            continue
         if kind is not None and any(f.rule in kind.rules and place in ("file", f.where, *_WIDE) for f in others):
             continue
         by_kind.setdefault(kind, []).append(text)

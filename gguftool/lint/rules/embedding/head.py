@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from gguftool.edit.ops import Set
 from gguftool.facts.machine.rows import head_tensors
-from gguftool.lint.rule import Context, Drafts, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.embedder import LABELS, RANKS, RERANK_TEMPLATE, embedder
 
+HEAD = "cls.output.weight"
+COUNTED = frozenset({"bert", "modern-bert", "neo-bert", "qwen3", "qwen3vl"})
+"""Architectures whose head has an output for each label (`n_cls_out` in `src/models`, b11434)."""
 TEMPLATED = frozenset({"qwen3", "qwen3vl"})
 """Architectures whose rerankers are asked in a chat template named rerank, and answer yes or no."""
 
@@ -26,10 +30,10 @@ def rerank_head_missing(m: Model, ctx: Context) -> Drafts:
     if e is None or e.kind != RANKS or not m.tensors or m.missing_shards:
         return
     wanted = head_tensors(m.architecture)
-    last = next((n for n in ("cls.output.weight", "cls.weight") if n in wanted), "")
+    last = next((n for n in (HEAD, "cls.weight") if n in wanted), "")
     if last in e.head:
         return
-    names = [last] if e.head else [n for n in ("cls.output.weight", "cls.weight") if n in wanted]
+    names = [last] if e.head else [n for n in (HEAD, "cls.weight") if n in wanted]
     what = f"a reranker by {e.why}"
     if names:
         text = f"no {' and no '.join(names)} ({what}): llama-server takes the first number of a vector for the score"
@@ -42,6 +46,30 @@ def rerank_head_missing(m: Model, ctx: Context) -> Drafts:
         text + ("; made before llama.cpp knew the head, convert the original model again" if names else ""),
         where=f"tensor:{names[0]}" if names else f"field:{m.architecture}.pooling_type",
         wanted=names or None,
+    )
+
+
+@rule(Severity.ERROR, known_arch=True)
+def rerank_labels_missing(m: Model, ctx: Context) -> Drafts:
+    """The labels must name every output of the head.
+
+    Why. llama.cpp counts the outputs by the labels, one where there are none, and refuses a head of another width.
+    Evidence. `llama-model.cpp:load_hparams` (b11434): n_cls_out is the number of labels.
+    Example. cls.output.weight has 2 outputs, qwen3.classifier.output_labels names none: llama.cpp refuses the file
+    Fix. The labels of the source in the order of the head's rows; yes and no for Qwen3's rerankers.
+    """
+    tensor = m.tensors.get(HEAD)
+    e = embedder(m)
+    if e is None or tensor is None or len(tensor.shape) != 2 or HEAD not in head_tensors(m.architecture):
+        return
+    if m.architecture not in COUNTED or tensor.shape[1] == max(1, len(e.labels)):
+        return
+    key, count = f"{m.architecture}.{LABELS}", len(e.labels)
+    names = {2: ["yes", "no"]}.get(tensor.shape[1]) if m.architecture in TEMPLATED else None
+    yield found(
+        f"{HEAD} has {tensor.shape[1]:,} outputs, {key} names {count or 'none'}: llama.cpp refuses the file",
+        where=f"field:{key}",
+        fix=Fix("name them", (Set(key, names, "[str]"),)) if names else to_choose("name them", "--set", key),
     )
 
 

@@ -68,18 +68,21 @@ def pooling_type_missing(m: Model, ctx: Context) -> Drafts:
     only the name says that it is an embedding model.
     """
     e = embedder(m)
-    if e is None or e.kind != EMBEDS or e.stated or e.token_by_token:
+    key = f"{m.architecture}.pooling_type"
+    # Of a value that is no number another rule speaks.
+    odd = key in m and not isinstance(m.get(key), int)
+    if e is None or e.kind != EMBEDS or e.stated or e.token_by_token or odd:
         return
     if ctx.against is not None and pooled(ctx.against):
         # Compared with the source, which knows it (`source-pooling`).
         return
-    key = f"{m.architecture}.pooling_type"
     ways = ", ".join(f"{name} {n}" for name, n in WAYS.items() if name not in ("none", "rank"))
     choose = to_choose(f"write the way it was trained with ({ways})", "--set", key)
     fix = written(e.trained, key) if e.trained else choose
     of_keys = e.why == "general.architecture"
     yield found(
-        f"{key} is missing: llama.cpp takes none, and /v1/embeddings refuses every request"
+        f"{key} {'says nothing' if key in m else 'is missing'}: llama.cpp takes none, and /v1/embeddings refuses every"
+        " request"
         + (f"; {e.family or m.architecture} pools {e.trained}" if e.trained else "")
         + ("" if of_keys else f" (an embedding model by {e.why})"),
         where=f"field:{key}",
@@ -129,6 +132,8 @@ def encoder_causal(m: Model, ctx: Context) -> Drafts:
     if e is None or known is None or (known.memory != "none" and m.architecture != "llama-embed") or not e.causal:
         return
     key = f"{m.architecture}.attention.causal"
+    if key in m and not isinstance(m.get(key), bool):
+        return
     stated = "is missing" if key not in m else f"is {str(m.get(key)).lower()}"
     yield found(
         f"{key} {stated}: llama.cpp lets each token see only those before it, encoders are trained to see both ways",
