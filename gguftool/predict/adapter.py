@@ -181,6 +181,9 @@ def _used(pair: Pair, weight: Weight) -> Iterator[tuple[str, str]]:
         elif a[0] != b[0] or (b[2], b[3]) != (1, 1) or weight.tied:
             # The output is computed with the same weight, and there lora_a lies the wrong way round.
             yield ABORTS, _PRODUCT
+    if not pair.rank and weight.op in MATRIX_OPS:
+        # A row of no numbers has no stride.
+        yield ABORTS, f"GGML_ASSERT(!ggml_is_transposed({'as' if weight.op == 'MUL_MAT_ID' else 'a'})) failed"
     if weight.op in MATRIX_OPS:
         for half in (pair.a, pair.b):
             if half.type_id in NOT_WEIGHTS:

@@ -127,7 +127,8 @@ def _load_line(load: Prediction, style: Style) -> str:
         first = f": {safe(load.warnings[0])}" if load.warnings else ""
         what = "skips it and runs without it" if load.skipped else "loads it with warnings"
         return f"{label} {style.yellow(f'{who} {what}')}{first}"
-    return f"{label} {style.green(f'{who} loads it')}"
+    left = style.dim("; open: " + safe("; ".join(load.not_evaluated))) if load.not_evaluated else ""
+    return f"{label} {style.green(f'{who} loads it')}{left}"
 
 
 def _skipped_lines(skipped: Sequence[NotEvaluated], style: Style, verbose: bool) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from gguftool.lint.rule import Context
+from tests.beside import control_vector
 from tests.build import GGUF
 from tests.lint.samples import Sample
 
@@ -28,11 +29,8 @@ def lora(arch: str = "llama") -> GGUF:
 
 
 def vector(layers: int = 3, width: int = 64) -> GGUF:
-    """A sound control vector, as llama-cvector-generator writes it (b11434)."""
-    g = GGUF("controlvector").kv("controlvector.model_hint", "llama").kv("controlvector.layer_count", layers, "i32")
-    for layer in range(1, layers + 1):
-        g.tensor(f"direction.{layer}", (width,))
-    return g
+    """A sound control vector of three layers, or one that has lost some."""
+    return control_vector(width, tuple(range(1, layers + 1)))
 
 
 def matrix() -> GGUF:

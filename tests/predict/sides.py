@@ -264,6 +264,60 @@ def _layout(r: random.Random, f: _File) -> Op:
     )
 
 
+Several = Op | list[Op]
+
+
+def _swapped(r: random.Random, f: _File) -> Several:
+    """The two halves under each other's name."""
+    name = r.choice(list(f.tensors))
+    base, dot, _ = name.rpartition(".lora_")
+    if not dot:
+        return _turned(r, f)
+    a, b = f"{base}.lora_a", f"{base}.lora_b"
+    return [{"op": "rename_tensor", "name": x, "to": y} for x, y in ((a, "x"), (b, a), ("x", b))]
+
+
+def _pair_turned(r: random.Random, f: _File) -> Several:
+    """Both halves the other way round, or both with another rank."""
+    name = r.choice(list(f.tensors))
+    base, dot, _ = name.rpartition(".lora_")
+    if not dot:
+        return _turned(r, f)
+    a, b = list(f.tensors[f"{base}.lora_a"]), list(f.tensors[f"{base}.lora_b"])
+    new, axis = r.choice([0, 1, 2, 3, 64, 500]), 0 if "token_embd" in name else 1
+    if r.random() < 0.7:
+        a[axis] = b[0] = new
+    else:
+        a[:2], b[:2] = a[1::-1], b[1::-1]
+    return [{"op": "shape", "name": f"{base}.lora_{h}", "dims": dims} for h, dims in (("a", a), ("b", b))]
+
+
+def _renumbered(r: random.Random, f: _File) -> Several:
+    """All directions one layer down, as vectors with layer 0 have it; or all in another way of writing."""
+    names = sorted(f.tensors, key=len)
+    way = r.choice(
+        ["direction.{}", "direction.{}.weight", "direction.0{}", "direction.{}\0", "layer.{}", "direction_{}"]
+    )
+    shift = r.choice([0, 1]) if way == "direction.{}" else 0
+    ops: list[Op] = [{"op": "rename_tensor", "name": name, "to": f"x{i}"} for i, name in enumerate(names)]
+    for i, name in enumerate(names):
+        layer = int(name.rpartition(".")[2]) - shift
+        ops.append({"op": "rename_tensor", "name": f"x{i}", "to": way.format(layer)})
+    return ops
+
+
+def _width(r: random.Random, f: _File) -> Several:
+    """All directions of another width."""
+    n = r.choice([0, 1, 32, 63, 4096])
+    return [{"op": "shape", "name": name, "dims": r.choice([[n], [n], [n, 1], [1, n]])} for name in f.tensors]
+
+
+MORE: dict[str, tuple[Callable[[random.Random, _File], Several], ...]] = {
+    "lora": (_swapped, _pair_turned, _pair_turned),
+    "cvec": (_renumbered, _width),
+    "imat": (),
+}
+"""Kinds that were thought of when all others agreed."""
 KINDS: dict[str, tuple[Callable[[random.Random, _File], Op], ...]] = {
     "lora": (
         _delete, _delete, _retype, _value, _value, _invocation, _lose, _lose, _rename, _rename, _rename, _extra,
@@ -275,8 +329,13 @@ KINDS: dict[str, tuple[Callable[[random.Random, _File], Op], ...]] = {
 }  # fmt: skip
 
 
-def mutations(seed: int, n: int, kinds: tuple[str, ...] = ("lora", "lora", "cvec")) -> Iterator[dict[str, Any]]:
-    """``n`` recipes: one in twenty sound, one in six beside another model, one in six with two operations."""
+def mutations(
+    seed: int, n: int, kinds: tuple[str, ...] = ("lora", "lora", "cvec"), *, more: bool = False
+) -> Iterator[dict[str, Any]]:
+    """``n`` recipes: one in twenty sound, one in six beside another model, one in six with two operations.
+
+    With ``more`` all of them have an operation of `MORE`, half of them others as well.
+    """
     r = random.Random(seed)
     made = 0
     while made < n:
@@ -286,7 +345,12 @@ def mutations(seed: int, n: int, kinds: tuple[str, ...] = ("lora", "lora", "cvec
             continue
         beside = r.choice(BASES) if r.random() < 0.17 else base
         count = r.choices([0, 1, 2], [1, 16, 3])[0]
-        ops = [r.choice(KINDS[kind])(r, file) for _ in range(count)]
+        ops: list[Op] = []
+        if more:
+            made_of = r.choice(MORE[kind])(r, file)
+            ops += made_of if isinstance(made_of, list) else [made_of]
+            count = r.choice([0, 0, 1, 2])
+        ops += [r.choice(KINDS[kind])(r, file) for _ in range(count)]
         recipe = {"kind": kind, "base": base, "made": number, "with": beside, "ops": ops}
         try:
             size = side(recipe).size

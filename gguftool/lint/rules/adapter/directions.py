@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.metadata.blocks import MAX_LAYERS
-from gguftool.lint.rules.tensors.groups import dims, limited
+from gguftool.lint.rules.tensors.groups import MOST, dims, limited
 from gguftool.model import Model
 from gguftool.model.steering import COUNT, ControlVector, control_vector
 from gguftool.near import near_names
@@ -38,16 +38,15 @@ def direction_name(m: Model, ctx: Context) -> Drafts:
 
 
 def _names(it: ControlVector) -> Iterator[Draft]:
-    for one in it.directions:
-        if one.layer > 0:
-            continue
+    for i, one in enumerate(d for d in it.directions if d.layer < 1):
         if one.layer == 0:
             text, said = (
                 f"{one.name} is for layer 0, layers count from 1",
                 "invalid (zero) direction tensor layer index",
             )
         else:
-            near = near_names(one.name.lower(), (f"direction.{n}" for n in range(1, 100)), 1, 0.8)
+            known = (f"direction.{n}" for n in range(1, 100))
+            near = near_names(one.name.lower(), known, 1, 0.8) if i < MOST else []
             text = f"{one.name} is not direction.N{f'; the nearest is {near[0]}' if near else ''}"
             said = "invalid/unparsable direction tensor layer index"
         yield found(f"{text}; {WITHOUT}", where=f"tensor:{one.name}", llama_cpp=said)

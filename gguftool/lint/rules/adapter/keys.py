@@ -43,7 +43,7 @@ def _stated(m: Model, ctx: Context, key: str, wanted: str) -> Drafts:
     if value == wanted:
         return
     fix = Fix(f"set {key} to {wanted}", (Set(key, wanted, "str"),), safe=True) if _is_lora(read(m, ctx)) else None
-    said = died or f"expect {key} to be '{wanted}', but got: {value}"
+    said = died or f"expect {key} to be '{wanted}', but got: {value[:200]}"
     state = f"{m.fields[key].type_name}, must be a string" if died else repr(value[:60])
     text = f"{key} is {state if key in m.fields else 'missing'}"
     yield found(f"{text}; llama.cpp takes an adapter only as {wanted!r}", where=f"field:{key}", fix=fix, llama_cpp=said)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gguftool.facts.arch import facts
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.adapter.keys import read
-from gguftool.lint.rules.tensors.groups import dims, grouped, limited, several
+from gguftool.lint.rules.tensors.groups import MOST, dims, grouped, limited, several
 from gguftool.model import Model
 from gguftool.model.adapter import A, B, Pair, size
 from gguftool.near import near_names
@@ -17,6 +17,8 @@ from gguftool.predict.types import NOT_WEIGHTS
 from gguftool.predict.words import type_name
 
 _PEFT = re.compile(r"base_model\.model\.|\.lora_[AB]\.|lora_(?:up|down|te|unet)|\.lora_embedding_[AB]")
+_COMPARED = 1000
+"""Names that a lost one is compared with."""
 _CONVERT = "convert the adapter with convert_lora_to_gguf.py"
 
 
@@ -72,10 +74,10 @@ def adapter_pair_incomplete(m: Model, ctx: Context) -> Drafts:
 def _halves(m: Model, ctx: Context) -> Iterator[Draft]:
     it = read(m, ctx)
     halves = {p.name: p for p in it.pairs if not p.whole}
-    for names in grouped(halves).values():
+    for i, names in enumerate(grouped(halves).values()):
         pair = halves[names[0]]
         have, lost = (A, B) if pair.a is not None else (B, A)
-        near = near_names(pair.name + lost, it.strangers, 1, 0.85)
+        near = near_names(pair.name + lost, it.strangers[:_COMPARED], 1, 0.85) if i < MOST else []
         hint = f"; the file has {near[0]}" if near else ""
         text = f"{pair.name} has {have[1:]} and no {lost[1:]}{several(names)}{hint}"
         said = f"LoRA tensor pair for '{pair.name}' is missing one component"
@@ -97,9 +99,9 @@ def adapter_weight_unknown(m: Model, ctx: Context) -> Drafts:
 
 def _unknown(m: Model, ctx: Context) -> Iterator[Draft]:
     pairs = {p.name: p for p in read(m, ctx).pairs if not known(p.name)}
-    for names in grouped(pairs).values():
+    for i, names in enumerate(grouped(pairs).values()):
         name = names[0]
-        near = near_names(name, names_like(name), 1, 0.7)
+        near = near_names(name, names_like(name), 1, 0.7) if i < MOST else []
         hint = f"; the nearest name is {near[0]}" if near else f"; {_CONVERT}" if _PEFT.search(name) else ""
         said = f"LoRA tensor '{name}' does not exist in base model (hint: maybe wrong base model?)"
         text = f"no model of llama.cpp has a weight {name}{several(names)}{hint}"
@@ -111,8 +113,8 @@ def adapter_rank(m: Model, ctx: Context) -> Drafts:
     """Both halves of a pair must have the same rank, above 0 and no larger than the weight.
 
     Why. `lora_a` is [in, rank] and `lora_b` [rank, out] (of the token embedding [rank, tokens] and [rank, width]).
-    Where they differ llama.cpp refuses the adapter, for the embedding it dies at the first token; with rank 0 it holds
-    nothing. A rank above both sizes of the weight was not meant: both halves lie the wrong way round.
+    Where they differ llama.cpp refuses the adapter; for the embedding, and with rank 0, it dies at the first token. A
+    rank above both sizes of the weight was not meant: both halves lie the wrong way round.
     Evidence. `llama-adapter.cpp:llama_adapter_lora_init_impl` (b11434): "lora_a tensor is not transposed"; measured.
     Example. blk.0.attn_q.weight: lora_a (64 × 8) has rank 8, lora_b (16 × 64) rank 16
     Fix. Convert the adapter again.
@@ -148,7 +150,11 @@ def _rank_fault(pair: Pair) -> tuple[str, str, Severity] | None:
         )
         return f"{text}{why}", said, Severity.ERROR
     if of_a == 0:
-        return f"{pair.name}: {halves} have rank 0: there is nothing in them", "", Severity.ERROR
+        return (
+            f"{pair.name}: {halves} have rank 0: there is nothing in them, and llama.cpp dies of it",
+            "",
+            Severity.ERROR,
+        )
     if of_a > max(pair.base_shape):
         text = f"{pair.name}: rank {of_a:,} is more than both sizes of the weight, {dims(pair.base_shape)}: {halves}"
         return text, "", Severity.WARNING
