@@ -44,7 +44,8 @@ class Constant:
         default: what llama.cpp takes where the key is absent; None for a number it computes.
         lost: a file without it computes something else, as far as the tables tell.
         when: only in files that have these keys, some with ``=VALUE``, parted by blanks; ``(recurrent)``: layers with a
-            state.
+            state; ``(biased)``: tensors that correct the choice of experts; ``(scaled)``: those, or the experts of
+            DeepSeek V2.
         since: date of a release from which on it was written, "" for one that was always written.
         known: values of published models, for the message.
         unsure: some published models have what llama.cpp takes.
@@ -107,6 +108,17 @@ def default(arch: str, key: str) -> Any:
         return known.default
     tables = load("constants.json")["defaults"]
     return tables.get(arch, {}).get(key, tables[""].get(key))
+
+
+def unsaid(arch: str, key: str) -> Any:
+    """What the converter writes into every file whose configuration says nothing of it; None where it demands it."""
+    text = load("constants.json")["constants"].get(arch, {}).get(key, {}).get("value")
+    if text is None:
+        return None
+    try:
+        return evaluate(text, Scope({"config": {}, "rope": {}, "layers": 1}))
+    except NotTold:
+        return None
 
 
 def _settled(text: str | None) -> Any:

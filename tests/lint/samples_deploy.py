@@ -99,6 +99,26 @@ SAMPLES = [
         f"field:{BASE}",
         silent=GGUF("mamba").kv("mamba.block_count", 1).tensor("token_embd.weight", (32, 4)),
     ),
+    # Gemma 3 has another base than llama.cpp takes, and its converter knows it
+    Sample(
+        "rope-freq-base-missing",
+        GGUF("gemma3").kv("gemma3.block_count", 1).tensor("token_embd.weight", (32, 4)),
+        "field:gemma3.rope.freq_base",
+        "the converter 1e+06",
+        fix="--set gemma3.rope.freq_base=1000000.0",
+        safe=False,
+        silent=GGUF("gemma3")
+        .kv("gemma3.block_count", 1)
+        .kv("gemma3.rope.freq_base", 1e6)
+        .tensor("token_embd.weight", (32, 4)),
+    ),
+    Sample(
+        "rope-freq-base-missing",
+        GGUF("falcon-h1").kv("falcon-h1.block_count", 1).tensor("token_embd.weight", (32, 4)),
+        "field:falcon-h1.rope.freq_base",
+        "every conversion of falcon-h1 writes it",
+        fix="falcon-h1.rope.freq_base=…",
+    ),
     Sample(
         "rope-freq-scale-missing",
         ready().drop(SCALE),

@@ -10,15 +10,8 @@ from gguftool.facts.data import load
 from gguftool.facts.enums import numbers
 from gguftool.facts.keys import reads
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rules.constants.lost import chooses_with_bias
 from gguftool.model import Model
-
-CHOICE = "exp_probs_b"
-"""The tensor that corrects which experts are chosen, without counting in their weights."""
-
-
-def chooses_with_bias(m: Model) -> str | None:
-    """A tensor that corrects the choice of experts; None without one."""
-    return next((name for name in m.tensors if name.rpartition("blk.")[2].partition(".")[2].startswith(CHOICE)), None)
 
 
 def gating(m: Model) -> int | None:

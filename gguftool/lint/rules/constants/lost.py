@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from gguftool.edit.ops import Set
 from gguftool.facts.conversion import UNSCALED, Constant, constants, same
@@ -98,6 +99,15 @@ def _fix(key: str, c: Constant, r: Read) -> Fix | None:
     return to_choose(f"set it to {name} of config.json" if name else "set the value the converter writes", "--set", key)
 
 
+CHOICE = "exp_probs_b"
+"""The tensor that corrects which experts are chosen, without counting in their weights."""
+
+
+def chooses_with_bias(m: Model) -> str | None:
+    """A tensor that corrects the choice of experts; None without one."""
+    return next((name for name in m.tensors if name.rpartition("blk.")[2].partition(".")[2].startswith(CHOICE)), None)
+
+
 def _asked(m: Model, c: Constant) -> bool:
     """The key counts in this very file."""
     if c.key.startswith("rope.") and not m.arch.ropes:
@@ -105,8 +115,8 @@ def _asked(m: Model, c: Constant) -> bool:
     if m.arch.shape.complete and f"{m.architecture}.{c.key}" not in m.arch.shape.asked:
         return False
     for word in c.when.split():
-        if word == "(recurrent)":
-            if not any(layer.recurrent for layer in m.arch.shape.layers):
+        if word in _SEEN:
+            if not _SEEN[word](m):
                 return False
             continue
         name, _, value = word.partition("=")
@@ -114,6 +124,15 @@ def _asked(m: Model, c: Constant) -> bool:
         if not here or (value and here != value):
             return False
     return True
+
+
+_SEEN: dict[str, Callable[[Model], object]] = {
+    "(recurrent)": lambda m: any(layer.recurrent for layer in m.arch.shape.layers),
+    "(biased)": chooses_with_bias,
+    # DeepSeek V2 chooses without a bias, and multiplies by 16; its Lite version has 64 experts and multiplies by 1.
+    "(scaled)": lambda m: chooses_with_bias(m) or m.arch.int("expert_count") == 160,
+}
+"""What the tensors and layers show."""
 
 
 @rule(Severity.WARNING, known_arch=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from gguftool.edit.ops import Set
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.facts.conversion import constants, unsaid
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.lint.rules.deploy.prefix import misplaced
 from gguftool.model import Model
 
@@ -22,7 +23,8 @@ def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
     3090.
     Example. qwen2.rope.freq_base is missing: llama.cpp takes 10000
     Fix. `gguftool fix --rope-freq-base F` with rope_theta of `config.json`. Writing 10000 is a guess unless `lint
-    --against FOLDER` confirms it; an error when that shows another value.
+    --against FOLDER` confirms it; an error when that shows another value. Where the converter has a number of its own
+    for an architecture, as for Gemma 3, that is offered.
     """
     key = f"{m.architecture}.rope.freq_base"
     if key in m or not m.arch.ropes:
@@ -38,6 +40,19 @@ def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
             where=f"field:{key}",
             severity=Severity.ERROR,
             source=there,
+        )
+    elif told is None and (usual := unsaid(m.architecture, "rope.freq_base")) not in (None, DEFAULT_BASE):
+        yield found(
+            f"{key} is missing: llama.cpp takes 10000, the converter {usual:g} for every {m.architecture} whose "
+            "config.json says nothing else",
+            where=f"field:{key}",
+            fix=Fix(f"write the {usual:g} of the converter (check rope_theta first)", (Set(key, usual, "f32"),)),
+        )
+    elif told is None and _always_written(m):
+        yield found(
+            f"{key} is missing: every conversion of {m.architecture} writes it, llama.cpp takes 10000",
+            where=f"field:{key}",
+            fix=to_choose("set it to rope_theta of config.json", "--set", key),
         )
     elif told is None:
         fix = Fix(
@@ -58,6 +73,11 @@ def rope_freq_base_missing(m: Model, ctx: Context) -> Drafts:
             fix=Fix(f"set the RoPE base to {told:g} as config.json says", (Set(key, told, "f32"),), safe=True),
             source=told,
         )
+
+
+def _always_written(m: Model) -> bool:
+    c = constants(m.architecture).get("rope.freq_base")
+    return c is not None and c.lost and c.value is None and not c.since
 
 
 def _contradicting(ctx: Context) -> float | None:
