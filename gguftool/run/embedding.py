@@ -41,6 +41,10 @@ def chosen(model: Model, w: Wishes) -> tuple[Wishes, list[str]]:
     if not asked:
         rank = w.pooling == "rank" or (e.ranks and w.pooling is None)
         w = replace(w, rerank=True) if rank else replace(w, embeddings=True)
+    slots = w.parallel or 0
+    if slots > 1 and w.ctx is None and w.slot_ctx is None and not w.kv_unified and not e.memory and e.longest:
+        # Without a cache a context takes no memory: every slot gets a whole one.
+        w = replace(w, ctx=slots * e.longest)
     if w.pooling is None and not w.rerank and not e.stated and e.trained and not e.token_by_token:
         w = replace(w, pooling=e.trained)
     return w, list(_notes(e, w, asked))

@@ -100,7 +100,7 @@ def test_words_for_it() -> None:
 
 @pytest.mark.parametrize(
     ("g", "ends"),
-    # Measured with llama-tokenize of b11434: WordPiece looks at neither key.
+    # Asked of llama-server b11434 (/tokenize): WordPiece looks at neither key.
     [(bert(), (True, True)), (qwen3(), (False, True)), (qwen3(eos=None), (False, False)),
      (bert().kv("tokenizer.ggml.add_eos_token", False), (True, True))],
 )  # fmt: skip

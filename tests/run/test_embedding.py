@@ -50,6 +50,8 @@ def said(plan: LaunchPlan) -> dict[str, str]:
         (long(bert(), 8192), {}, {"--embeddings": "", "-ub": "8192", "-b": "8192"}),
         (long(bert(), 8192), {"ctx": 2048}, {"--embeddings": "", "-ub": "2048"}),
         (long(bert(), 8192), {"ctx": 8192, "parallel": 4}, {"--embeddings": "", "-ub": "2048"}),
+        # Without a cache every slot gets a whole context.
+        (long(bert(), 2048), {"parallel": 4}, {"--embeddings": "", "-ub": "2048"}),
         (long(bert(), 8192), {"ubatch": 600}, {"--embeddings": "", "-ub": "600", "-b": "600"}),
         (long(bert(), 131072), {}, {"--embeddings": "", "-ub": "8192", "-b": "8192"}),
         (bert(pooling=None), {"pooling": "mean"}, {"--embeddings": "", "--pooling": "mean", "-b": "512"}),
@@ -72,6 +74,14 @@ def said(plan: LaunchPlan) -> dict[str, str]:
 )  # fmt: skip
 def test_what_is_chosen(g: GGUF, wishes: dict, options: dict[str, str]) -> None:
     assert said(planned(g, Wishes(**wishes))) == options
+
+
+def test_slots_of_a_model_without_a_cache() -> None:
+    plan = planned(bert(), Wishes(parallel=4))
+    c = plan.memory.cache.context
+    assert (c.total, c.usable, plan.memory.kv) == (2048, 512, 0)
+    shared = planned(bert(), Wishes(parallel=4, kv_unified=True)).memory.cache.context
+    assert (shared.total, shared.usable) == (512, 512)
 
 
 def test_it_is_told() -> None:
