@@ -15,6 +15,13 @@ LONGEST = 8192
 _CHAT = (("template", "--chat-template-file"), ("draft", "--model-draft"), ("spec_type", "--spec-type"),
          ("smoke", "--smoke"))  # fmt: skip
 """Options about writing: field and name."""
+_BEHIND = frozenset(
+    "--jinja --chat-template --chat-template-kwargs --reasoning --reasoning-format --reasoning-budget "
+    "--prefill-assistant --temp --temperature --top-k --top-p --min-p --repeat-penalty --presence-penalty "
+    "--frequency-penalty --samplers --grammar --grammar-file -j --json-schema -n --predict --n-predict "
+    "--ignore-eos".split()
+)
+"""The same behind ``--``."""
 
 
 def served(model: Model, w: Wishes) -> Embedder | None:
@@ -114,7 +121,7 @@ def _notes(e: Embedder, w: Wishes, asked: bool) -> Iterator[str]:
             yield f"texts over {limit} tokens will be refused, one has to fit into one graph: --ubatch raises it"
         elif limit > UBATCH:
             yield f"-ub {limit}: a text has to fit into one graph"
-    idle = [name for field, name in _CHAT if getattr(w, field)]
+    idle = [*(name for field, name in _CHAT if getattr(w, field)), *(word for word in w.extra if word in _BEHIND)]
     if idle:
         does = "do" if len(idle) > 1 else "does"
         yield f"{', '.join(idle)} {does} nothing here: it is about writing, and this model does not write"

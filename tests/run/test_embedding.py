@@ -102,6 +102,8 @@ def test_options_about_writing_are_told_to_do_nothing(tmp_path: Path) -> None:
     assert "--chat-template-file does nothing here" in notes
     assert "--cache-type does nothing here: this model has no KV cache" in notes
     assert not any("does nothing here" in note for note in planned(bert()).notes)
+    behind = " ".join(planned(bert(), Wishes(extra=("--jinja", "--temp", "0.5", "--metrics"))).notes)
+    assert "--jinja, --temp do nothing here" in behind
 
 
 def test_the_plan_counts_the_larger_graph() -> None:
