@@ -12,7 +12,7 @@ from gguftool.hub import opened
 from gguftool.memory.advice import Advice, advise
 from gguftool.memory.plan import MemoryPlan
 from gguftool.model.role import only_runnable
-from gguftool.predict.pairs import ABORTS, HARM, IGNORED, REFUSED
+from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
 from gguftool.run.args import server_command
 from gguftool.run.deploy import Deployment, deploy, look, outcome, resolved, with_largest_context
 from gguftool.run.engine import choose
@@ -72,7 +72,7 @@ class Planned:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is worth knowing."""
-        harm = (x.text for x in self.deployment.unfit if x.misfit.outcome == HARM)
+        harm = (x.text for x in self.deployment.unfit if not x.misfit.stops)
         return (*self.deployment.notes, *(doubt for doubt, _ in self.deployment.doubts), *harm)
 
 

@@ -18,6 +18,7 @@ from gguftool.model import Model
 from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
 from gguftool.model.role import only_runnable
+from gguftool.predict.pairs import DOUBT
 from gguftool.run import devices as hardware
 from gguftool.run.args import TRACE, CommandLine, server_command
 from gguftool.run.deploy import Deployment, Found, deploy, outcome, resolved
@@ -124,7 +125,10 @@ def plan_launch(
     for problem in d.problems:
         t.stop("build", problem, "llama-server --help lists what it takes" if "no option" in problem else "")
     for one in d.unfit:
-        t.stop("pair", one.text, one.misfit.hint, "error" if one.misfit.stops else "warning")
+        if one.misfit.outcome == DOUBT:
+            t.notes.append(one.text)
+        else:
+            t.stop("pair", one.text, one.misfit.hint, "error" if one.misfit.stops else "warning")
     for doubt, remedy in d.doubts:
         t.stop("build", doubt, remedy, "warning")
     _network(said, t)

@@ -36,7 +36,9 @@ SAMPLES = [
     fires("pair-architecture", lora(arch="qwen2"), where="field:general.architecture", severity="error"),
     fires("pair-shapes", lora(("blk.0.attn_q.weight", 96, 96)), message="96 × 96", severity="error"),
     fires("pair-width", control_vector(96), message="96 wide", severity="error"),
-    fires("pair-markers", projector(), where="field:clip.projector_type", message="image", severity="warning"),
+    Sample("pair-markers", llama(800), context=beside(projector()), where="field:clip.projector_type",
+           message="'<start_of_image>', which stands beside an image", severity="warning", silent=model(),
+           silent_context=FITS),
     fires("pair-markers", projector("idefics3"), message="refuses every request", severity="error"),
     fires("pair-layers", control_vector(layers=(1, 2, 3)), message="from 3 on", severity="warning"),
     fires("pair-vocabulary", GPT2, where="field:tokenizer.ggml.model", message="another kind", severity="error"),
@@ -54,4 +56,4 @@ SAMPLES = [
     fires("pair-layers", eagle3(layers=(0, 1, 4)), message="reads layer 4", severity="error"),
     fires("pair-imatrix", imatrix(measured(width=96)), message="96 values", severity="error"),
     fires("pair-imatrix", imatrix(measured(layers=1)), message="2 of 3 layers", severity="warning"),
-]
+]  # fmt: skip

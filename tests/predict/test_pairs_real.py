@@ -10,7 +10,7 @@ import pytest
 
 from gguftool import programs
 from gguftool.model import from_source
-from gguftool.predict.pairs import ABORTS, HARM, IGNORED, REFUSED, Misfit, misfits
+from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED, Misfit, misfits
 from gguftool.source import Memory
 from tests.pair_cases import PAIRS, UNSEEN, run
 
@@ -40,13 +40,13 @@ def test_the_record_is_of_these_pairs():
 
 @pytest.mark.parametrize("pair", READABLE)
 def test_what_is_foretold_is_what_the_server_did(pair: str):
-    said = foretold(pair)
+    said = [m for m in foretold(pair) if m.stops]
     worst = said[0].outcome if said else ""
     if pair in UNSEEN:
         assert (worst, happened(RECORDED[pair])) == (IGNORED, "")
         return
-    assert ("" if worst == HARM else worst) == happened(RECORDED[pair])
-    if said and said[0].stops and said[0].rule != "pair-role":
+    assert worst == happened(RECORDED[pair])
+    if said and said[0].rule != "pair-role":
         first = " ".join(said[0].said[0].split())
         assert any(first in line for line in RECORDED[pair]["said"]), (said[0].said, RECORDED[pair]["said"])
 
@@ -63,5 +63,5 @@ def test_the_server_at_hand_does_it(pair: str, tmp_path: Path):
     server = programs.find(programs.SERVER, None, may_lack=True)
     if server is None:
         pytest.skip("no llama-server")
-    worst = next((m.outcome for m in foretold(pair)), "")
-    assert happened(run(server.path, tmp_path, PAIRS[pair])) == ("" if worst == HARM else worst)
+    worst = next((m.outcome for m in foretold(pair) if m.stops), "")
+    assert happened(run(server.path, tmp_path, PAIRS[pair])) == worst

@@ -10,7 +10,7 @@ from gguftool.predict.pairs import BESIDE
 from gguftool.run.beside import ROLES, named
 from gguftool.run.options.table import options
 from gguftool.run.wishes import Wishes
-from tests.beside import control_vector, lora
+from tests.beside import control_vector, lora, projector
 from tests.build import GGUF, llama
 from tests.lint.samples import ready
 
@@ -27,6 +27,8 @@ SIDES: dict[str, tuple[GGUF, str]] = {
     "long.gguf": (control_vector(layers=(1, 2, 3)), "harm"),
     "gpt2.gguf": (GPT2, "ignored"),
     "bare.gguf": (llama().drop_tensor("blk.0.attn_norm.weight"), "refused"),
+    "eyes.gguf": (projector("gemma3"), "doubt"),
+    "large.gguf": (llama(800).kv("llama.rope.freq_scale", 1.0).kv("llama.kv_cache_type", "f16"), ""),
     "model.gguf": (ready(layers=3), "refused"),
 }
 ASKED = [
@@ -69,8 +71,16 @@ def test_plan_and_launch(cli, here: Path, words: list[str], outcome: str) -> Non
     assert (plan.code, launch.code) == (int(stops), int(stops)), (plan.out, launch.err)
     assert [u["outcome"] for u in plan.json["unfit"]] == ([outcome] if outcome else [])
     told = [(o["severity"]) for o in launch.json["obstacles"] if o["where"] == "pair"]
-    assert told == ([] if not outcome else ["error" if stops else "warning"])
+    assert told == ([] if outcome in ("", "doubt") else ["error" if stops else "warning"])
     assert bool(plan.json["refused"]) is (outcome in ("refused", "aborts"))
+
+
+def test_a_doubt_is_told_and_stops_nothing(cli, here: Path) -> None:
+    for command in (["plan"], ["launch", "--print"]):
+        done = cli(*command, "large.gguf", *SIZES, "--mmproj", "eyes.gguf")
+        assert done.code == 0
+        assert "the model has no token '<start_of_image>'" in done.err
+        assert "warning" not in done.err
 
 
 def test_what_plan_says(cli, here: Path) -> None:

@@ -14,10 +14,22 @@ from gguftool.errors import UsageError
 from gguftool.model import Model
 from gguftool.model.role import ROLES, role, way_on, what_it_is
 from gguftool.near import near_names
-from gguftool.predict.pairs.misfit import ABORTS, HARM, IGNORED, OUTCOMES, REFUSED, Check, Misfit
+from gguftool.predict.pairs.misfit import ABORTS, DOUBT, HARM, IGNORED, OUTCOMES, REFUSED, Check, Misfit
 from gguftool.predict.stages import OTHERS, predict
 
-__all__ = ["ABORTS", "BESIDE", "HARM", "IGNORED", "OUTCOMES", "REFUSED", "Misfit", "misfits", "used_as", "wrong_role"]
+__all__ = [
+    "ABORTS",
+    "BESIDE",
+    "DOUBT",
+    "HARM",
+    "IGNORED",
+    "OUTCOMES",
+    "REFUSED",
+    "Misfit",
+    "misfits",
+    "used_as",
+    "wrong_role",
+]
 
 BESIDE: dict[str, tuple[str, str]] = {
     "mmproj": ("mmproj", "--mmproj"),

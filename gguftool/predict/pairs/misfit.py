@@ -10,8 +10,8 @@ from gguftool.brief import short_repr
 from gguftool.model import Model
 from gguftool.shell import Words
 
-ABORTS, REFUSED, IGNORED, HARM = "aborts", "refused", "ignored", "harm"
-OUTCOMES = (ABORTS, REFUSED, IGNORED, HARM)
+ABORTS, REFUSED, IGNORED, HARM, DOUBT = "aborts", "refused", "ignored", "harm", "doubt"
+OUTCOMES = (ABORTS, REFUSED, IGNORED, HARM, DOUBT)
 """What comes of it, the worst first."""
 
 
@@ -22,7 +22,8 @@ class Misfit:
     Attributes:
         rule: id of the lint rule that reports it.
         outcome: ``aborts`` (the process dies), ``refused`` (an error ends the start), ``ignored`` (llama.cpp goes on
-            without what was asked for) or ``harm`` (it runs, with worse answers or for nothing).
+            without what was asked for), ``harm`` (it runs, with worse answers or for nothing) or ``doubt`` (nothing
+            keeps it from running as meant, and something speaks against it).
         message: what is wrong, one sentence with the values that matter; the file beside the model is "it".
         said: llama.cpp's own lines (b11434), in order, without what stands before them in a log.
         hint: what helps, in words.
@@ -45,7 +46,7 @@ class Misfit:
     @property
     def stops(self) -> bool:
         """Whether what was asked for would not happen."""
-        return self.outcome != HARM
+        return self.outcome not in (HARM, DOUBT)
 
 
 Check = Callable[[Model, Model], Iterable[Misfit]]

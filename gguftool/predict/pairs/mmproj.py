@@ -16,10 +16,12 @@ from gguftool.facts.machine.hparams import functions
 from gguftool.model import Model
 from gguftool.model.projector import Encoder, Projector, projector
 from gguftool.model.vocab import vocabulary
-from gguftool.predict.pairs.misfit import HARM, IGNORED, REFUSED, Misfit
+from gguftool.predict.pairs.misfit import DOUBT, IGNORED, REFUSED, Misfit
 from gguftool.predict.stages import numbers
 
 OTHER = "take the projector that was made of this model"
+SPEAKING = 1000
+"""Tokens from which on it says something that one of them is not there: fewer have only models made for tests."""
 
 
 @cache
@@ -87,10 +89,10 @@ def _markers(model: Model, encoder: Encoder) -> Iterator[Misfit]:
             where=f"field:{encoder.key}",
             data={"type": kind, "missing": missing},
         )
-    elif around and all(vocab.id_of(t) is None for t in around):
+    elif around and vocab.count >= SPEAKING and all(vocab.id_of(t) is None for t in around):
         yield Misfit(
             "pair-markers",
-            HARM,
+            DOUBT,
             f"the model has no token {around[0]!r}, which stands beside {what} in models of {kind}: hardly the "
             "projector of this one",
             hint=OTHER,
