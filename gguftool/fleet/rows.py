@@ -181,8 +181,11 @@ def _fill(row: Row, path: str, lint: bool) -> None:
 def _lint(row: Row, model: Model) -> None:
     from gguftool.lint.call import lint
     from gguftool.lint.rule import Severity
+    from gguftool.model.role import ROLES, role
+    from gguftool.predict.pairs.lying import projectors
 
-    report = lint(model)
+    # A projector in the folder of one model is meant for it.
+    report = lint(model, beside=list(projectors(model)) if ROLES[role(model)].runs else ())
     row["lint"] = {str(severity): report.count(severity) for severity in Severity}
     row["load"] = report.load.verdict if report.load is not None else None
 

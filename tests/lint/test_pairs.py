@@ -135,3 +135,11 @@ def test_an_address(cli, folder, tmp_path):
     with serve(Site(files)) as site:
         done = cli("lint", f"{site.url}/m.gguf", "--with", f"{site.url}/p.gguf", "--no-config", "--format", "json")
     assert [f["rule"] for row in done.json["files"] for f in row["findings"] if f["family"] == "pair"] == ["pair-width"]
+
+
+def test_a_scan_holds_a_projector_against_the_one_model_beside_it(cli, folder):
+    assert cli("scan", folder, "--fail-on", "warning").code == 0
+    put(folder, "mmproj-b.gguf", projector(width=96))
+    done = cli("scan", folder, "--fail-on", "error", "--format", "json")
+    rows = {Path(m["path"]).name: m["lint"]["error"] for m in done.json["models"]}
+    assert (done.code, rows["model.gguf"]) == (1, 1)
