@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gguftool.api.render import Prompt as Prompt
     from gguftool.api.render import compare_templates as compare_templates
     from gguftool.api.render import render as render
+    from gguftool.api.tokenizer import compare_tokenizers as compare_tokenizers
     from gguftool.build.convert import Converted as Converted
     from gguftool.build.convert import convert as convert
     from gguftool.build.quantize import Quantized as Quantized
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from gguftool.lint.rule import Severity as Severity
     from gguftool.lint.rules import catalogue as rules
     from gguftool.lint.run import Report as Report
+    from gguftool.lint.tokenized import Compared as Compared
     from gguftool.memory.plan import MemoryPlan as MemoryPlan
     from gguftool.model.compare import Difference as Difference
     from gguftool.model.model import Model as Model
@@ -129,6 +131,7 @@ __all__ = [
     "AfterLoad",
     "Change",
     "ChangedMeanwhile",
+    "Compared",
     "Converted",
     "Dedupe",
     "Delete",
@@ -198,6 +201,7 @@ __all__ = [
     "check_converted",
     "check_log",
     "compare_templates",
+    "compare_tokenizers",
     "convert",
     "diff",
     "doctor",

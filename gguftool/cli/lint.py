@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     gguftool lint --fix --dry-run model.gguf              show them only
     gguftool lint --select deploy,rope --fail-on error *.gguf
     gguftool lint --against ./hf-folder model.gguf        compare with config.json and the tokenizer
+    gguftool lint --against ./hf-folder --tokenizer model.gguf
+                                                          does it cut text, and build prompts, as its source does?
     gguftool lint model.gguf --with mmproj.gguf           does the projector (adapter, draft …) fit it?
     gguftool lint --format sarif model.gguf > lint.sarif
     gguftool lint --format json --exit-zero model.gguf > known.json
@@ -53,6 +55,11 @@ if TYPE_CHECKING:
 @option("-c", "--ctx", "context_length", type=COUNT, metavar="N", help="Context wanted, in tokens: 32768, 32k.")
 @option("--cache-type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types wanted.")
 @option("--against", type=MODEL, metavar="HF_FOLDER", help="Compare with a Hugging Face folder or hf://owner/repo.")
+@option(
+    "--tokenizer",
+    is_flag=True,
+    help="With --against: cut 2,500 texts with llama.cpp and with tokenizer.json, and compare prompts.",
+)
 @option(
     "--with",
     "beside",

@@ -20,6 +20,7 @@ from gguftool.predict.pairs.lying import note, projectors
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
     from gguftool.lint.against import HfFolder
+    from gguftool.lint.tokenized import Compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,22 @@ def _context(options: Mapping[str, Any], config: Config) -> Context:
         from gguftool.lint.policy import read_policy
 
         policy = read_policy(policy)
+    if options["tokenizer"] and against is None:
+        raise UsageError("--tokenizer compares with a source", "name it with --against HF_FOLDER")
     return Context(
         wish=Wish(options["context_length"] or config.context_length, _cache_type(options, config)),
         against=against,
         policy=policy or None,
+        tokenized=_tokenized(options["against"]) if options["tokenizer"] else None,
         data=options["data"],
         models_folder=options["models"][0] if options["layout"] else None,
     )
+
+
+def _tokenized(spec: str) -> Callable[[Model], Compared]:
+    from gguftool.api.tokenizer import comparison
+
+    return comparison(spec)
 
 
 def _against(spec: str) -> HfFolder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from gguftool.lint.run import Report
 from gguftool.lint.run import lint as run
 
 if TYPE_CHECKING:
+    from gguftool.lint.tokenized import Compared
     from gguftool.model import Model
 
 
@@ -25,6 +26,7 @@ def lint(
     against: str | os.PathLike[str] | None = None,
     policy: str | os.PathLike[str] | None = None,
     data: bool = False,
+    tokenized: Callable[[Model], Compared] | None = None,
     beside: Sequence[Model | str | os.PathLike[str]] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -39,6 +41,7 @@ def lint(
         against: Hugging Face folder to compare with.
         policy: policy file, TOML.
         data: read the tensor data too.
+        tokenized: compares the tokenizer with the source's: `gguftool.api.tokenizer.comparison` of a folder.
         beside: files to be used with it, by path, by address or open: a projector, an adapter, a draft model …
         select: rule ids and families to run; all when empty.
         ignore: rule ids and families to leave out.
@@ -62,6 +65,7 @@ def lint(
         against=folder,
         policy=read_policy(policy) if policy is not None else None,
         data=data,
+        tokenized=tokenized,
     )
     with ExitStack() as stack:
         sides = tuple(stack.enter_context(opened(side)) for side in beside)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gguftool.edit.ops import Operation
     from gguftool.lint.against import HfFolder
     from gguftool.lint.policy import Policy
+    from gguftool.lint.tokenized import Compared
     from gguftool.model import Model
 
 T = TypeVar("T")
@@ -207,6 +208,8 @@ class Context:
         data: tensor bytes may be read.
         models_folder: root of an LM Studio models folder that the file lies in.
         beside: files that are to be used with the model, opened with ``strict=False``.
+        tokenized: compares the tokenizer with the source's; None when nobody asked for it. It starts programs, which
+            a rule must not: `gguftool.api.tokenizer` hands it in.
         memo: values computed once a run; use `once` and `value`.
     """
 
@@ -216,6 +219,7 @@ class Context:
     data: bool = False
     models_folder: str | None = None
     beside: tuple[Model, ...] = ()
+    tokenized: Callable[[Model], Compared] | None = None
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     __repr__ = short_repr

@@ -48,6 +48,7 @@ READ: dict[str, Callable[[Any, Path], Any]] = {
 }
 """Headers are enough: of an address, too."""
 DATA: dict[str, Callable[[Any, Path], Any]] = {
+    "compare_tokenizers": lambda m, out: gguftool.compare_tokenizers(m, out).why_not[:9],
     "edit": _edit,
     "hash_file": lambda m, _: gguftool.hash_file(m),
     "kv_test": lambda m, _: gguftool.kv_test(m, (("f16", "f16"),), tokens=32, chunk=16),

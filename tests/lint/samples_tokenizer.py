@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from gguftool.lint.against import from_files
+from gguftool.lint.rule import Context
+from gguftool.lint.tokenized import Compared, Cut, Differs
+from gguftool.model.corpus import Sample as CorpusSample
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, ready
 
@@ -90,6 +94,15 @@ LONG = "x" * (1 << 20)
 END = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|fin|>\n{% endfor %}<|im_start|>assistant\n"
 BOS = TOK + "bos_token_id"
 EOS = TOK + "eos_token_id"
+APART = Differs(CorpusSample("numbers", "123"), Cut((7,), ("123",)), Cut((5, 6), ("12", "3")))
+
+
+def tokenized(**outcome: object) -> Context:
+    """A context in which the tokenizers were compared with this outcome."""
+    made = Compared(texts=100, **outcome)  # type: ignore[arg-type]
+    return Context(against=from_files("./hf", {"config.json": b"{}"}), tokenized=lambda m: made)
+
+
 SAMPLES = [
     Sample("tokenizer-model-missing", bpe().drop(TOK + "model"), f"field:{TOK}model", "the merges say it is gpt2",
            severity="error", fix="--set tokenizer.ggml.model=gpt2", safe=False),
@@ -254,4 +267,14 @@ SAMPLES = [
     Sample("double-bos", bpe(template="\n{{ bos_token }}" + CHATML, add_bos=True), f"field:{TEMPLATE}",
            "blanks in front",
            severity="warning"),
+    Sample("tokenizer-texts-differ", bpe(), f"field:{PRE}", "with the pre-tokenizer llama-bpe all texts agree",
+           severity="error", fix="--set tokenizer.ggml.pre=llama-bpe", silent=bpe(),
+           context=tokenized(differs=(APART,), pre=("llama-bpe",)), silent_context=tokenized()),
+    Sample("tokenizer-texts-differ", bpe(), f"field:{TOKENS}", "no pre-tokenizer that llama.cpp knows agrees",
+           severity="warning", fix="", silent=bpe(), context=tokenized(differs=(APART,)), silent_context=tokenized()),
+    Sample("tokenizer-texts-differ", bpe(), f"field:{TOKENS}", "all agree in NFC",
+           severity="info", fix="", silent=bpe(), context=tokenized(differs=(APART,), form="NFC"),
+           silent_context=tokenized()),
+    Sample("tokenizer-ends-differ", bpe(), f"field:{TOK}add_bos_token", "puts [1] '<s>', tokenizer.json nothing",
+           silent=bpe(), context=tokenized(ends=(Cut((), ()), Cut((1,), ("<s>",)))), silent_context=tokenized()),
 ]  # fmt: skip

@@ -5,6 +5,6 @@ Evidence is `llama-vocab.cpp:llama_vocab::impl::load` (b11434) unless a rule nam
 
 from __future__ import annotations
 
-from gguftool.lint.rules.tokenizer import arrays, content, ending, ids, pre
+from gguftool.lint.rules.tokenizer import arrays, content, ending, ids, pre, texts
 
-__all__ = ["arrays", "content", "ending", "ids", "pre"]
+__all__ = ["arrays", "content", "ending", "ids", "pre", "texts"]
