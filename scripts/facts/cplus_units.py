@@ -1,4 +1,4 @@
-"""Functions, classes and enumerations of a C++ file: what stands in it, and the rows of what is asked for."""
+"""Functions, classes, macros and enumerations of a C++ file: what stands in it, and the rows of what is asked for."""
 
 from __future__ import annotations
 
@@ -63,12 +63,20 @@ def _number(text: str, known: dict[str, int]) -> int:
     return total
 
 
+def macros(text: str) -> dict[str, tuple[list[str], str]]:
+    """Macros that are expressions, with their parameters; texts and plain numbers are not among them."""
+    out: dict[str, tuple[list[str], str]] = {}
+    for m in re.finditer(r"^#define (\w+)(\(([\w, ]*)\))?[ \t]+(\(.*\))[ \t]*$", text, re.M):
+        out[m[1]] = ([p.strip() for p in (m[3] or "").split(",") if p.strip()], m[4])
+    return out
+
+
 class Unit(CPlusStatements):
     """One file; ``places`` are the functions in it that have a body, with the token that opens their parameters."""
 
     def __init__(self, text: str, tables: Tables, outer: Any = None) -> None:
         super().__init__(text, tables, outer)
-        self.places: dict[str, int] = {}
+        self.places: dict[str, tuple[int, int]] = {}
         self.classes: dict[str, Class] = {}
         self.globals: dict[str, str] = {}
         self.last: Row = []
@@ -109,7 +117,7 @@ class Unit(CPlusStatements):
             self._class(prefix, words)
         else:
             name = self.tokens[opened - 1][1] if opened > 0 else ""
-            self.places.setdefault(prefix + name, opened)
+            self.places.setdefault(prefix + name, (start, opened))
             self._balanced()
             self.eats(";")
 
@@ -184,7 +192,7 @@ class Unit(CPlusStatements):
             if found is None:
                 made.declared[name] = self.last
             else:
-                made.methods[f"{name}" if name not in made.methods else f"{name}/{len(found[0])}"] = found
+                made.methods[f"{name}" if name not in made.methods else f"{name}/{len(found[0])}"] = self.returning(found, kind)
             return
         while True:
             name, code, size = name_of(self.next()[1]), self.code(*kind), None
@@ -253,9 +261,18 @@ class Unit(CPlusStatements):
 
     def body_of(self, name: str) -> Row:
         """Parameters and rows of a function of `places`."""
-        self.at = self.places[name]
+        start, opened = self.places[name]
         short = name.rpartition("::")[2]
+        self.at = opened
         if name.endswith(f"{short}::{short}"):
             return self.constructor(short) or [[], []]
+        self.at = start
+        kind = self.type_here()
+        self.at = opened
         found = self.function_here(name, short)
-        return found or [[], []]
+        return self.returning(found or [[], []], kind)
+
+    def returning(self, found: Row, kind: tuple[str, str] | None) -> Row:
+        """A function with the type of what it gives, where that changes numbers."""
+        code = self.code(*kind) if kind is not None else ""
+        return [*found, code] if code in ("i", "u", "l", "z", "f", "b") else found

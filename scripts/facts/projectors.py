@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from cplus_units import Class, Unit, enumerators, plain
+from cplus_units import Class, Unit, enumerators, macros, plain
 from cpp_operators import Unsupported
-from source import Tables, without_comments
+from source import Tables, body, without_comments
 
 Row = list[Any]
 KEYS = {
@@ -23,7 +23,7 @@ KEYS = {
 HEADERS = ("clip.h", "clip-impl.h", "clip-model.h", "clip-graph.h", "models/models.h")
 TAKEN = (
     "clip_n_mmproj_embd clip_n_output_tokens clip_get_image_max_tokens clip_get_graph_builder "
-    "clip_model_n_temporal_merge"
+    "clip_model_n_temporal_merge clip_get_projector_type clip_get_hparams"
 ).split()
 """Functions of `clip.cpp` beside the methods of its classes."""
 LOADER = (
@@ -84,6 +84,13 @@ class Clip:
     def read(path: Path) -> str:
         return without_comments(path.read_text(encoding="utf-8"))
 
+    def macros_of_expressions(self) -> dict[str, tuple[list[str], str]]:
+        """`CLIP_ALIGN` and the like."""
+        out: dict[str, tuple[list[str], str]] = {}
+        for header in HEADERS:
+            out |= macros(self.read(self.root / header))
+        return out
+
     def unit(self, path: Path) -> ClipUnit:
         text = re.sub(r"'(\\?.)'", lambda m: str(ord(m[1][-1])), plain(self.read(path)))
         unit = ClipUnit(text, self.t)
@@ -119,10 +126,17 @@ def projectors(t: Tables, build: str) -> tuple[dict[str, Any], list[str]]:
         if "dsv4_get_block_layout" in unit.places:
             functions["dsv4_get_block_layout"] = unit.body_of("dsv4_get_block_layout")
             functions["clip_anyres_unpad"] = unit.body_of("clip_anyres_unpad")
+    for name, (parameters, text) in clip.macros_of_expressions().items():
+        value = units[0].translated(text)
+        if parameters:
+            functions[name] = [[[p, ""] for p in parameters], [["return", value]]]
+        else:
+            given[name] = value
     functions |= {name: loader.methods[name] for name in LOADER}
     classes["clip_ctx"] = main.classes["clip_ctx"]
     classes["clip_ctx"].start = None
     functions["load_tensors"] = _without_the_data(clip)
+    functions |= _preprocessors(clip)
     clip.skipped += _nodes(clip, classes, functions)
     used = _reached(classes, functions)
     return {
@@ -151,7 +165,7 @@ def _place(
             classes[owner].start = body
     else:
         declared = classes[owner].declared.get(short, body[0])
-        body[0] = [p if len(p) > 2 else [*p, *d[2:]] for p, d in zip(body[0], declared, strict=True)]
+        body[0][:] = [p if len(p) > 2 else [*p, *d[2:]] for p, d in zip(body[0], declared, strict=True)]
         classes[owner].methods[short] = body
 
 
@@ -178,6 +192,24 @@ def _without_the_data(clip: Clip) -> Row:
     rows = unit.rows()
     clip.skipped += unit.skipped
     return [[["ctx_clip", ""]], rows]
+
+
+def _preprocessors(clip: Clip) -> dict[str, Row]:
+    """`init_vision` and `init_audio` of `mtmd.cpp`: which types have something that prepares their input."""
+    text = plain(clip.read(clip.root / "mtmd.cpp"))
+    clip.constants |= {k: v for e in enumerators(text).values() for k, v in e.items()}
+    text = re.sub(r"std::make_unique<mtmd_\w+>\(\w+\)", "1", text)
+    text = re.sub(r"\w+_preproc(?:\.reset|->initialize)\(\);", "", text)
+    out: dict[str, Row] = {}
+    for name in ("init_vision", "init_audio"):
+        at = text.index(f"void {name}() {{")
+        unit = ClipUnit(body(text, text.index("{", at)), clip.t)
+        unit.structs, unit.enums = frozenset(clip.structs), frozenset(clip.enums)
+        unit.constants, unit.skipped, unit.function = dict(clip.macros), [], name
+        kind = "image_preproc" if name == "init_vision" else "audio_preproc"
+        out[name] = [[], [["let", kind, "0"], *unit.rows()]]
+        clip.skipped += unit.skipped
+    return out
 
 
 def _nodes(clip: Clip, classes: dict[str, Class], functions: dict[str, Row]) -> list[str]:
@@ -241,7 +273,7 @@ def _shapes_only(rows: list[Row]) -> list[Row]:
 
 def _class(about: Class) -> dict[str, Any]:
     out: dict[str, Any] = {"fields": about.fields}
-    about.methods = {n: [p, _shapes_only(rows)] for n, (p, rows) in about.methods.items()}
+    about.methods = {n: [p, _shapes_only(rows), *code] for n, (p, rows, *code) in about.methods.items()}
     if about.start is not None:
         about.start = [about.start[0], _shapes_only(about.start[1])]
     if about.bases:

@@ -118,6 +118,7 @@ class Clip:
             "get_vector": self._vector,
             "get_scalar": self._scalar,
             "clip_projector_type_from_string": self._type,
+            "lookup_token": lambda text: -1,
             "replaced": lambda text, old, new: text.replace(old, new),
             "ggml_build_forward_expand": self._expand,
             "ggml_build_forward_select": self._select,
@@ -136,6 +137,20 @@ class Clip:
     def has(self, modality: str) -> bool:
         """Whether the file says that it has this encoder."""
         return bool(self._value("bool", ENCODERS[modality][0], False, False))
+
+    def text(self, key: str) -> str:
+        """A text that is only shown; of another type it ends the load all the same."""
+        return str(self._value("str", key, False, ""))
+
+    def preprocessor(self, encoder: Encoder) -> None:
+        """What prepares images or sound for an encoder (`mtmd_context::init_vision`, `init_audio`).
+
+        Raises:
+            Refusal, Abort, Unknown: how the load ends there.
+        """
+        top = self.machine.top
+        top["ctx_v"] = top["ctx_a"] = encoder.ctx
+        top["init_vision()" if encoder.modality == VISION else "init_audio()"]()
 
     def begin(self, modality: str) -> Encoder:
         """Keys of one encoder.

@@ -21,10 +21,12 @@ MOST_STEPS = 4_000_000
 class Function:
     """A function or a lambda: parameters, body, and the names it stands among."""
 
-    __slots__ = ("body", "machine", "parameters", "up")
+    __slots__ = ("body", "code", "machine", "parameters", "up")
 
-    def __init__(self, machine: CPlusMachine, parameters: list[list[str]], body: list[Step], up: Scope) -> None:
-        self.machine, self.parameters, self.body, self.up = machine, parameters, body, up
+    def __init__(
+        self, machine: CPlusMachine, parameters: list[list[str]], body: list[Step], up: Scope, code: str = ""
+    ) -> None:
+        self.machine, self.parameters, self.body, self.up, self.code = machine, parameters, body, up, code
 
     def __call__(self, *given: Any) -> Any:
         scope = Scope(self.up)
@@ -32,7 +34,8 @@ class Function:
             value = given[i] if i < len(given) else compiled(default[0])(scope) if default else None
             dict.__setitem__(scope, name, self.machine.kept(code, value) if code else value)
         left = self.machine.run(self.body, scope)
-        return left.value if isinstance(left, Returned) else None
+        found = left.value if isinstance(left, Returned) else None
+        return coerced(self.code, found) if self.code else found
 
 
 class CPlusMachine:
@@ -55,9 +58,9 @@ class CPlusMachine:
         own["invoke"] = lambda f, *a: f(*a)
         for name, function in own.items():
             dict.__setitem__(self.top, f"{name}()", function)
-        for name, (parameters, rows) in program["functions"].items():
+        for name, (parameters, rows, *code) in program["functions"].items():
             if f"{name}()" not in self.top:
-                dict.__setitem__(self.top, f"{name}()", _Late(self, parameters, rows))
+                dict.__setitem__(self.top, f"{name}()", _Late(self, parameters, rows, *code))
         for name, text in program["globals"].items():
             dict.__setitem__(self.top, name, compiled(text)(self.top))
         self._compiled: dict[int, list[Step]] = {}
@@ -162,12 +165,12 @@ class CPlusMachine:
 
     def _bound(self, thing: Thing, name: str, found: dict[str, Any]) -> Any:
         if len(found) == 1:
-            parameters, rows = found[name]
-            return Function(self, parameters, self.body(rows), thing)
+            parameters, rows, *code = found[name]
+            return Function(self, parameters, self.body(rows), thing, *code)
 
         def call(*given: Any) -> Any:
-            parameters, rows = found.get(f"{name}/{len(given)}") or found[name]
-            return Function(self, parameters, self.body(rows), thing)(*given)
+            parameters, rows, *code = found.get(f"{name}/{len(given)}") or found[name]
+            return Function(self, parameters, self.body(rows), thing, *code)(*given)
 
         return call
 
@@ -175,13 +178,14 @@ class CPlusMachine:
 class _Late:
     """A function of the program; its rows are looked at when it is called."""
 
-    __slots__ = ("function", "machine", "parameters", "rows")
+    __slots__ = ("code", "function", "machine", "parameters", "rows")
 
-    def __init__(self, machine: CPlusMachine, parameters: list[list[str]], rows: list[Row]) -> None:
-        self.machine, self.parameters, self.rows = machine, parameters, rows
+    def __init__(self, machine: CPlusMachine, parameters: list[list[str]], rows: list[Row], code: str = "") -> None:
+        self.machine, self.parameters, self.rows, self.code = machine, parameters, rows, code
         self.function: Function | None = None
 
     def __call__(self, *given: Any) -> Any:
         if self.function is None:
-            self.function = Function(self.machine, self.parameters, self.machine.body(self.rows), self.machine.top)
+            m = self.machine
+            self.function = Function(m, self.parameters, m.body(self.rows), m.top, self.code)
         return self.function(*given)

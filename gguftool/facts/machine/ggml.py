@@ -82,7 +82,7 @@ def new_tensor(kind: int, ne: list[int], view: Tensor | None = None, offset: int
     return Tensor(kind, [*ne, *[1] * (4 - len(ne))], view, offset)
 
 
-def _contiguous(t: Tensor, m: int, n: int) -> bool:
+def contiguous(t: Tensor, m: int, n: int) -> bool:
     """`ggml_is_contiguous_m_n`."""
     size, block = sizes(t.type)
     if t.ne[0] != block and t.nb[0] != size:
@@ -129,6 +129,11 @@ def _named(t: Any, name: Any = "", *_: Any) -> Any:
     return t
 
 
+def _first(ne: Any, n: int) -> list[int]:
+    """Sizes behind a pointer, which may be one number."""
+    return [ne] if isinstance(ne, int) else list(ne[:n])
+
+
 def _prod(ne: list[int]) -> int:
     return ne[0] * ne[1] * ne[2] * ne[3]
 
@@ -148,10 +153,10 @@ def natives() -> dict[str, Callable[..., Any]]:
         "ggml_is_3d": lambda t: t.ne[3] == 1,
         "ggml_is_transposed": lambda t: t.nb[0] > t.nb[1],
         "ggml_is_permuted": lambda t: t.nb[0] > t.nb[1] or t.nb[1] > t.nb[2] or t.nb[2] > t.nb[3],
-        "ggml_is_contiguous": lambda t: _contiguous(t, 0, 4),
-        "ggml_is_contiguous_0": lambda t: _contiguous(t, 0, 4),
-        "ggml_is_contiguous_1": lambda t: _contiguous(t, 1, 4),
-        "ggml_is_contiguous_2": lambda t: _contiguous(t, 2, 4),
+        "ggml_is_contiguous": lambda t: contiguous(t, 0, 4),
+        "ggml_is_contiguous_0": lambda t: contiguous(t, 0, 4),
+        "ggml_is_contiguous_1": lambda t: contiguous(t, 1, 4),
+        "ggml_is_contiguous_2": lambda t: contiguous(t, 2, 4),
         "ggml_is_contiguous_rows": lambda t: t.ne[0] == sizes(t.type)[1] or t.nb[0] == sizes(t.type)[0],
         "ggml_is_padded_1d": lambda t: (
             t.nb[0] == sizes(t.type)[0] and t.nb[2] == t.nb[1] * t.ne[1] and t.nb[3] == t.nb[2] * t.ne[2]
@@ -178,8 +183,8 @@ def natives() -> dict[str, Callable[..., Any]]:
 
     nothing: Callable[..., None] = lambda *given: None  # noqa: E731 - a dozen names for it
     makers: dict[str, Callable[..., Any]] = {
-        "ggml_new_tensor": lambda _, kind, n, ne: new_tensor(kind, list(ne[:n])),
-        "ggml_new_tensor_impl": lambda _, kind, n, ne, view, offset: new_tensor(kind, list(ne[:n]), view, offset),
+        "ggml_new_tensor": lambda _, kind, n, ne: new_tensor(kind, _first(ne, n)),
+        "ggml_new_tensor_impl": lambda _, kind, n, ne, view, offset: new_tensor(kind, _first(ne, n), view, offset),
         "ggml_new_tensor_1d": lambda _, kind, a: new_tensor(kind, [a]),
         "ggml_new_tensor_2d": lambda _, kind, a, b: new_tensor(kind, [a, b]),
         "ggml_new_tensor_3d": lambda _, kind, a, b, c: new_tensor(kind, [a, b, c]),

@@ -77,7 +77,7 @@ def _set(m: Runs, row: Row) -> Step:
 
         def to_name(scope: Scope) -> None:
             found = value(scope)
-            old = scope[name] if isinstance(found, (int, float)) else None
+            old = scope.known(name) if isinstance(found, float) else None
             scope.assign(name, int(found) if type(old) is int and isinstance(found, float) else _own(found))
 
         return to_name

@@ -39,6 +39,13 @@ class Scope(dict[str, Any]):
         """What this block itself knows under that name."""
         return dict.get(self, name, _ABSENT)
 
+    def known(self, name: str) -> Any:
+        """The value of a variable, None for one that is not there."""
+        try:
+            return self[name]
+        except KeyError:
+            return None
+
     def assign(self, name: str, value: Any) -> None:
         """Give the nearest variable of that name another value."""
         place: Scope | None = self
