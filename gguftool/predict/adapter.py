@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gguftool.facts.arch import facts
 from gguftool.facts.machine.ends import Abort, Refusal
+from gguftool.facts.machine.taken import taken
 from gguftool.format.types import ARR, value_type_name
 from gguftool.model import Model, with_header
 from gguftool.model.adapter import ALPHA, INVOCATION, TYPE, Adapter, Pair, adapter, size
@@ -18,7 +19,6 @@ from gguftool.predict.file import as_c_reads, check_file
 from gguftool.predict.loaded import Weight, loaded
 from gguftool.predict.tensors import known, padded
 from gguftool.predict.types import MATRIX_OPS, NOT_WEIGHTS
-from gguftool.predict.values import taken
 from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, AfterLoad, LoadEnds, Prediction
 from gguftool.predict.words import own_lines, type_name
 from gguftool.source import Source

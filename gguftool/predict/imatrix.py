@@ -8,11 +8,11 @@ from __future__ import annotations
 import struct
 
 from gguftool.facts.machine.ends import Abort, Refusal
+from gguftool.facts.machine.taken import taken
 from gguftool.model import Model, with_header
 from gguftool.model.imatrix import CHUNK, CHUNKS, DATASETS, NEXTN, Entry, entries
 from gguftool.predict.file import as_c_reads, check_file
 from gguftool.predict.steering import check_data
-from gguftool.predict.values import taken
 from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, LoadEnds, Prediction
 from gguftool.predict.words import own_lines
 from gguftool.source import Source

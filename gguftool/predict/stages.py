@@ -37,7 +37,12 @@ TENSOR_ALIGNMENT = 32
 """The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
 
 
-OTHERS: dict[str, str] = {"adapter": "adapter", "control-vector": "steering", "imatrix": "imatrix"}
+OTHERS: dict[str, str] = {
+    "adapter": "adapter",
+    "control-vector": "steering",
+    "imatrix": "imatrix",
+    "mmproj": "projector",
+}
 """Role of a file that is no model -> module of this room whose ``predict(model)`` says how it is loaded, and whose
 ``unread(end, path, source)`` says it of bytes that are no GGUF."""
 

@@ -192,7 +192,9 @@ class Unit(CPlusStatements):
             if found is None:
                 made.declared[name] = self.last
             else:
-                made.methods[f"{name}" if name not in made.methods else f"{name}/{len(found[0])}"] = self.returning(found, kind)
+                made.methods[f"{name}" if name not in made.methods else f"{name}/{len(found[0])}"] = self.returning(
+                    found, kind
+                )
             return
         while True:
             name, code, size = name_of(self.next()[1]), self.code(*kind), None

@@ -142,7 +142,7 @@ def projectors(t: Tables, build: str) -> tuple[dict[str, Any], list[str]]:
     return {
         "build": build,
         "types": _types(clip),
-        "constants": {k: v for k, v in clip.constants.items() if k in used},
+        "constants": {k: v for k, v in clip.constants.items() if k in used or k.startswith("PROJECTOR_TYPE_")},
         "globals": {k: v for k, v in given.items() if k in used},
         "functions": dict(sorted(functions.items())),
         "classes": {k: _class(c) for k, c in sorted(classes.items()) if k in used and k != "clip_model_loader"},
@@ -235,8 +235,8 @@ def _nodes(clip: Clip, classes: dict[str, Class], functions: dict[str, Row]) -> 
 
 def _called(classes: dict[str, Class], functions: dict[str, Row]) -> set[str]:
     out: set[str] = set()
-    for body in (*functions.values(), *(m for c in classes.values() for m in c.methods.values())):
-        out |= set(_names(body))
+    for rows in (*functions.values(), *(m for c in classes.values() for m in c.methods.values())):
+        out |= set(_names(rows))
     return out
 
 

@@ -19,23 +19,46 @@ from tests.projectors import SOUND, Made
 Op = list[Any]
 _TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "i32", "f64", "q4_k")
 _NEW_KEYS: tuple[tuple[str, Any, str | None], ...] = (
-    ("clip.has_audio_encoder", True, None), ("clip.has_vision_encoder", True, None), ("clip.use_silu", True, None),
-    ("clip.use_gelu", False, None), ("clip.vision.feature_layer", [0, 1], "[i32]"),
-    ("clip.vision.feature_layer", [1, 9], "[i32]"), ("clip.vision.image_grid_pinpoints", [336, 672, 14], "[i32]"),
-    ("clip.vision.image_grid_pinpoints", [336, 672], "[i32]"), ("clip.vision.attention.head_count_kv", 1, None),
-    ("clip.vision.attention.head_dim", 8, None), ("clip.vision.projector.scale_factor", 3, None),
-    ("clip.vision.spatial_merge_size", 0, None), ("clip.vision.mm_patch_merge_type", "spatial_unpad", None),
-    ("clip.vision.n_wa_pattern", 2, None), ("clip.minicpmv_version", 7, "i32"), ("clip.vision.image_min_pixels", 0, None),
-    ("clip.vision.image_max_pixels", 100, None), ("clip.vision.preproc_max_tiles", 0, None),
-    ("clip.vision.window_size", 112, None), ("general.description", 5, None), ("clip.vision.projector_type", "mlp", None),
-)  # fmt: skip
+    ("clip.has_audio_encoder", True, None),
+    ("clip.has_vision_encoder", True, None),
+    ("clip.use_silu", True, None),
+    ("clip.use_gelu", False, None),
+    ("clip.vision.feature_layer", [0, 1], "[i32]"),
+    ("clip.vision.feature_layer", [1, 9], "[i32]"),
+    ("clip.vision.image_grid_pinpoints", [336, 672, 14], "[i32]"),
+    ("clip.vision.image_grid_pinpoints", [336, 672], "[i32]"),
+    ("clip.vision.attention.head_count_kv", 1, None),
+    ("clip.vision.attention.head_dim", 8, None),
+    ("clip.vision.projector.scale_factor", 3, None),
+    ("clip.vision.spatial_merge_size", 0, None),
+    ("clip.vision.mm_patch_merge_type", "spatial_unpad", None),
+    ("clip.vision.n_wa_pattern", 2, None),
+    ("clip.minicpmv_version", 7, "i32"),
+    ("clip.vision.image_min_pixels", 0, None),
+    ("clip.vision.image_max_pixels", 100, None),
+    ("clip.vision.preproc_max_tiles", 0, None),
+    ("clip.vision.window_size", 112, None),
+    ("general.description", 5, None),
+    ("clip.vision.projector_type", "mlp", None),
+)
 _NEW_TENSORS: tuple[tuple[str, tuple[int, ...]], ...] = (
-    ("v.pre_ln.weight", (32,)), ("v.post_ln.bias", (32,)), ("v.class_embd", (32,)), ("v.patch_embd.bias", (32,)),
-    ("v.blk.0.ffn_gate.weight", (32, 64)), ("v.blk.0.attn_q_norm.weight", (16,)), ("v.blk.0.attn_k_norm.weight", (32,)),
-    ("v.blk.0.ls1.weight", (32,)), ("v.blk.0.attn_qkv.weight", (32, 96)), ("mm.3.weight", (64, 64)), ("mm.3.bias", (64,)),
-    ("v.patch_embd.weight.1", (14, 14, 3, 32)), ("v.blk.0.ffn_up_exps.weight", (32, 64, 2)),
-    ("v.deepstack.0.fc1.weight", (128, 128)), ("v.image_newline", (64,)), ("v.position_embd.weight", (32, 16)),
-)  # fmt: skip
+    ("v.pre_ln.weight", (32,)),
+    ("v.post_ln.bias", (32,)),
+    ("v.class_embd", (32,)),
+    ("v.patch_embd.bias", (32,)),
+    ("v.blk.0.ffn_gate.weight", (32, 64)),
+    ("v.blk.0.attn_q_norm.weight", (16,)),
+    ("v.blk.0.attn_k_norm.weight", (32,)),
+    ("v.blk.0.ls1.weight", (32,)),
+    ("v.blk.0.attn_qkv.weight", (32, 96)),
+    ("mm.3.weight", (64, 64)),
+    ("mm.3.bias", (64,)),
+    ("v.patch_embd.weight.1", (14, 14, 3, 32)),
+    ("v.blk.0.ffn_up_exps.weight", (32, 64, 2)),
+    ("v.deepstack.0.fc1.weight", (128, 128)),
+    ("v.image_newline", (64,)),
+    ("v.position_embd.weight", (32, 16)),
+)
 
 
 def applied(kind: str, ops: list[Op]) -> bytes:
@@ -115,7 +138,7 @@ def _key(dice: random.Random, made: Made) -> Op:
     number = dice.choice(
         [0, 1, 2, 3, value - 1, value + 1, value // 2, value * 2, value * 7, 65535, 65536, 1 << 31, 8193]
     )
-    number = max(0, number)
+    number = min(max(0, number), (1 << 31) - 1) if kind == "i32" else max(0, number)
     other_type = dice.random() < 0.2
     return [
         "key",

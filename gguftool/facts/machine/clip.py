@@ -6,7 +6,9 @@ graph is measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -15,6 +17,7 @@ from gguftool.facts.data import load
 from gguftool.facts.machine.cplus import CPlusMachine
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.ggml import Tensor, natives, new_tensor
+from gguftool.facts.machine.taken import taken
 from gguftool.facts.machine.values import Thing
 from gguftool.format.header import Field, TensorInfo
 from gguftool.format.types import ARR, VALUE_TYPES, tensor_type_name, value_type_name
@@ -27,8 +30,17 @@ ENCODERS = {
 }
 """Encoder -> the key that says there is one, and llama.cpp's name of it."""
 F32 = 0
-_ONE = "GGML_ASSERT(ctx->kv[key_id].get_ne() == 1) failed"
-_TYPE = "GGML_ASSERT(type_to_gguf_type<T>::value == type) failed"
+_SIZE_MAX = (1 << 64) - 1
+MOST_MEMORY = 256 << 30
+"""Bytes of one image above which we say that there is no memory for it."""
+_PHRASES = (
+    ("unknown projector type", "proj_type"),
+    ("feature layer index", "feature_layers"),
+    ("layer index", "wa_layer_indexes_vec"),
+    ("image_grid_pinpoints", "pinpoints"),
+    ("image_mean/image_std", "image_mean"),
+)
+"""Words of messages that name a number otherwise than the program."""
 _TYPE_IDS = {name: id_ for id_, t in VALUE_TYPES.items() for name in (t.name,)}
 _GGUF_NAMES = {"i32": "GGUF_TYPE_INT32", "f32": "GGUF_TYPE_FLOAT32"}
 
@@ -78,12 +90,14 @@ class Encoder:
         ctx: llama.cpp's `clip_ctx`.
         asked: tensors in the order of asking.
         read: keys that were read, with their type and whether they must be there.
+        places: llama.cpp's names of numbers, with the key each is read from.
     """
 
     modality: str
     ctx: Thing
     asked: list[Asked] = field(default_factory=list)
     read: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
 
     @property
     def model(self) -> Thing:
@@ -107,10 +121,14 @@ class Clip:
     Args:
         fields: records by key, as C reads them.
         tensors: tensors by name.
+        collect: go on behind what is missing or of another type; ``faults`` holds it.
     """
 
-    def __init__(self, fields: Mapping[str, Field], tensors: Mapping[str, TensorInfo]) -> None:
-        self.fields, self.tensors = fields, tensors
+    def __init__(
+        self, fields: Mapping[str, Field], tensors: Mapping[str, TensorInfo], *, collect: bool = False
+    ) -> None:
+        self.fields, self.tensors, self.collect = fields, tensors, collect
+        self.faults: list[Refusal | Abort] = []
         self.encoders: list[Encoder] = []
         own: dict[str, Callable[..., Any]] = {
             "read_key": self._read,
@@ -163,8 +181,9 @@ class Clip:
             top[name] = True
         encoder = Encoder(modality, self.machine.new("clip_ctx"))
         self.encoders.append(encoder)
-        constants = load("projectors.json")["constants"]
-        self.machine.top["load_hparams()"](encoder.model, constants[ENCODERS[modality][1]])
+        number = load("projectors.json")["constants"][ENCODERS[modality][1]]
+        with self._placed(encoder):
+            self.machine.top["load_hparams()"](encoder.model, number)
         return encoder
 
     def weights(self, encoder: Encoder) -> None:
@@ -174,15 +193,29 @@ class Clip:
             Refusal, Abort, Unknown: how the load ends there.
         """
         self.machine.top["tensors_to_load"] = []
-        self.machine.top["load_tensors()"](encoder.ctx)
+        with self._placed(encoder):
+            self.machine.top["load_tensors()"](encoder.ctx)
         if not any(asked.found for asked in encoder.asked):
             raise Abort("GGML_ASSERT(buffer) failed")
 
     def image(self, encoder: Encoder) -> Thing:
-        """The image (or the piece of sound) that a graph is measured with."""
-        batch = self.machine.top["get_dummy_batch()"](encoder.ctx)
-        found: Thing = batch["entries"][0]
+        """The image (or the piece of sound) that a graph is measured with.
+
+        Raises:
+            Refusal: no memory holds it, or its sizes are refused.
+        """
+        found: Thing = self._batch(encoder)["entries"][0]
         return found
+
+    def _batch(self, encoder: Encoder) -> Thing:
+        batch: Thing = self.machine.top["get_dummy_batch()"](encoder.ctx)
+        image = batch["entries"][0]
+        size = (image["nx_"] & _SIZE_MAX) * (image["ny_"] & _SIZE_MAX) * 3 & _SIZE_MAX
+        if size > _SIZE_MAX // 8:
+            raise Refusal("vector::_M_default_append")
+        if 4 * size > MOST_MEMORY:
+            raise Refusal("std::bad_alloc")
+        return batch
 
     def build(self, encoder: Encoder, flash: bool = True) -> dict[int, Tensor]:
         """The nodes of the graph for that image.
@@ -194,10 +227,36 @@ class Clip:
         state = "ENABLED" if flash else "DISABLED"
         encoder.ctx["flash_attn_type"] = constants[f"CLIP_FLASH_ATTN_TYPE_{state}"]
         self.nodes, self.seen = {}, {}
-        batch = self.machine.top["get_dummy_batch()"](encoder.ctx)
-        builder = self.machine.top["clip_get_graph_builder()"](encoder.ctx, batch)
-        builder.own("build()")()
+        with self._placed(encoder):
+            batch = self._batch(encoder)
+            builder = self.machine.top["clip_get_graph_builder()"](encoder.ctx, batch)
+            builder.own("build()")()
         return self.nodes
+
+    @contextmanager
+    def _placed(self, encoder: Encoder) -> Iterator[None]:
+        """An end that does not say what it follows from is given the tensor it met, or the key its words name."""
+        self.machine.last_call = ()
+        try:
+            yield
+        except (Refusal, Abort) as end:
+            if end.where == "file":
+                end.where = self._place(encoder, end.text)
+            if (met := self._met()) and isinstance(end, Abort):
+                end.data = {"shapes": [list(t.ne) for t in met], **end.data}
+            raise
+
+    def _met(self) -> list[Tensor]:
+        """The tensors that the last operation was called with."""
+        return [t for t in self.machine.last_call if isinstance(t, Tensor)]
+
+    def _place(self, encoder: Encoder, text: str) -> str:
+        if name := next((t.name for t in self._met() if t.name in self.tensors), ""):
+            return f"tensor:{name}"
+        phrase = next((place for words, place in _PHRASES if words in text), "")
+        named = [encoder.places[w] for w in (phrase, *re.findall(r"\w+", text)) if w in encoder.places]
+        key = next((key for key in named if key in self.fields), next(iter(named), ""))
+        return f"field:{key}" if key else "file"
 
     def width(self, encoder: Encoder) -> int:
         """Numbers in one embedding it gives (`clip_n_mmproj_embd`).
@@ -223,10 +282,17 @@ class Clip:
         number = type_number(name)
         return int(load("projectors.json")["constants"]["PROJECTOR_TYPE_UNKNOWN"]) if number is None else number
 
-    def _read(self, kind: str, key: str, required: bool, old: Any) -> Any:
-        if self.encoders:
-            self.encoders[-1].read.setdefault(key, (kind, bool(required)))
-        return self._value(kind, key, required, old)
+    def _read(self, kind: str, key: str, required: bool, old: Any, place: str) -> Any:
+        encoder = self.encoders[-1]
+        encoder.read.setdefault(key, (kind, bool(required)))
+        encoder.places[place.rpartition(".")[2]] = key
+        try:
+            return self._value(kind, key, required, old)
+        except (Refusal, Abort) as end:
+            if not self.collect:
+                raise
+            self.faults.append(end)
+            return old
 
     def _value(self, kind: str, key: str, required: bool, old: Any) -> Any:
         where = f"field:{key}"
@@ -237,16 +303,10 @@ class Clip:
             return old
         if kind.startswith("arr "):
             return self._array(kind[4:], key, f)
-        if f.type == ARR and f.count != 1:
-            raise Abort(_ONE, where, expected=kind, got=f.type_name)
-        held = f.element_type if f.type == ARR else f.type
-        if value_type_name(-1 if held is None else held) != kind:
-            raise Abort(_TYPE, where, expected=kind, got=f.type_name)
-        value: Any = f.value
-        value = value[0] if f.type == ARR else value
+        value = taken(self.fields, key, kind)
         if kind == "u32" and value > 0x7FFFFFFF:
             raise Refusal(f"get_u32: value {value} for key '{key}' exceeds INT32_MAX\n", where)
-        return value.partition("\0")[0] if isinstance(value, str) else value
+        return value
 
     @staticmethod
     def _array(element: str, key: str, f: Field) -> list[Any]:
@@ -268,12 +328,17 @@ class Clip:
         encoder.asked.append(Asked(name, bool(required), info is not None))
         if info is None:
             if required:
-                raise Refusal(f"operator(): unable to find tensor {name}\n", f"tensor:{name}")
+                self._missing(Refusal(f"operator(): unable to find tensor {name}\n", f"tensor:{name}"))
             return None
         made = new_tensor(info.type_id, [int(n) for n in info.shape] or [1])
         made.name = name
         self.machine.top["tensors_to_load"].append(made)
         return made
+
+    def _missing(self, end: Refusal) -> None:
+        if not self.collect:
+            raise end
+        self.faults.append(end)
 
     def _vector(self, name: str) -> list[float]:
         info = self.tensors.get(name)

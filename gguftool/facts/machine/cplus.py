@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gguftool.facts.machine.cnumbers import coerced
 from gguftool.facts.machine.ends import Unknown
 from gguftool.facts.machine.expressions import compiled
-from gguftool.facts.machine.library import coerced, std
+from gguftool.facts.machine.library import std
 from gguftool.facts.machine.steps import BUILD, Returned, Row, Step
 from gguftool.facts.machine.values import Scope, Thing, Vector, store
 
@@ -44,12 +45,14 @@ class CPlusMachine:
     Attributes:
         top: names that every function sees: constants, enumerators, functions.
         warnings: what the program would have logged as a warning.
+        last_call: what the last function that is no method was called with.
     """
 
     def __init__(self, program: Mapping[str, Any], natives: Mapping[str, Callable[..., Any]]) -> None:
         self.program = program
         self.warnings: list[str] = []
         self.steps = 0
+        self.last_call: tuple[Any, ...] = ()
         self.top = Scope()
         self.top.update(program["constants"])
         for name, function in {**std(), **natives}.items():
@@ -118,7 +121,7 @@ class CPlusMachine:
         if len(given) == 1 and isinstance(given[0], Thing):
             return self.copy(given[0])
         for (name, *_), value in zip(self.program["classes"][kind]["fields"], given, strict=False):
-            store(thing, name, value, coerced)
+            store(thing, name, value)
         return thing
 
     @staticmethod
@@ -188,4 +191,5 @@ class _Late:
         if self.function is None:
             m = self.machine
             self.function = Function(m, self.parameters, m.body(self.rows), m.top, self.code)
+        self.machine.last_call = given
         return self.function(*given)

@@ -6,11 +6,11 @@ under them that are called by the thousand.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from gguftool.facts.machine.ends import Abort
+from gguftool.facts.machine.expressions import DIVIDED_BY_ZERO
 from gguftool.facts.machine.values import NULL_POINTER
 from gguftool.format.types import TENSOR_TYPES
 
@@ -82,7 +82,7 @@ def new_tensor(kind: int, ne: list[int], view: Tensor | None = None, offset: int
     return Tensor(kind, [*ne, *[1] * (4 - len(ne))], view, offset)
 
 
-def contiguous(t: Tensor, m: int, n: int) -> bool:
+def contiguous(t: Tensor, m: int = 0, n: int = 4) -> bool:
     """`ggml_is_contiguous_m_n`."""
     size, block = sizes(t.type)
     if t.ne[0] != block and t.nb[0] != size:
@@ -107,7 +107,14 @@ def _view_tensor(_: Any, src: Tensor) -> Tensor:
 def _can_repeat(a: Tensor, b: Tensor) -> bool:
     if 0 in a.ne:
         return 0 in b.ne
-    return all(math.fmod(y, x) == 0 for x, y in zip(a.ne, b.ne, strict=True))
+    return all(_divides(x, y) for x, y in zip(a.ne, b.ne, strict=True))
+
+
+def _divides(x: int, y: int) -> bool:
+    """``y % x == 0``."""
+    if x == 0:
+        raise Abort(DIVIDED_BY_ZERO)
+    return y % x == 0
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,7 +176,7 @@ def natives() -> dict[str, Callable[..., Any]]:
         "ggml_are_same_stride": lambda a, b: a.nb == b.nb,
         "ggml_can_repeat": _can_repeat,
         "ggml_can_mul_mat": lambda a, b: (
-            a.ne[0] == b.ne[0] and math.fmod(b.ne[2], a.ne[2]) == 0 and math.fmod(b.ne[3], a.ne[3]) == 0
+            a.ne[0] == b.ne[0] and _divides(a.ne[2], b.ne[2]) and _divides(a.ne[3], b.ne[3])
         ),
     }
 

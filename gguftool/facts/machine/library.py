@@ -7,42 +7,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gguftool.facts.machine.cnumbers import coerced, whole
 from gguftool.facts.machine.ends import Unknown
 from gguftool.facts.machine.values import Vector
 
 _SPEC = re.compile(r"%([-+ 0#]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z|t|j)?([diuxXfgeGsc%p])")
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return -(1 << 31)  # what x86 makes of it
-        return int(value)
-    return int(value)
-
-
-def _signed(bits: int) -> Callable[[Any], int]:
-    half = 1 << (bits - 1)
-    return lambda v: (_whole(v) + half) % (1 << bits) - half
-
-
-_COERCE: dict[str, Callable[[Any], Any]] = {
-    "i": _signed(32),
-    "l": _signed(64),
-    "u": lambda v: _whole(v) & 0xFFFFFFFF,
-    "z": lambda v: _whole(v) & 0xFFFFFFFFFFFFFFFF,
-    "B": lambda v: _whole(v) & 0xFF,
-    "f": float,
-    "b": bool,
-}
-
-
-def coerced(code: str, value: Any) -> Any:
-    """A value as a variable of that type keeps it."""
-    convert = _COERCE.get(code)
-    if convert is None or not isinstance(value, (int, float)):
-        return value
-    return convert(value)
 
 
 def string_format(template: str, *values: Any) -> str:
@@ -57,7 +26,7 @@ def string_format(template: str, *values: Any) -> str:
         value = rest.pop(0)
         kind = "d" if m[2] in "iu" else m[2]
         if kind in "dxX":
-            return f"%{m[1]}{kind}" % _whole(value)
+            return f"%{m[1]}{kind}" % whole(value)
         if kind in "fgeG":
             return f"%{m[1]}{kind}" % float(value)
         return f"%{m[1]}s" % ("(null)" if value is None else value)

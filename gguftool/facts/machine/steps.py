@@ -9,9 +9,9 @@ import ast
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from gguftool.facts.machine.cnumbers import coerced
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.expressions import Compiled, compiled
-from gguftool.facts.machine.library import coerced
 from gguftool.facts.machine.values import Scope, Vector, put, store
 
 Row = list[Any]
@@ -83,7 +83,7 @@ def _set(m: Runs, row: Row) -> Step:
         return to_name
     if isinstance(target, ast.Attribute):
         base, attribute = compiled(ast.unparse(target.value)), target.attr
-        return lambda scope: store(base(scope), attribute, _own(value(scope)), coerced)
+        return lambda scope: store(base(scope), attribute, _own(value(scope)))
     if isinstance(target, ast.Subscript):
         items, index = compiled(ast.unparse(target.value)), compiled(ast.unparse(target.slice))
         return lambda scope: put(items(scope), index(scope), value(scope))
@@ -225,7 +225,8 @@ def _key(m: Runs, row: Row) -> Step:
 
     def step(scope: Scope) -> None:
         inner = Scope(scope)
-        dict.__setitem__(inner, "_found", scope["read_key()"](kind, name(scope), required(scope), old(scope)))
+        there = scope["read_key()"](kind, name(scope), required(scope), old(scope), row[3])
+        dict.__setitem__(inner, "_found", there)
         put_there(inner)
 
     return step

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gguftool.facts.machine.cnumbers import coerced
 from gguftool.facts.machine.ends import Abort, Unknown
 
 NULL_POINTER = "null pointer (SIGSEGV)"
@@ -51,9 +52,13 @@ class Scope(dict[str, Any]):
         place: Scope | None = self
         while place is not None:
             if dict.__contains__(place, name):
-                dict.__setitem__(place, name, value)
+                place.keep(name, value)
                 return
             place = place.up
+        dict.__setitem__(self, name, value)
+
+    def keep(self, name: str, value: Any) -> None:
+        """Give a variable of this very block a value."""
         dict.__setitem__(self, name, value)
 
 
@@ -80,6 +85,10 @@ class Thing(Scope):
             bound = self.methods(self, name[:-2])
             return _ABSENT if bound is None else bound
         return found
+
+    def keep(self, name: str, value: Any) -> None:
+        code = self.codes.get(name)
+        dict.__setitem__(self, name, coerced(code, value) if code else value)
 
     def __bool__(self) -> bool:
         return True
@@ -146,13 +155,12 @@ class Vector(list[Any]):
         self.fresh = fresh
 
 
-def store(thing: Any, name: str, value: Any, coerced: Callable[[str, Any], Any]) -> None:
+def store(thing: Any, name: str, value: Any) -> None:
     """``thing.name = value``."""
     if thing is None:
         raise Abort(NULL_POINTER)
     if isinstance(thing, Thing):
-        code = thing.codes.get(name)
-        dict.__setitem__(thing, name, coerced(code, value) if code else value)
+        thing.keep(name, value)
     else:
         setattr(thing, name, value)
 

@@ -26,6 +26,7 @@ FAMILIES = (
     "data",
     "draft",
     "adapter",
+    "projector",
     "pair",
     "load",
 )

@@ -1,13 +1,13 @@
 """What llama.cpp does with a projector given as ``--mmproj``: `mtmd_init_from_file` over `clip_init` (b11434).
 
-The steps are llama.cpp's, in its order: the file, and for each encoder its keys, its tensors, their data and one graph
-that is measured; then what `mtmd` makes of both. All but the reading of data is llama.cpp's own code, which runs as rows
-(`gguftool.facts.machine.clip`), so that a shape that does not fit ends in the assertion that llama.cpp fails.
+The steps are llama.cpp's, in its order: the file, and for each encoder its keys, its tensors, their data and one
+graph that is measured; then what `mtmd` makes of both. All but the reading of data is llama.cpp's own code, which runs
+as rows (`gguftool.facts.machine.clip`), so a shape that does not fit ends in the assertion that llama.cpp fails.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gguftool.facts.machine.clip import AUDIO, ENCODERS, GEN_AUDIO, VISION, Clip, Encoder
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown

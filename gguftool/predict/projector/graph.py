@@ -58,6 +58,10 @@ def _ops() -> dict[int, str]:
 
 
 def _weight_of(node: Tensor) -> str:
-    """The tensor of the file that a node works on."""
-    named = next((s.name for s in node.src if s is not None and s.op == 0 and s.name), "")
-    return f"tensor:{named}" if named else "file"
+    """The tensor of the file that a node works on, if only through views."""
+    for source in node.src:
+        while source is not None and source.op and source.view_src is not None:
+            source = source.view_src
+        if source is not None and not source.op and source.name:
+            return f"tensor:{source.name}"
+    return "file"

@@ -7,12 +7,12 @@ import math
 from gguftool.edit.ops import Set
 from gguftool.facts.arch import facts, nearest
 from gguftool.facts.machine.ends import Abort
+from gguftool.facts.machine.taken import taken
 from gguftool.format.header import Field
 from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.adapter import ALPHA, INVOCATION, TYPE, Adapter, adapter
-from gguftool.predict.values import taken
 
 GENERAL, ARCHITECTURE = "general.type", "general.architecture"
 MOST_SCALE = 256.0

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from gguftool.errors import GgufToolError
 from gguftool.facts.machine.ends import Abort
+from gguftool.facts.machine.taken import taken
 from gguftool.lint.rule import Context, Draft, Drafts, Scope, Severity, found, rule, to_choose
 from gguftool.lint.rules.tensors.groups import limited
 from gguftool.model import Model
 from gguftool.model.imatrix import CHUNK, CHUNKS, COUNTS, DATASETS, NEXTN, SQUARES, Entry, entries
-from gguftool.predict.values import taken
 
 _F32 = 0
 
