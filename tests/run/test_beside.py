@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gguftool import launch
+from gguftool.errors import Refused
 from gguftool.predict.pairs import BESIDE
 from gguftool.run.beside import ROLES, named
 from gguftool.run.options.table import options
 from gguftool.run.wishes import Wishes
-from tests.beside import control_vector, lora, projector
+from tests.beside import control_vector, lora, projector, sighted
 from tests.build import GGUF, llama
 from tests.lint.samples import ready
 
@@ -106,3 +108,19 @@ def test_every_option_that_names_such_a_file_is_held_against_the_model() -> None
     assert set(ROLES.values()) <= set(BESIDE)
     w = Wishes(mmproj="a", lora=("b", "c"), lora_scaled=(("d", 1.0),), draft="e")
     assert list(named(w)) == [("mmproj", "a"), ("lora", "b"), ("lora", "c"), ("lora_scaled", "d"), ("draft", "e")]
+
+
+@pytest.mark.oracle
+def test_a_real_server_is_proven_with_what_fits_and_not_without_it(server: str, tmp_path: Path) -> None:
+    """Findings 3 and 4 of public reports: "proven" beside a draft that is not used."""
+    model = sighted().kv("llama.rope.freq_scale", 1.0).kv("llama.kv_cache_type", "f16").write(tmp_path / "model.gguf")
+    eyes, draft = projector().write(tmp_path / "eyes.gguf"), llama(tokens=400).write(tmp_path / "draft.gguf")
+    asked = {"server": server, "ctx": 512, "port": 0, "ram": "4GiB"}
+    with launch(model, mmproj=str(eyes), lora=(str(lora().write(tmp_path / "lora.gguf")),), **asked) as served:
+        assert served.ok, [c for c in served.outcome.checks if c.ok is False]
+    with launch(model, draft=str(draft), spec_type=("draft-simple",), force=True, **asked) as served:
+        assert not served.outcome.ended
+        assert not served.ok
+        assert {c.what for c in served.outcome.checks if c.ok is False} >= {"errors"}
+    with pytest.raises(Refused, match="more than 128 apart"), launch(model, draft=str(draft), **asked):
+        pass
