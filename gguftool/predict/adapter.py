@@ -17,7 +17,7 @@ from gguftool.model import Model, with_header
 from gguftool.model.adapter import ALPHA, INVOCATION, TYPE, Adapter, Pair, adapter, size
 from gguftool.predict.file import as_c_reads, check_file
 from gguftool.predict.loaded import Weight, loaded
-from gguftool.predict.tensors import known, padded
+from gguftool.predict.tensors import adapted, known, padded
 from gguftool.predict.types import MATRIX_OPS, NOT_WEIGHTS
 from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, AfterLoad, LoadEnds, Prediction
 from gguftool.predict.words import own_lines, type_name
@@ -155,6 +155,19 @@ def _after(it: Adapter, weights: Mapping[str, Weight]) -> AfterLoad:
         for outcome, text in _used(pair, weights[pair.name]):
             return AfterLoad("decode", outcome, text, f"tensor:{pair.name}.lora_a")
     return AfterLoad("decode", "ok")
+
+
+def in_vain(arch: str, it: Adapter) -> tuple[tuple[Pair, ...], str]:
+    """Pairs that the graph of an architecture never asks for, and what that comes to; names unknown to it are left out.
+
+    Returns:
+        the pairs, none where all is used; and a sentence.
+    """
+    pairs = [p for p in it.pairs if known(p.name)]
+    idle = tuple(p for p in pairs if not adapted(arch, p.name))
+    what = ", ".join(dict.fromkeys(p.target for p in idle))
+    rest = f"{len(idle):,} of {len(pairs):,} pairs do nothing" if len(idle) < len(pairs) else "the adapter does nothing"
+    return idle, f"llama.cpp does not ask an adapter for {what} of {arch}: {rest}"
 
 
 _PRODUCT = "GGML_ASSERT(ggml_can_mul_mat(a, b)) failed"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort
 from gguftool.format.header import align
 from gguftool.model import Model, with_header
@@ -127,6 +128,11 @@ def _room(width: int, one: Direction) -> None:
     """The table of all layers up to this one."""
     if text := overflow(width, one.layer):
         raise Abort(text, f"tensor:{one.name}", floats=width * one.layer)
+
+
+def steered(arch: str) -> bool:
+    """Whether the graph of an architecture adds control vectors; those of BERT and its kin do not."""
+    return arch in load("load_maps.json")["looks"]["steering"]
 
 
 def overflow(width: int, layer: int) -> str:

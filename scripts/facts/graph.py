@@ -118,8 +118,10 @@ OWN = {
     "head_size": r"n_embd_head_[kv]\(i[l]?\)",
     "norm": r"\bLLM_NORM\b|\bf_norm_eps\b",
     "norm_rms": r"\bLLM_NORM_RMS\b|\bf_norm_rms_eps\b",
+    "steering": r"\bbuild_cvec\(",
 }
-"""What a graph may look at layer by layer (all others take the first layer's), and which of the two norms it has."""
+"""What a graph may look at layer by layer (all others take the first layer's), which of the two norms it has, and
+whether it adds control vectors."""
 
 
 def looks(t: Tables, texts: dict[str, str]) -> dict[str, list[str]]:

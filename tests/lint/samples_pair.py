@@ -22,6 +22,8 @@ def model() -> GGUF:
 FITS = beside(control_vector(), imatrix(measured()), llama(), lora())
 """What fits the model beside it, so that the silent case has something to look at."""
 FLUX = GGUF("flux").tensor("double_blocks.0.img_attn.qkv.weight")
+DEEP = lora(("blk.0.attn_q_b.weight", 64, 64), ("blk.0.attn_output.weight", 64, 64), arch="deepseek2")
+TIED = lora().tensor("token_embd.weight.lora_a", (4, 291)).tensor("token_embd.weight.lora_b", (4, 64))
 GPT2 = llama().replace("tokenizer.ggml.model", "gpt2").kv("tokenizer.ggml.merges", ["a b"])
 NO_NORM = llama().drop_tensor("blk.0.attn_norm.weight")
 
@@ -41,6 +43,32 @@ SAMPLES = [
            silent_context=FITS),
     fires("pair-markers", projector("idefics3"), message="refuses every request", severity="error"),
     fires("pair-layers", control_vector(layers=(1, 2, 3)), message="from 3 on", severity="warning"),
+    Sample(
+        "pair-effect",
+        GGUF("deepseek2"),
+        "tensor:blk.0.attn_q_b.weight.lora_a",
+        "1 of 2 pairs do nothing",
+        severity="warning",
+        context=beside(DEEP),
+        silent=model(),
+        silent_context=FITS,
+    ),
+    Sample(
+        "pair-effect",
+        GGUF("bert").kv("bert.embedding_length", 64),
+        message="adds no control vector",
+        severity="error",
+        context=beside(control_vector()),
+        silent=model(),
+        silent_context=FITS,
+    ),
+    fires(
+        "pair-effect",
+        lora().kv("adapter.alora.invocation_tokens", [5, 9000], "[u32]"),
+        message="token 9,000",
+        severity="error",
+    ),
+    fires("pair-shapes", TIED, message="computes its output with token_embd.weight, too", severity="error"),
     fires("pair-vocabulary", GPT2, where="field:tokenizer.ggml.model", message="another kind", severity="error"),
     fires("pair-vocabulary", eagle3(llama(tokens=400)), message="659 tokens", severity="error"),
     Sample(

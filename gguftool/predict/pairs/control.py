@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gguftool.facts.arch import facts
 from gguftool.facts.layers import nextn_layers
 from gguftool.model import Model
 from gguftool.model.steering import control_vector
 from gguftool.predict.pairs.misfit import HARM, IGNORED, Misfit
-from gguftool.predict.steering import WIDTH, predict
+from gguftool.predict.steering import WIDTH, predict, steered
 
 _ANOTHER = "a control vector belongs to one model: make one of this model"
 
@@ -26,6 +27,10 @@ def misfits(model: Model, side: Model) -> Iterator[Misfit]:
             hint=_ANOTHER,
             data=load.data,
         )
+        return
+    if facts(model.architecture) is not None and not steered(model.architecture):
+        text = f"llama.cpp adds no control vector in the graph of {model.architecture}: nothing of it is used"
+        yield Misfit("pair-effect", IGNORED, text, hint="steer a model of another architecture")
         return
     # Data for layer 1 and up is kept; the layer 0 of the model gets none.
     last = hp.block_count - nextn_layers(hp) - 1

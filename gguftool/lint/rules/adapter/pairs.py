@@ -12,6 +12,7 @@ from gguftool.lint.rules.tensors.groups import MOST, dims, grouped, limited, sev
 from gguftool.model import Model
 from gguftool.model.adapter import A, B, Pair, size
 from gguftool.near import near_names
+from gguftool.predict.adapter import in_vain
 from gguftool.predict.tensors import adapted, known, names_like, operation, padded
 from gguftool.predict.types import NOT_WEIGHTS
 from gguftool.predict.words import type_name
@@ -240,14 +241,9 @@ def adapter_without_effect(m: Model, ctx: Context) -> Drafts:
         return
     if facts(m.architecture) is None:
         return
-    pairs = [p for p in it.pairs if known(p.name)]
-    idle = [p for p in pairs if not adapted(m.architecture, p.name)]
+    idle, text = in_vain(m.architecture, it)
     if idle:
-        what = ", ".join(dict.fromkeys(p.target for p in idle))
-        every = len(idle) == len(pairs)
-        rest = "the adapter does nothing" if every else f"{len(idle):,} of {len(pairs):,} pairs do nothing"
-        text = f"llama.cpp does not ask an adapter for {what} of {m.architecture}: {rest}"
-        severity = Severity.ERROR if every else None
+        severity = Severity.ERROR if len(idle) == len(it.pairs) else None
         yield found(text, where=_place(idle[0]), severity=severity, tensors=[p.name for p in idle[:64]])
 
 
