@@ -31,6 +31,15 @@ def granite(**changes: object) -> GGUF:
     return keys("granite", **{k: v for k, v in values.items() if v is not None})
 
 
+def dots(gating: int | None) -> GGUF:
+    more = {} if gating is None else {"expert_gating_func": gating}
+    return keys(
+        "dots1", block_count=2, embedding_length=64, attention__head_count=4, expert_count=4, expert_used_count=2,
+        expert_shared_count=1, expert_feed_forward_length=32, leading_dense_block_count=1,
+        attention__layer_norm_rms_epsilon=1e-6, **more,
+    )  # fmt: skip
+
+
 def phi3(factor: float | None, context: int = 131072) -> GGUF:
     """Phi-3-mini-128k."""
     more = {} if factor is None else {"rope__scaling__attn_factor": factor}
@@ -82,6 +91,11 @@ SAMPLES = [
            silent=deepseek()),
     Sample("expert-gating-bias", deepseek(expert_gating_func=1), "field:deepseek2.expert_gating_func", "is softmax",
            severity="warning", silent=deepseek(expert_gating_func=None).drop_tensor("blk.3.exp_probs_b.bias")),
+    # where llama.cpp takes none, it aborts
+    Sample("expert-gating-bias", dots(None), "field:dots1.expert_gating_func", "is missing: llama.cpp aborts",
+           severity="error", fix="dots1.expert_gating_func=…", silent=dots(1)),
+    Sample("expert-gating-bias", dots(0).tensor("blk.1.exp_probs_b.bias", (4,)), "field:dots1.expert_gating_func",
+           "is 0: llama.cpp aborts", fix="--set dots1.expert_gating_func=2", silent=dots(2)),
     # Ernie corrects softmax scores
     Sample("expert-gating-bias", deepseek(expert_gating_func=None),
            silent=keys("ernie4_5-moe", block_count=2, expert_count=8).tensor("blk.1.exp_probs_b.bias", (8,))),

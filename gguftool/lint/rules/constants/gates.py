@@ -9,8 +9,8 @@ from gguftool.facts.conversion import constants
 from gguftool.facts.data import load
 from gguftool.facts.enums import numbers
 from gguftool.facts.keys import reads
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
-from gguftool.lint.rules.constants.lost import chooses_with_bias
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
+from gguftool.lint.rules.constants.lost import GATING, chooses_with_bias
 from gguftool.model import Model
 
 
@@ -18,7 +18,7 @@ def gating(m: Model) -> int | None:
     """The gating function that the graph takes; None where the key does not decide it."""
     if m.architecture not in load("load_maps.json")["gating"] or not m.arch.shape.complete:
         return None
-    return m.arch.shape.number("expert_gating_func")
+    return m.arch.shape.number(GATING)
 
 
 @rule(Severity.ERROR, known_arch=True)
@@ -27,25 +27,32 @@ def expert_gating_bias(m: Model, ctx: Context) -> Drafts:
 
     Why. DeepSeek V3, R1, Kimi K2 and their kin score experts with sigmoid and correct the choice by a bias. Where the
     key of the gating function is missing, llama.cpp takes softmax, as DeepSeek V2 had it: scores of another size meet
-    the bias, and the wrong experts answer.
+    the bias, and the wrong experts answer. On architectures where it takes none, it aborts.
     Evidence. `models/deepseek2.cpp:load_arch_hparams` (b11434) takes softmax for a file without the key; key and
-    bias came with the same change (llama.cpp pull request 11049).
+    bias came with the same change (llama.cpp pull request 11049). `llama-graph.cpp:build_moe_ffn` aborts for none.
     Example. blk.3.exp_probs_b.bias corrects the choice of experts, but deepseek2.expert_gating_func is missing:
     llama.cpp takes softmax
-    Fix. Writes sigmoid (2).
+    Fix. Writes sigmoid (2), which all models with such a bias have; without one, the function of `config.json`.
     """
-    tensor, func = chooses_with_bias(m), gating(m)
-    known = numbers("expert_gating_func")
-    if tensor is None or func != known["softmax"]:
-        return
-    key = f"{m.architecture}.expert_gating_func"
+    tensor, func, key = chooses_with_bias(m), gating(m), f"{m.architecture}.{GATING}"
+    known, here = numbers(GATING), m.arch.raw(GATING)
+    if func is None or not m.arch.int("expert_count") or (key not in m and reads(m.architecture)[GATING].required):
+        return  # required-key-missing tells a key that llama.cpp cannot go without
     sigmoid = known["sigmoid"]
     fix = Fix(f"write sigmoid ({sigmoid})", (Set(key, sigmoid, "u32"),))
-    if key not in m:
-        text = f"{tensor} corrects the choice of experts, but {key} is missing: llama.cpp takes softmax"
-        yield found(text, where=f"field:{key}", fix=fix)
-    else:
-        text = f"{tensor} corrects the choice of experts, but {key} is softmax; models with such a bias have sigmoid"
+    absent = "is missing" if key not in m else "is 0"
+    corrects = f"{tensor} corrects the choice of experts, but "
+    if func <= 0:
+        yield found(
+            f"{corrects if tensor else ''}{key} {absent}: llama.cpp aborts when it makes the graph",
+            where=f"field:{key}",
+            fix=fix if tensor else to_choose("write the one of config.json: softmax 1, sigmoid 2", "--set", key),
+            llama_cpp="fatal error",
+        )
+    elif tensor is not None and func == known["softmax"] and not here:
+        yield found(f"{corrects}{key} {absent}: llama.cpp takes softmax", where=f"field:{key}", fix=fix)
+    elif tensor is not None and func == known["softmax"]:
+        text = f"{corrects}{key} is softmax; models with such a bias have sigmoid"
         yield found(text, where=f"field:{key}", fix=fix, severity=Severity.WARNING)
 
 
@@ -64,7 +71,7 @@ def expert_weights_raw(m: Model, ctx: Context) -> Drafts:
         return
     if m.arch.raw("expert_weights_norm") is True or chooses_with_bias(m) is None:
         return
-    if gating(m) != numbers("expert_gating_func")["sigmoid"]:
+    if gating(m) != numbers(GATING)["sigmoid"]:
         return
     state = "false" if key in m else "missing"
     yield found(

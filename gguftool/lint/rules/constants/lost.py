@@ -18,6 +18,8 @@ ELSEWHERE = frozenset(
     "attention.sliding_window attention.causal".split()
 )
 """Keys that a rule of their own asks for."""
+GATING = "expert_gating_func"
+"""Has rules that look at the tensors as well; with a source folder it is compared like the others."""
 OFF = UNSCALED | {"attention.scale", "attention.output_scale"}
 """Scales that llama.cpp passes over when they are 0."""
 
@@ -53,7 +55,7 @@ def constant_missing(m: Model, ctx: Context) -> Drafts:
     for c in constants(m.architecture).values():
         key = f"{m.architecture}.{c.key}"
         off = c.key in OFF and m.arch.raw(c.key) == 0 and not saved_by_library(m)
-        if (key in m and not off) or not c.lost or c.since or c.key in ELSEWHERE or c.key not in known:
+        if (key in m and not off) or not c.lost or c.since or c.key not in known or c.key in (GATING, *ELSEWHERE):
             continue
         if not _asked(m, c):
             continue
@@ -149,7 +151,7 @@ def constant_other(m: Model, ctx: Context) -> Drafts:
     if saved_by_library(m):
         return  # what it does not have is told as 0 or false there
     for c in constants(m.architecture).values():
-        told = c.since or c.key in ELSEWHERE or c.key.startswith("rope.scaling.")
+        told = c.since or c.key in (GATING, *ELSEWHERE) or c.key.startswith("rope.scaling.")
         if c.value is None or told or c.key not in known or not _asked(m, c):
             continue
         key, here = f"{m.architecture}.{c.key}", m.arch.raw(c.key)
