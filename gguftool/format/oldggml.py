@@ -3,7 +3,7 @@
 They begin with four letters, most of them back to front because a number was written. Sources: `model_adapter.cpp` of
 LostRuins/koboldcpp 2da346a5 (how the old ones are told apart), `convert_llama_ggml_to_gguf.py` and `llama.h` (b11434),
 `whisper.cpp`, `parakeet.cpp` and `models/` of ggml-org/whisper.cpp 233fe1fc, `rwkv_file_format.inc` of RWKV/rwkv.cpp,
-`convert.py` of foldl/chatllm.cpp, `llama_v3.h` of koboldcpp for GGCC.
+`convert.py` of foldl/chatllm.cpp, `ggml.h` of PowerInfer, public notes on ggllm.cpp for GGCC.
 """
 
 from __future__ import annotations
@@ -96,6 +96,11 @@ def _chatllm(head: bytes) -> Found:
     return "chatllm", "a model of chatllm.cpp in its own format", "for chatllm.cpp (github.com/foldl/chatllm.cpp)", {}
 
 
+def _powerinfer(head: bytes) -> Found:
+    what = "a model of PowerInfer: GGUF with letters of its own at the front"
+    return "powerinfer", what, "for PowerInfer (github.com/SJTU-IPADS/PowerInfer)", {"version": _number(head, 0)}
+
+
 def _llama2c(head: bytes) -> Found:
     return "llama2.c", "a checkpoint of llama2.c", "llama.cpp's llama-convert-llama2c-to-ggml turns it into GGUF", {}
 
@@ -111,4 +116,5 @@ _BY_MAGIC: dict[bytes, Callable[[bytes], Found]] = {
     b"ggml": _chatllm,
     b"ggmm": _chatllm,
     b"24ka": _llama2c,
+    b"PWRI": _powerinfer,
 }

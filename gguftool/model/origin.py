@@ -183,6 +183,15 @@ _MERGED = frozenset(
 """Architectures of which Ollama keeps the encoder in the file of the language model (`llama/compat/README.md` of
 ollama/ollama fb307609): two tensors of it are enough. Of another architecture there have to be several."""
 _SEVERAL = 4
+_LATENT = (".attn_kv_b.", ".attn_k_b.", ".attn_v_b.")
+"""Tensors of files made for the first drafts of latent attention, of early 2025: llama.cpp pull request 12801 says that
+it does not take them; ik_llama.cpp 8337e4cd does (`llama-load-tensors.cpp`)."""
+_SAME_NAME = {
+    "qwen3tts": ("talker.", "code_pred."),
+    "nemotron": ("joint.", "encoder.layers."),
+    "t5": ("shared.embed.",),
+}
+"""Architecture of llama.cpp -> how tensors begin in files of CrispASR (72d3c389: models/convert-*) of the same name."""
 
 
 def _by_layout(m: Model) -> Origin | None:
@@ -190,12 +199,23 @@ def _by_layout(m: Model) -> Origin | None:
         return None
     language = False
     towers: list[str] = []
+    latent: set[str] = set()
+    strange = _SAME_NAME.get(m.architecture, ())
     for t in m.all_tensors():
         if _EXPERT.fullmatch(t.name):
             return Origin(program("llama.cpp-split-experts"), "old", f"one tensor for each expert, as {t.name}")
         language = language or t.name.startswith(("blk.", "token_embd."))
+        if strange and t.name.startswith(strange):
+            return Origin(
+                program("crispasr"), "audio", f"tensors named as {t.name}, which llama.cpp's {m.architecture} has not"
+            )
+        latent.update(part for part in _LATENT if part in t.name)
         if t.name.startswith(_TOWERS):
             towers.append(t.name)
+    if len(latent) == len(_LATENT) and f"{m.architecture}.attention.key_length_mla" not in m:
+        return Origin(
+            program("ik_llama.cpp"), "foreign", "attn_k_b and attn_v_b beside attn_kv_b, and no key_length_mla"
+        )
     enough = 2 if m.architecture in _MERGED else _SEVERAL
     if language and len(towers) >= enough and facts(m.architecture) is not None and m.architecture != "clip":
         why = f"{len(towers):,} tensors of an image or sound encoder in the file of the language model, as {towers[0]}"

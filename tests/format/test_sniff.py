@@ -78,6 +78,7 @@ FILES: dict[str, tuple[bytes, str, str, str]] = {
     "slot state": (_ints(b"qsgg", 2, 4), "state", "saved state", "llama-server"),
     "chatllm ggml": (_ints(b"ggml", 1, 2), "chatllm", "chatllm.cpp", "chatllm.cpp"),
     "chatllm ggmm": (_ints(b"ggmm", 1, 0), "chatllm", "chatllm.cpp", "chatllm.cpp"),
+    "powerinfer": (_ints(b"PWRI", 3, 0, 0), "powerinfer", "PowerInfer", "PowerInfer"),
     "llama2.c": (_ints(b"24ka", 1, 288), "llama2.c", "llama2.c", "llama-convert-llama2c-to-ggml"),
     "llamafile": (
         _zip("tiny.gguf", ".args", front=b"MZqFpD" + bytes(500)),

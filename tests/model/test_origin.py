@@ -108,6 +108,16 @@ FILES: dict[str, tuple[str, str, Callable[[], GGUF]]] = {
     "mixtral of 2023": ("old", "convert it again", lambda: _split("llama", 8)),
     "grok of 2024": ("old", "convert it again", lambda: _split("grok", 8)),
     "qwen2moe of 2024": ("old", "convert it again", lambda: _split("qwen2moe", 4)),
+    "latent attention of early 2025": (
+        "foreign",
+        "ik_llama.cpp",
+        lambda: (
+            GGUF("deepseek2")
+            .tensor("blk.0.attn_kv_b.weight")
+            .tensor("blk.0.attn_k_b.weight")
+            .tensor("blk.0.attn_v_b.weight")
+        ),
+    ),
     # Ollama fb307609: convert/convert_*.go, llama/compat/README.md
     "mllama": ("foreign", "Ollama", lambda: _arch("mllama")),
     "gptoss": ("foreign", "Ollama", lambda: _arch("gptoss")),
@@ -163,6 +173,8 @@ FILES: dict[str, tuple[str, str, Callable[[], GGUF]]] = {
     "parakeet": ("audio", "crispasr", lambda: _arch("parakeet")),
     "whisper as GGUF": ("audio", "crispasr", lambda: _arch("whisper")),
     "qwen3tts_tokenizer": ("audio", "crispasr", lambda: _arch("qwen3tts_tokenizer")),
+    "qwen3tts of CrispASR": ("audio", "crispasr", lambda: GGUF("qwen3tts").tensor("talker.blk.0.attn_q.weight")),
+    "nemotron of CrispASR": ("audio", "crispasr", lambda: GGUF("nemotron").tensor("encoder.layers.0.x.weight")),
     "mimi": ("audio", "speech program", lambda: _arch("mimi")),
     "whisper without architecture": ("audio", "speech program", lambda: _image("encoder.blocks.0.attn.query.weight")),
     "something else": ("foreign", "not known", lambda: GGUF().kv("training.x", 1).tensor("training.tensor.0")),
