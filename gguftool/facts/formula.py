@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from gguftool.facts.machine.expressions import COMPARE
+
 MOST = 4096
 """Items of a list, and the largest power."""
 STEPS = 200_000
@@ -137,13 +139,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: lambda a, b: a % b,
     ast.Pow: _power,
 }
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: lambda a, b: bool(a == b),
-    ast.NotEq: lambda a, b: bool(a != b),
-    ast.Lt: lambda a, b: bool(a < b),
-    ast.LtE: lambda a, b: bool(a <= b),
-    ast.Gt: lambda a, b: bool(a > b),
-    ast.GtE: lambda a, b: bool(a >= b),
+_COMPARE = COMPARE | {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
     ast.Is: lambda a, b: a is b,

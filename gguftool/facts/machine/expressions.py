@@ -111,7 +111,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitOr: lambda a, b: a | b,
     ast.BitAnd: lambda a, b: a & b,
 }
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: lambda a, b: bool(a == b),
     ast.NotEq: lambda a, b: bool(a != b),
     ast.Lt: lambda a, b: bool(a < b),
@@ -119,6 +119,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: lambda a, b: bool(a > b),
     ast.GtE: lambda a, b: bool(a >= b),
 }
+"""Comparisons that are the same in C and in Python."""
 
 
 def _binary(node: Any) -> Compiled:
@@ -145,7 +146,7 @@ def _bool(node: Any) -> Compiled:
 def _compare(node: Any) -> Compiled:
     if len(node.ops) != 1:
         raise ValueError(f"load map: {ast.unparse(node)!r}")
-    left, right, op = _node(node.left), _node(node.comparators[0]), _COMPARE[type(node.ops[0])]
+    left, right, op = _node(node.left), _node(node.comparators[0]), COMPARE[type(node.ops[0])]
     return lambda names: op(left(names), right(names))
 
 
