@@ -6,19 +6,20 @@ This module imports jinja2; import it only when a prompt is wanted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import jinja2
 
 from gguftool.brief import short_repr
-from gguftool.chat.conversations import STANDARD
+from gguftool.chat.conversations import STANDARD, Talk
 from gguftool.chat.document import DEFAULT
 from gguftool.chat.engine.request import Asked
 from gguftool.chat.engine.server import Server
+from gguftool.chat.hf import applied
 from gguftool.chat.meter import LimitReached
-from gguftool.chat.sandbox import Rendered
+from gguftool.chat.sandbox import Rendered, Template
 from gguftool.chat.talk import KEY
 from gguftool.errors import UsageError
 from gguftool.model import Model
@@ -26,6 +27,10 @@ from gguftool.model.vocab import Vocabulary, vocabulary
 
 _MARKED = {3: "control", 4: "user-defined"}
 """Token types that llama.cpp finds in a prompt before it looks at the text between them."""
+
+
+WIDTH = 60
+"""Characters shown behind a difference; half as many in front of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +154,32 @@ def _specials(vocab: Vocabulary) -> Iterator[tuple[str, int, str]]:
 
 def apart(ours: Server, theirs: Server) -> tuple[Apart, ...]:
     """The standard conversations of which two make different prompts."""
+    return _differing(STANDARD, lambda talk: ours.prompt(Asked.of(talk)), lambda talk: theirs.prompt(Asked.of(talk)))
+
+
+COMPARABLE = tuple(
+    name for name in STANDARD if name not in ("image", "parts", "developer", "prefill", "prefill-thinking")
+)
+"""Conversations that mean the same to both: llama-server makes a text of parts and a marker of a picture, takes a
+developer for the system, and continues an answer that has begun, where transformers closes it."""
+
+
+def engines_apart(ours: Server, theirs: Template, specials: Mapping[str, str]) -> tuple[Apart, ...]:
+    """The conversations of which llama-server makes another prompt (``ours``) than transformers (``theirs``)."""
+    talks = {name: STANDARD[name] for name in COMPARABLE}
+    return _differing(
+        talks,
+        lambda talk: ours.prompt(replace(Asked.of(talk), prefill=False)),
+        lambda talk: applied(theirs, Asked.of(talk), specials),
+    )
+
+
+def _differing(
+    talks: Mapping[str, Talk], one: Callable[[Talk], Rendered], other: Callable[[Talk], Rendered]
+) -> tuple[Apart, ...]:
     out = []
-    for name, talk in STANDARD.items():
-        a, b = ours.prompt(Asked.of(talk)), theirs.prompt(Asked.of(talk))
+    for name, talk in talks.items():
+        a, b = one(talk), other(talk)
         if a.kind and b.kind:
             continue
         if a.kind or b.kind or a.text != b.text:
@@ -163,3 +191,10 @@ def apart(ours: Server, theirs: Server) -> tuple[Apart, ...]:
 def first_difference(a: str, b: str) -> int:
     """Place of the first character that differs."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def excerpt(text: str, at: int | None) -> str:
+    """A stretch of a text around a place, its end for None; what was cut off is an ellipsis. Not escaped."""
+    place = max(len(text) - WIDTH, 0) if at is None else at
+    start, end = max(place - WIDTH // 2, 0), place + WIDTH
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

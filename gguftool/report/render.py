@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from gguftool.chat.prompts import Apart, Segment
     from gguftool.chat.sandbox import Rendered
 
-WIDTH = 60
-"""Characters shown on each side of a difference."""
 _SAYS = {
     "raised": "the chat template refuses this conversation",
     "request": "llama-server refuses this request",
@@ -74,18 +72,9 @@ def apart_text(found: Sequence[Apart], count: int, ours: str, theirs: str, style
 
 
 def _side(result: Rendered, at: int | None) -> str:
-    if result.kind:
-        return f"no prompt: {result.error}"
-    if at is None:
-        return around(result.text, max(len(result.text) - WIDTH, 0))
-    return around(result.text, at)
+    from gguftool.chat.prompts import excerpt
 
-
-def around(text: str, at: int) -> str:
-    """A stretch of a text around a place, on one line; what was cut off is an ellipsis."""
-    start, end = max(at - WIDTH // 2, 0), at + WIDTH
-    head, tail = "…" if start else "", "…" if end < len(text) else ""
-    return f"{head}{safe(text[start:end])}{tail}"
+    return f"no prompt: {result.error}" if result.kind else safe(excerpt(result.text, at))
 
 
 def apart_json(found: Sequence[Apart], count: int) -> dict[str, Any]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+from gguftool.lint.against import from_files
+from gguftool.lint.rule import Context
+from gguftool.lint.tokenized import Compared
 from tests.build import GGUF
 from tests.lint.samples import Sample, ready
 from tests.lint.samples_tokenizer import CHATML, TEMPLATE, TOK, bpe, renamed
@@ -22,6 +25,12 @@ def before(text: str) -> GGUF:
 
 def named(name: str, words: GGUF | None = None) -> GGUF:
     return (words or ready()).replace("general.name", name).drop(TEMPLATE)
+
+
+def asked(source: str) -> Context:
+    """The source has this template, and prompts are to be compared."""
+    files = {"config.json": b"{}", "chat_template.jinja": source.encode()}
+    return Context(against=from_files("./hf", files), tokenized=lambda m: Compared())
 
 
 SET_FILE = "gguftool fix m.gguf --chat-template '…'"
@@ -190,4 +199,10 @@ SAMPLES = [
            renamed((298, "[INST]"), (299, "[/INST]")).replace(TEMPLATE, "[INST]" + CHATML),
            f"field:{TOK}token_type", "[INST] are tokens, but typed as normal text",
            silent=renamed((298, "[INST]"), types={298: 3}).replace(TEMPLATE, "[INST]" + CHATML)),
+    Sample("chat-template-prompts-differ", with_template(CHATML), WHERE, "other prompts than transformers of 22 of 22",
+           severity="warning", fix="", silent=with_template(CHATML),
+           context=asked(CHATML.replace("<|im_end|>", "<|pad|>")), silent_context=asked(CHATML)),
+    Sample("chat-template-prompts-differ", before("{% if tools is none %}x{% endif %}"), WHERE, "one user message",
+           severity="info", fix="", silent=with_template(CHATML),
+           context=asked("{% if tools is none %}x{% endif %}" + CHATML), silent_context=asked(CHATML)),
 ]  # fmt: skip

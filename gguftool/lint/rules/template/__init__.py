@@ -5,6 +5,6 @@ It is rendered only in the sandbox of `gguftool.chat.sandbox`, and never when it
 
 from __future__ import annotations
 
-from gguftool.lint.rules.template import code, dialect, hidden, present, rendering
+from gguftool.lint.rules.template import code, dialect, engines, hidden, present, rendering
 
-__all__ = ["code", "dialect", "hidden", "present", "rendering"]
+__all__ = ["code", "dialect", "engines", "hidden", "present", "rendering"]
