@@ -12,6 +12,9 @@ TEXT = r'"((?:\\.|[^"\\])*)"'
 CASE = re.compile(r"((?:case PROJECTOR_TYPE_\w+:\s*)+)\{(.*?)\} break;", re.S)
 AROUND = re.compile(rf"\b(?:img|aud)_(?:beg|end)\s*=\s*{TEXT}")
 LOOKED_UP = re.compile(rf"lookup_token\({TEXT}\)")
+SET = re.compile(r"\btok_(\w+)\s*=\s*\{(.*?)\};")
+WHOLE = ("ov_img_start", "ov_img_end")
+"""What stands around the image as a whole; where that has texts of its own, these are for images in tiles alone."""
 
 
 def markers(t: Tables, build: str) -> tuple[dict[str, Any], list[str]]:
@@ -31,12 +34,15 @@ def markers(t: Tables, build: str) -> tuple[dict[str, Any], list[str]]:
         if not piece:
             missing.append(f"mtmd.cpp: no {start}")
         for types, body in CASE.findall(piece):
-            around, tokens = _texts(AROUND, body), _texts(LOOKED_UP, body)
+            around = _texts(AROUND, body)
+            found = [(name, _texts(LOOKED_UP, row)) for name, row in SET.findall(body)]
+            tokens = list(dict.fromkeys(x for name, row in found for x in row if name in WHOLE and not around))
+            tiles = list(dict.fromkeys(x for _, row in found for x in row if x not in tokens))
             for name in re.findall(r"PROJECTOR_TYPE_\w+", types):
-                if (around or tokens) and name not in names:
+                if (around or tokens or tiles) and name not in names:
                     missing.append(f"mtmd.cpp: {name} has no name in clip-impl.h")
-                elif around or tokens:
-                    out[names[name]] = {"of": of, "around": around, "tokens": tokens}
+                elif around or tokens or tiles:
+                    out[names[name]] = {"of": of, "around": around, "tokens": tokens, "tiles": tiles}
     if not out:
         missing.append("mtmd.cpp: no markers")
     return {"source": f"mtmd.cpp:mtmd_context ({build})", "types": out}, missing

@@ -16,7 +16,7 @@ from gguftool.facts.machine.hparams import functions
 from gguftool.model import Model
 from gguftool.model.projector import Encoder, Projector, projector
 from gguftool.model.vocab import vocabulary
-from gguftool.predict.pairs.misfit import DOUBT, IGNORED, REFUSED, Misfit
+from gguftool.predict.pairs.misfit import DOUBT, HARM, IGNORED, REFUSED, Misfit
 from gguftool.predict.stages import numbers
 
 OTHER = "take the projector that was made of this model"
@@ -26,7 +26,7 @@ SPEAKING = 1000
 
 @cache
 def markers() -> dict[str, dict[str, Any]]:
-    """Projector type -> texts ``around`` what it is ``of`` (an image, a sound), and ``tokens`` that are looked up."""
+    """Projector type -> texts ``around`` what it is ``of``, ``tokens`` looked up for it, and for ``tiles`` of it."""
     types: dict[str, dict[str, Any]] = load("markers.json")["types"]
     return types
 
@@ -76,8 +76,8 @@ def _markers(model: Model, encoder: Encoder) -> Iterator[Misfit]:
     vocab, found = vocabulary(model), markers().get(encoder.kind)
     if found is None or not vocab.count or vocab.kind is None:
         return
-    around, tokens, what, kind = found["around"], found["tokens"], found["of"], encoder.kind
-    missing = [t for t in tokens if t not in around and vocab.id_of(t) is None]
+    around, what, kind = found["around"], found["of"], encoder.kind
+    missing, tiles = ([t for t in found[name] if vocab.id_of(t) is None] for name in ("tokens", "tiles"))
     if missing:
         yield Misfit(
             "pair-markers",
@@ -88,6 +88,17 @@ def _markers(model: Model, encoder: Encoder) -> Iterator[Misfit]:
             hint=OTHER,
             where=f"field:{encoder.key}",
             data={"type": kind, "missing": missing},
+        )
+    elif tiles:
+        yield Misfit(
+            "pair-markers",
+            HARM,
+            f"the model has no token {tiles[0]!r}, which llama.cpp puts around parts of {what} for {kind}: it refuses "
+            f"every request with {what} that is too large for one",
+            said=("Invalid token",),
+            hint=OTHER,
+            where=f"field:{encoder.key}",
+            data={"type": kind, "missing": tiles},
         )
     elif around and vocab.count >= SPEAKING and all(vocab.id_of(t) is None for t in around):
         yield Misfit(
