@@ -18,6 +18,7 @@ from typing import Any
 from tests.beside import control_vector, imatrix, lora, measured, projector, sighted
 from tests.build import GGUF, llama
 from tests.draft_cases import ask, start
+from tests.projectors import SOUND
 
 Make = Callable[[], GGUF | bytes]
 Pair = tuple[Callable[[], GGUF], str, Make]
@@ -46,6 +47,10 @@ def _eyes(kind: str = "mlp", width: int = 64, **keys: object) -> Make:
         return g
 
     return make
+
+
+def _sound(kind: str) -> Make:
+    return lambda: SOUND[kind]().gguf()
 
 
 def _lora(change: Callable[[GGUF], GGUF] = lambda g: g, *weights: tuple[str, int, int], arch: str = "llama") -> Make:
@@ -83,6 +88,12 @@ PAIRS: dict[str, Pair] = {
     "eyes of idefics3, other width": (plain, "mmproj", _eyes("idefics3", 96)),
     "eyes for deep layers": (deep, "mmproj", _eyes(width=192)),
     "eyes, none for deep layers": (deep, "mmproj", _eyes()),
+    "eyes of an unknown type": (plain, "mmproj", _eyes(projector_type="locateanything")),
+    "eyes, cut short": (plain, "mmproj", lambda: projector("mlp").bytes()[:-500]),
+    "eyes without a key": (plain, "mmproj", lambda: projector("mlp").drop("clip.vision.image_size")),
+    "eyes without a tensor": (plain, "mmproj", lambda: projector("mlp").drop_tensor("v.position_embd.weight")),
+    "eyes with two activations": (plain, "mmproj", lambda: projector("mlp").kv("clip.use_silu", True)),
+    **{f"sound {kind}": (plain, "mmproj", _sound(kind)) for kind in SOUND},
     "lora": (plain, "adapter", _lora()),
     "lora, other architecture": (plain, "adapter", _lora(arch="qwen2")),
     "lora, unknown architecture": (plain, "adapter", _lora(arch="lama")),
@@ -115,8 +126,8 @@ PAIRS: dict[str, Pair] = {
         and (role, what) != ("control-vector", "a control vector")
     },
 }  # fmt: skip
-UNSEEN = {"eyes of idefics3, no tokens": "the server starts, and answers 400 to every image"}
-"""Left out by llama.cpp, though not where the start shows it."""
+UNSEEN = ("eyes of idefics3, no tokens", "sound idefics3")
+"""The server starts, and answers 400 to every image: measured with one of 56 by 56 pixels."""
 SAID = re.compile(r"^[\d.]+ E |direction tensors|GGML_ASSERT|terminate called")
 
 

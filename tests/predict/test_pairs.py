@@ -10,6 +10,7 @@ from gguftool.predict.pairs import BESIDE, Misfit, misfits
 from gguftool.source import Memory
 from tests.beside import control_vector, imatrix, lora, measured, projector, sighted
 from tests.build import GGUF, llama
+from tests.projectors import SOUND
 
 
 def opened(g: GGUF, name: str = "side.gguf") -> Model:
@@ -65,6 +66,13 @@ def test_a_projector_whose_tokens_are_looked_up():
     assert (found.rule, found.outcome) == ("pair-markers", "ignored")
     assert found.said == ("Invalid token",)
     assert not fit(projector("idefics3"), sighted("<fake_token_around_image>", "<global-img>"))
+
+
+def test_a_projector_whose_tokens_are_looked_up_for_large_images_alone():
+    """Measured: 200 for 56 by 56 pixels, 400 Invalid token for 1,024 by 768."""
+    (found,) = misfits(opened(llama(layers=3)), opened(SOUND["lfm2"]().gguf()))
+    assert (found.rule, found.outcome) == ("pair-markers", "harm")
+    assert found.data["missing"] == ["<|img_thumbnail|>"]
 
 
 def test_a_control_vector_of_another_width_is_ignored():
