@@ -48,6 +48,8 @@ RANGES = {
     "rope.scaling.yarn_beta_fast": Range(1, 1e3),
     "rope.scaling.yarn_beta_slow": Range(1e-3, 1e2),
     "rope.scaling.yarn_log_multiplier": Range(1e-3, 10, zero=True),
+    "rope.scaling.alpha": Range(1, 1e5, zero=True),
+    "hyper_connection.epsilon": Range(1e-12, 1e-2),
     "swiglu_clamp_exp": Range(0.1, 1e3, zero=True),
     "swiglu_clamp_shexp": Range(0.1, 1e3, zero=True),
 }

@@ -8,10 +8,11 @@ from typing import Any
 
 from gguftool.edit.ops import Set
 from gguftool.facts.conversion import Written, default, same
+from gguftool.facts.enums import numbers
 from gguftool.facts.keys import ALWAYS, reads
 from gguftool.lint.converted import converted
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
-from gguftool.lint.rules.constants.lost import ELSEWHERE, said
+from gguftool.lint.rules.constants.lost import ELSEWHERE, GATING, chooses_with_bias, said
 from gguftool.lint.rules.source.numbers import not_same, own, same_model, source
 from gguftool.model import Model
 
@@ -38,6 +39,8 @@ def source_constants(m: Model, ctx: Context) -> Drafts:
         if f"{arch}.{key}" not in m.arch.shape.asked and m.arch.shape.complete:
             continue
         if f"{arch}.{key}" not in m:
+            if key == GATING and there.value == numbers(GATING)["sigmoid"] and chooses_with_bias(m):
+                continue  # expert-gating-bias says so without the folder
             # required-key-missing takes what llama.cpp refuses to go without.
             if key not in ELSEWHERE and known[key].required != ALWAYS:
                 yield from _missing(m, key, there, folder.text)
