@@ -1,7 +1,7 @@
 """`constants.json`: keys that every official conversion of an architecture writes though llama.cpp loads without them.
 
 For each: what llama.cpp takes instead, and what the converter writes: a constant, or a value of `config.json`. Whether
-a file without it computes something else follows from both (`gguftool/facts/constants.py`).
+a file without it computes something else follows from both.
 """
 
 from __future__ import annotations
@@ -92,9 +92,8 @@ def _harmless(key: str, value: str | None, default: Any, chosen: bool) -> bool:
     if key == "rope.dimension_count":
         return plain(value)
     if default is None or value is None:
-        return (
-            default is None or chosen or key.startswith("rope.scaling.")
-        )  # what llama.cpp works out is right for the models of an architecture
+        # What llama.cpp works out is right for the models of an architecture.
+        return default is None or chosen or key.startswith("rope.scaling.")
     if chosen or (isinstance(default, float) and default not in (0.0, 1.0, 10000.0)):
         return True
     return any(same(key, default, told) for told in _without(value))

@@ -211,9 +211,7 @@ def conversions(root: Path, build: str) -> tuple[dict[str, Any], list[str]]:
                 gaps.append(f"conversion: {name}: {e}")
             if run.opaque:
                 continue  # it hands over to another class, which stands here itself
-            rows = [
-                [*row[:2], row[2], row[3]] for row in run.rows if row[3] != FALSE and not STRUCTURE.fullmatch(row[0])
-            ]
+            rows = [row for row in run.rows if row[3] != FALSE and not STRUCTURE.fullmatch(row[0])]
             entry = out.setdefault(arch, {}).setdefault(name, {"names": one.names, "writes": []})
             entry["writes"] = [table.setdefault(repr(row), len(table)) for row in rows]
     return {

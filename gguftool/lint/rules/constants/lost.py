@@ -22,8 +22,6 @@ GATING = "expert_gating_func"
 """Has rules that look at the tensors as well; with a source folder it is compared like the others."""
 OFF = UNSCALED | {"attention.scale", "attention.output_scale"}
 """Scales that llama.cpp passes over when they are 0."""
-
-
 _EVERY_ZERO = (
     *("attention.clamp_kqv", "attention.max_alibi_bias", "attention.scale", "logit_scale", "residual_scale"),
     *("embedding_scale", "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon"),
