@@ -159,8 +159,15 @@ def _by_keys(m: Model) -> Origin | None:
     return None
 
 
-_KEYS = (("prism.hadamard.", "prism", "foreign", "keys prism.hadamard.*: weights that only this program turns back"),)
-"""Start of a key -> program, role, what it shows. llama.cpp loads such a file without a word and answers with noise."""
+_KEYS = (
+    (
+        "prism.hadamard.",
+        "prism",
+        "foreign",
+        "keys prism.hadamard.*: its weights are rotated; llama.cpp would answer with noise",
+    ),
+)
+"""Start of a key -> program, role, what it shows. llama.cpp loads such a file without a word."""
 
 
 def _by_architecture(m: Model) -> Origin | None:
@@ -231,7 +238,7 @@ _IMAGE_TENSOR = re.compile(
     r"|double_stream_blocks|double_layers|distilled_guidance_layer|img_in|txt_in|patch_embedding|text_model"
     r"|(?:en|de)coder\.(?:conv_in|down_blocks|up_blocks))\."
 )
-_AUDIO_TENSOR = re.compile(r"(?:encoder\.(?:conv1|blocks\.\d+\.attn)|decoder\.blocks\.\d+\.cross_attn)\.")
+_AUDIO_TENSOR = re.compile(r"(?:model\.)?(?:encoder\.(?:conv1|blocks\.\d+\.attn)|decoder\.blocks\.\d+\.cross_attn)\.")
 _OWN_TENSOR = re.compile(
     r"(?:token_embd|token_types|position_embd|output|output_norm|rope_freqs|(?:enc\.|dec\.)?blk\.\d+)\."
 )
