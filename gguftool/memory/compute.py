@@ -106,7 +106,7 @@ def terms(hp: Hparams, s: Settings, plan: CachePlan, vocabulary: int) -> Terms:
         row=hp.embedding_length * F32 * c.ubatch,
         layer=max(
             max(_feed_forward(hp), _attention(hp, plan, flash)) * c.ubatch,
-            _recurrent(hp) * c.ubatch + _state(hp, plan),
+            (_recurrent(hp) * c.ubatch + _state(hp, plan)) if plan.state else 0,
         )
         + _extra(hp, plan) * c.ubatch,
         logits=vocabulary * F32 * outputs,

@@ -149,6 +149,37 @@ def kv_cache(hp: Hparams, s: Settings) -> CachePlan:
     return CachePlan(ctx, caches, state, _doubt(hp, write is not None))
 
 
+def layer_cache(hp: Hparams, s: Settings) -> CachePlan:
+    """Caches of a context that drafts with the layers of a model that predict further tokens.
+
+    It holds those layers alone, in a plain cache, and no state (`create_memory` with `LLAMA_CONTEXT_TYPE_MTP`).
+
+    Raises:
+        UsageError: neither the file nor the settings name a context length.
+    """
+    make = _Make(hp, s, context(hp, s))
+    memory = hp.facts.memory if hp.facts else ""
+    if hp.arch == "gemma4-assistant":
+        found: list[Cache] = []  # its tensors are those of the model it assists
+    elif memory == "hybrid-indexer":
+        rows = hp.shape.number("indexer_kpool_row") if hp.shape.number("indexer_kpool") else 1
+        found = [
+            make.cache("full", make.ctx.per_slot, make.rows(_predicts)),
+            make.indexer(_predicts, rows, k_only=True),
+        ]
+    elif windowed(hp):
+        found = make.full_and_window(_predicts)
+    else:
+        found = [make.cache("full", make.ctx.per_slot, make.rows(_predicts))]
+    return CachePlan(
+        make.ctx, tuple(c for c in found if c.layers), (), _doubt(hp, memory in _CLASSES and memory != "dsv4")
+    )
+
+
+def _predicts(x: Layer) -> bool:
+    return not x.trunk
+
+
 def _doubt(hp: Hparams, known: bool) -> str:
     """Why the caches of this model may be others than those written down."""
     if hp.facts is None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr, table
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import refusals
+from gguftool.facts.layers import nextn_layers
 from gguftool.memory.compute import Terms, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
-from gguftool.memory.kv import CachePlan, kv_cache
+from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.settings import Settings
+from gguftool.memory.use import DeviceUse, DraftContext, Side
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
 from gguftool.model import Model
 
@@ -19,54 +21,6 @@ GIB = 1 << 30
 DEFAULT_RESERVE = GIB
 """Kept free on every device, as by llama.cpp's own fit (`common.h:fit_params_target`): drivers and desktops need it."""
 HOST_ALIGNMENT = 32
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceUse:
-    """What lies on one device, in bytes.
-
-    Attributes:
-        name, kind, about: the device; the host is ``CPU``.
-        memory: bytes that may be used; None: unknown.
-        reserve: bytes of them to keep free.
-        weights: weights; on the host also rearranged copies.
-        kv: KV caches.
-        state: recurrent states.
-        compute: compute buffers.
-        output: rows of logits, on the host.
-        projector: the multimodal projector.
-        beside: adapters and a draft model.
-    """
-
-    name: str
-    kind: str
-    memory: int | None
-    reserve: int
-    weights: int = 0
-    kv: int = 0
-    state: int = 0
-    compute: int = 0
-    output: int = 0
-    projector: int = 0
-    about: str = ""
-    beside: int = 0
-
-    __repr__ = short_repr
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.weights + self.kv + self.state + self.compute + self.output + self.projector + self.beside
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether it leaves the reserve free; None when the memory is unknown."""
-        return None if self.memory is None else self.total <= max(0, self.memory - self.reserve)
-
-    @property
-    def missing(self) -> int:
-        """Bytes it is over, 0 when it fits or nothing is known."""
-        return 0 if self.memory is None else max(0, self.total + self.reserve - self.memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +38,7 @@ class MemoryPlan:
         terms: parts of the compute buffer.
         tensor_bytes: bytes of all tensors in the file.
         skipped_bytes: of them, those llama.cpp does not load.
+        drafts: contexts that draft beside the model's own.
     """
 
     settings: Settings
@@ -96,6 +51,7 @@ class MemoryPlan:
     tensor_bytes: int
     skipped_bytes: int
     compute_basis: str = "estimated"
+    drafts: tuple[DraftContext, ...] = ()
 
     __repr__ = short_repr
 
@@ -150,23 +106,6 @@ class MemoryPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """A file that is loaded beside the model.
-
-    Attributes:
-        what: ``mmproj``, ``lora``, ``control-vector`` or ``draft``.
-        bytes: what it takes.
-        device: where it goes, `HOST` or the name of a device; "": to the first device there is.
-    """
-
-    what: str
-    bytes: int
-    device: str = ""
-
-    __repr__ = short_repr
-
-
-@dataclass(frozen=True, slots=True)
 class Machine:
     """Where it shall run.
 
@@ -197,6 +136,9 @@ class Planner:
         machine: where it shall run.
         overrides: `-ot` patterns.
         sides: files that are loaded beside the model.
+        layers: what becomes of layers that predict further tokens: "": they are not loaded, ``loaded``, or ``draft``:
+            this is the context that drafts with them.
+        drafts: what draws up a context that drafts beside this one.
     """
 
     hp: Hparams
@@ -204,13 +146,15 @@ class Planner:
     machine: Machine = field(default_factory=Machine)
     overrides: tuple[tuple[str, str], ...] = ()
     sides: tuple[Side, ...] = ()
+    layers: str = ""
+    drafts: tuple[Callable[[Settings, Placement], DraftContext], ...] = ()
     weights: Weights = field(init=False)
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
         m = self.machine
-        self.weights = Weights(self.hp, self.tensors, m.devices, self.overrides, m.repack)
+        self.weights = Weights(self.hp, self.tensors, m.devices, self.overrides, m.repack, nextn=bool(self.layers))
 
     @property
     def vocabulary(self) -> int:
@@ -224,18 +168,28 @@ class Planner:
             UsageError: neither the file nor the settings name a context length.
         """
         placement = replace(p or Placement(), overrides=self.overrides, repack=self.machine.repack)
-        cache = kv_cache(self.hp, s)
+        cache = layer_cache(self.hp, s) if self.layers == "draft" else kv_cache(self.hp, s)
         placed = self.weights.place(placement)
         t = terms(self.hp, s, cache, self.vocabulary)
         refused = (*_unknown(self.hp), *refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
         # `llama-context.cpp:output_reserve`: a row of logits a slot, on the host.
         output = self.vocabulary * 4 * cache.context.slots
-        uses = self._uses(placement, cache, placed, t, output)
+        drafts = tuple(draw(s, placement) for draw in self.drafts)
+        refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
+        uses = self._uses(placement, cache, placed, t, output, drafts)
         w = self.weights
-        return MemoryPlan(s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped)
+        return MemoryPlan(
+            s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts
+        )  # fmt: skip
 
-    def _uses(self, p: Placement, cache: CachePlan, placed: Placed, t: Terms, output: int) -> tuple[DeviceUse, ...]:
+    def _uses(
+        self, p: Placement, cache: CachePlan, placed: Placed, t: Terms, output: int, drafts: tuple[DraftContext, ...]
+    ) -> tuple[DeviceUse, ...]:
         m = self.machine
+
+        def beside(name: str) -> int:
+            return self._side(name, projector=False) + sum(x.on(name) for x in drafts)
+
         kinds = {d.name: d for d in m.devices}
         kv: dict[str, int] = {}
         state: dict[str, int] = {}
@@ -254,7 +208,7 @@ class Planner:
                 0,
                 self._side(d.name, projector=True),
                 d.about,
-                self._side(d.name, projector=False),
+                beside(d.name),
             )
             for d in m.devices
         ]
@@ -270,7 +224,7 @@ class Planner:
                 compute.get(HOST, 0),
                 output,
                 self._side(HOST, projector=True),
-                beside=self._side(HOST, projector=False),
+                beside=beside(HOST),
             )
         )
         return tuple(uses)
@@ -315,7 +269,8 @@ class Planner:
         devices = self.machine.devices
         if not devices:
             return {HOST: t.whole}
-        repeating = set(placed.layer_device[:-1])
+        first = self.weights.layer_count - nextn_layers(self.hp) if self.layers == "draft" else 0
+        repeating = set(placed.layer_device[first:-1])
         everything = HOST not in repeating and not placed.experts_on_host
         copies = pipeline_copies(
             [d.kind for d in devices],

@@ -146,6 +146,7 @@ class Weights:
         devices: the devices at hand.
         overrides: `-ot` patterns, which split the groups.
         repack: what the host repacks.
+        nextn: layers that predict further tokens are loaded, too.
 
     Raises:
         UsageError: a pattern is not a regular expression or names an unknown device.
@@ -160,10 +161,12 @@ class Weights:
         devices: Sequence[Device] = (),
         overrides: Sequence[tuple[str, str]] = (),
         repack: str = "avx2",
+        *,
+        nextn: bool = False,
     ) -> None:
         self.devices = tuple(devices)
         self.layer_count = len(layers(hp))
-        self.trunk = hp.block_count - nextn_layers(hp) or hp.block_count
+        self.trunk = (0 if nextn else hp.block_count - nextn_layers(hp)) or hp.block_count
         self.tensor_bytes = 0
         self.skipped = 0
         self.tied = False

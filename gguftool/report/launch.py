@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.facts.cachetypes import shown
-from gguftool.report.plan import where_json
+from gguftool.report.plan import draft_text, where_json
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
 from gguftool.report.text import Style, count, safe, shorten, size
 from gguftool.run.args import masked
 from gguftool.run.embedding import way
-from gguftool.run.endpoints import PROMPT, Smoke
+from gguftool.run.endpoints import PROMPT, Drafted, Smoke
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.proof import to_json
 from gguftool.run.serve import Outcome, Sample
@@ -43,6 +43,8 @@ def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:
         if d.total and len(m.devices) > 1:
             parts.append((f"on {d.name}", d.total))
     yield "memory: " + ", ".join(f"{name} {size(n)}" for name, n in parts if n) + f"; in all {size(m.total)}"
+    for draft in m.drafts:
+        yield draft_text(draft)
     if plan.engine.tool:
         build = plan.engine.build
         yield f"engine: {safe(plan.engine.tool.path)} ({_build(build.build, build.commit)}, {plan.engine.tool.source})"
@@ -87,6 +89,8 @@ def outcome_lines(outcome: Outcome, url: str, style: Style) -> Iterator[str]:
     if outcome.smoke is not None:
         yield ""
         yield smoke_line(outcome.smoke, style)
+    if outcome.drafted is not None:
+        yield drafted_line(outcome.drafted, style)
     if not outcome.ended and not outcome.late:
         verdict = style.green("proven: it does what was planned") if outcome.ok else _differs(outcome, style)
         yield f"\n{verdict}"
@@ -97,6 +101,17 @@ def _differs(outcome: Outcome, style: Style) -> str:
     unseen = [c.what for c in outcome.checks if c.ok is None and c.vital]
     parts = ([f"differs: {', '.join(wrong)}"] if wrong else []) + ([f"not seen: {', '.join(unseen)}"] if unseen else [])
     return style.red("not proven: " + "; ".join(parts))
+
+
+def drafted_line(d: Drafted, style: Style) -> str:
+    """What speculative decoding did for an answer, in one line."""
+    if d.why:
+        return f"drafts: {style.red('no answer')}: {safe(d.why)}"
+    if not d.drafted:
+        return f"drafts: {style.red('none')} for an answer of {d.written} tokens"
+    share = f"{d.accepted} of {d.drafted} drafted tokens accepted ({100 * d.accepted / d.drafted:.0f} %)"
+    note = "" if d.accepted else style.yellow("; it only costs time: another draft, or none")
+    return f"drafts: {share}, in an answer of {d.written} tokens{note}"
 
 
 def smoke_line(smoke: Smoke, style: Style) -> str:
@@ -182,6 +197,7 @@ def plan_json(
             "ended": outcome.ended or None,
             "timed_out": outcome.late,
             "smoke": _smoke_json(outcome.smoke),
+            "drafted": _drafted_json(outcome.drafted),
         }
     return body
 
@@ -192,6 +208,12 @@ def _gives_json(plan: LaunchPlan) -> dict[str, object] | None:
     if e is None:
         return None
     return {"kind": e.kind, "family": e.family or None, "pooling": way(e, plan.wishes), "numbers": e.width}
+
+
+def _drafted_json(d: Drafted | None) -> dict[str, object] | None:
+    if d is None:
+        return None
+    return {"written": d.written, "drafted": d.drafted, "accepted": d.accepted, "why": d.why}
 
 
 def _smoke_json(s: Smoke | None) -> dict[str, object] | None:

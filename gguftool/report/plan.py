@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from gguftool.facts.cachetypes import shown
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
-from gguftool.memory.plan import DeviceUse, MemoryPlan
+from gguftool.memory.plan import MemoryPlan
+from gguftool.memory.use import DeviceUse, DraftContext
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
 from gguftool.run.beside import Unfit
 from gguftool.run.proof import Expected, to_json
@@ -49,7 +50,23 @@ def _head(a: Advice, name: str, style: Style) -> Iterator[str]:
         yield style.dim(
             f"  state: {len(plan.cache.state)} layers, {size(plan.cache.state_bytes)}, whatever the context"
         )
+    for draft in plan.drafts:
+        yield style.dim("  " + draft_text(draft))
     yield _verdict(plan, style)
+
+
+def draft_text(x: DraftContext) -> str:
+    """A context that drafts, in one line."""
+    what = "draft" if x.what == "draft" else "its own prediction layers"
+    caches = ", ".join(
+        f"{len(c.layers)} {'layer' if len(c.layers) == 1 else 'layers'} of {count(c.cells)} cells in "
+        f"{shown(c.type_k, c.type_v)} {size(c.bytes)}"
+        for c in x.cache.caches
+    )
+    parts = [f"weights {size(x.weights)}"] if x.weights else []
+    parts += [f"cache {caches}" if caches else "no cache of its own"]
+    parts += [f"state {size(x.state)}"] if x.state else []
+    return f"{what}: " + "; ".join([*parts, f"compute about {size(x.compute)}"])
 
 
 def _per_token(n: float) -> str:
@@ -252,7 +269,7 @@ def _unfit_json(x: Unfit) -> dict[str, object]:
 
 
 def where_json(plan: MemoryPlan) -> dict[str, object]:
-    """What lies where: the devices with their use, and the placement of the layers."""
+    """What lies where: the devices with their use, the placement of the layers, the contexts that draft."""
     p, layers = plan.placement, len(plan.placed.layer_device)
     return {
         "devices": [_device_json(d, plan.compute_basis) for d in plan.devices],
@@ -264,6 +281,30 @@ def where_json(plan: MemoryPlan) -> dict[str, object]:
             "kv_offload": p.kv_offload,
             "layer_devices": list(plan.placed.layer_device),
         },
+        "drafts": [_draft_json(x) for x in plan.drafts],
+    }
+
+
+def _draft_json(x: DraftContext) -> dict[str, object]:
+    return {
+        "what": x.what,
+        "context": x.cache.context.total,
+        "weights": x.weights,
+        "kv": x.kv,
+        "state": x.state,
+        "compute": x.compute,
+        "total": x.total,
+        "caches": [
+            {
+                "name": c.name,
+                "cells": c.cells,
+                "layers": len(c.layers),
+                "bytes": c.bytes,
+                "type_k": c.type_k,
+                "type_v": c.type_v,
+            }
+            for c in x.cache.caches
+        ],
     }
 
 

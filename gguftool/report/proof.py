@@ -94,6 +94,13 @@ def _facts_lines(f: LogFacts) -> Iterator[str]:
         sizes = f"K {c.type_k} {c.k_mib:.2f}, V {c.type_v} {c.v_mib:.2f}"
         rows.append(("KV cache", f"{c.mib:.2f} MiB: {c.cells} cells, {c.layers} layers, {sizes}"))
     rows += [(f"{b.kind} on {b.device}", f"{b.mib:.2f} MiB") for b in f.buffers if b.kind != "output" and b.mib]
+    if f.speculating:
+        share = f": {f.accepted} of {f.drafted} drafted tokens accepted" if f.drafted is not None else ""
+        rows.append(("speculation", ", ".join(f.speculating) + share))
+    for d in f.drafts:
+        rows += [
+            (f"draft: {b.kind} on {b.device}", f"{b.mib:.2f} MiB") for b in d.buffers if b.kind != "output" and b.mib
+        ]
     shown = [(what, str(value)) for what, value in rows if value is not None]
     if shown:
         yield table(shown, align="ll", indent="  ")
@@ -140,6 +147,18 @@ def observed_json(f: LogFacts) -> dict[str, object]:
         "state_mib": f.state_mib,
         "buffers": [{"kind": b.kind, "device": b.device, "mib": b.mib} for b in f.buffers],
         "devices": [{"name": name, "free_mib": mib} for name, mib in f.devices],
+        "speculating": list(f.speculating),
+        "drafted": f.drafted,
+        "accepted": f.accepted,
+        "drafts": [
+            {
+                "model": d.model or None,
+                "kv_mib": sum(c.mib for c in d.caches),
+                "state_mib": d.state_mib,
+                "buffers": [{"kind": b.kind, "device": b.device, "mib": b.mib} for b in d.buffers],
+            }
+            for d in f.drafts
+        ],
         "config_files": list(f.config_files),
         "fit": f.fit or None,
         "address": f.address or None,

@@ -15,13 +15,16 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import DEFAULT, recorded
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.fit import Fit, Free, Step, largest_context, search
-from gguftool.memory.plan import Machine, MemoryPlan, Planner, Side, weights_of
+from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
 from gguftool.memory.settings import BATCH, SERVER_SLOTS, UBATCH, Settings
+from gguftool.memory.use import Side
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
+from gguftool.model.drafting import MTP
 from gguftool.model.embedder import Embedder
 from gguftool.programs import Tool
 from gguftool.run import devices as hardware
+from gguftool.run import speculative
 from gguftool.run.beside import Unfit, beside
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.devices import FoundDevice, HostMemory
@@ -34,10 +37,6 @@ from gguftool.run.wishes import Wishes
 
 MIB = 1 << 20
 MAPPED = (None, "auto", "mmap", "mmap+mlock")
-DRAFT_MAX = 3
-"""llama.cpp's default of ``--spec-draft-n-max`` (b11434)."""
-ROLLS_BACK = ("draft-mtp", "draft-eagle3", "draft-dflash", "draft-dspark")
-"""Kinds of speculative decoding for which a recurrent state is kept several times (`common.h:need_n_rs_seq`)."""
 _FFN = r"blk\.{}\.ffn_(up|down|gate)\."
 """`common.h:LLM_FFN_DENSE_REGEX` and the number of a layer before it."""
 
@@ -67,7 +66,7 @@ class Deployment:
 
     Attributes:
         wishes: as asked, with what stood behind ``--`` taken in.
-        settings, placement, machine, overrides, sides: for the memory plan.
+        settings, placement, machine, overrides, sides, drafts: for the memory plan.
         named: the user said how much memory there is: whether it fits is what was asked for.
         unfit: files beside the model that do not go with it.
         problems: why llama.cpp would refuse, or do something that is not planned.
@@ -81,6 +80,7 @@ class Deployment:
     machine: Machine
     overrides: tuple[tuple[str, str], ...] = ()
     sides: tuple[Side, ...] = ()
+    drafts: tuple[speculative.Draw, ...] = ()
     named: bool = False
     unfit: tuple[Unfit, ...] = ()
     problems: list[str] = field(default_factory=list)
@@ -91,7 +91,8 @@ class Deployment:
 
     def planner(self, model: Model) -> Planner:
         """The model on this machine."""
-        return Planner(model.arch, weights_of(model), self.machine, self.overrides, self.sides)
+        layers = "loaded" if MTP in speculative.asked(self.wishes) else ""
+        return Planner(model.arch, weights_of(model), self.machine, self.overrides, self.sides, layers, self.drafts)
 
     @property
     def free(self) -> Free:
@@ -130,16 +131,16 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     w, told = chosen(model, checked(taken.wishes))
     notes += told
     machine = _machine(w, found, problems, notes)
+    w = speculative.chosen(model, w, notes)
     settings = _settings(model.arch, w, served(model, w))
     if w.api_key is not None:
         notes.append("--api-key stands in the list of processes for everybody to read: --api-key-file FILE does not")
     doubts = _useless(w)
-    ctx = settings.ctx or model.arch.context_length
-    others = beside(model, w, replace(settings, ctx=ctx))
+    others = beside(model, w, machine)
     named = w.vram is not None or w.ram is not None
     return Deployment(
-        w, settings, _placement(w, machine), machine, _overrides(w), others.sides, named, others.unfit,
-        problems, [*doubts, *others.doubts], [*notes, *others.notes],
+        w, settings, _placement(w, machine), machine, _overrides(w), tuple(others.sides), tuple(others.drafts), named,
+        tuple(others.unfit), problems, [*doubts, *others.doubts], [*notes, *others.notes],
     )  # fmt: skip
 
 
@@ -211,9 +212,8 @@ def _settings(hp: Hparams, w: Wishes, e: Embedder | None) -> Settings:
     pooled = w.embeddings or w.rerank or w.pooling not in (None, "none")
     slots = SERVER_SLOTS if w.parallel is None else w.parallel
     ctx = slots * w.slot_ctx if w.ctx is None and w.slot_ctx else w.ctx
-    most = DRAFT_MAX if w.draft_max is None else w.draft_max
-    drafting = any(t.startswith("draft-") for t in w.spec_type)
-    keeps = any(t in ROLLS_BACK for t in w.spec_type) and hp.facts is not None and "rs_rollback" in hp.facts.flags
+    keeps = hp.facts is not None and "rs_rollback" in hp.facts.flags
+    drafted = speculative.most(w)
     return Settings(
         ctx=ctx,
         type_k=types[0],
@@ -224,8 +224,8 @@ def _settings(hp: Hparams, w: Wishes, e: Embedder | None) -> Settings:
         batch=batch,
         flash_attn=w.flash_attn,
         swa_full=w.swa_full,
-        snapshots=most if keeps else 0,
-        outputs=batch if pooled else slots * (1 + most) if drafting else None,
+        snapshots=speculative.snapshots(w) if keeps else 0,
+        outputs=batch if pooled else min(batch, slots * (1 + drafted)) if drafted else None,
     )
 
 

@@ -12,7 +12,8 @@ from gguftool.facts.data import load
 from gguftool.facts.programs import architectures, program, tensor_types
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.run.flags import explain_flag
-from gguftool.run.log import Dull, Line, LogFacts, lines_of, read_log
+from gguftool.run.log import Line, LogFacts, lines_of, read_log
+from gguftool.run.loglines import Dull
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class KnownError:
         lookup: a table that knows more: ``flag`` of the group ``argument``, ``tensor-type``, ``architecture``.
         symptom: the reason stands in another line.
         undone: the program goes on without something that was asked for.
+        after: what must have been said before, for it means nothing by itself; "": nothing.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class KnownError:
     lookup: str = ""
     symptom: bool = False
     undone: bool = False
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ def table() -> tuple[KnownError, ...]:
             e.get("lookup", ""),
             e.get("symptom", False),
             e.get("undone", False),
+            e.get("after", ""),
         )
         for e in load("errors.json")["errors"]
     )
@@ -174,13 +178,17 @@ def _all_known(lines: Iterable[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]
     found: list[Diagnosis] = []
     unknown: list[Diagnosis] = []
     dull = Dull()
+    waiting = {e.kind: e.after for e in table() if e.after}
     for line in lines:
+        for kind in [k for k, after in waiting.items() if after in line.text]:
+            del waiting[kind]
         shape = dull.shape(line.text)
         if shape is None or not _worth(line):
             continue
         known = explain_line(line.text, line.number)
         if known is not None:
-            found.append(replace(known, level=line.level))
+            if known.kind not in waiting:
+                found.append(replace(known, level=line.level))
             continue
         dull.add(shape)
         if line.level == "E":
@@ -196,8 +204,16 @@ def _not_known(line: Line) -> Diagnosis:
 
 
 def _worth(line: Line) -> bool:
-    """Values of metadata are printed too, and may hold any words."""
+    """Values of metadata are printed too, and may hold any words; of some errors llama.cpp itself says they are none.
+
+    What drafts with the help of its target cannot be measured without it, which happens before it is loaded.
+    """
+    if any(text in line.text for text in _NO_ERRORS):
+        return False
     return " - kv " not in line.text and not line.text.startswith("llama_model_loader: - ")
+
+
+_NO_ERRORS = ("this warning is normal during memory fitting", "failed to measure the memory of the extra model")
 
 
 def _once(found: Iterable[Diagnosis]) -> Iterable[Diagnosis]:

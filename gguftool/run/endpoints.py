@@ -14,6 +14,13 @@ from gguftool.run.server import Answer, Running, ask
 
 PROMPT = "The capital of France is"
 TOKENS = 24
+STORY = (
+    "In the spring the farmer sows wheat, barley, oats and rye. In the summer the sun and the rain make them grow. "
+    "In the autumn he brings in the harvest and mends the roof of the barn. In the winter he sits by the fire, counts "
+    "his sacks and waits for the spring. So one year goes by, and then the next one begins the same way. "
+)
+"""Told a third time, any model goes on with it; one turn is longer than what the ngram kinds look for and draft."""
+STORY_TOKENS, REPEATED = 80, 3
 LOOP = 12
 """So many times the same token in a row is soup; small models do repeat sentences, which is none."""
 _CANNOT_WRITE = ("does not support", "logits computation")
@@ -41,6 +48,52 @@ class Smoke:
     why: str = ""
 
     __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """How much of an answer was drafted.
+
+    Attributes:
+        written: tokens of the answer.
+        drafted: tokens that were drafted for it.
+        accepted: of them, those that the model would have written, too.
+        why: the reason where there was no answer.
+    """
+
+    written: int
+    drafted: int
+    accepted: int
+    why: str = ""
+
+    __repr__ = short_repr
+
+
+def drafts(running: Running, repeats: bool, room: int, seconds: float = 300.0) -> Drafted:
+    """Ask for a greedy completion and count what was drafted for it.
+
+    Args:
+        running: the server.
+        repeats: the text must repeat itself, which is all that the ngram kinds find.
+        room: tokens that a slot holds.
+        seconds: how long to wait.
+    """
+    times = max(1, min(REPEATED, room // (2 * STORY_TOKENS)))
+    prompt = STORY * times if repeats else PROMPT
+    request = {
+        "prompt": prompt, "n_predict": 64 if repeats else TOKENS, "temperature": 0, "seed": 1, "cache_prompt": False,
+        "ignore_eos": True,
+    }  # fmt: skip
+    answer = ask(running, "/completion", request, seconds)
+    body = answer.body if isinstance(answer.body, dict) else {}
+    timings = body.get("timings")
+    if answer.status != 200 or not isinstance(timings, Mapping):
+        said = body.get("error")
+        message = str(said.get("message", "")) if isinstance(said, Mapping) else ""
+        return Drafted(0, 0, 0, message or f"no answer (HTTP {answer.status or 'connection closed'})")
+    counts = [timings.get(name) for name in ("predicted_n", "draft_n", "draft_n_accepted")]
+    written, drafted, accepted = (n if isinstance(n, int) else 0 for n in counts)
+    return Drafted(written, drafted, accepted)
 
 
 def endpoint_checks(running: Running, expected: Expected, model: str) -> list[Check]:

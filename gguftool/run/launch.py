@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, UsageError
@@ -29,6 +30,7 @@ from gguftool.run.options.extra import changes_rope
 from gguftool.run.options.serving import LOOPBACK
 from gguftool.run.proof import Expected, ExpectedCache
 from gguftool.run.sidefiles import side_files
+from gguftool.run.speculative import asked
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
 
@@ -117,6 +119,8 @@ def plan_launch(
     fit = outcome(d, planner)
     said = resolved(d, planner, fit.plan)
     _context(model, fit.plan, said, t)
+    for line in (line for draft in fit.plan.drafts for line in draft.refused):
+        t.stop("cache", f"llama.cpp would refuse the context that drafts: {line}", "-ctkd f16 -ctvd f16")
     _room(model.name, fit, d, t)
     path = first_shard(model)
     command = server_command(path, said, engine.build)
@@ -259,7 +263,7 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
     """What the log of this launch has to show."""
     c, s, hp = plan.cache.context, plan.settings, model.arch
     if said.verbosity is not None and said.verbosity < TRACE:
-        # Sizes are logged at this level only: the endpoints are left to ask.
+        # Sizes are logged at this level only: the endpoints are left to ask, and whether it drafts.
         return Expected(slots=c.slots, slot_context=None if changes_rope(said.extra) else c.usable)
     same = not changes_rope(said.extra)
     ropes = hp.ropes and same
@@ -285,7 +289,18 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
         rope_freq_scale=hp.rope_freq_scale if ropes else None,
         devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.weights),
         rpc=tuple(d.about for d in plan.devices if d.kind == "rpc" and d.name in plan.placed.layer_device),
+        drafting=asked(said),
+        **_draft_expected(plan),
     )
+
+
+def _draft_expected(plan: MemoryPlan) -> dict[str, Any]:
+    """The cache of the context that drafts, where it is known."""
+    drafts = [d for d in plan.drafts if d.kv and not d.cache.doubt]
+    if not drafts:
+        return {}
+    first = drafts[0].cache.caches[0]
+    return {"draft_kv_bytes": drafts[0].kv, "draft_type_k": first.type_k, "draft_type_v": first.type_v}
 
 
 def _expected_cache(c: Cache) -> ExpectedCache:

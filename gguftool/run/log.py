@@ -15,7 +15,7 @@ from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.run.capabilities import parse_version
-from gguftool.run.loglines import MARKS, PATTERNS
+from gguftool.run.loglines import MARKS, PATTERNS, Dull
 
 MAX_LINE = 4096
 """Longer lines are cut: only dumps of tokens and templates are that long."""
@@ -69,6 +69,7 @@ class _Load:
     path: str = ""
     buffers: list[Buffer] = field(default_factory=list)
     contexts: list[_Context] = field(default_factory=list)
+    draft: bool = False
 
     @property
     def real(self) -> bool:
@@ -82,11 +83,31 @@ class _Context:
     caches: list[LoggedCache] = field(default_factory=list)
     states_mib: float = 0.0
     flash: str = ""
+    draft: bool = False
 
     @property
     def real(self) -> bool:
         kv = [b.mib for b in self.buffers if b.kind == "KV"]
         return not kv or any(kv) or not any(c.mib for c in self.caches)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedDraft:
+    """A context that drafts; of a model of its own, or of the prediction layers of the model.
+
+    Attributes:
+        model: path of the draft model, "" without one.
+        caches: its KV caches.
+        state_mib: recurrent state.
+        buffers: its buffers, with those of its own weights.
+    """
+
+    model: str
+    caches: tuple[LoggedCache, ...]
+    state_mib: float
+    buffers: tuple[Buffer, ...]
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +133,9 @@ class LogFacts:
         loaded: the model is loaded.
         fit: what became of fitting to the free memory.
         offloaded: layers on devices, and of how many.
+        drafts: contexts that draft, in the order of their setting up.
+        speculating: kinds of speculative decoding that were set up.
+        drafted, accepted: tokens of all requests so far; None where none was drafted.
     """
 
     program: str = ""
@@ -137,6 +161,10 @@ class LogFacts:
     fit: str = ""
     offloaded: tuple[int, int] | None = None
     ready_line: int | None = None
+    drafts: tuple[LoggedDraft, ...] = ()
+    speculating: tuple[str, ...] = ()
+    drafted: int | None = None
+    accepted: int | None = None
 
     __repr__ = short_repr
 
@@ -158,30 +186,6 @@ def lines_of(text: str) -> Iterator[Line]:
         yield Line(number, match["level"], cut[match.end() :]) if match else Line(number, "", cut)
 
 
-_NUMBERS = re.compile(r"[\d\s.:/-]+")
-MAX_SHAPES = 10_000
-
-
-class Dull:
-    """Remembers lines in which nothing was found, by their shape without numbers.
-
-    A server that ran for a day has logged millions of lines of a dozen shapes; each shape is looked at once.
-    """
-
-    def __init__(self) -> None:
-        self._shapes: set[str] = set()
-
-    def shape(self, text: str) -> str | None:
-        """The shape of a line, None when such a line is known to say nothing."""
-        shape = _NUMBERS.sub("#", text)
-        return None if shape in self._shapes else shape
-
-    def add(self, shape: str) -> None:
-        """Such lines say nothing."""
-        if len(self._shapes) < MAX_SHAPES:
-            self._shapes.add(shape)
-
-
 _LEVELS = {"error": "E", "warn": "W", "warning": "W", "info": "I", "trace": "I", "debug": "D"}
 
 
@@ -199,7 +203,8 @@ class _Reader:
     def __init__(self) -> None:
         self.loads: list[_Load] = []
         self.spare = _Load()
-        self.out: dict[str, Any] = {"devices": {}, "config_files": []}
+        self.out: dict[str, Any] = {"devices": {}, "config_files": [], "speculating": []}
+        self.draft = False
         self.dull = Dull()
 
     @property
@@ -262,10 +267,23 @@ class _Reader:
         self.load.buffers.append(Buffer("model", m["device"], float(m["mib"])))
 
     def _constructing(self, m: re.Match[str], line: Line) -> None:
-        self.load.contexts.append(_Context())
+        self.load.contexts.append(_Context(draft=self.draft))
 
     def _meta(self, m: re.Match[str], line: Line) -> None:
-        self.loads.append(_Load(counts=(int(m["keys"]), int(m["tensors"])), path=m["path"]))
+        self.loads.append(_Load(counts=(int(m["keys"]), int(m["tensors"])), path=m["path"], draft=self.draft))
+
+    def _drafting(self, m: re.Match[str], line: Line) -> None:
+        self.draft = True
+
+    def _speculating(self, m: re.Match[str], line: Line) -> None:
+        self.out["speculating"].append(m["kind"])
+
+    def _nothing_drafts(self, m: re.Match[str], line: Line) -> None:
+        self.out["speculating"] = []
+
+    def _accepted(self, m: re.Match[str], line: Line) -> None:
+        for name in ("drafted", "accepted"):
+            self.out[name] = self.out.get(name, 0) + int(m[name])
 
     def _flash(self, m: re.Match[str], line: Line) -> None:
         self.ctx.flash = m["on"] or m["off"]
@@ -302,9 +320,10 @@ def read_log(text: str | Iterable[Line]) -> LogFacts:
 
 def _facts(r: _Reader, program: str) -> LogFacts:
     out = r.out
-    load = next((x for x in r.loads if x.real), r.loads[-1] if r.loads else r.spare)
+    own = [x for x in r.loads if not x.draft] or r.loads
+    load = next((x for x in own if x.real), own[-1] if own else r.spare)
     # A load without allocation only says what would be; its sizes prove nothing.
-    contexts = (load.contexts or r.spare.contexts) if load.real else []
+    contexts = [c for c in load.contexts or r.spare.contexts if not c.draft] if load.real else []
     ctx = next((c for c in contexts if c.real), contexts[-1] if contexts else _Context())
     build, commit = parse_version(_build_text(out))
     slots, slot = out.get("slots") or out.get("slots_old") or {}, out.get("slot") or {}
@@ -338,7 +357,17 @@ def _facts(r: _Reader, program: str) -> LogFacts:
         fit=(out.get("fit") or {}).get("what", ""),
         offloaded=(int(offloaded["n"]), int(offloaded["of"])) if offloaded else None,
         ready_line=out.get("ready_line"),
+        drafts=tuple(_draft(x, c) for x in (*r.loads, r.spare) for c in x.contexts if c.draft and x.real and c.real),
+        speculating=tuple(dict.fromkeys(out["speculating"])),
+        drafted=out.get("drafted"),
+        accepted=out.get("accepted"),
     )
+
+
+def _draft(load: _Load, c: _Context) -> LoggedDraft:
+    weights = load.buffers if load.draft else []
+    last = {(b.kind, b.device): b for b in c.buffers}  # reserved anew, a buffer is told again
+    return LoggedDraft(load.path if load.draft else "", tuple(c.caches), c.states_mib, (*weights, *last.values()))
 
 
 def _build_text(out: Mapping[str, Any]) -> str:

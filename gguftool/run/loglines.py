@@ -28,6 +28,10 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("dsv4_state", r"llama_kv_cache_dsv4\w*: .*state.* =\s+(?P<mib>[\d.]+) MiB"),
         ("buffer", r": +(?P<device>\S+) +(?P<kind>model|KV|RS|compute|output) +buffer size = +(?P<mib>[\d.]+) MiB"),
         ("weights_old", r"llm_load_tensors: +(?P<device>\S+) +buffer size = +(?P<mib>[\d.]+) MiB"),
+        ("drafting", r"(?:loading draft model '(?P<path>[^']*)'|creating MTP draft context)"),
+        ("speculating", r"adding speculative implementation '(?P<kind>[\w-]+)'"),
+        ("nothing_drafts", r"failed to initialize speculative decoding context"),
+        ("accepted", r"draft acceptance = [\d.]+ \(\s*(?P<accepted>\d+) accepted /\s*(?P<drafted>\d+) generated\)"),
         ("constructing", r"llama_context: constructing llama_context"),
         (
             "meta",
@@ -65,3 +69,26 @@ MARKS = (
     ("llama-cli", ("llama_perf_context_print", "sampler chain", "interactive mode")),
 )
 """Words by which a program is told."""
+
+_NUMBERS = re.compile(r"[\d\s.:/-]+")
+MAX_SHAPES = 10_000
+
+
+class Dull:
+    """Remembers lines in which nothing was found, by their shape without numbers.
+
+    A server that ran for a day has logged millions of lines of a dozen shapes; each shape is looked at once.
+    """
+
+    def __init__(self) -> None:
+        self._shapes: set[str] = set()
+
+    def shape(self, text: str) -> str | None:
+        """The shape of a line, None when such a line is known to say nothing."""
+        shape = _NUMBERS.sub("#", text)
+        return None if shape in self._shapes else shape
+
+    def add(self, shape: str) -> None:
+        """Such lines say nothing."""
+        if len(self._shapes) < MAX_SHAPES:
+            self._shapes.add(shape)

@@ -51,6 +51,8 @@ class Expected:
         rope_freq_base, rope_freq_scale: what the file says llama.cpp will use.
         devices: names that must hold weights, as far as they are known.
         rpc: ``host:port`` of servers that must hold weights.
+        drafting: kinds of speculative decoding that must be set up.
+        draft_kv_bytes, draft_type_k, draft_type_v: of the context that drafts.
     """
 
     architecture: str | None = None
@@ -70,6 +72,10 @@ class Expected:
     rope_freq_scale: float | None = None
     devices: tuple[str, ...] = ()
     rpc: tuple[str, ...] = ()
+    drafting: tuple[str, ...] = ()
+    draft_kv_bytes: int | None = None
+    draft_type_k: str | None = None
+    draft_type_v: str | None = None
 
     __repr__ = short_repr
 
@@ -119,6 +125,7 @@ def compare(expected: Expected, j: Judgement) -> list[Check]:
     out += _rope("RoPE base", expected.rope_freq_base, c.get("freq_base"), 0.051)
     out += _rope("RoPE scale", expected.rope_freq_scale, c.get("freq_scale"), 1e-5)
     out += _places(expected, f)
+    out += _drafting(expected, f)
     return [*out, *_undone(j)]
 
 
@@ -127,6 +134,27 @@ def _undone(j: Judgement) -> list[Check]:
     if j.status != "ready" or not j.undone:
         return []
     return [Check("errors", "none", d.line, False) for d in j.undone]
+
+
+def _drafting(expected: Expected, f: LogFacts) -> list[Check]:
+    """The kinds of speculative decoding, and the cache of the context that drafts."""
+    if not expected.drafting:
+        return []
+    there = [k for k in expected.drafting if k in f.speculating]
+    out = [
+        Check(
+            "speculative decoding", ",".join(expected.drafting), ",".join(f.speculating) or "none",
+            len(there) == len(expected.drafting), vital=True,
+        )
+    ]  # fmt: skip
+    if expected.draft_kv_bytes:
+        caches = [c for d in f.drafts for c in d.caches]
+        total = sum(c.mib for c in caches) if caches else None
+        out.append(_size("draft: KV cache", expected.draft_kv_bytes, total, parts=max(1, len(caches))))
+        for what, wanted, side in (("K", expected.draft_type_k, "type_k"), ("V", expected.draft_type_v, "type_v")):
+            seen = {getattr(c, side) for c in caches}
+            out += _equal(f"draft: {what} cache type", wanted, "/".join(sorted(seen)) or None)
+    return out
 
 
 def _equal(what: str, expected: object, observed: object, *, vital: bool = False) -> list[Check]:
@@ -257,10 +285,13 @@ def from_json(body: Mapping[str, Any]) -> Expected:
 _MAKE_ONE = "`gguftool plan --format json` makes one"
 
 
+_LISTS = ("devices", "rpc", "drafting")
+
+
 def _own(whole: Mapping[str, Any]) -> Expected:
     fields: dict[str, Any] = {k: v for k, v in whole.items() if k in Expected.__dataclass_fields__}
     fields["caches"] = tuple(ExpectedCache(**c) for c in whole.get("caches", ()))
-    for name in ("devices", "rpc"):
+    for name in _LISTS:
         fields[name] = tuple(str(v) for v in whole.get(name, ()))
     return Expected(**fields)
 
@@ -305,7 +336,7 @@ def to_json(e: Expected) -> dict[str, object]:
     plain = {
         name: getattr(e, name)
         for name in Expected.__dataclass_fields__
-        if name not in ("caches", "devices", "rpc") and getattr(e, name) is not None
+        if name not in ("caches", *_LISTS) and getattr(e, name) is not None
     }
     caches = [{n: getattr(c, n) for n in ExpectedCache.__dataclass_fields__} for c in e.caches]
-    return {**plain, "caches": caches, "devices": list(e.devices), "rpc": list(e.rpc)}
+    return {**plain, "caches": caches, **{name: list(getattr(e, name)) for name in _LISTS}}

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.endings import cancelling
+from gguftool.model.drafting import KINDS
 from gguftool.quantity import whole
 from gguftool.run import vectors
 from gguftool.run.devices import MIB, command_output
 from gguftool.run.diagnose import Diagnosis, Judgement, judge
-from gguftool.run.endpoints import Smoke, endpoint_checks, smoke
+from gguftool.run.endpoints import Drafted, Smoke, drafts, endpoint_checks, smoke
 from gguftool.run.launch import LaunchPlan, with_port
 from gguftool.run.options.serving import DEFAULT_PORT
 from gguftool.run.proof import Check, compare, proven
@@ -31,6 +32,7 @@ from gguftool.run.server import (
     stop,
     wait_until_ready,
 )
+from gguftool.run.speculative import asked
 
 RETRIES, QUICK_SECONDS = 2, 10.0
 ABOUT_ANSWERS = ("end-token-odd",)
@@ -48,6 +50,7 @@ class Outcome:
         seconds: until it served, or gave up.
         ended: how the process ended, "" while it runs.
         late: it was still loading when the time was over.
+        drafted: how much was drafted for an answer, None when nothing was to be.
     """
 
     judged: Judgement
@@ -56,6 +59,7 @@ class Outcome:
     seconds: float
     ended: str = ""
     late: bool = False
+    drafted: Drafted | None = None
 
     __repr__ = short_repr
 
@@ -143,18 +147,36 @@ def prove(
         checks = tuple(compare(plan.expected, judged)) if judged.status == "ready" else ()
         return Outcome(judged, checks, None, took, "" if code is None else ended_how(code), code is None)
     tested = _smoke(running, plan) if with_smoke else None
+    drafted = _drafts(running, plan)
     endpoints = endpoint_checks(running, plan.expected, plan.model)
     given = vectors.checks(running, plan)
     checks = (*compare(plan.expected, _serving(judge(running.log()))), *endpoints, *given)
     if tested is not None:
         said = tested.why or "sane text"
         checks = (*checks, Check("smoke test", "sane text", said, tested.ok, tested.ok is not None))
+    if drafted is not None:
+        checks = (*checks, *_drafted(drafted))
     # Once more: the completion may have ended it, and warnings about kernels come with the first decode.
     judged = _serving(judge(running.log()))
     if plan.gives is not None:
         judged = replace(judged, notices=tuple(n for n in judged.notices if n.kind not in ABOUT_ANSWERS))
     code = running.process.poll()
-    return Outcome(judged, checks, tested, took, "" if code is None else ended_how(code))
+    return Outcome(judged, checks, tested, took, "" if code is None else ended_how(code), drafted=drafted)
+
+
+def _drafts(running: Running, plan: LaunchPlan) -> Drafted | None:
+    """An answer to a prompt for which every kind that was asked for has something to draft."""
+    kinds = asked(plan.wishes)
+    if not kinds:
+        return None
+    return drafts(running, any(kind not in KINDS for kind in kinds), plan.memory.cache.context.usable)
+
+
+def _drafted(d: Drafted) -> list[Check]:
+    """Drafted at all; that the model takes none of it makes it slower, but is what was planned."""
+    said = d.why or d.drafted
+    out = [Check("drafted tokens", "some", said, d.drafted > 0, vital=True)]
+    return [*out, Check("accepted of them", "some", d.accepted, True if d.accepted else None)] if d.drafted else out
 
 
 def _serving(j: Judgement) -> Judgement:

@@ -9,15 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
-from gguftool.errors import UsageError
+from gguftool.errors import GgufToolError, UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.format.types import TENSOR_TYPES
+from gguftool.model.drafting import KINDS, MTP, SIMPLE
 from gguftool.quantity import is_number
 from gguftool.run.args import TRACE, has_levels, spellings
 from gguftool.run.capabilities import Capabilities, Option
 from gguftool.run.flags import explain_flag, normal, notes, substitutes
 from gguftool.run.options.extra import ours, refused_value
 from gguftool.run.options.table import by_name
+from gguftool.run.speculative import kind_by_name, kind_of
 
 __all__ = ["Change", "Translation", "explain_flag", "translate"]
 
@@ -47,6 +49,8 @@ _BUILD_SWITCHES = ("LLAMA_KV_CACHE", "LLAMA_CUBLAS", "LLAMA_CUDA", "LLAMA_METAL"
 """Set before a command they do nothing: at most they are, or were, options of the build."""
 COUNTED = ("--type-k", "--type-v")
 """Options of llama-cpp-python whose value is the number of a type in ggml."""
+LOOKUP = "prompt-lookup-decoding"
+"""What llama-cpp-python takes in the place of a draft model."""
 LONGEST = 20_000
 
 
@@ -216,6 +220,11 @@ def _right(w: _Work, word: str, option: Option) -> None:
         w.change(word, "", "takes a value, and none was given")
         return
     value = w.words.pop(0)
+    if value == LOOKUP and set(option.names) & set(spellings("draft")):
+        kind = w.build.spelling(spellings("spec_type")) or "--spec-type"
+        w.args += [kind, "ngram-simple"]
+        w.change(f"{word} {value}", f"{kind} ngram-simple", "no model drafts there, but the text that has been")
+        return
     if option.names[0] in ("-ctk", "-ctv"):
         value = _type(w, word, value)
     else:
@@ -304,15 +313,44 @@ def _always(w: _Work) -> None:
     if not given & set(spellings("parallel")) and (name := w.build.spelling(spellings("parallel"))):
         w.args += [name, "1"]
         w.change("", f"{name} 1", "without it llama-server opens 4 slots; one keeps the whole context to itself")
-    kind = w.build.spelling(spellings("spec_type"))
-    if kind and given & set(spellings("draft")) and kind not in given:
-        w.args += [kind, "draft-simple"]
-        w.change("", f"{kind} draft-simple", "without it llama.cpp loads the draft model and never uses it")
+    _drafts(w)
     verbosity = w.build.spelling(spellings("verbosity"))
     if verbosity and has_levels(w.build, verbosity) and not given & set(spellings("verbosity")):
         w.args += [verbosity, str(TRACE)]
         w.change("", f"{verbosity} {TRACE}", "for a log with sizes and cache types, which `gguftool check-log` reads")
     _notes(w, given)
+
+
+def _drafts(w: _Work) -> None:
+    """Something that drafts is named, and nothing says how; or the other way round."""
+    name = w.build.spelling(spellings("spec_type"))
+    if name is None:
+        return
+    draft = _value(w, *spellings("draft"), *_FROM_THE_HUB)
+    kinds = (_value(w, *spellings("spec_type")) or "").split(",")
+    if draft is not None and kinds == [""] and "--spec-default" not in w.args:
+        kind, made = _kind(draft)
+        w.args += [name, kind]
+        made = f"{made}; " if made else ""
+        w.change("", f"{name} {kind}", f"{made}without it llama.cpp loads the draft model and never uses it")
+    elif draft is not None and not set(kinds) & set(KINDS):
+        w.notes.append(f"llama.cpp loads the draft model and never uses it: {name} must name {_kind(draft)[0]}, too")
+    elif draft is None and (alone := [k for k in kinds if k in KINDS and k != MTP]):
+        w.notes.append(f"{name} {alone[0]} drafts nothing without a draft model: add -md FILE")
+
+
+_FROM_THE_HUB = ("--spec-draft-hf", "-hfd", "-hfrd", "--hf-repo-draft")
+
+
+def _kind(draft: str) -> tuple[str, str]:
+    """The kind that a draft needs, and how it is known: by what is in the file, else by its name."""
+    if os.path.isfile(draft):
+        try:
+            return kind_of(draft), "the file says so"
+        except GgufToolError:
+            return SIMPLE, ""
+    named = kind_by_name(draft)
+    return (named, "its name says so") if named else (SIMPLE, "")
 
 
 def _notes(w: _Work, given: set[str]) -> None:

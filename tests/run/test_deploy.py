@@ -88,22 +88,26 @@ def doubts(wishes: Wishes, tmp_path: Path) -> list[tuple[str, str]]:
     return [(o.severity, o.message) for o in found if o.where != "pair"]
 
 
-def test_a_draft_model_that_is_never_used(cli, tmp_path: Path) -> None:
-    """b11434 loads it, and says at a level nobody sees that no kind of speculation was asked for (`arg.cpp`)."""
+def test_a_draft_model_is_used(cli, tmp_path: Path) -> None:
+    """Without a kind b11434 loads most drafts and never uses them (`arg.cpp`): the file says which it needs."""
     g = GGUF("llama").kv("llama.context_length", 512).kv("llama.block_count", 1).kv("llama.embedding_length", 64)
     g.kv("llama.attention.head_count", 1)
     plain, own, flash = (tmp_path / n for n in ("plain.gguf", "mtp.gguf", "dflash.gguf"))
     plain.write_bytes(g.tensor("token_embd.weight", (64, 32), "f32").bytes())
+    g.kv("llama.nextn_predict_layers", 1)
     own.write_bytes(g.tensor("blk.0.nextn.eh_proj.weight", (64, 32), "f32").bytes())
     flash.write_bytes(GGUF("dflash").kv("dflash.context_length", 64).tensor("x", (32,), "f32").bytes())
-    [(severity, message)] = doubts(Wishes(draft=str(plain)), tmp_path)
-    assert severity == "warning"
-    assert "never uses it" in message
+    for path, kind in ((plain, "draft-simple"), (own, "draft-mtp"), (flash, "draft-dflash")):
+        for wishes in (Wishes(draft=str(path)), Wishes(extra=("-md", str(path)))):
+            plan = plan_launch(small(), wishes, host=HostMemory(8 * GIB, 7 * GIB))
+            assert plan.argv[plan.argv.index("--spec-type") + 1] == kind
+            assert any(kind in note for note in plan.notes)
+        assert doubts(Wishes(draft=str(path)), tmp_path) == []
     assert doubts(Wishes(draft=str(plain), spec_type=("draft-simple",)), tmp_path) == []
-    assert doubts(Wishes(draft=str(own)), tmp_path) == [], "its own metadata name the kind"
-    assert doubts(Wishes(draft=str(flash)), tmp_path) == []
-    behind = plan_launch(small(), Wishes(extra=("-md", str(plain))), host=HostMemory(8 * GIB, 7 * GIB))
-    assert any("--spec-type draft-simple" in o.remedy for o in behind.obstacles)
+    for said in (("none",), ("ngram-mod",), ("draft-simple", "none")):
+        [(severity, message)] = doubts(Wishes(draft=str(plain), spec_type=said), tmp_path)
+        assert severity == "warning"
+        assert "never uses it" in message
 
 
 def test_options_that_do_nothing_alone(tmp_path: Path) -> None:
@@ -194,7 +198,7 @@ def meaning(wishes: Wishes) -> object:
     plan = outcome(d, planner).plan
     said = resolved(d, planner, plan)
     expected = expectations(small(), plan, said)
-    return d.settings, d.placement, d.machine, d.overrides, d.sides, d.problems, expected
+    return d.settings, d.placement, d.machine, d.overrides, d.sides, plan.drafts, d.problems, expected
 
 
 def test_what_is_declared_to_touch_the_plan_does(tmp_path: Path) -> None:
@@ -220,9 +224,12 @@ def test_what_is_declared_to_touch_the_plan_does(tmp_path: Path) -> None:
         "control_vector": (str(adapter),), "control_vector_scaled": ((str(adapter), 0.5),), "mmproj": str(adapter),
         "draft": str(adapter), "engine": "llama-server", "fit_target": (256,), "log": str(tmp_path / "log"), "ram": GIB,
     }  # fmt: skip
+    drafted: dict[str, Any] = {"draft": str(drafter), "spec_type": ("draft-simple",)}
     more: dict[str, dict[str, Any]] = {
         "main_gpu": {"split_mode": "none"}, "backend": {"vram": (8 * GIB,)}, "kv_unified": {"parallel": 2},
-        "fit": {"gpu_layers": 1}, "draft_type_k": {"ctx": 4096}, "draft_type_v": {"ctx": 4096},
+        "fit": {"gpu_layers": 1}, "draft_type_k": {"ctx": 4096, **drafted}, "draft_type_v": {"ctx": 4096, **drafted},
+            "ngram_mod_max": {"spec_type": ("ngram-mod",)}, "ngram_simple_m": {"spec_type": ("ngram-simple",)},
+            "ngram_map_k_m": {"spec_type": ("ngram-map-k",)}, "ngram_map_k4v_m": {"spec_type": ("ngram-map-k4v",)},
         "slot_ctx": {"parallel": 2, "ctx": 4096},
     }  # fmt: skip
     wrong = []

@@ -147,8 +147,12 @@ def test_what_the_grid_holds(cli, model: Path, mmproj: Path, monkeypatch: pytest
     # The header has no vocabulary, without which nothing is drafted; the sizes are those of a draft all the same.
     words = ("--vram", "8GiB", "--ram", "64GiB", "-md", model, "--spec-type", "draft-simple", "-ngld", 0)
     draft = plan(*words, code=1)
+    assert "LLAMA_VOCAB_TYPE_NONE" in draft["refused"][0]
     # A second model of 32 layers with its own cache of 8192 tokens: 1 GiB in f16.
     assert draft["devices"][1]["beside"] > one["weights"]["tensors"] + GIB
+    (second,) = draft["drafts"]
+    assert (second["what"], second["context"], second["kv"], second["caches"][0]["layers"]) == ("draft", 8192, GIB, 32)
+    assert second["total"] == draft["devices"][1]["beside"]
     assert plan("--vram", "none", "--ram", "1GiB", code=5)["fits"] is False
     assert plan(*TWO, "-dev", "CUDA0,CUDA9", code=1)["refused"]
 

@@ -70,21 +70,21 @@ def by_itself(model: Model, kind: str) -> Iterator[Misfit]:
     if kind != MTP:
         said = NOT_STARTED + "draft-simple requires a draft context" if kind == SIMPLE else NOTHING
         text = f"--spec-type {kind} drafts nothing without a draft model"
-        yield Misfit("pair-draft", IGNORED, text, (said,), "give the draft model, with --model-draft FILE")
+        yield Misfit("", IGNORED, text, (said,), "give the draft model, with --model-draft FILE")
         return
     heads, known = prediction_layers(model), model.arch.facts
     if heads and known is not None and "mtp" not in known.flags:
         text = f"llama.cpp {BUILD} cannot draft with the prediction layers of {model.architecture}"
-        yield Misfit("pair-draft", REFUSED, text, NO_LAYERS[1:], _FAMILY)
+        yield Misfit("", REFUSED, text, NO_LAYERS[1:], _FAMILY)
     elif heads:
         yield from faults(model)
     elif nextn_layers(model.arch) and known is not None and "mtp" in known.flags:
         said = 'GGML_ASSERT(layer.nextn.eh_proj && "MTP block missing nextn.eh_proj") failed'
         text = "the prediction layers that its metadata promises are not in the file"
-        yield Misfit("pair-draft", ABORTS, text, (said,), "give the file that holds them, with --model-draft FILE")
+        yield Misfit("", ABORTS, text, (said,), "give the file that holds them, with --model-draft FILE")
     else:
         text = "the model has no prediction layers to draft with"
-        yield Misfit("pair-draft", REFUSED, text, NO_LAYERS, "take another way to draft: --spec-type ngram-mod")
+        yield Misfit("", REFUSED, text, NO_LAYERS, "take another way to draft: --spec-type ngram-mod")
 
 
 def faults(side: Model) -> Iterator[Misfit]:
@@ -142,18 +142,18 @@ def _wrong_kind(side: Model, made: Drafting, kind: str) -> Iterator[Misfit]:
     what = f"it is made for --spec-type {made.kind}, not for {kind}"
     hint = f"--spec-type {made.kind}"
     if kind == MTP:
-        yield Misfit("pair-draft", REFUSED, what, NO_LAYERS, hint)
+        yield Misfit("", REFUSED, what, NO_LAYERS, hint)
     elif kind == EAGLE3 and len(made.layers) != EAGLE3_LAYERS:
         said = f"draft model is not eagle3 (expected {EAGLE3_LAYERS} extract layers, got {len(made.layers)})"
-        yield Misfit("pair-draft", IGNORED, what, (NOT_STARTED + said,), hint)
+        yield Misfit("", IGNORED, what, (NOT_STARTED + said,), hint)
     elif kind in (DFLASH, DSPARK) and not made.layers:
         said = 'GGML_ASSERT(target_layer_ids_n > 0 && "DFlash model has no target_layer_ids") failed'
-        yield Misfit("pair-draft", ABORTS, what, (said,), hint)
+        yield Misfit("", ABORTS, what, (said,), hint)
     elif kind == SIMPLE and made.kind == MTP:
         if role(side) == "draft":
-            yield Misfit("pair-draft", ABORTS, f"{what}: it has no layers of a model by itself", (), hint)
+            yield Misfit("", ABORTS, f"{what}: it has no layers of a model by itself", (), hint)
     else:
-        yield Misfit("pair-draft", HARM, f"{what}: hardly a token it drafts would be right", (), hint)
+        yield Misfit("", HARM, f"{what}: hardly a token it drafts would be right", (), hint)
 
 
 def _simple(model: Model, side: Model, made: Drafting) -> Iterator[Misfit]:

@@ -20,7 +20,7 @@ class Misfit:
     """Two files that do not go together.
 
     Attributes:
-        rule: id of the lint rule that reports it.
+        rule: id of the lint rule that reports it; "" where only a command has what it is about.
         outcome: ``aborts`` (the process dies), ``refused`` (an error ends the start), ``ignored`` (llama.cpp goes on
             without what was asked for), ``harm`` (it runs, with worse answers or for nothing) or ``doubt`` (nothing
             keeps it from running as meant, and something speaks against it).

@@ -195,9 +195,20 @@ def refused_value(name: str, value: str, option: Option) -> tuple[str, str]:
         elif allowed and value not in allowed and kinds.ON_OFF_WORDS.get(value) not in allowed:
             raise UsageError(f"{value!r} is not one of " + ", ".join(allowed))
     except UsageError as error:
-        meant = [x for x in allowed if value.lower() in x.split("-")]
-        return str(error), meant[0] if len(meant) == 1 else ""
+        return str(error), _meant(value.lower(), allowed, option)
     return "", ""
+
+
+def _meant(value: str, allowed: Sequence[str], option: Option) -> str:
+    """The values that are allowed for what somebody wrote, item by item; "" where one of them is not known."""
+    said: dict[str, str] = next(
+        (found for name, found in load("flag_notes.json")["values"].items() if name in option.names), {}
+    )
+    out = []
+    for item in (x.strip() for x in value.split(",")):
+        near = [x for x in allowed if item == x] or [x for x in allowed if item in x.split("-")]
+        out.append(said[item] if item in said else near[0] if len(near) == 1 else "")
+    return ",".join(out) if all(out) else ""
 
 
 def changes_rope(extra: Sequence[str]) -> bool:

@@ -35,13 +35,14 @@ class SideWishes(PlacementWishes):
         SCALED, (), names=("--control-vector-scaled",), path="read", plan=True
     )
     draft: str | None = option(
-        FILE, help="Draft model for speculative decoding; wants --spec-type.",
+        FILE, help="Draft model for speculative decoding; --spec-type is what the file needs, unless you say another.",
         names=("-md", "--spec-draft-model", "--model-draft"), ours="--model-draft", former=("--draft-model",),
         path="read", plan=True,
     )  # fmt: skip
     spec_type: tuple[str, ...] = option(
         words(*SPEC_TYPES), (), "Kinds of speculative decoding: draft-simple, draft-mtp, ngram-mod …",
         names=("--spec-type",), plan=True,
+        constants=(Constant(("--spec-default",), ("ngram-mod",), "The same as --spec-type ngram-mod."),),
     )  # fmt: skip
     draft_max: int | None = option(
         numbers(0), names=("--spec-draft-n-max",), former=("--draft-max", "--draft-n", "--draft"), plan=True,
@@ -51,10 +52,10 @@ class SideWishes(PlacementWishes):
         numbers(0), names=("--spec-draft-n-min",), former=("--draft-min", "--draft-n-min"), needs="spec_type"
     )
     draft_type_k: str | None = option(
-        CACHE_TYPE, names=("-ctkd", "--spec-draft-type-k", "--cache-type-k-draft"), plan=True, needs=_DRAFT
+        CACHE_TYPE, names=("-ctkd", "--spec-draft-type-k", "--cache-type-k-draft"), plan=True, needs="spec_type"
     )
     draft_type_v: str | None = option(
-        CACHE_TYPE, names=("-ctvd", "--spec-draft-type-v", "--cache-type-v-draft"), plan=True, needs=_DRAFT
+        CACHE_TYPE, names=("-ctvd", "--spec-draft-type-v", "--cache-type-v-draft"), plan=True, needs="spec_type"
     )
     draft_gpu_layers: int | None = option(
         LAYERS, names=("-ngld", "--spec-draft-ngl", "--gpu-layers-draft", "--n-gpu-layers-draft"), plan=True,
@@ -62,6 +63,18 @@ class SideWishes(PlacementWishes):
     )  # fmt: skip
     draft_device: tuple[str, ...] = option(
         DEVICES, (), names=("-devd", "--spec-draft-device", "--device-draft"), plan=True, needs=_DRAFT
+    )
+    ngram_mod_max: int | None = option(
+        numbers(0, 1024), names=("--spec-ngram-mod-n-max",), plan=True, needs="spec_type"
+    )
+    ngram_simple_m: int | None = option(
+        numbers(1, 1024), names=("--spec-ngram-simple-size-m",), plan=True, needs="spec_type"
+    )
+    ngram_map_k_m: int | None = option(
+        numbers(1, 1024), names=("--spec-ngram-map-k-size-m",), plan=True, needs="spec_type"
+    )
+    ngram_map_k4v_m: int | None = option(
+        numbers(1, 1024), names=("--spec-ngram-map-k4v-size-m",), plan=True, needs="spec_type"
     )
     template: str | None = option(
         FILE, help="Chat template instead of the file's own.", names=("--chat-template-file",), path="read",

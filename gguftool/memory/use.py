@@ -1,0 +1,121 @@
+"""What lies on a device, beside the model, and in a context that drafts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gguftool.brief import short_repr
+from gguftool.memory.kv import CachePlan
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """What lies on one device, in bytes.
+
+    Attributes:
+        name, kind, about: the device; the host is ``CPU``.
+        memory: bytes that may be used; None: unknown.
+        reserve: bytes of them to keep free.
+        weights: weights; on the host also rearranged copies.
+        kv: KV caches.
+        state: recurrent states.
+        compute: compute buffers.
+        output: rows of logits, on the host.
+        projector: the multimodal projector.
+        beside: adapters, and what a context that drafts takes.
+    """
+
+    name: str
+    kind: str
+    memory: int | None
+    reserve: int
+    weights: int = 0
+    kv: int = 0
+    state: int = 0
+    compute: int = 0
+    output: int = 0
+    projector: int = 0
+    about: str = ""
+    beside: int = 0
+
+    __repr__ = short_repr
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.kv + self.state + self.compute + self.output + self.projector + self.beside
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it leaves the reserve free; None when the memory is unknown."""
+        return None if self.memory is None else self.total <= max(0, self.memory - self.reserve)
+
+    @property
+    def missing(self) -> int:
+        """Bytes it is over, 0 when it fits or nothing is known."""
+        return 0 if self.memory is None else max(0, self.total + self.reserve - self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A file that is loaded beside the model.
+
+    Attributes:
+        what: ``mmproj``, ``lora`` or ``control-vector``.
+        bytes: what it takes.
+        device: where it goes, `HOST` or the name of a device; "": to the first device there is.
+    """
+
+    what: str
+    bytes: int
+    device: str = ""
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class DraftContext:
+    """A context that drafts beside the model's own.
+
+    Attributes:
+        what: ``draft``: of a model of its own; ``layers``: of the model's own prediction layers.
+        cache: its context and caches.
+        devices: what it takes by device; without weights where they are the model's.
+        refused: why llama.cpp would not set it up, in its words; empty: it would.
+    """
+
+    what: str
+    cache: CachePlan
+    devices: tuple[DeviceUse, ...]
+    refused: tuple[str, ...] = ()
+
+    __repr__ = short_repr
+
+    def on(self, device: str) -> int:
+        """Bytes on a device."""
+        return sum(d.total for d in self.devices if d.name == device)
+
+    @property
+    def weights(self) -> int:
+        """Bytes of its weights."""
+        return sum(d.weights for d in self.devices)
+
+    @property
+    def kv(self) -> int:
+        """Bytes of its KV caches."""
+        return sum(d.kv for d in self.devices)
+
+    @property
+    def state(self) -> int:
+        """Bytes of its recurrent states."""
+        return sum(d.state for d in self.devices)
+
+    @property
+    def compute(self) -> int:
+        """Bytes of its compute buffers and rows of logits."""
+        return sum(d.compute + d.output for d in self.devices)
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(d.total for d in self.devices)
