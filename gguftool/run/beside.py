@@ -16,6 +16,7 @@ from gguftool.predict.pairs.lying import note
 from gguftool.run import speculative
 from gguftool.run.options.table import by_field
 from gguftool.run.wishes import Wishes
+from gguftool.shell import gguftool, path_word
 
 ROLES = {
     "mmproj": "mmproj",
@@ -47,8 +48,14 @@ class Unfit:
     @property
     def text(self) -> str:
         """What is wrong, with llama.cpp's own words where they say more."""
-        said = next((line for line in self.misfit.said[:1] if line not in self.misfit.message), "")
+        # What keeps a file from loading is told in llama.cpp's words already.
+        said = self.misfit.said[0] if self.misfit.said and self.misfit.rule != "pair-load" else ""
         return f"{self.option} {self.path}: {self.misfit.message}" + (f" (llama.cpp: {said})" if said else "")
+
+    @property
+    def remedy(self) -> str:
+        """What helps."""
+        return self.misfit.hint or gguftool("lint", path_word(self.path))
 
 
 @dataclass(slots=True)

@@ -132,7 +132,7 @@ def plan_launch(
         if one.misfit.outcome == DOUBT:
             t.notes.append(one.text)
         else:
-            t.stop("pair", one.text, one.misfit.hint, "error" if one.misfit.stops else "warning")
+            t.stop("pair", one.text, one.remedy, "error" if one.misfit.stops else "warning")
     for doubt, remedy in d.doubts:
         t.stop("build", doubt, remedy, "warning")
     _network(said, t)

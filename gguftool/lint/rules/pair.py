@@ -122,7 +122,7 @@ def pair_layers(m: Model, ctx: Context) -> Drafts:
     Why. What a control vector holds for layers that the model has not is not used, without a word; a head of eagle3 or
     dflash that reads a layer beyond the last ends the server.
     Evidence. `llama-adapter.cpp:llama_adapter_cvec::apply`, `speculative.cpp` (b11434).
-    Example. cvec.gguf: its layers from 24 on are not in the model, whose last is 23: they are not used
+    Example. cvec.gguf: its layers from 24 on are not in the model, the last of the model is 23: they are not used
     Fix. Make a control vector of this model.
     """
     yield from _told(m, ctx, "pair-layers")

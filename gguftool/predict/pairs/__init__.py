@@ -113,5 +113,8 @@ def _not_loaded(side: Model, as_: str) -> Iterator[Misfit]:
     yield Misfit("pair-load", outcome, f"llama.cpp {verb}: {why}", said=lines, where=load.where, data=load.data)
 
 
-_PREFIX = re.compile(r"^\w+: (?:error loading model: (?:error loading model \w+: )?|failed to apply lora adapter: )")
+_PREFIX = re.compile(
+    r"^(?:clip_init: failed to load model '[^']*': (?:\w+: )?"
+    r"|\w+: (?:error loading model: (?:error loading model \w+: )?|failed to apply lora adapter: ))"
+)
 """What stands in front of a reason."""

@@ -35,20 +35,14 @@ def misfits(model: Model, side: Model) -> Iterator[Misfit]:
     # Data for layer 1 and up is kept; the layer 0 of the model gets none.
     last = hp.block_count - nextn_layers(hp) - 1
     beyond = [n for n in found if n > last]
-    if beyond and len(beyond) == len(found):
+    if beyond:
+        nothing = len(beyond) == len(found)
+        which = f"its first layer is {beyond[0]}" if nothing else f"its layers from {beyond[0]} on are not in the model"
+        what = f"the last of the model is {last}: {'nothing of it is' if nothing else 'they are not'} used"
         yield Misfit(
             "pair-layers",
-            IGNORED,
-            f"its first layer is {beyond[0]}, the last of the model is {last}: nothing of it is used",
-            hint=_ANOTHER,
-            where=f"tensor:direction.{beyond[0]}",
-            data={"layers": beyond, "last": last},
-        )
-    elif beyond:
-        yield Misfit(
-            "pair-layers",
-            HARM,
-            f"its layers from {beyond[0]} on are not in the model, whose last is {last}: they are not used",
+            IGNORED if nothing else HARM,
+            f"{which}, {what}",
             hint=_ANOTHER,
             where=f"tensor:direction.{beyond[0]}",
             data={"layers": beyond, "last": last},
