@@ -161,7 +161,8 @@ class Beside:
         if model.name in self.named or not ROLES[role(model)].loads:
             return ()
         self.asked = True
-        if not any(os.path.dirname(model.name) == os.path.normpath(folder) for folder in self.folders):
+        place = os.path.realpath(os.path.dirname(model.name))
+        if not any(place == os.path.realpath(folder) for folder in self.folders):
             return self.named
         if text := note(model):
             self.notes.append(text)

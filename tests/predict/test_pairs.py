@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from gguftool.errors import UsageError
+from gguftool.lint.rules import catalogue
 from gguftool.model import Model, from_source
+from gguftool.predict import pairs
 from gguftool.predict.pairs import BESIDE, Misfit, misfits
 from gguftool.source import Memory
 from tests.beside import control_vector, imatrix, lora, measured, projector, sighted
@@ -159,3 +164,12 @@ def test_what_stands_beside_no_model():
 def test_a_role_that_is_none():
     with pytest.raises(UsageError, match="mmprj"):
         fit(control_vector(), given_as="mmprj")
+
+
+def test_every_misfit_has_a_rule_that_reports_it():
+    """What a module of this room calls a rule is one of lint."""
+    room = Path(pairs.__file__).parent
+    named = {name for path in room.glob("*.py") for name in re.findall(r'"((?:pair|draft)-[a-z-]+)"', path.read_text())}
+    rules = {r.id for r in catalogue()}
+    assert {n for n in named if n.startswith("pair-")} <= rules
+    assert {r.id for r in catalogue() if r.family == "pair"} <= named

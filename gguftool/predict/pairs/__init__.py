@@ -52,14 +52,13 @@ def used_as(side: Model) -> str:
     return "draft" if own in _AS_DRAFT else own if own in BESIDE else ""
 
 
-def misfits(model: Model, side: Model, given_as: str | None = None, *, loads: bool = True) -> tuple[Misfit, ...]:
-    """Why a file does not go with a model, the worst first.
+def misfits(model: Model, side: Model, given_as: str | None = None) -> tuple[Misfit, ...]:
+    """Why a file does not go with a model, the worst first; of one that does not load at all, this alone.
 
     Args:
         model: the language model, opened with ``strict=False``.
         side: the file beside it, opened likewise.
         given_as: what it is given as, a key of `BESIDE`; as what it is when None (`used_as`).
-        loads: also say when llama.cpp cannot load ``side`` at all, whatever it stands beside.
 
     Raises:
         UsageError: there is no such role beside a model.
@@ -70,9 +69,7 @@ def misfits(model: Model, side: Model, given_as: str | None = None, *, loads: bo
         raise UsageError(f"nothing is given to a model as {given_as!r}", f"did you mean {near[0]}?" if near else None)
     if (wrong := wrong_role(side, as_)) is not None:
         return (wrong,)
-    found = list(_not_loaded(side, as_)) if loads else []
-    if not found:
-        found += _of(as_)(model, side)
+    found = list(_not_loaded(side, as_)) or list(_of(as_)(model, side))
     return tuple(sorted(found, key=lambda m: OUTCOMES.index(m.outcome)))
 
 

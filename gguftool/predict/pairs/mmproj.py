@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
-from gguftool.facts.machine.clip import AUDIO, GEN_AUDIO, VISION
+from gguftool.facts.machine.clip import GEN_AUDIO
 from gguftool.facts.machine.hparams import functions
 from gguftool.model import Model
 from gguftool.model.projector import Encoder, Projector, projector
@@ -48,17 +48,7 @@ def _widths(model: Model, seen: Projector) -> Iterator[Misfit]:
     h = numbers(model)
     # Deep layers of some models take parts of the image, too, so it is wider than the text.
     wanted: int = model.arch.embedding_length if h is None else functions(h)["n_embd_inp"]()
-    image, sound, made = (seen.encoder(m) for m in (VISION, AUDIO, GEN_AUDIO))
-    if image and sound and image.width and sound.width and image.width != sound.width:
-        yield Misfit(
-            "pair-width",
-            REFUSED,
-            f"what it makes of an image is {image.width:,} wide, of a sound {sound.width:,}: they are of two models",
-            said=(f"mismatch between vision and audio mmproj (n_embd_v = {image.width}, n_embd_a = {sound.width})",),
-            hint="convert the projector again",
-            data={"image": image.width, "sound": sound.width},
-        )
-        return
+    made = seen.encoder(GEN_AUDIO)
     for width, name in ((seen.width, "mmproj"), (made.width if made else None, "gen-audio mmproj")):
         if width and wanted and width != wanted:
             yield Misfit(
