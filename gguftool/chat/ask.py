@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from gguftool.chat.engine.request import Asked
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _KNOWN = frozenset(
     "messages tools chat_template_kwargs add_generation_prompt continue_final_message reasoning_effort "
     "response_format json_schema".split()
@@ -25,6 +27,8 @@ def asked(text: str, tools: str | None = None) -> Asked:
         ValueError: it is JSON of another shape.
     """
     value = _json(text)
+    if _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("holds half of a surrogate pair, which llama-server's reader of JSON refuses")
     if isinstance(value, str):
         return Asked(({"role": "user", "content": value},), _tools(tools, None))
     body: Mapping[str, Any] = {"messages": value} if isinstance(value, list) else value

@@ -23,6 +23,7 @@ from gguftool.chat.sandbox import Rendered, Template
 from gguftool.chat.talk import KEY
 from gguftool.errors import UsageError
 from gguftool.model import Model
+from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import Vocabulary, vocabulary
 
 _MARKED = {3: "control", 4: "user-defined"}
@@ -105,6 +106,8 @@ def server(
     if name is not None and name not in named:
         there = ", ".join(sorted(named)) or "none"
         raise UsageError(f"there is no template {name!r}", f"there is: {there}")
+    if not named and not ROLES[role(model)].loads:
+        raise UsageError(f"{model.name}: is {ROLES[role(model)].what}; it has no chat template")
     vocab = vocabulary(model)
     main, tool_use = (named[name], None) if name else (named.get(DEFAULT), named.get("tool_use"))
     try:

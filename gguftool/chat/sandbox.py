@@ -11,7 +11,7 @@ This module imports jinja2; import it only when there is a template.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -309,6 +309,12 @@ class Template:
         if deep > MAX_DEPTH:
             raise LimitReached(f"{deep} levels of nesting, more than {MAX_DEPTH}")
         self._code: Any = None
+
+    def strings(self) -> Iterator[tuple[int, str]]:
+        """The string literals as they are written, quotes included, with their lines."""
+        for line, kind, text in self._env.lex(self.source):
+            if kind == "string":
+                yield line, text
 
     def render(self, variables: Mapping[str, Any]) -> Rendered:
         """Render with these variables; whatever the template does comes back as a `Rendered`."""

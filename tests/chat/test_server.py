@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import gguftool
 from gguftool.chat import sandbox
 from gguftool.chat.conversations import STANDARD
 from gguftool.chat.engine.request import Asked
@@ -88,6 +89,17 @@ def test_the_engine_gives_the_prompts_of_the_running_server(name: str, model: Pa
     assert ours == theirs
 
 
+@pytest.mark.parametrize("add_bos", [True, False])
+def test_prompts_of_a_file_with_its_own_templates(add_bos: bool, tmp_path: Path) -> None:
+    """BOS is the tokenizer's or the template's, requests with tools have a template of their own."""
+    g = bpe(template="{{ bos_token }}" + CHATML + "{{ eos_token }}", add_bos=add_bos)
+    g.kv(f"{TEMPLATE}.tool_use", "{{ bos_token }}TOOLS {{ tools|length }} {{ messages[0].content }}")
+    path, names = g.write(tmp_path / "m.gguf"), ["user", "turns", "tools-declared", "prefill", "thinking"]
+    theirs = answers(path, None, names)
+    assert theirs is not None
+    assert {name: gguftool.render(path, Asked.of(STANDARD[name])).text for name in names} == theirs
+
+
 @pytest.mark.slow
 def test_prompts_of_all_templates_are_those_of_the_server(model: Path) -> None:
     names = [p.stem for p in sorted(corpus().glob("*.jinja"))]
@@ -114,6 +126,8 @@ def test_prompts_of_all_templates_are_those_of_the_server(model: Path) -> None:
         ("{% if messages[0].role == 'system' %}{{ 1 // 0 }}{% endif %}", True),
         ("{{ messages[0].content.nosuch() }}", True),
         ("{{ x", True),
+        ("{{ '\\u0041' }}", True),
+        ("{% if false %}{{ 2 ** 3 }}{% endif %}", True),
         ("{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}", False),
         ("{{ functions.x }}", False),
         ("{% if tools %}{{ tools|from_json }}{% endif %}", False),

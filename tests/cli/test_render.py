@@ -9,6 +9,9 @@ import pytest
 
 import gguftool
 from gguftool.chat.conversations import STANDARD, USER
+from gguftool.errors import ToolFailed
+from gguftool.source import Memory
+from tests.build import GGUF
 from tests.lint.samples_tokenizer import CHATML, TEMPLATE, bpe
 
 HELLO = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
@@ -177,3 +180,25 @@ def test_tokens_are_those_of_the_real_tokenizer(cli, model: Path) -> None:
     assert body["tokens"][0] == {"id": 258, "piece": "<|im_start|>"}
     assert "".join(t["piece"] for t in body["tokens"]) == body["prompt"]
     assert "'<|im_start|>'" in cli("render", "--tokens", model).out
+
+
+def test_half_a_surrogate_pair_and_a_file_of_another_role_are_refused(cli, model: Path, tmp_path: Path) -> None:
+    result = cli("render", "--messages", "-", model, stdin='[{"role": "user", "content": "a\\ud83d"}]')
+    assert (result.code, "surrogate" in result.err) == (2, True)
+    projector = GGUF("clip").kv("general.type", "mmproj").kv("clip.has_vision_encoder", True).write(tmp_path / "p.gguf")
+    result = cli("render", projector)
+    assert (result.code, "it has no chat template" in result.err) == (2, True)
+
+
+def test_a_template_by_address_is_compared(cli, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def there(spec: str) -> Memory:
+        asked.append(spec)
+        if spec.endswith("chat_template.jinja"):
+            raise ToolFailed("404")
+        return Memory(json.dumps({"chat_template": CHATML}).encode(), spec)
+
+    monkeypatch.setattr("gguftool.api.render.open_source", there)
+    assert cli("render", "--diff", "hf://owner/repo", model).code == 0
+    assert asked == ["hf://owner/repo/chat_template.jinja", "hf://owner/repo/tokenizer_config.json"]

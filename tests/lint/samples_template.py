@@ -205,4 +205,6 @@ SAMPLES = [
     Sample("chat-template-prompts-differ", before("{% if tools is none %}x{% endif %}"), WHERE, "one user message",
            severity="info", fix="", silent=with_template(CHATML),
            context=asked("{% if tools is none %}x{% endif %}" + CHATML), silent_context=asked(CHATML)),
+    Sample("chat-template-syntax", before("{{ '\\u0041' }}"), WHERE, "llama.cpp does not know the escape \\u",
+           fix=SET_FILE),
 ]  # fmt: skip

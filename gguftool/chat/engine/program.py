@@ -36,6 +36,7 @@ class Work(Meter):
 
 
 _FIRST = re.compile(r"\A(?!\{[%{#])[\s\S][ \t\v\f\r]*(?=\{[%#])")
+_ESCAPE = re.compile(r"""(?:\A|[^\\])(?:\\\\)*\\[^ntrbfv\\'"]""", re.S)
 _UNKNOWN = (
     nodes.With,
     nodes.Block,
@@ -65,7 +66,11 @@ class Program:
         plain = source.replace("\r\n", "\n").replace("\r", "\n")
         self.source = plain.removesuffix("\n")
         # One character that is followed by nothing but blanks up to a tag is lost with them (`lexer.cpp`).
-        self.tree = Template(_FIRST.sub("", plain)).tree
+        template = Template(_FIRST.sub("", plain))
+        self.tree = template.tree
+        for line, text in template.strings():
+            if bad := _ESCAPE.search(text):
+                raise jinja2.TemplateSyntaxError(f"llama.cpp does not know the escape {bad[0][-2:]}", line)
         for node in self.tree.find_all((*_UNKNOWN, nodes.Tuple)):
             if isinstance(node, nodes.Tuple) and (node.ctx != "load" or len(node.items) > 1):
                 continue
@@ -98,6 +103,8 @@ def _outcome(walk: Walk, tree: nodes.Template, variables: Mapping[str, Any]) -> 
         return Rendered("", f"{type(e).__name__}: {e}", "limit")
     except EngineError as e:
         return Rendered("", str(e), "error")
+    except UnicodeEncodeError:  # a lone surrogate, which no JSON that llama-server reads can hold
+        return Rendered("", "a text that is no Unicode", "error")
 
 
 @dataclass(frozen=True, slots=True)

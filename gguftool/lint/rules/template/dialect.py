@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gguftool.chat.talk import Chat, chat
+from gguftool.chat.talk import LLAMA_TAGS, Chat, chat
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.template.present import SET_FILE, WHERE
 from gguftool.model import Model
@@ -18,11 +18,14 @@ def chat_template_syntax(m: Model, ctx: Context) -> Drafts:
 
     Why. llama-server exits at start, other programs fail at the first chat. `--no-jinja` and `--chat-template-file` get
     around it. A template in Go's syntax (`{{ .Prompt }}`) is one of Ollama's and belongs in a Modelfile.
-    Evidence. "chat template parsing error"; started with unclosed tags, brackets and blocks: exit code 1.
+    Evidence. "chat template parsing error"; started with escapes that llama.cpp does not know (a backslash and u), with
+    the operators `//` and `**`, with unclosed tags, brackets and blocks: exit code 1.
     Example. the chat template does not parse: line 1: unexpected end of template
     Fix. `gguftool fix --chat-template FILE`.
     """
     talk = chat(m)
+    if talk.source is not None and talk.template is not None and not set(talk.tags) - LLAMA_TAGS:
+        yield from _only_there(talk.source)
     if talk.source is None or talk.template is not None or not talk.failed:
         return
     if _tag(talk):
@@ -35,6 +38,25 @@ def chat_template_syntax(m: Model, ctx: Context) -> Drafts:
         line=talk.line,
         error=talk.failed,
     )
+
+
+def _only_there(source: str) -> Drafts:
+    """What jinja2 parses and llama.cpp does not: escapes in texts, operators."""
+    import jinja2
+
+    from gguftool.chat.engine.program import Program
+
+    try:
+        Program(source)
+    except jinja2.TemplateSyntaxError as e:
+        yield found(
+            f"llama.cpp does not parse the chat template (jinja2 does): line {e.lineno}: {e.message}; "
+            "llama-server exits",
+            where=WHERE,
+            fix=Fix("replace the template", command=SET_FILE),
+            line=e.lineno,
+            error=e.message,
+        )
 
 
 def _tag(talk: Chat) -> str:
@@ -55,8 +77,6 @@ def chat_template_tag(m: Model, ctx: Context) -> Drafts:
     does not
     Fix. `gguftool fix --chat-template FILE`.
     """
-    from gguftool.chat.talk import LLAMA_TAGS
-
     talk = chat(m)
     if talk.source is None:
         return
