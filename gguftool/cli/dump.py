@@ -154,7 +154,7 @@ def _text(
     if fields is not None:
         sections.append(report.metadata_text(fields, full=full, limit=limit, style=style, markdown=markdown))
     if found is not None:
-        sections.append(report.tensor_text(found, style=style, markdown=markdown))
+        sections.append(report.tensor_text(m, found, style=style, markdown=markdown))
     session.out("\n\n".join(sections))
 
 

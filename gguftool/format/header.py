@@ -106,6 +106,7 @@ class TensorInfo:
         type_id: ggml tensor type id.
         offset: bytes from the start of the data section, as stored.
         span: start and end of the record in the file, in bytes.
+        stored: bytes of the data where the type is that of a fork, which llama.cpp does not have under that number.
     """
 
     name: str
@@ -114,6 +115,7 @@ class TensorInfo:
     offset: int
     span: tuple[int, int]
     buffer: memoryview
+    stored: int | None = None
 
     def __repr__(self) -> str:
         return line("TensorInfo", [shown(self.name), self.type_name, str(self.shape), f"offset {self.offset:,}"])
@@ -144,6 +146,8 @@ class TensorInfo:
     @property
     def nbytes(self) -> int | None:
         """Bytes of the data without padding; None when the type is unknown or rows do not divide into blocks."""
+        if self.stored is not None:
+            return self.stored
         t = TENSOR_TYPES.get(self.type_id)
         if t is None:
             return None

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from weakref import WeakKeyDictionary
 
 from gguftool.facts.arch import facts
 from gguftool.facts.programs import ForkType, Program, architectures, file_type, program, tensor_types
+from gguftool.format.header import Header
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.model.model import Model
 from gguftool.model.part import Tensor
@@ -63,6 +64,18 @@ def stored_as(m: Model, t: Tensor) -> tuple[str, int | None]:
     if found is None or kind is None:
         return t.type_name, t.nbytes
     return kind.name, kind.nbytes(t.shape) if found.sized else None
+
+
+def measured(m: Model, header: Header) -> Header:
+    """A header of the model with the sizes that a fork's types have, where they are known to be those of the file."""
+    found = origin(m)
+    if found is None or not found.sized:
+        return header
+    types = found.types
+    tensors = tuple(
+        replace(t, stored=types[t.type_id].nbytes(t.shape)) if t.type_id in types else t for t in header.tensors
+    )
+    return replace(header, tensors=tensors)
 
 
 # -- by the numbers of tensor types

@@ -6,7 +6,7 @@ Pure arithmetic over headers; nothing here prints or estimates memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.format.types import ARR, STR, file_type_name
@@ -14,7 +14,7 @@ from gguftool.model.about import about, kept
 from gguftool.model.about.fact import Facts
 from gguftool.model.missing import missing_text
 from gguftool.model.model import Model
-from gguftool.model.origin import origin, stored_as
+from gguftool.model.origin import measured, origin, stored_as
 from gguftool.model.part import Part
 from gguftool.model.role import role, way_on, what_it_is
 
@@ -194,7 +194,7 @@ def faults(m: Model) -> list[str]:
     for part in m.parts:
         where = f"{part.name}: " if len(m.parts) > 1 else ""
         out += [where + p.message for p in part.header.problems if p.fatal]
-        short = missing_data(part)
+        short = missing_data(replace(part, header=measured(m, part.header)))
         if short is not None:
             name, bytes_short = short
             out.append(f"{where}tensor data is incomplete from {name} on, {bytes_short:,} bytes are missing")

@@ -11,6 +11,7 @@ from gguftool.format.header import Field
 from gguftool.format.types import ARR, STR
 from gguftool.model import Model, Tensor
 from gguftool.model.bytemap import regions
+from gguftool.model.origin import stored_as
 from gguftool.model.overview import Overview
 from gguftool.report.overview import summary_json
 from gguftool.report.text import Style, count, markdown_table, safe, shorten, table
@@ -83,12 +84,13 @@ def metadata_rows(fields: Iterable[Field], *, full: bool, limit: int) -> list[tu
     ]
 
 
-def tensor_rows(tensors: Iterable[Tensor]) -> list[tuple[object, ...]]:
-    """Rows name, type, shape, offset, bytes."""
-    return [
-        (shorten(t.name, 120), t.type_name, shape_text(t.shape), t.offset, t.nbytes if t.nbytes is not None else "?")
-        for t in tensors
-    ]
+def tensor_rows(m: Model, tensors: Iterable[Tensor]) -> list[tuple[object, ...]]:
+    """Rows name, type, shape, offset, bytes; types as the program has them that the file was made for."""
+    rows: list[tuple[object, ...]] = []
+    for t in tensors:
+        name, nbytes = stored_as(m, t)
+        rows.append((shorten(t.name, 120), name, shape_text(t.shape), t.offset, "?" if nbytes is None else nbytes))
+    return rows
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -106,9 +108,9 @@ def metadata_text(fields: Sequence[Field], *, full: bool, limit: int, style: Sty
     return markdown_table(rows, METADATA_HEADERS) if markdown else table(rows, METADATA_HEADERS, style=style)
 
 
-def tensor_text(tensors: Sequence[Tensor], *, style: Style, markdown: bool) -> str:
+def tensor_text(m: Model, tensors: Sequence[Tensor], *, style: Style, markdown: bool) -> str:
     """The tensor table, shards named when there are several."""
-    rows = tensor_rows(tensors)
+    rows = tensor_rows(m, tensors)
     return markdown_table(rows, TENSOR_HEADERS) if markdown else table(rows, TENSOR_HEADERS, style=style, align="lllrr")
 
 
@@ -193,7 +195,7 @@ def dump_json(
         body["metadata"] = [_field_json(f, full) for f in fields]
     if tensors is not None:
         many = len(m.parts) > 1
-        body["tensors"] = [_tensor_json(t, many) for t in tensors]
+        body["tensors"] = [_tensor_json(m, t, many) for t in tensors]
     if len(m.parts) > 1 or m.missing_shards:
         body["shards"] = [
             {"path": p.name, "no": p.no, "size": p.size, "tensors": len(p.header.tensors)} for p in m.parts
@@ -216,13 +218,14 @@ def _field_json(f: Field, full: bool) -> Mapping[str, object]:
     return out
 
 
-def _tensor_json(t: Tensor, many: bool) -> Mapping[str, object]:
+def _tensor_json(m: Model, t: Tensor, many: bool) -> Mapping[str, object]:
+    kind, nbytes = stored_as(m, t)
     out: dict[str, object] = {
         "name": t.name,
-        "type": t.type_name,
+        "type": kind,
         "type_id": t.info.type_id,
         "shape": list(t.shape),
         "offset": t.offset,
-        "bytes": t.nbytes,
+        "bytes": nbytes,
     }
     return {**out, "file": t.part.name} if many else out

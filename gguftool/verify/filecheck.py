@@ -6,6 +6,7 @@ Only offsets and sizes decide whether a file is whole: never the names of its te
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gguftool.errors import EditPending, FormatError, GgufToolError, MissingFile
@@ -13,7 +14,7 @@ from gguftool.format.header import Header, TensorInfo, align
 from gguftool.format.parse import parse
 from gguftool.model import Model, Part
 from gguftool.model.datastart import misplaced_start, misplaced_words
-from gguftool.model.origin import origin, stored_as
+from gguftool.model.origin import measured, origin, stored_as
 from gguftool.shell import AND, INTO, PIPE, gguftool, path_word, shell
 from gguftool.source import LocalFile, Source
 from gguftool.verify import siblings
@@ -100,15 +101,15 @@ def _of_header(source: Source, header: Header) -> FileReport:
         faults.append(Fault("data-start", misplaced_words(header, start), "header", mend, (header.end, start)))
         # The rest is looked at where it is.
         header = replace(header, data_offset=start)
+    m = Model((Part(source.name, source, header),))
+    header = measured(m, header)
     stop = ends(header)
     if header.complete:
         faults += _short(source, header)
         notes += _layout(header)
+        notes += _of_fork(m)
     if stop is not None and source.size > stop[1]:
         faults.append(_excess(source, header, stop))
-    elif header.complete and stop is None:
-        of_fork = _of_fork(source, header)
-        (faults if of_fork.kind == "truncated" else notes).append(of_fork)
     if isinstance(source, LocalFile):
         more = siblings.signs(source.path)
         faults += more[0]
@@ -127,27 +128,19 @@ def _of_header(source: Source, header: Header) -> FileReport:
     )
 
 
-def _of_fork(source: Source, header: Header) -> Fault:
-    """What is known of a file with types that llama.cpp does not have: a fork's sizes, or nothing."""
-    m = Model((Part(source.name, source, header),))
-    odd = [t for t in m.all_tensors() if t.nbytes is None]
-    stored = [(t, *stored_as(m, t)) for t in m.all_tensors()]
-    names = ", ".join(dict.fromkeys(name for t, name, _ in stored if t.nbytes is None))
-    where = f"tensor:{odd[0].name}"
+def _of_fork(m: Model) -> Iterator[Fault]:
+    """What is known of tensors with types that llama.cpp does not have, or has for something else."""
     found = origin(m)
-    if found is None or not found.sized or any(n is None for _, _, n in stored):
+    types = found.types if found is not None else {}
+    odd = [t for t in m.all_tensors() if t.info.type_id in types or t.nbytes is None]
+    if not odd:
+        return
+    names, where = ", ".join(dict.fromkeys(stored_as(m, t)[0] for t in odd)), f"tensor:{odd[0].name}"
+    if found is not None and found.sized:
+        yield Fault("fork-types", f"{len(odd)} tensors have types of a fork ({names}); their sizes are known", where)
+    else:
         message = f"{len(odd)} tensors have a size that cannot be known ({names}): the end of the file is not checked"
-        return Fault("unknown-size", message, where)
-    end = max(t.offset + (n or 0) for t, _, n in stored)
-    if end > source.size:
-        first = next(t for t, _, n in stored if t.offset + (n or 0) > source.size)
-        message = (
-            f"cut off: {source.size:,} of {end:,} bytes are there, {end - source.size:,} are missing; "
-            f"first tensor affected: {first.name}"
-        )
-        hint = "download it again, or fetch the rest with --repair-from of `gguftool verify`"
-        return Fault("truncated", message, f"tensor:{first.name}", hint, (source.size, end))
-    return Fault("fork-types", f"{len(odd)} tensors have types of a fork ({names}); their sizes fit the file", where)
+        yield Fault("unknown-size", message, where)
 
 
 def _short(source: Source, header: Header) -> list[Fault]:

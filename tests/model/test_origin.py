@@ -232,6 +232,24 @@ def test_dump_names_the_types_of_a_fork_and_measures_them(tmp_path: Path, cli) -
     assert body["types"] == [{"type": "IQ4_K", "tensors": 2, "elements": 2048, "bytes": 1152}]
     assert body["bits_per_weight"] == 4.5
     assert body["about"]["told by"] == "tensors of type IQ4_K (139)"
+    path = FILES["bitnet I2_S"][2]().write(tmp_path / "b.gguf")
+    rows = cli("dump", "--format", "json", str(path)).json["tensors"]
+    assert [(t["type"], t["type_id"], t["bytes"]) for t in rows] == [("I2_S", 36, 160)] * 2
+    table = cli("dump", "--no-metadata", str(path)).out
+    assert "I2_S" in table
+    assert "IQ4_NL_4_4" not in table
+
+
+def test_lint_follows_the_sizes_of_a_fork(tmp_path: Path, cli) -> None:
+    """Also where the number is llama.cpp's own: no offset is called wrong that the fork's sizes explain."""
+    for name in ("ik IQ4_KS", "bitnet TL2, the number of MXFP4", "prism Q2_0 of before, 42"):
+        report = cli("lint", "--format", "json", str(FILES[name][2]().write(tmp_path / "f.gguf"))).json["files"][0]
+        assert not [f for f in report["findings"] if f["rule"].startswith("tensor-offset")]
+        assert not [s for s in report["not_evaluated"] if "tensor-offset" in str(s["rule"])]
+        checked = cli("verify", "--format", "json", str(tmp_path / "f.gguf")).json["files"][0]
+        assert checked["problems"] == []
+        assert [n["kind"] for n in checked["notes"]] == ["fork-types", "role"]
+        assert cli("dump", "--format", "json", str(tmp_path / "f.gguf")).json["summary"]["complete"]
 
 
 def test_a_fork_file_that_is_cut_off_is_told(tmp_path: Path, cli) -> None:

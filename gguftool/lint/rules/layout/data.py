@@ -8,8 +8,9 @@ from gguftool.edit.ops import Realign, Repack
 from gguftool.format.header import TensorInfo, align
 from gguftool.format.types import MAGIC
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
-from gguftool.model import Model, Part
+from gguftool.model import Model, Part, Tensor
 from gguftool.model.datastart import misplaced_start, misplaced_words
+from gguftool.model.origin import stored_as
 from gguftool.model.role import role
 from gguftool.shell import FILE, INTO
 
@@ -42,12 +43,13 @@ def _offsets(m: Model) -> tuple[list[_Offset], list[str]]:
                 else:
                     kind = "overlap" if t.offset < highest else "gap"
                 wrong.append(_Offset(part, t, expected, kind))
-            if t.nbytes is None:
-                blind.append(f"the size of {t.name} ({t.type_name}) is unknown, so is where the next tensor starts")
+            name, nbytes = stored_as(m, Tensor(t, part))
+            if nbytes is None:
+                blind.append(f"the size of {t.name} ({name}) is unknown, so is where the next tensor starts")
                 break
             # Behind a wrong offset the chain is taken up where the file has it, so that one fault is one finding.
             start = t.offset if t.offset % alignment == 0 and t.offset < 1 << 63 else expected
-            expected = start + align(t.nbytes, alignment)
+            expected = start + align(nbytes, alignment)
             highest = max(highest, expected)
     return wrong, blind
 
