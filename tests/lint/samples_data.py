@@ -37,6 +37,9 @@ SAMPLES = [
     Sample("data-all-zero", one(bytes(256)), W, "all 64 elements", one(F32), severity="warning", context=READ),
     Sample("data-all-zero", GGUF("llama").tensor("b.bias", (16,), "f32", bytes(64)), "tensor:b.bias", severity="info",
            silent=one(F32), context=READ),
+    # A row, but what it was made for.
+    Sample("data-all-zero", GGUF("controlvector").tensor("direction.1", (16,), "f32", bytes(64)), "tensor:direction.1",
+           severity="warning", silent=GGUF("controlvector").tensor("direction.1", (64,), "f32", F32), context=READ),
     Sample("data-constant-rows", one(struct.pack("<16f", *[0.5] * 16) + F32[64:]), W, "1 of 4 rows", one(F32),
            severity="info", context=READ),
 ]  # fmt: skip

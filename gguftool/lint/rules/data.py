@@ -5,6 +5,7 @@ from __future__ import annotations
 from gguftool.lint.rule import Context, Drafts, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.scan import remarks
 from gguftool.model import Model
+from gguftool.model.steering import HEAD
 
 
 def _of_kind(m: Model, ctx: Context, kind: str) -> Drafts:
@@ -57,7 +58,8 @@ def data_all_zero(m: Model, ctx: Context) -> Drafts:
     """A weight matrix should not be all zeros.
 
     Why. A sparse download leaves zeros where blocks are missing, with the right file size; a tensor that was
-    never filled looks the same.
+    never filled looks the same. A direction of zeros steers nothing, and an adapter whose `lora_b` is zero was never
+    trained.
     Evidence. Measured: llama.cpp b11434 loads and runs such files silently.
     Example. all 4,096 elements of blk.0.attn_q.weight are zero
     Fix. Compare the hash with the published one (`gguftool verify --hash`); download again.
@@ -66,7 +68,7 @@ def data_all_zero(m: Model, ctx: Context) -> Drafts:
         if r.kind == "zero-tensor":
             # Biases and norms that start at zero and were not trained are common.
             t = m.tensors.get(r.where.partition(":")[2])
-            matrix = t is not None and len(t.shape) > 1
+            matrix = t is not None and (len(t.shape) > 1 or t.name.startswith(HEAD))
             yield found(r.message, where=r.where, span=r.span, path=r.path, severity=None if matrix else Severity.INFO)
 
 
