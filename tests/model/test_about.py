@@ -130,3 +130,8 @@ def test_drafts_and_models_that_draft_for_themselves() -> None:
     assert told(glm()) == {"prediction layers": 1, "can draft for itself": "--spec-type draft-mtp"}
     assert told(glm4())["can draft for itself"] == "no: llama.cpp b11434 has no graph for these layers"
     assert told(glm(heads=False)) == told(llama()) == {}
+
+
+def test_the_page_about_files_names_every_role() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "files.md").read_text("utf-8")
+    assert not [role for role in ROLES if f"`{role}`" not in page]
