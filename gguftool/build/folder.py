@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gguftool.build.safetensors import Entry, is_lfs_pointer, read_header
+from gguftool.elsewhere import meant
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
 from gguftool.facts.programs import converter_elsewhere
 from gguftool.model.hfconfig import HfConfig
@@ -94,7 +95,7 @@ def look(path: str, supported: Iterable[str] | None = None, methods: Iterable[st
     try:
         names = sorted(os.listdir(path))
     except FileNotFoundError:
-        raise MissingFile(f"{path}: no such folder") from None
+        raise MissingFile(f"{path}: no such folder", meant(path)) from None
     except NotADirectoryError:
         raise Unreadable(f"{path}: is a file", "name the folder with config.json in it") from None
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from gguftool.elsewhere import meant
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 
 
@@ -31,7 +32,7 @@ def models(paths: Sequence[str]) -> Iterator[str]:
             yield path
             continue
         if not os.path.lexists(path):
-            raise MissingFile(f"{path}: no such file or folder")
+            raise MissingFile(f"{path}: no such file or folder", meant(path))
         for name in [path] if not os.path.isdir(path) else firsts(_walk(path)):
             if name not in seen:
                 seen.add(name)

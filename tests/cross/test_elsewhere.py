@@ -38,7 +38,7 @@ TYPED = [
 def test_what_was_meant(typed: str, helps: str | None, cli) -> None:
     found = meant(typed)
     assert found is None if helps is None else helps in (found or "")
-    for command in ("dump", "lint", "fix --set general.name=x", "undo"):
+    for command in ("dump", "lint", "fix --set general.name=x", "undo", "scan"):
         result = cli(*command.split(), typed)
         assert result.code == 2
         assert helps is None or helps in result.err + result.out
