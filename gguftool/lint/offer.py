@@ -20,7 +20,7 @@ from gguftool.model.role import ROLES, role
 from gguftool.predict import harm, predict, setback
 from gguftool.predict.idle import all_the_same, changed_keys
 from gguftool.predict.solver import SUFFIXES
-from gguftool.predict.stages import numbers, screen
+from gguftool.predict.stages import OTHERS, numbers, screen
 
 RECORDS = frozenset({"vocab_size", "context_length"})
 """Of the keys that tensors can tell, those that other witnesses tell as well (the token list, the person who asks)."""
@@ -62,14 +62,19 @@ def judge(model: Model, ctx: Context, operations: Sequence[Operation]) -> Planne
     planned, why = after(model, operations)
     if planned is None:
         return Planned(None, why)
-    if all_the_same(model.header, planned.header) or not ROLES[role(model)].loads:
+    own = role(model)
+    if all_the_same(model.header, planned.header) or not (ROLES[own].loads or own in OTHERS):
         return Planned(planned, kept=True, safe=True)
+    if own in OTHERS:
+        return Planned(planned, kept=True, safe=loads(model, planned, ctx))
     kept = not _contradicts(model, ctx, operations) and not _computes_otherwise(model, planned, ctx)
     return Planned(planned, "", kept, kept and loads(model, planned, ctx))
 
 
 def loads(model: Model, planned: Model, ctx: Context) -> bool:
     """Whether the planned model is predicted to load."""
+    if (own := role(model)) in OTHERS:
+        return predict(planned, given_as=own).loads
     if any(key.startswith(("tokenizer.", "general.")) for key in changed_keys(model.header, planned.header)):
         return predict(planned).loads
     before = ctx.once("load", lambda: predict(model))

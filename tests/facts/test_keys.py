@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from gguftool.edit.schema import key_types, read_by
 from gguftool.errors import UsageError
+from gguftool.facts.data import load
 from gguftool.facts.keys import covered, every_arch, fits, named_keys, read_keys, readers, reading, reads, spelled
 from gguftool.lint.explain import explain
 from gguftool.lint.run import lint
@@ -168,6 +170,32 @@ def test_types_of_projector_keys(tmp_path: Path, cli: Any) -> None:
     assert done.code == 0, done.err
     with open(path, "rb") as file:
         assert b"\x03\x00\x00\x00\x00\x00\x00\x00mlp" in file.read()
+
+
+def test_every_key_that_the_loader_of_projectors_reads_is_known_with_its_type() -> None:
+    rows = load("projectors.json")["functions"]["load_hparams"][1]
+    read = {(kind, key) for kind, expression in _key_rows(rows) for key in _spelled(expression)}
+    assert len(read) > 60
+    for kind, key in sorted(read):
+        wanted = f"[{kind[4:]}]" if kind.startswith("arr ") else kind
+        assert wanted in key_types(key, "clip"), (key, wanted, key_types(key, "clip"))
+        assert "multimodal loader" in explain(key).llama_cpp, key
+
+
+def _key_rows(rows: list[Any]) -> list[tuple[str, str]]:
+    out: list[tuple[str, str]] = []
+    for row in rows:
+        if isinstance(row, list) and row[:1] == ["key"]:
+            out.append((row[1], row[2]))
+        elif isinstance(row, list):
+            out += _key_rows(row)
+    return out
+
+
+def _spelled(expression: str) -> list[str]:
+    text = re.search(r"'([^']*)'", expression)
+    assert text is not None, expression
+    return [text[1].replace("%s", modality) for modality in ("vision", "audio")] if "%s" in text[1] else [text[1]]
 
 
 def test_a_conditional_key_of_a_wrong_type_is_an_error_only_where_it_is_reached() -> None:

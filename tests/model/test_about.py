@@ -13,6 +13,7 @@ from gguftool.model.role import ROLES
 from gguftool.report.overview import value_text
 from gguftool.source import Memory
 from tests.build import GGUF, llama
+from tests.projectors import SOUND
 from tests.speculators import dflash, eagle3, glm, glm4
 
 
@@ -135,3 +136,25 @@ def test_drafts_and_models_that_draft_for_themselves() -> None:
 def test_the_page_about_files_names_every_role() -> None:
     page = (Path(__file__).parents[2] / "docs" / "files.md").read_text("utf-8")
     assert not [role for role in ROLES if f"`{role}`" not in page]
+
+
+def test_projectors() -> None:
+    """56 pixels in patches of 14, of which 4 x 4 are merged: one token (`clip_n_output_tokens`)."""
+
+    def told(kind: str) -> dict[str, object]:
+        return dict(about(from_source(Memory(SOUND[kind]().gguf().bytes(), "m.gguf"), strict=False)))
+
+    eyes = told("gemma3")
+    assert (eyes["kind"], eyes["width for the language model"], eyes["for"]) == ("gemma3", 64, ("images",))
+    assert (eyes["image size"], eyes["patch"]) == ("56 x 56 pixels", "14 x 14 pixels")
+    assert (eyes["merged patches"], eyes["tokens an image"]) == ("4 x 4", 1)
+    # 8 to 4,096 tokens of 28 x 28 pixels (`clip.cpp:load_hparams`)
+    assert told("qwen2vl_merger")["image size"] == "any, 6,272 to 3,211,264 pixels"
+    assert told("qwen2vl_merger")["tokens an image"] == "up to 4,096"
+    both = told("qwen2.5o")
+    assert both["for"] == ("images", "sound")
+    assert both["kind"] == "qwen2.5o (as qwen2.5vl_merger), qwen2.5o (as qwen2a)"
+    assert (both["layers of images"], both["layers of sound"], both["mel bins"]) == (2, 1, 16)
+    broken = SOUND["gemma3"]().key("clip.projector_type", "nope")
+    found = dict(about(from_source(Memory(broken.gguf().bytes(), "m.gguf"), strict=False)))
+    assert found["kind"] == "nope (not known to llama.cpp)"

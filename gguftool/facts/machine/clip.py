@@ -33,6 +33,8 @@ F32 = 0
 _SIZE_MAX = (1 << 64) - 1
 MOST_MEMORY = 256 << 30
 """Bytes of one image above which we say that there is no memory for it."""
+MOST_FAULTS = 200
+"""Missing tensors behind which nobody looks for more; a number of layers that is wrong makes any number of them."""
 _PHRASES = (
     ("unknown projector type", "proj_type"),
     ("feature layer index", "feature_layers"),
@@ -91,6 +93,7 @@ class Encoder:
         asked: tensors in the order of asking.
         read: keys that were read, with their type and whether they must be there.
         places: llama.cpp's names of numbers, with the key each is read from.
+        taken: names of the tensors that were found.
     """
 
     modality: str
@@ -98,6 +101,7 @@ class Encoder:
     asked: list[Asked] = field(default_factory=list)
     read: dict[str, tuple[str, bool]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
 
     @property
     def model(self) -> Thing:
@@ -322,7 +326,7 @@ class Clip:
 
     def _tensor(self, name: str, required: bool = True) -> Tensor | None:
         encoder = self.encoders[-1]
-        if any(asked.name == name and asked.found for asked in encoder.asked):
+        if name in encoder.taken:
             raise Refusal(f"operator(): tensor already loaded: {name}\n", f"tensor:{name}")
         info = self.tensors.get(name)
         encoder.asked.append(Asked(name, bool(required), info is not None))
@@ -330,13 +334,14 @@ class Clip:
             if required:
                 self._missing(Refusal(f"operator(): unable to find tensor {name}\n", f"tensor:{name}"))
             return None
+        encoder.taken.add(name)
         made = new_tensor(info.type_id, [int(n) for n in info.shape] or [1])
         made.name = name
         self.machine.top["tensors_to_load"].append(made)
         return made
 
     def _missing(self, end: Refusal) -> None:
-        if not self.collect:
+        if not self.collect or len(self.faults) >= MOST_FAULTS:
             raise end
         self.faults.append(end)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gguftool.model.about import adapter, draft, encoder, imatrix, model, sound, steering, strange, vocab
+from gguftool.model.about import adapter, draft, encoder, imatrix, model, projector, sound, steering, strange, vocab
 from gguftool.model.about.fact import Facts
 from gguftool.model.model import Model
 from gguftool.model.role import role
@@ -39,7 +39,7 @@ PAGES: dict[str, Page] = {
     "encoder": Page(encoder.about, GENERAL),
     "draft": Page(draft.about, GENERAL),
     "vocoder": Page(sound.vocoder),
-    "mmproj": Page(strange.about),
+    "mmproj": Page(projector.about),
     "adapter": Page(adapter.about),
     "control-vector": Page(steering.about, ()),
     "imatrix": Page(imatrix.about, ()),

@@ -15,7 +15,7 @@ from gguftool.model import Model, with_header
 from gguftool.predict.file import as_c_reads, check_file
 from gguftool.predict.projector.graph import measured
 from gguftool.predict.projector.weights import check_data, stored
-from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, Prediction
+from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, LoadEnds, Prediction
 from gguftool.predict.words import own_lines
 from gguftool.source import Source
 
@@ -63,8 +63,8 @@ def predict(m: Model) -> Prediction:
         return Prediction(UNKNOWN, load.stage, (), load.warnings(), gap.where, not_evaluated=(gap.why,))
     used = sum(asked.found for e in encoders for asked in e.asked)
     layers = sum(e.hparams["n_layer"] for e in encoders)
-    verdict = WARNS if load.warnings() else LOADS
-    return Prediction(verdict, "done", warnings=load.warnings(), layers=layers, tensors=used)
+    # What is warned of is true of every file of the type: it says nothing about this one.
+    return Prediction(LOADS, "done", warnings=load.warnings(), layers=layers, tensors=used)
 
 
 def _run(load: _Load) -> list[Encoder]:

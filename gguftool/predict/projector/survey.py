@@ -17,13 +17,11 @@ from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.format.header import TensorInfo
 from gguftool.format.values import make_field
 from gguftool.model import Model, with_header
-from gguftool.model.projector import TYPE_KEY, named_type
+from gguftool.model.projector import named_type
 from gguftool.near import near_names
 from gguftool.predict.projector import predict
 from gguftool.predict.projector.weights import stored
 
-MOST_TRIALS = 80
-"""Files that are tried for one fault; there are some 70 projector types."""
 PREFIX = {VISION: "v.", AUDIO: "a.", GEN_AUDIO: "a.gen."}
 """Names of the tensors of an encoder begin so."""
 
@@ -198,7 +196,8 @@ def _of_images(shapes: dict[str, list[int]], width: int) -> dict[str, list[int]]
 
 
 def likely_types(m: Model, modality: str) -> list[str]:
-    """Projector types under which the file would load; the one that the name resembles alone, when it is among them."""
+    """Projector types under which the file would load: those that the name resembles, else all."""
     named, key = named_type(m, modality)
-    good = [name for name in sorted(set(types().values())) if loads_with(m, key or TYPE_KEY, name, "str")]
-    return near_names(named.lower(), good, 1) or good
+    known = sorted(set(types().values()))
+    near = [name for name in near_names(named.lower(), known) if loads_with(m, key, name, "str")]
+    return near[:1] or [name for name in known if loads_with(m, key, name, "str")]

@@ -9,7 +9,7 @@ from gguftool.edit.ops import Operation, Set
 from gguftool.facts.machine.clip import VISION
 from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule, to_choose
-from gguftool.lint.rules.projector.encoders import surveyed
+from gguftool.lint.rules.projector.encoders import surveyed, taken_apart
 from gguftool.model import Model
 from gguftool.predict.projector.survey import Fault, loads_with, mended, witnesses
 
@@ -34,7 +34,8 @@ def _is_missing(fault: Fault) -> bool:
     return fault.line.startswith("Key not found: ")
 
 
-def _mend(m: Model, ctx: Context) -> tuple[str, int] | None:
+def mend_of(m: Model, ctx: Context) -> tuple[str, int] | None:
+    """The one key that alone makes the file load, worked out once a run."""
     return ctx.once("projector mended", lambda: mended(m))
 
 
@@ -45,7 +46,7 @@ def _set(key: str, value: Any, type: str, safe: bool = True) -> Fix:
 
 def _by_tensors(m: Model, ctx: Context, key: str) -> Fix | None:
     """The value that the tensors tell, where the file loads with it alone; else one that a person must find."""
-    mend = _mend(m, ctx)
+    mend = mend_of(m, ctx)
     if mend is not None and mend[0] == key:
         return _set(key, mend[1], "u32")
     values = [value for name, value in witnesses(m) if name == key]
@@ -190,21 +191,36 @@ def _both(m: Model) -> Fix | None:
     )
 
 
-@rule(Severity.WARNING, role="mmproj")
-def projector_image_size(m: Model, ctx: Context) -> Drafts:
-    """The side of an image should be a whole number of patches.
+_FIXED = frozenset("mlp ldp ldpv2 adapter cogvlm gemma3 idefics3 internvl janus_pro llama4 nemotron_v2_vl".split())
+"""Types whose positions are taken from their table as they are; others are stretched to the size of an image."""
 
-    Why. What is over is cut off: the last pixels of every row and column are never seen. A side smaller than a patch
-    leaves nothing.
-    Evidence. `clip.cpp:clip_graph` (b11434): image / patch, in whole numbers.
-    Example. clip.vision.image_size 340 is 24 patches of 14 and 4 pixels that are never seen
-    Fix. The numbers of the original model's `preprocessor_config.json`.
+
+@rule(Severity.ERROR, role="mmproj")
+def projector_positions(m: Model, ctx: Context) -> Drafts:
+    """The table of positions must have a row for every patch of an image.
+
+    Why. These encoders take images of one size only. With another size than the table was trained for the file may
+    load all the same: rows are then taken twice or from beyond the end, so images are misread, or the first one ends
+    the server.
+    Evidence. `models/siglip.cpp`, `llava.cpp`, `internvl.cpp` (b11434): the table is added as it is, and `ggml_add`
+    repeats it where the number of patches is a multiple of its rows.
+    Example. clip.vision.image_size 112 makes 64 patches of 14, v.position_embd.weight has 16 rows
+    Fix. `gguftool fix --set clip.vision.image_size=N`, the size that the table says.
     """
-    if m.get("clip.has_vision_encoder") is not True:
+    encoder = taken_apart(m, ctx).encoder(VISION)
+    table = m.tensors.get("v.position_embd.weight")
+    if (
+        encoder is None
+        or encoder.kind not in _FIXED
+        or table is None
+        or not encoder.image_size
+        or not encoder.patch_size
+    ):
         return
-    image, patch = m.get(f"clip.{VISION}.image_size"), m.get(f"clip.{VISION}.patch_size")
-    if not (isinstance(image, int) and isinstance(patch, int)) or image <= 0 or patch <= 0 or image % patch == 0:
-        return
-    key = f"clip.{VISION}.image_size"
-    text = f"{key} {image} is {image // patch} patches of {patch} and {image % patch} pixels that are never seen"
-    yield found(text, where=f"field:{key}", fix=_by_tensors(m, ctx, key))
+    patches = (encoder.image_size // encoder.patch_size) ** 2
+    rows = table.shape[-1] - ("v.class_embd" in m.tensors and encoder.kind != "nemotron_v2_vl")
+    if rows != patches:
+        key = f"clip.{VISION}.image_size"
+        had = f"{table.shape[-1]:,} rows" + (" (one of them for the whole image)" if rows != table.shape[-1] else "")
+        size = f"{key} {encoder.image_size} makes {patches:,} patches of {encoder.patch_size}"
+        yield found(f"{size}, {table.name} has {had}", where=f"field:{key}", fix=_by_tensors(m, ctx, key))

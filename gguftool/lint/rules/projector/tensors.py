@@ -5,7 +5,7 @@ from __future__ import annotations
 from gguftool.edit.ops import Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.lint.rules.projector.encoders import surveyed
-from gguftool.lint.rules.projector.keys import _mend
+from gguftool.lint.rules.projector.keys import mend_of
 from gguftool.model import Model
 from gguftool.near import near_names
 from gguftool.predict.projector import predict
@@ -26,7 +26,7 @@ def projector_tensor_missing(m: Model, ctx: Context) -> Drafts:
     Fix. Convert again with a current converter; a name that only resembles it may be of an older or newer one.
     """
     missing = [f for f in surveyed(m, ctx).faults if "unable to find tensor" in f.line]
-    mend = _mend(m, ctx) if missing else None
+    mend = mend_of(m, ctx) if missing else None
     if mend is not None:
         key, value = mend
         fix = Fix(f"set {key} to {value}", (Set(key, value, "u32"),), safe=True)
@@ -56,7 +56,7 @@ def projector_tensor_shape(m: Model, ctx: Context) -> Drafts:
     """
     faults = [f for f in surveyed(m, ctx).faults if f.stage == "graph" or (f.stage == "tensors" and not _missing(f))]
     for fault in faults:
-        mend = _mend(m, ctx)
+        mend = mend_of(m, ctx)
         name = fault.where.removeprefix("tensor:") if fault.where.startswith("tensor:") else ""
         if mend is not None:
             key, value = mend
