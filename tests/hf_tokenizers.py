@@ -7,6 +7,7 @@ GGUF's own.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,25 @@ def _write(
     (folder / "tokenizer.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
     (folder / "config.json").write_text('{"model_type": "x"}', encoding="utf-8")
     return folder
+
+
+def write_unigram(model: Model, folder: Path) -> Path:
+    """The same for a Unigram vocabulary, as that of XLM-RoBERTa."""
+    vocab = vocabulary(model)
+    scores = model["tokenizer.ggml.scores"]
+    unknown = vocab.special("unk") or 0
+    body = {
+        "type": "Unigram", "unk_id": unknown, "byte_fallback": False,
+        "vocab": [[vocab.text(i), float(scores[i])] for i in range(vocab.count or 0)],
+    }  # fmt: skip
+    charsmap = bytes(b % 256 for b in model["tokenizer.ggml.precompiled_charsmap"])
+    normalizer = {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Precompiled", "precompiled_charsmap": b64encode(charsmap).decode()},
+            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+        ],
+    }
+    blanks = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    pre = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, blanks]}
+    return _write(model, folder, body, pre, normalizer, blanks)

@@ -32,7 +32,7 @@ _TYPES = (3, 4)
 
 
 def compare_tokenizers(model: AnyModel, source: str | os.PathLike[str]) -> Compared:
-    """Cut about 2,500 texts as ``tokenizer.json`` says and as llama.cpp does with a file's vocabulary.
+    """Cut about 3,000 texts as ``tokenizer.json`` says and as llama.cpp does with a file's vocabulary.
 
     Args:
         model: a path, an address whose file is here, or an open model.

@@ -16,6 +16,7 @@ from jinja2 import nodes
 
 from gguftool.chat.fold import Constants
 from gguftool.chat.scan import Hit, walk
+from gguftool.near import same_beginning
 
 MOST_WORDS = 30
 """Words that are tried; no template has that many for an honest purpose."""
@@ -123,9 +124,9 @@ def _change(base: str, other: str, said: str) -> str | None:
     if base == other:
         return None
     a, b = _WORD.findall(base), _WORD.findall(other)
-    start = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = same_beginning(a, b)
     a, b = a[start:], b[start:]
-    same = next((i for i, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=False)) if x != y), min(len(a), len(b)))
+    same = same_beginning(a[::-1], b[::-1])
     a, b = a[: len(a) - same], b[: len(b) - same]
     spoken = set(_NATURAL.findall(f"{said} {NEUTRAL}"))
     for kind, i1, i2, j1, j2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():

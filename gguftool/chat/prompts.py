@@ -25,6 +25,7 @@ from gguftool.errors import UsageError
 from gguftool.model import Model
 from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import Vocabulary, vocabulary
+from gguftool.near import same_beginning
 
 _MARKED = {3: "control", 4: "user-defined"}
 """Token types that llama.cpp finds in a prompt before it looks at the text between them."""
@@ -186,14 +187,9 @@ def _differing(
         if a.kind and b.kind:
             continue
         if a.kind or b.kind or a.text != b.text:
-            at = None if a.kind or b.kind else first_difference(a.text, b.text)
+            at = None if a.kind or b.kind else same_beginning(a.text, b.text)
             out.append(Apart(name, talk.title, a, b, at))
     return tuple(out)
-
-
-def first_difference(a: str, b: str) -> int:
-    """Place of the first character that differs."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def excerpt(text: str, at: int | None) -> str:

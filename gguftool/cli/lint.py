@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @option(
     "--tokenizer",
     is_flag=True,
-    help="With --against: cut 2,500 texts with llama.cpp and with tokenizer.json, and compare prompts.",
+    help="With --against: cut 3,000 texts with llama.cpp and with tokenizer.json, and compare prompts.",
 )
 @option(
     "--with",

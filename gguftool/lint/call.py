@@ -41,7 +41,7 @@ def lint(
         against: Hugging Face folder to compare with.
         policy: policy file, TOML.
         data: read the tensor data too.
-        tokenized: compares the tokenizer with the source's: `gguftool.api.tokenizer.comparison` of a folder.
+        tokenized: compares the tokenizer with the source's: `lambda m: gguftool.compare_tokenizers(m, folder)`.
         beside: files to be used with it, by path, by address or open: a projector, an adapter, a draft model …
         select: rule ids and families to run; all when empty.
         ignore: rule ids and families to leave out.

@@ -1,4 +1,4 @@
-"""Texts that tokenizers are compared with: always the same, about 2,500, in classes that say where two part."""
+"""Texts that tokenizers are compared with: always the same, about 3,000, in classes that say where two part."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gguftool.chat.engine.values import BLANKS
+from gguftool.near import same_beginning
 
 _MARKER = r"(?:<[^>]*>|\[[^\]]*\])"
 _SPACE = f"[{BLANKS}]*"
@@ -204,13 +205,9 @@ def difference(left: str, right: str) -> tuple[str, str]:
     texts_before = not _is_marker(a[i]) and not _is_marker(b[j])
     rest_a = "".join(a[i : m if done_a else m + 1])
     rest_b = "".join(b[j : n if done_b else n + 1])
-    behind = _common(rest_a[::-1], rest_b[::-1]) if texts_behind else 0
-    before = _common(rest_a[: len(rest_a) - behind], rest_b[: len(rest_b) - behind]) if texts_before else 0
+    behind = same_beginning(rest_a[::-1], rest_b[::-1]) if texts_behind else 0
+    before = same_beginning(rest_a[: len(rest_a) - behind], rest_b[: len(rest_b) - behind]) if texts_before else 0
     out_a, out_b = rest_a[before : len(rest_a) - behind], rest_b[before : len(rest_b) - behind]
     if not out_a and out_b and right.startswith(left):
         out_b = right[len(left) :]
     return out_a, out_b
-
-
-def _common(a: str, b: str) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -18,6 +18,7 @@ from gguftool.chat.engine.reasoning import Reasoning, reasoning
 from gguftool.chat.engine.request import Asked, BadRequest, message, resumed, tool
 from gguftool.chat.engine.values import BLANKS
 from gguftool.chat.sandbox import Rendered
+from gguftool.near import same_beginning
 
 CHATML = (
     "{%- for message in messages -%}\n"
@@ -151,7 +152,7 @@ class Server:
         text = row.ending(result.text, opened) if row is not None and row.ending is not None else result.text
         if resume and any(last.get(k) for k in ("content", "reasoning_content", "name", "tool_call_id", "tool_calls")):
             closed, turn = render(False), render(True)
-            opening = turn.text[_shared(closed.text, turn.text) :]
+            opening = turn.text[same_beginning(closed.text, turn.text) :]
             text += self._continued(program, text, opening, last, resume)
         return Rendered(text)
 
@@ -281,7 +282,3 @@ def _objects(messages: Messages) -> None:
                     call["function"]["arguments"] = json.loads(call["function"]["arguments"])
                 except (ValueError, RecursionError) as e:
                     raise BadRequest(f"Failed to parse tool call arguments as JSON: {e}") from None
-
-
-def _shared(a: str, b: str) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

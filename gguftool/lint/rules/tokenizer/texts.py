@@ -10,6 +10,7 @@ from gguftool.lint.rules.tokenizer.pre import KEY, signature
 from gguftool.lint.tokenized import Compared, Cut, Differs
 from gguftool.model import Model
 from gguftool.model.vocab import TOKENS, vocabulary
+from gguftool.near import same_beginning
 
 PREFIX = "tokenizer.ggml.add_space_prefix"
 SHOWN = 2
@@ -41,7 +42,7 @@ def _text(text: str) -> str:
 def _shown(d: Differs) -> str:
     """The tokens from the first on that is not the same."""
     a, b = d.source.ids, d.file.ids
-    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    at = same_beginning(a, b)
     begin = max(at - 1, 0)
     source, file = (Cut(c.ids[begin:], c.pieces[begin:]) for c in (d.source, d.file))
     where = f" from token {begin + 1} on" if begin else ""
@@ -63,7 +64,7 @@ def tokenizer_texts_differ(m: Model, ctx: Context) -> Drafts:
     """Text must be cut into the same tokens as in training.
 
     Why. Other tokens than in training make every answer worse, numbers and code first, and nothing says so. About
-    2,500 texts (prose, code, numbers, runs of blanks, special tokens, chat turns, emoji, combining marks, writing from
+    3,000 texts (prose, code, numbers, runs of blanks, special tokens, chat turns, emoji, combining marks, writing from
     right to left, long words, control characters, the blocks of Unicode) are cut by Hugging Face's `tokenizers` from
     tokenizer.json and by llama.cpp from the file. Where only rare classes part, it is an info: both libraries have
     their own tables of Unicode, and llama.cpp brings no text into a normal form (NFC) as some tokenizers do.
