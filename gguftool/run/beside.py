@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
+from gguftool.facts.machine.clip import AUDIO, VISION
 from gguftool.hub import open_any
 from gguftool.memory.devices import HOST
 from gguftool.memory.plan import Machine
 from gguftool.memory.use import Side
 from gguftool.model import Model
+from gguftool.model.projector import projector
 from gguftool.predict.pairs import Misfit, misfits
 from gguftool.predict.pairs.lying import note
 from gguftool.run import speculative
@@ -108,6 +110,14 @@ def beside(model: Model, w: Wishes, machine: Machine) -> Beside:
     if w.mmproj is None and (lies := note(model)):
         out.notes.append(lies)
     return out
+
+
+def media(w: Wishes) -> tuple[str, ...]:
+    """What the projector of these wishes lets the server take, as its ``/props`` name it: ``vision``, ``audio``."""
+    if w.mmproj is None:
+        return ()
+    with open_any(w.mmproj, strict=False) as m:
+        return tuple(e.modality for e in projector(m).encoders if e.modality in (VISION, AUDIO))
 
 
 def _drafting(model: Model, draft: Model | None, w: Wishes, machine: Machine, out: Beside) -> None:

@@ -100,9 +100,11 @@ def endpoint_checks(running: Running, expected: Expected, model: str) -> list[Ch
     """``/props`` and ``/slots`` against what was planned; no endpoint knows cache types or sizes."""
     props, slots = ask(running, "/props"), ask(running, "/slots")
     body = props.body if props.status == 200 and isinstance(props.body, dict) else {}
-    settings = body.get("default_generation_settings")
+    settings, takes = body.get("default_generation_settings"), body.get("modalities")
+    takes = takes if isinstance(takes, dict) else {}
     out = [
         _same("/props: context of a slot", expected.slot_context, (settings or {}).get("n_ctx")),
+        *(_same(f"/props: {name}", True, takes.get(name)) for name in expected.media),
         _same("/props: slots", expected.slots, body.get("total_slots")),
         _same("/props: model", model, body.get("model_path")),
     ]

@@ -22,6 +22,7 @@ from gguftool.model.role import only_runnable
 from gguftool.predict.pairs import DOUBT
 from gguftool.run import devices as hardware
 from gguftool.run.args import TRACE, CommandLine, server_command
+from gguftool.run.beside import media
 from gguftool.run.deploy import Deployment, Found, deploy, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
@@ -264,7 +265,8 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
     c, s, hp = plan.cache.context, plan.settings, model.arch
     if said.verbosity is not None and said.verbosity < TRACE:
         # Sizes are logged at this level only: the endpoints are left to ask, and whether it drafts.
-        return Expected(slots=c.slots, slot_context=None if changes_rope(said.extra) else c.usable)
+        usable = None if changes_rope(said.extra) else c.usable
+        return Expected(slots=c.slots, slot_context=usable, media=media(said))
     same = not changes_rope(said.extra)
     ropes = hp.ropes and same
     usable = min(c.usable, said.slot_ctx) if said.slot_ctx else c.usable
@@ -289,6 +291,7 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
         rope_freq_scale=hp.rope_freq_scale if ropes else None,
         devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.weights),
         rpc=tuple(d.about for d in plan.devices if d.kind == "rpc" and d.name in plan.placed.layer_device),
+        media=media(said),
         drafting=asked(said),
         **_draft_expected(plan),
     )

@@ -51,6 +51,7 @@ class Expected:
         rope_freq_base, rope_freq_scale: what the file says llama.cpp will use.
         devices: names that must hold weights, as far as they are known.
         rpc: ``host:port`` of servers that must hold weights.
+        media: what it must take beside text: ``vision``, ``audio``.
         drafting: kinds of speculative decoding that must be set up.
         draft_kv_bytes, draft_type_k, draft_type_v: of the context that drafts.
     """
@@ -72,6 +73,7 @@ class Expected:
     rope_freq_scale: float | None = None
     devices: tuple[str, ...] = ()
     rpc: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
     drafting: tuple[str, ...] = ()
     draft_kv_bytes: int | None = None
     draft_type_k: str | None = None
@@ -285,7 +287,7 @@ def from_json(body: Mapping[str, Any]) -> Expected:
 _MAKE_ONE = "`gguftool plan --format json` makes one"
 
 
-_LISTS = ("devices", "rpc", "drafting")
+_LISTS = ("devices", "rpc", "media", "drafting")
 
 
 def _own(whole: Mapping[str, Any]) -> Expected:

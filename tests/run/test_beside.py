@@ -118,6 +118,7 @@ def test_a_real_server_is_proven_with_what_fits_and_not_without_it(server: str, 
     asked = {"server": server, "ctx": 512, "port": 0, "ram": "4GiB"}
     with launch(model, mmproj=str(eyes), lora=(str(lora().write(tmp_path / "lora.gguf")),), **asked) as served:
         assert served.ok, [c for c in served.outcome.checks if c.ok is False]
+        assert [c.ok for c in served.outcome.checks if c.what == "/props: vision"] == [True]
     with launch(model, draft=str(draft), spec_type=("draft-simple",), force=True, **asked) as served:
         assert not served.outcome.ended
         assert not served.ok
