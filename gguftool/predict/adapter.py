@@ -182,10 +182,8 @@ def _used(pair: Pair, weight: Weight) -> Iterator[tuple[str, str]]:
         if a[3] != 1 or b[3] != 1:
             yield ABORTS, "GGML_ASSERT(as->ne[3] == 1) failed"
         elif (experts := min(a[2], b[2])) < weight.shape[2]:
-            yield (
-                UNKNOWN if experts else ABORTS,
-                f"reads past the end: {weight.shape[2]} experts, {experts} in the adapter",
-            )
+            text = f"reads past the end: {weight.shape[2]} experts, {experts} in the adapter"
+            yield UNKNOWN if experts else ABORTS, text
     elif weight.op == "MUL_MAT" and (*a[2:], *b[2:]) != (1, 1, 1, 1):
         yield ABORTS, _PRODUCT
     elif weight.op == "GET_ROWS" and pair.embedding:

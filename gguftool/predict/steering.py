@@ -26,7 +26,6 @@ SURE = 1 << 34
 """Bytes that a data section may claim for llama.cpp to get as far as reading them; more may not be had."""
 _F32 = 0
 _TOO_LONG = "terminate called after throwing an instance of 'std::length_error'"
-_MOST_FLOATS = (1 << 61) - 1
 
 
 class _Skips(Exception):
@@ -52,7 +51,7 @@ def predict(m: Model, base: Model | None = None, before: Sequence[Model] = ()) -
             raise _Skips(f"control vectors in {m.name} does not match previous dimensions", NONE_VALID)
         _beside(m, width, base)
     except _Skips as end:
-        return Prediction(WARNS, "done", (), end.lines, end.where, data={**end.data, "skipped": True})
+        return Prediction(WARNS, "tensors", (), end.lines, end.where, data={**end.data, "skipped": True})
     except LoadEnds as end:
         return unread(end, m.name, m.parts[0].source)
     except Abort as fault:

@@ -104,6 +104,7 @@ SAMPLES = [
       "more sizes than"),
     a("adapter-shape", lora().retensor("blk.1.ffn_up_exps.weight.lora_b", shape=(8, 128, 2)),
       message="different numbers of experts"),
+    a("adapter-shape", pair(lora(), "blk.0.ffn_up_exps.weight"), message="for one expert"),
     a("adapter-tensor-type", pair(lora(), "blk.0.attn_k.weight", kind="f64"), "tensor:blk.0.attn_k.weight.lora_a",
       "is f64"),
     a("adapter-without-effect", pair(lora("deepseek2"), DEEP, out=24), f"tensor:{DEEP}.lora_a",

@@ -146,16 +146,11 @@ def _rank_fault(pair: Pair) -> tuple[str, str, Severity] | None:
         # Where both would do, the smaller rank is the true one.
         half = "lora_a" if turned and not (flipped and of_a < of_b) else "lora_b" if flipped else ""
         why = f"; {half} lies the other way round" if half else ""
-        text = (
-            f"{pair.name}: lora_a ({dims(pair.a.shape)}) has rank {of_a:,}, lora_b ({dims(pair.b.shape)}) rank {of_b:,}"
-        )
-        return f"{text}{why}", said, Severity.ERROR
+        ranks = f"lora_a ({dims(pair.a.shape)}) has rank {of_a:,}, lora_b ({dims(pair.b.shape)}) rank {of_b:,}"
+        return f"{pair.name}: {ranks}{why}", said, Severity.ERROR
     if of_a == 0:
-        return (
-            f"{pair.name}: {halves} have rank 0: there is nothing in them, and llama.cpp dies of it",
-            "",
-            Severity.ERROR,
-        )
+        text = f"{pair.name}: {halves} have rank 0: there is nothing in them, and llama.cpp dies of it"
+        return text, "", Severity.ERROR
     if of_a > max(pair.base_shape):
         text = f"{pair.name}: rank {of_a:,} is more than both sizes of the weight, {dims(pair.base_shape)}: {halves}"
         return text, "", Severity.WARNING
@@ -181,11 +176,14 @@ def _shapes(m: Model, ctx: Context) -> Iterator[Draft]:
             continue
         a, b = padded(pair.a.shape), padded(pair.b.shape)
         experts = operation(pair.name) == "MUL_MAT_ID"
-        if not adapted(m.architecture, pair.name) or (a[2:] == b[2:] and (a[2:] == (1, 1) or (experts and a[3] == 1))):
+        sound = a[2:] == b[2:] and a[3] == 1 and (a[2] > 1) == experts
+        if sound or not adapted(m.architecture, pair.name):
             continue
         both = f"lora_a ({dims(pair.a.shape)}), lora_b ({dims(pair.b.shape)})"
         if experts and a[2:] != b[2:]:
             text, said = f"{pair.name}: {both} are for different numbers of experts", None
+        elif experts and a[2] <= 1:
+            text, said = f"{pair.name}: {both} are for one expert: llama.cpp reads past their end", None
         else:
             text, said = f"{pair.name}: {both} have more sizes than a pair for it has", _died(experts, pair)
         yield found(text, where=_place(pair), llama_cpp=said)
@@ -194,9 +192,8 @@ def _shapes(m: Model, ctx: Context) -> Iterator[Draft]:
 def _died(experts: bool, pair: Pair) -> str:
     if experts:
         return "GGML_ASSERT(as->ne[3] == 1) failed"
-    return (
-        "GGML_ASSERT(a->ne[2] == b->ne[1]) failed" if pair.embedding else "GGML_ASSERT(ggml_can_mul_mat(a, b)) failed"
-    )
+    words = "a->ne[2] == b->ne[1]" if pair.embedding else "ggml_can_mul_mat(a, b)"
+    return f"GGML_ASSERT({words}) failed"
 
 
 @rule(Severity.ERROR, role="adapter")
