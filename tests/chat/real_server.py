@@ -78,7 +78,8 @@ def _prompt(port: int, talk: Talk) -> str | None:
     for message in body["messages"]:
         for call in message.get("tool_calls", ()):
             # The interface takes arguments as JSON text; the server parses them before it renders.
-            call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
+            arguments = call["function"]["arguments"]
+            call["function"]["arguments"] = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     if not talk.open:
         body["add_generation_prompt"] = False
     request = urllib.request.Request(
