@@ -10,6 +10,9 @@ from gguftool.errors import GgufToolError, Unreadable
 from gguftool.model import Model, Part
 from gguftool.model.folder import gguf_files
 from gguftool.model.role import ROLES, role, way_on, what_it_is
+from gguftool.predict import predict
+from gguftool.predict.stages import OTHERS
+from gguftool.predict.verdict import UNKNOWN
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory
 from gguftool.verify import bytesplit, shards
@@ -88,10 +91,16 @@ def _of_model(model: Model) -> Verification:
 
 
 def role_note(model: Model) -> tuple[Fault, ...]:
-    """What a sound file is when it is not a model that runs by itself."""
-    if ROLES[role(model)].runs:
+    """What a whole file is when it is not a model that runs by itself; of one beside a model, whether it is taken."""
+    own = role(model)
+    if ROLES[own].runs:
         return ()
-    return (Fault("role", f"the file is {what_it_is(model)}", hint=way_on(model)),)
+    note = Fault("role", f"the file is {what_it_is(model)}", hint=way_on(model))
+    load = predict(model) if own in OTHERS else None
+    if load is None or load.loads or load.verdict == UNKNOWN:
+        return (note,)
+    text = f"llama.cpp does not take it: {load.first_error}"
+    return note, Fault("not-taken", text, load.where, gguftool("lint", path_word(model.name)))
 
 
 def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:

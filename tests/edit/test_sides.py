@@ -82,4 +82,6 @@ def test_verify_and_scan_tell_a_broken_one(tmp_path: Path, cli) -> None:
     vector().tensor("direction.0", (64,)).write(tmp_path / "zero.gguf")
     rows = {Path(row["path"]).name: row for row in cli("scan", "--format", "json", str(tmp_path)).json["models"]}
     assert [rows[f"{name}.gguf"]["load"] for name in ("good", "half", "zero")] == ["loads", "refused", "warns"]
+    said = [cli("verify", str(tmp_path / f"{name}.gguf")) for name in ("good", "half", "zero")]
+    assert [("does not take it" in done.out, done.code) for done in said] == [(False, 0), (True, 0), (True, 0)]
     assert [bool(rows[f"{name}.gguf"]["lint"]["error"]) for name in ("good", "half", "zero")] == [False, True, True]
