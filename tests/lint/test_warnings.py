@@ -173,7 +173,11 @@ def test_recorded_warnings_are_told() -> None:
     assert len(some) > 20
     for record in some:
         report = checked(record["base"], record["ops"])
-        assert untold(report) == [], record
+        lines = untold(report)
+        if record["base"].endswith(("bert", "bert-v2", "embedding")):
+            # Of a model that gives embeddings the end of an answer is no matter.
+            lines = [text for text in lines if "special_eog_ids" not in text]
+        assert lines == [], record
 
 
 @pytest.mark.parametrize("role", ["eos", "eot", "eom"])
