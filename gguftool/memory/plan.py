@@ -13,7 +13,7 @@ from gguftool.memory.compute import Terms, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.settings import Settings
-from gguftool.memory.use import DeviceUse, DraftContext, Side
+from gguftool.memory.use import DeviceUse, DraftContext, Side, Sums
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
 from gguftool.model import Model
 
@@ -24,7 +24,7 @@ HOST_ALIGNMENT = 32
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryPlan:
+class MemoryPlan(Sums):
     """What a launch with these settings takes.
 
     Attributes:
@@ -62,36 +62,6 @@ class MemoryPlan:
             for d in self.devices
         )
         return table("bytes by device", head, rows)
-
-    @property
-    def weights(self) -> int:
-        """Bytes of the weights, with copies that exist twice."""
-        return sum(d.weights for d in self.devices)
-
-    @property
-    def kv(self) -> int:
-        """Bytes of the KV caches on all devices."""
-        return sum(d.kv for d in self.devices)
-
-    @property
-    def state(self) -> int:
-        """Bytes of the states on all devices."""
-        return sum(d.state for d in self.devices)
-
-    @property
-    def compute(self) -> int:
-        """Bytes of the compute buffers on all devices."""
-        return sum(d.compute for d in self.devices)
-
-    @property
-    def output(self) -> int:
-        """Bytes of the rows of logits."""
-        return sum(d.output for d in self.devices)
-
-    @property
-    def total(self) -> int:
-        """All devices together."""
-        return sum(d.total for d in self.devices)
 
     @property
     def fits(self) -> bool | None:

@@ -73,8 +73,45 @@ class Side:
     __repr__ = short_repr
 
 
+class Sums:
+    """What all devices take together, for whatever has ``devices``."""
+
+    __slots__ = ()
+    devices: tuple[DeviceUse, ...]
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the weights, with copies that exist twice."""
+        return sum(d.weights for d in self.devices)
+
+    @property
+    def kv(self) -> int:
+        """Bytes of the KV caches on all devices."""
+        return sum(d.kv for d in self.devices)
+
+    @property
+    def state(self) -> int:
+        """Bytes of the states on all devices."""
+        return sum(d.state for d in self.devices)
+
+    @property
+    def compute(self) -> int:
+        """Bytes of the compute buffers on all devices."""
+        return sum(d.compute for d in self.devices)
+
+    @property
+    def output(self) -> int:
+        """Bytes of the rows of logits."""
+        return sum(d.output for d in self.devices)
+
+    @property
+    def total(self) -> int:
+        """All devices together."""
+        return sum(d.total for d in self.devices)
+
+
 @dataclass(frozen=True, slots=True)
-class DraftContext:
+class DraftContext(Sums):
     """A context that drafts beside the model's own.
 
     Attributes:
@@ -94,28 +131,3 @@ class DraftContext:
     def on(self, device: str) -> int:
         """Bytes on a device."""
         return sum(d.total for d in self.devices if d.name == device)
-
-    @property
-    def weights(self) -> int:
-        """Bytes of its weights."""
-        return sum(d.weights for d in self.devices)
-
-    @property
-    def kv(self) -> int:
-        """Bytes of its KV caches."""
-        return sum(d.kv for d in self.devices)
-
-    @property
-    def state(self) -> int:
-        """Bytes of its recurrent states."""
-        return sum(d.state for d in self.devices)
-
-    @property
-    def compute(self) -> int:
-        """Bytes of its compute buffers and rows of logits."""
-        return sum(d.compute + d.output for d in self.devices)
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return sum(d.total for d in self.devices)

@@ -66,7 +66,7 @@ def draft_text(x: DraftContext) -> str:
     parts = [f"weights {size(x.weights)}"] if x.weights else []
     parts += [f"cache {caches}" if caches else "no cache of its own"]
     parts += [f"state {size(x.state)}"] if x.state else []
-    return f"{what}: " + "; ".join([*parts, f"compute about {size(x.compute)}"])
+    return f"{what}: " + "; ".join([*parts, f"compute about {size(x.compute + x.output)}"])
 
 
 def _per_token(n: float) -> str:
@@ -292,7 +292,7 @@ def _draft_json(x: DraftContext) -> dict[str, object]:
         "weights": x.weights,
         "kv": x.kv,
         "state": x.state,
-        "compute": x.compute,
+        "compute": x.compute + x.output,
         "total": x.total,
         "caches": [
             {
