@@ -144,7 +144,12 @@ class CPlusMachine:
                 thing.codes[name] = code[0]
 
     def _construct(self, thing: Thing, kind: str, given: tuple[Any, ...]) -> None:
-        parameters, rows = self.program["classes"][kind]["start"]
+        about = self.program["classes"][kind]
+        parameters, rows = about["start"]
+        if len(given) == 1 and len(parameters) > 1 and isinstance(given[0], Thing):
+            # Made of another object: that constructor takes over what it holds.
+            thing.update({name: given[0][name] for name, *_ in about["fields"]})
+            return
         inner = Scope(thing)
         for (name, code, *_), value in zip(parameters, given, strict=False):
             dict.__setitem__(inner, name, self.kept(code, value) if code else value)
