@@ -14,7 +14,7 @@ SHOWN = 2
 """Conversations that a finding shows."""
 
 
-@rule(Severity.INFO, scope=Scope.SOURCE)
+@rule(Severity.INFO, scope=Scope.SOURCE, role="any")
 def chat_template_prompts_differ(m: Model, ctx: Context) -> Drafts:
     """Know where llama-server builds another prompt than transformers does from the source's template.
 
@@ -29,7 +29,7 @@ def chat_template_prompts_differ(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --chat-template FILE` where the templates differ; `gguftool render --diff` shows the rest.
     """
     source = ctx.against
-    if ctx.tokenized is None or source is None or source.chat_template is None:
+    if ctx.tokenized is None or source is None or source.chat_template is None or not vocabulary(m).count:
         return
     import jinja2
 

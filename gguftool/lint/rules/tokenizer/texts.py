@@ -21,7 +21,7 @@ _MANY = 8
 
 def _asked(m: Model, ctx: Context) -> tuple[Compared | None, NotEvaluated | None]:
     """The comparison, made once a file; nothing where nobody asked for it."""
-    if ctx.tokenized is None:
+    if ctx.tokenized is None or not vocabulary(m).count:
         return None, None
     compare = ctx.tokenized
     made = ctx.once("tokenized", lambda: compare(m))
@@ -59,7 +59,7 @@ def _rows(differs: tuple[Differs, ...]) -> Iterator[dict[str, object]]:
         }
 
 
-@rule(Severity.ERROR, scope=Scope.SOURCE)
+@rule(Severity.ERROR, scope=Scope.SOURCE, role="any")
 def tokenizer_texts_differ(m: Model, ctx: Context) -> Drafts:
     """Text must be cut into the same tokens as in training.
 
@@ -113,7 +113,7 @@ def tokenizer_texts_differ(m: Model, ctx: Context) -> Drafts:
     )
 
 
-@rule(Severity.INFO, scope=Scope.SOURCE)
+@rule(Severity.INFO, scope=Scope.SOURCE, role="any")
 def tokenizer_ends_differ(m: Model, ctx: Context) -> Drafts:
     """Know when other tokens are put around a text than by tokenizer.json.
 
