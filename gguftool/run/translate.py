@@ -335,10 +335,15 @@ def _drafts(w: _Work) -> None:
         w.change("", f"{name} {kind}", f"{made}without it llama.cpp loads the draft model and never uses it")
     elif draft is not None and not set(kinds) & set(KINDS):
         w.notes.append(f"llama.cpp loads the draft model and never uses it: {name} must name {_kind(draft)[0]}, too")
-    elif draft is None and (alone := [k for k in kinds if k in KINDS and k != MTP]):
+    most = _value(w, *spellings("draft_max"))
+    if most is not None and kinds != [""] and not set(kinds) & set(KINDS):
+        sizes = [f"--spec-{k}-{'n-max' if k == 'ngram-mod' else 'size-m'} {most}" for k in kinds if k in _SIZED]
+        w.notes.append(f"--spec-draft-n-max counts for drafts alone; here it is {' '.join(sizes) or 'nothing'}")
+    if draft is None and (alone := [k for k in kinds if k in KINDS and k != MTP]):
         w.notes.append(f"{name} {alone[0]} drafts nothing without a draft model: add -md FILE")
 
 
+_SIZED = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod")
 _FROM_THE_HUB = ("--spec-draft-hf", "-hfd", "-hfrd", "--hf-repo-draft")
 
 

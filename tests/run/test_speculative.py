@@ -246,7 +246,11 @@ def test_translated_commands_really_speculate(command: str, wanted: str, tmp_pat
 
 
 def test_what_a_translation_cannot_mend_is_a_note() -> None:
-    for command, word in (("--spec-type draft-eagle3", "add -md FILE"), ("-md d --spec-type none", "never uses it")):
+    for command, word in (
+        ("--spec-type draft-eagle3", "add -md FILE"),
+        ("-md d --spec-type none", "never uses it"),
+        ("--spec-type ngram-simple --draft-max 8", "--spec-ngram-simple-size-m 8"),
+    ):
         assert any(word in note for note in translate(f"llama-server -m m {command}", known()).notes)
 
 
