@@ -1,6 +1,7 @@
 """Sound projectors, small: one for each projector type that llama.cpp's own shapes let one make of a few numbers.
 
-What a tensor must look like was found with the real loader (`clip_init`): each of them loads there.
+What a tensor must look like was found with the real loader (`clip_init`, b11434; gemma4v: b11549): each of them loads
+there.
 """
 
 from __future__ import annotations
@@ -256,6 +257,16 @@ def dots_ocr() -> Made:
     return made.norm("mm.input_norm", E).linear("mm.0", E * 4, F).linear("mm.2", F, OUT)
 
 
+def gemma4v() -> Made:
+    made = vision("gemma4v", image=224)
+    layers(patches(made, 0, bias=False), bias=False, norm_bias=False).tensor("v.position_embd.weight", E, 64, 2)
+    made.linear("v.blk.0.ffn_gate", E, F, False)
+    for part in ("attn_q_norm", "attn_k_norm"):
+        made.norm(f"v.blk.0.{part}", E // HEADS, False)
+    made.tensor("v.blk.0.attn_q.input_max", 1).tensor("v.blk.0.attn_q.input_min", 1)
+    return made.linear("mm.input_projection", E, OUT, False)
+
+
 def _audio(kind: str, **more: object) -> Made:
     made = _head(kind, "audio", 1, num_mel_bins=16, **more).tensor("a.position_embd.weight", E, 1500)
     for i, n in ((1, 16), (2, E)):
@@ -309,7 +320,7 @@ SOUND: dict[str, Callable[[], Made]] = {
     made().keys["clip.projector_type"][0]: made  # type: ignore[misc]
     for made in (
         gemma3, mlp, ldpv2, idefics3, lfm2, janus_pro, phi4, pixtral, lightonocr, kimivl, internvl, llama4, qwen2vl,
-        qwen25vl, qwen3vl, glm_edge, glm4v, cogvlm, nemotron, paddleocr, dots_ocr, ultravox, qwen2a, voxtral,
+        qwen25vl, gemma4v, qwen3vl, glm_edge, glm4v, cogvlm, nemotron, paddleocr, dots_ocr, ultravox, qwen2a, voxtral,
         musicflamingo, meralion, glma, both, resampler,
     )
 }  # fmt: skip

@@ -186,6 +186,8 @@ def _without_the_data(clip: Clip) -> Row:
     head = text[start : text.index(";", start) + 1] + text[seanet : text.index("auto get_vector", seanet)]
     code = "auto & model = ctx_clip.model; auto & hparams = model.hparams;" + head
     code += text[first : text.rindex("{", first, end)]
+    # The entry of a map that is given in braces does not say its type.
+    code = code.replace("clamp_info_map[name] = {", "clamp_info_map[name] = clamp_info{")
     unit = ClipUnit(code, clip.t)
     unit.structs, unit.enums = frozenset(clip.structs), frozenset(clip.enums)
     unit.constants, unit.skipped, unit.function = dict(clip.macros), [], "load_tensors"
