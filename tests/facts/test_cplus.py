@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gguftool.facts.data import load
+from gguftool.facts.machine.clip import Clip
 from gguftool.facts.machine.cplus import CPlusMachine
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 
@@ -109,3 +113,38 @@ def test_ends(machine: CPlusMachine) -> None:
         call(machine, "of", None)
     with pytest.raises(Unknown):
         machine.new("something else")
+
+
+def _calls(part: Any) -> Iterator[str]:
+    """Functions that expressions call by name."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _calls(one)
+    elif isinstance(part, str) and "(" in part:
+        try:
+            tree = ast.parse(part, mode="eval")
+        except SyntaxError:  # the words of an assertion
+            return
+        yield from (n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
+
+
+def _named(part: Any) -> Iterator[str]:
+    """Variables, which may hold functions."""
+    if isinstance(part, list):
+        if part[:1] in (["let"], ["lambda"], ["foreach"]):
+            yield part[1]
+        for one in part:
+            yield from _named(one)
+
+
+def test_every_function_that_the_program_of_projectors_calls_is_there() -> None:
+    program = load("projectors.json")
+    bodies = {name: body for name, body in program["functions"].items() if "forward_impl" not in name}
+    bodies = {name: body for name, body in bodies.items() if "visit_parents" not in name}
+    methods = {m.partition("/")[0] for c in program["classes"].values() for m in c["methods"]}
+    for kind, about in program["classes"].items():
+        bodies |= {f"{kind}::{name}": body for name, body in about["methods"].items()}
+    known = {name.removesuffix("()") for name in Clip({}, {}).machine.top if name.endswith("()")} | methods
+    for name, (parameters, rows, *_) in bodies.items():
+        local = {p[0] for p in parameters} | set(_named(rows))
+        assert not set(_calls(rows)) - known - local, name
