@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from cplus import ASSIGNS, QUALIFIERS, CPlus, name_of
+from cpp_ends import Ends
 from cpp_operators import Unsupported
 
 Row = list[Any]
@@ -18,7 +19,7 @@ SILENT = frozenset("LOG_INF LOG_DBG LOG_TRC LOG_CNT GGML_UNUSED UNUSED memcpy me
 ENDLESS = "True"
 
 
-class CPlusStatements(CPlus):
+class CPlusStatements(Ends, CPlus):
     """Reads bodies; one parser for one function."""
 
     skipped: list[str]
@@ -283,28 +284,12 @@ class CPlusStatements(CPlus):
         self.needs(";")
         return [["continue"]]
 
-    def _do_throw(self) -> list[Row]:
-        self.next()
-        self.needs("(")
-        words = self.expression()
-        self.needs(")")
-        self.needs(";")
-        return [["fail", words]]
-
-    def _do_GGML_ASSERT(self) -> list[Row]:
-        raw = ", ".join(self.raw_arguments())
-        self.needs(";")
-        words = re.sub(r"\s+", " ", raw)
-        return [["assert", self.translated(raw), f"GGML_ASSERT({words}) failed"]]
-
     def _do_GGML_ABORT(self) -> list[Row]:
-        raw = self.raw_arguments()
-        self.needs(";")
+        raw = self._call()
         return [["abort", f"string_format({', '.join(self.translated(x) for x in raw)})"]]
 
     def _do_LOG_WRN(self) -> list[Row]:
-        raw = self.raw_arguments()
-        self.needs(";")
+        raw = self._call()
         return [["warn", f"string_format({', '.join(self.translated(x) for x in raw)})"]]
 
     def _do_GGML_TENSOR_LOCALS(self) -> list[Row]:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from cpp_ends import Ends
 from cpp_operators import Unsupported
 from expressions import Expressions
 from words import NUMBERS, SILENT, TYPE_WORDS
@@ -13,7 +14,7 @@ from words import NUMBERS, SILENT, TYPE_WORDS
 Row = list[Any]
 
 
-class Statements(Expressions):
+class Statements(Ends, Expressions):
     """Reads a function body statement by statement; ``skipped`` says what it could not read."""
 
     skipped: list[str]
@@ -81,11 +82,6 @@ class Statements(Expressions):
         if word in TYPE_WORDS or word.startswith(("std::", "llama_")):
             return self._declaration()
         return self._assignment()
-
-    def _call(self) -> list[str]:
-        out = self.raw_arguments()
-        self.needs(";")
-        return out
 
     # -- control flow
 
@@ -163,19 +159,6 @@ class Statements(Expressions):
         while not self.eats("}"):
             rows += self._case_body()
         return rows
-
-    def _do_throw(self) -> list[Row]:
-        self.next()
-        self.needs("(")
-        words = self.expression()
-        self.needs(")")
-        self.needs(";")
-        return [["fail", words]]
-
-    def _do_GGML_ASSERT(self) -> list[Row]:
-        raw = ", ".join(self._call())
-        words = re.sub(r"\s+", " ", raw)
-        return [["assert", self.translated(raw), f"GGML_ASSERT({words}) failed"]]
 
     def _do_GGML_ABORT(self) -> list[Row]:
         return [["abort", self._call()[0].strip('"')]]

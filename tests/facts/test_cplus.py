@@ -61,7 +61,7 @@ int shapes() { cube c(2); return c.twice() + c.twice(1); }
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> CPlusMachine:
     monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("source", "cpp_operators", "cplus", "cplus_statements", "cplus_units", "words"):
+    for name in ("source", "cpp_operators", "cpp_ends", "cplus", "cplus_statements", "cplus_units", "words"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     from cplus_units import Unit
     from source import Tables

@@ -50,7 +50,7 @@ TENSOR_ROWS = """
 @pytest.fixture
 def translated(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], list[Any], list[str]]:
     monkeypatch.syspath_prepend(str(FOLDER))
-    mine = {"source", "statements", "rows", "expressions", "cpp_operators", "words"}
+    mine = {"source", "statements", "rows", "expressions", "cpp_operators", "cpp_ends", "words"}
     for name in mine:
         monkeypatch.delitem(sys.modules, name, raising=False)
     from rows import compact, used_names
