@@ -23,7 +23,6 @@ class CPlusStatements(Ends, CPlus):
     """Reads bodies; one parser for one function."""
 
     skipped: list[str]
-    started = 0
 
     def rows(self) -> list[Row]:
         self.skipped = getattr(self, "skipped", [])
@@ -34,7 +33,7 @@ class CPlusStatements(Ends, CPlus):
 
     def guarded(self) -> list[Row]:
         """A statement, with its lambdas before it."""
-        outer, self.hoisted, self.started = getattr(self, "hoisted", []), [], self.at
+        outer, self.hoisted = getattr(self, "hoisted", []), []
         start = self.at
         try:
             rows = self.statement()
@@ -291,9 +290,6 @@ class CPlusStatements(Ends, CPlus):
     def _do_LOG_WRN(self) -> list[Row]:
         raw = self._call()
         return [["warn", f"string_format({', '.join(self.translated(x) for x in raw)})"]]
-
-    def _do_GGML_TENSOR_LOCALS(self) -> list[Row]:
-        raise Unsupported("GGML_TENSOR_LOCALS")
 
     def translated(self, text: str) -> str:
         inner = type(self)(text, self.tables, self)

@@ -158,10 +158,9 @@ class Unit(CPlusStatements):
                 self._until(";")
                 continue
             if self.peek()[1] == "struct" and self.peek(2)[1] in ("{", ":"):
-                inner, at = [], self.at
+                inner = []
                 while not self.sees("{"):
                     inner.append(self.next()[1])
-                del at
                 self._class("", inner)
                 continue
             self._member(name, made)

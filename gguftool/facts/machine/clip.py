@@ -202,16 +202,12 @@ class Clip:
         if not any(asked.found for asked in encoder.asked):
             raise Abort("GGML_ASSERT(buffer) failed")
 
-    def image(self, encoder: Encoder) -> Thing:
+    def _batch(self, encoder: Encoder) -> Thing:
         """The image (or the piece of sound) that a graph is measured with.
 
         Raises:
             Refusal: no memory holds it, or its sizes are refused.
         """
-        found: Thing = self._batch(encoder)["entries"][0]
-        return found
-
-    def _batch(self, encoder: Encoder) -> Thing:
         batch: Thing = self.machine.top["get_dummy_batch()"](encoder.ctx)
         image = batch["entries"][0]
         size = (image["nx_"] & _SIZE_MAX) * (image["ny_"] & _SIZE_MAX) * 3 & _SIZE_MAX
