@@ -56,3 +56,12 @@ def test_a_safe_fix_makes_it_load() -> None:
         assert predict(after).loads, (record, fixes[0])
         mended += 1
     assert mended >= 8
+
+
+def test_keys_that_the_tensors_tell_are_safe_together() -> None:
+    made = SOUND["gemma3"]()
+    for key in ("clip.vision.patch_size", "clip.vision.block_count"):
+        del made.keys[key]
+    found = [f for f in lint(opened(made.gguf().bytes())).findings if f.rule == "projector-key-missing"]
+    assert len(found) == 2
+    assert all(f.fix is not None and f.fix.safe for f in found)

@@ -51,7 +51,7 @@ def _by_tensors(m: Model, ctx: Context, key: str) -> Fix | None:
         return _set(key, mend[1], "u32")
     values = [value for name, value in witnesses(m) if name == key]
     if len(values) == 1:
-        return _set(key, values[0], "u32", safe=False)
+        return _set(key, values[0], "u32", safe=key not in m.fields)
     return to_choose("give it the value of the original model", "--set", key)
 
 
