@@ -14,7 +14,7 @@ from gguftool.memory.plan import MemoryPlan
 from gguftool.model.role import only_runnable
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
 from gguftool.run.args import server_command
-from gguftool.run.deploy import Deployment, deploy, look, outcome, resolved, with_largest_context
+from gguftool.run.deploy import Deployment, deploy, growth_notes, look, outcome, resolved, with_largest_context
 from gguftool.run.engine import choose
 from gguftool.run.launch import expectations
 from gguftool.run.options.asked import wishes as asked_for
@@ -73,7 +73,8 @@ class Planned:
     def notes(self) -> tuple[str, ...]:
         """What is worth knowing."""
         harm = (x.text for x in self.deployment.unfit if not x.misfit.stops)
-        return (*self.deployment.notes, *(doubt for doubt, _ in self.deployment.doubts), *harm)
+        grown = growth_notes(self.deployment, self.memory)
+        return (*self.deployment.notes, *grown, *(doubt for doubt, _ in self.deployment.doubts), *harm)
 
 
 def plan(

@@ -11,6 +11,7 @@ from gguftool.facts.cachetypes import refusals
 from gguftool.facts.layers import nextn_layers
 from gguftool.memory.compute import Terms, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
+from gguftool.memory.growth import Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.settings import Settings
 from gguftool.memory.use import DeviceUse, DraftContext, Side, Sums
@@ -21,6 +22,8 @@ GIB = 1 << 30
 DEFAULT_RESERVE = GIB
 """Kept free on every device, as by llama.cpp's own fit (`common.h:fit_params_target`): drivers and desktops need it."""
 HOST_ALIGNMENT = 32
+PROGRAM, TOKEN = 48 << 20, 128
+"""Bytes of llama-server beside its buffers, and of each token of the vocabulary (measured, b11434)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class MemoryPlan(Sums):
         tensor_bytes: bytes of all tensors in the file.
         skipped_bytes: of them, those llama.cpp does not load.
         drafts: contexts that draft beside the model's own.
+        growth: what comes after the start.
+        program: bytes of the program itself: its code, the vocabulary, its threads; estimated.
     """
 
     settings: Settings
@@ -52,6 +57,8 @@ class MemoryPlan(Sums):
     skipped_bytes: int
     compute_basis: str = "estimated"
     drafts: tuple[DraftContext, ...] = ()
+    growth: tuple[Growth, ...] = ()
+    program: int = 0
 
     __repr__ = short_repr
 
@@ -73,6 +80,10 @@ class MemoryPlan(Sums):
     def missing(self) -> int:
         """Bytes over, on all devices together."""
         return sum(d.missing for d in self.devices)
+
+    def grows(self, device: str | None = None) -> int:
+        """Bytes that come after the start at most, on one device or on all."""
+        return sum(g.bytes for g in self.growth if device in (None, g.device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +159,10 @@ class Planner:
         refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
         uses = self._uses(placement, cache, placed, t, output, drafts)
         w = self.weights
+        more = growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts])
         return MemoryPlan(
-            s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts
+            s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts, growth=more,
+            program=PROGRAM + TOKEN * self.vocabulary,
         )  # fmt: skip
 
     def _uses(

@@ -19,6 +19,10 @@ MAX_SEQUENCES = 256
 """`llama-cparams.h:LLAMA_MAX_SEQ`."""
 UBATCH, BATCH = 512, 2048
 """llama.cpp's defaults of `-ub` and `-b` (`common/common.h`)."""
+PROMPT_CACHE = 8192
+"""MiB of host memory for prompts seen before that llama-server takes when it is not told (`-cram`)."""
+CHECKPOINTS = 32
+"""Most checkpoints of a slot (`-ctxcp`)."""
 CELL_PAD = 256
 FLASH = ("on", "off", "auto")
 
@@ -37,6 +41,9 @@ class Settings:
         swa_full: `--swa-full`, windows as large as the context.
         snapshots: speculative draft length of models that can roll back a state, else 0.
         outputs: most rows of logits a batch asks for: None: one a slot, as llama-server does.
+        cache_ram: `-cram`, MiB of the host for prompts seen before; 0: none, negative: without limit.
+        checkpoints: `-ctxcp`, most checkpoints of a slot.
+        drafting: tokens are drafted, whatever with.
     """
 
     ctx: int | None = None
@@ -50,6 +57,9 @@ class Settings:
     swa_full: bool = False
     snapshots: int = 0
     outputs: int | None = None
+    cache_ram: int = PROMPT_CACHE
+    checkpoints: int = CHECKPOINTS
+    drafting: bool = False
 
     __repr__ = short_repr
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.memory.growth import NOTHING, Kept
 from gguftool.memory.kv import CachePlan
 
 
@@ -119,12 +120,14 @@ class DraftContext(Sums):
         cache: its context and caches.
         devices: what it takes by device; without weights where they are the model's.
         refused: why llama.cpp would not set it up, in its words; empty: it would.
+        kept: what a slot of it is when it is written out.
     """
 
     what: str
     cache: CachePlan
     devices: tuple[DeviceUse, ...]
     refused: tuple[str, ...] = ()
+    kept: Kept = NOTHING
 
     __repr__ = short_repr
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.facts.cachetypes import shown
+from gguftool.report.growth import grows_line, growth_json
 from gguftool.report.plan import draft_text, where_json
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
 from gguftool.report.text import Style, count, safe, shorten, size
@@ -45,6 +46,7 @@ def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:
     yield "memory: " + ", ".join(f"{name} {size(n)}" for name, n in parts if n) + f"; in all {size(m.total)}"
     for draft in m.drafts:
         yield draft_text(draft)
+    yield from grows_line(m)
     if plan.engine.tool:
         build = plan.engine.build
         yield f"engine: {safe(plan.engine.tool.path)} ({_build(build.build, build.commit)}, {plan.engine.tool.source})"
@@ -176,6 +178,7 @@ def plan_json(
         "compute": {"bytes": m.compute, "basis": m.compute_basis},
         **where_json(m),
         "total": {"bytes": m.total},
+        **growth_json(m),
         "fits": m.fits,
         "obstacles": [
             {"where": o.where, "severity": o.severity, "message": o.message, "remedy": o.remedy or None}

@@ -10,6 +10,7 @@ from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.use import DeviceUse, DraftContext
+from gguftool.report.growth import growth_json, growth_text
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
 from gguftool.run.beside import Unfit
 from gguftool.run.proof import Expected, to_json
@@ -20,7 +21,7 @@ BAR = 16
 
 def plan_text(a: Advice, name: str, command: Sequence[str], style: Style) -> str:
     """The screen: what it is, what lies where, what contexts fit, how it came about, the command."""
-    parts = ["\n".join(_head(a, name, style)), _devices(a, style), _table(a, style)]
+    parts = ["\n".join(_head(a, name, style)), _devices(a, style), growth_text(a.plan, style), _table(a, style)]
     parts += [text for text in (_steps(a, style), _smaller(a, style), _notes(a, style)) if text]
     parts.append(f"{style.bold('command')}\n  {safe(shell(command))}")
     return "\n\n".join(parts)
@@ -238,6 +239,7 @@ def plan_json(a: Advice, command: Sequence[str], expected: Expected, unfit: Sequ
         "compute": {"bytes": plan.compute, "basis": plan.compute_basis, "measured_by": a.measured or None},
         "output": {"bytes": plan.output, "basis": "exact"},
         "total": {"bytes": plan.total},
+        **growth_json(plan),
         **where_json(plan),
         "fits": plan.fits,
         "refused": list(plan.refused),

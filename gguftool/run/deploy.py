@@ -15,14 +15,18 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import DEFAULT, recorded
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.fit import Fit, Free, Step, largest_context, search
+from gguftool.memory.growth import CHECKPOINTS, PROMPTS
+from gguftool.memory.limit import Bounds, bounded, room
 from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
-from gguftool.memory.settings import BATCH, SERVER_SLOTS, UBATCH, Settings
+from gguftool.memory.settings import BATCH, PROMPT_CACHE, SERVER_SLOTS, UBATCH, Settings
+from gguftool.memory.settings import CHECKPOINTS as CHECKPOINT_COUNT
 from gguftool.memory.use import Side
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
 from gguftool.model.drafting import MTP
 from gguftool.model.embedder import Embedder
 from gguftool.programs import Tool
+from gguftool.quantity import human
 from gguftool.run import devices as hardware
 from gguftool.run import speculative
 from gguftool.run.beside import Unfit, beside
@@ -95,6 +99,11 @@ class Deployment:
         return Planner(model.arch, weights_of(model), self.machine, self.overrides, self.sides, layers, self.drafts)
 
     @property
+    def bounds(self) -> Bounds:
+        """What may be bounded, so that what grows after the start has room: what nobody named."""
+        return Bounds(self.wishes.cache_ram is None, self.wishes.ctx_checkpoints is None)
+
+    @property
     def free(self) -> Free:
         """What the search may change: what nobody named."""
         w = self.wishes
@@ -132,7 +141,7 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     notes += told
     machine = _machine(w, found, problems, notes)
     w = speculative.chosen(model, w, notes)
-    settings = _settings(model.arch, w, served(model, w))
+    settings = _settings(model.arch, w, served(model, w), build)
     if w.api_key is not None:
         notes.append("--api-key stands in the list of processes for everybody to read: --api-key-file FILE does not")
     doubts = _useless(w)
@@ -151,10 +160,44 @@ def outcome(d: Deployment, planner: Planner) -> Fit:
     """
     found = search(planner, d.settings, d.placement, d.free)
     if d.named or planner.machine.devices or found.plan.settings == d.settings:
-        return found
+        return replace(found, plan=bounded(planner, found.plan, d.bounds))
     steps = tuple(replace(x, kept=i == 0) for i, x in enumerate(found.steps))
     offer = Step("to get this", "name the memory there is with --ram", True, kept=False)
-    return Fit(planner.plan(d.settings, d.placement), (*steps, offer))
+    return Fit(bounded(planner, planner.plan(d.settings, d.placement), d.bounds), (*steps, offer))
+
+
+def growth_notes(d: Deployment, plan: MemoryPlan) -> list[str]:
+    """What was bounded so that the host holds what grows after the start, and what it does not hold."""
+    s, out = plan.settings, []
+    if s.checkpoints != d.settings.checkpoints:
+        out.append(
+            f"--ctx-checkpoints {s.checkpoints}: the host has no room for {d.settings.checkpoints} a slot"
+            " beside the rest"
+        )
+    if s.cache_ram != d.settings.cache_ram:
+        out.append(
+            f"--cache-ram {s.cache_ram}: the host has no room for {d.settings.cache_ram} MiB of prompts seen before"
+            " beside the rest"
+        )
+    left = room(plan)
+    over = 0 if left is None else plan.grows(HOST) - left
+    if over > 0:
+        named = " and ".join(g.what for g in plan.growth if g.device == HOST)
+        out.append(
+            f"{named} may grow to {human(plan.grows(HOST))} of the host, {human(over)} more than there is room for:"
+            f" {' and '.join(o for o, g in _BOUNDING if any(x.what == g for x in plan.growth))} bound them"
+        )
+    prompts = next((g for g in plan.growth if g.what == PROMPTS), None)
+    chosen_here = s.cache_ram != PROMPT_CACHE
+    if prompts is not None and chosen_here and prompts.bytes < prompts.each:
+        out.append(
+            f"a slot that is full takes {human(prompts.each)}, more than --cache-ram {s.cache_ram} holds:"
+            " so long a prompt is not kept, and read anew"
+        )
+    return out
+
+
+_BOUNDING = (("--cache-ram", PROMPTS), ("--ctx-checkpoints", CHECKPOINTS))
 
 
 def with_largest_context(d: Deployment, planner: Planner) -> Deployment:
@@ -188,6 +231,8 @@ def resolved(d: Deployment, planner: Planner, plan: MemoryPlan) -> Wishes:
         ctx=c.requested,
         cache_type=(s.type_k, s.type_v),
         parallel=c.slots,
+        cache_ram=w.cache_ram if s.cache_ram == d.settings.cache_ram else s.cache_ram,
+        ctx_checkpoints=w.ctx_checkpoints if s.checkpoints == d.settings.checkpoints else s.checkpoints,
         kv_unified=s.unified if c.slots > 1 else w.kv_unified,
         ubatch=s.ubatch if s.ubatch != UBATCH or w.ubatch is not None else None,
         batch=s.batch if s.batch != BATCH or w.batch is not None else None,
@@ -206,7 +251,7 @@ def _by_memory(devices: Sequence[Device]) -> tuple[float, ...]:
     return tuple(float((d.memory or 0) // MIB) for d in devices)
 
 
-def _settings(hp: Hparams, w: Wishes, e: Embedder | None) -> Settings:
+def _settings(hp: Hparams, w: Wishes, e: Embedder | None, build: Capabilities | None) -> Settings:
     types = w.cache_type or recorded(hp) or (DEFAULT, DEFAULT)
     ubatch, batch = graph(e, w)
     pooled = w.embeddings or w.rerank or w.pooling not in (None, "none")
@@ -214,6 +259,12 @@ def _settings(hp: Hparams, w: Wishes, e: Embedder | None) -> Settings:
     ctx = slots * w.slot_ctx if w.ctx is None and w.slot_ctx else w.ctx
     keeps = hp.facts is not None and "rs_rollback" in hp.facts.flags
     drafted = speculative.most(w)
+
+    def grown(field: str, said: int | None, default: int) -> int:
+        # A build of before they were there keeps none.
+        there = build is None or build.spelling(by_field()[field].names) is not None
+        return (default if said is None else said) if there else 0
+
     return Settings(
         ctx=ctx,
         type_k=types[0],
@@ -226,6 +277,9 @@ def _settings(hp: Hparams, w: Wishes, e: Embedder | None) -> Settings:
         swa_full=w.swa_full,
         snapshots=speculative.snapshots(w) if keeps else 0,
         outputs=batch if pooled else min(batch, slots * (1 + drafted)) if drafted else None,
+        cache_ram=grown("cache_ram", w.cache_ram, PROMPT_CACHE),
+        checkpoints=grown("ctx_checkpoints", w.ctx_checkpoints, CHECKPOINT_COUNT),
+        drafting=drafted > 0,
     )
 
 

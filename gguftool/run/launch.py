@@ -23,7 +23,7 @@ from gguftool.predict.pairs import DOUBT
 from gguftool.run import devices as hardware
 from gguftool.run.args import TRACE, CommandLine, server_command
 from gguftool.run.beside import media
-from gguftool.run.deploy import Deployment, Found, deploy, outcome, resolved
+from gguftool.run.deploy import Deployment, Found, deploy, growth_notes, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
 from gguftool.run.engine import Engine, no_engine
@@ -142,7 +142,7 @@ def plan_launch(
     if engine.build.assumed:
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
     expected = expectations(model, fit.plan, said)
-    notes = (*t.notes, *d.notes, *command.notes)
+    notes = (*t.notes, *d.notes, *growth_notes(d, fit.plan), *command.notes)
     files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
     gives = served(model, said)
     return LaunchPlan(

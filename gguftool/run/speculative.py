@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gguftool.facts.cachetypes import DEFAULT
 from gguftool.hub import open_any
+from gguftool.memory.growth import kept
 from gguftool.memory.plan import Machine, Planner, weights_of
 from gguftool.memory.settings import SERVER_SLOTS, Settings, context
 from gguftool.memory.use import DraftContext
@@ -149,6 +150,7 @@ def context_of(model: Model, draft: Model | None, w: Wishes, machine: Machine) -
         at = p if draft is None else replace(where, kv_offload=p.kv_offload, mmap=p.mmap, op_offload=p.op_offload)
         plan = planner.plan(own, at)
         known = planner.hp.facts is not None and not planner.hp.facts.unsupported
-        return DraftContext(what, plan.cache, plan.devices, plan.refused if known else ())
+        written = kept(planner.hp, own, plan.cache, layers=planner.layers == "draft")
+        return DraftContext(what, plan.cache, plan.devices, plan.refused if known else (), written)
 
     return draw

@@ -9,12 +9,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gguftool.memory.limit import host_limit
 from gguftool.run.args import own_words
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.wishes import Wishes
-
-_HEADROOM = 1.15
-"""Room above the plan for what it only estimates."""
 
 
 def own_command(plan: LaunchPlan, *last: str, program: str = "gguftool") -> list[str]:
@@ -62,9 +60,10 @@ def installed() -> str:
 
 
 def mib(plan: LaunchPlan) -> int:
-    """Host memory to allow, in MiB, rounded up to a multiple of 64."""
-    host = plan.memory.devices[-1].total
-    return math.ceil(host * _HEADROOM / (1 << 20) / 64) * 64 + 256
+    """Host memory to allow, in MiB, rounded up to a multiple of 64: with all that comes after the start."""
+    needed, there = host_limit(plan.memory), plan.memory.devices[-1].memory
+    rounded = math.ceil(needed / (64 << 20)) * 64
+    return rounded if there is None or needed > there else min(rounded, there >> 20)
 
 
 def name(file: str) -> str:

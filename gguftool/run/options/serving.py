@@ -17,14 +17,14 @@ HERE = (LAUNCH,)
 class ServingWishes(SideWishes):
     """What is asked of the server."""
 
-    # What the server takes of the host after the start, seen prompts and checkpoints, is in no plan.
     cache_ram: int | None = option(
         numbers(-1), help="MiB of host memory for prompts seen before (llama.cpp: 8192; 0: none).",
-        names=("-cram", "--cache-ram"), must=False, library="cache_ram_mib", shown=HERE,
+        names=("-cram", "--cache-ram"), must=False, library="cache_ram_mib", plan=True,
     )  # fmt: skip
     ctx_checkpoints: int | None = option(
-        numbers(0), names=("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), ours="--ctx-checkpoints",
-        must=False, library="n_ctx_checkpoints",
+        numbers(0), help="Most checkpoints of a slot (llama.cpp: 32; 0: none).",
+        names=("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), ours="--ctx-checkpoints",
+        must=False, library="n_ctx_checkpoints", plan=True,
     )  # fmt: skip
     alias: str | None = option(
         TEXT, help="Name of the model in the API.", names=("-a", "--alias"), must=False, shown=HERE
