@@ -38,7 +38,8 @@ def reference() -> str:
         parts.append(f"\n## {name}\n\n{_about(name)}\n")
         for r in family(name):
             parts.append(f"\n### {r.id}\n\n**{r.title}.**\n\n")
-            parts.append(f"*{r.severity.value} · looks at {SCOPES[r.scope.value]} · since {r.since}*\n\n")
+            idle = "" if r.changes_run else " · changes no run: `launch` tells it and starts"
+            parts.append(f"*{r.severity.value} · looks at {SCOPES[r.scope.value]} · since {r.since}{idle}*\n\n")
             for title, body in r.sections.items():
                 parts.append(f"- **{title.capitalize()}:** {_escaped(body)}\n")
     return "".join(parts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool import programs
-from gguftool.api.preflight import obstacles
+from gguftool.api.preflight import preflight
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, Refused
 from gguftool.files.small import kept_file
@@ -17,7 +17,7 @@ from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.model.missing import missing_text
 from gguftool.run.deploy import look
 from gguftool.run.engine import Engine, choose
-from gguftool.run.launch import LaunchPlan, with_obstacles
+from gguftool.run.launch import LaunchPlan, with_findings
 from gguftool.run.launch import plan_launch as planned
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.serve import Outcome, prove, serving
@@ -64,7 +64,10 @@ def plan_launch(
             text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
             raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
         plan = planned(m, said, engine, found.devices, found.host)
-        return with_obstacles(plan, obstacles(m.name, m, plan.asked, plan.obstacles)) if check else plan
+        if not check:
+            return plan
+        found = preflight(m.name, m, plan.asked, plan.obstacles)
+        return with_findings(plan, found.obstacles, found.notes)
 
 
 @dataclass(frozen=True, slots=True)

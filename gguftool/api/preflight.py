@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from gguftool.brief import short_repr
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.lint.run import lint
 from gguftool.model import Model
@@ -14,16 +15,31 @@ from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
 from gguftool.verify.modelcheck import check
 
-ANSWERED_BY_CACHE_TYPE = ("kv-cache-type-missing", "kv-cache-type-differs")
-"""Rules about the file's record, which does not matter when the command line says the type."""
 ANSWERED_BY_POOLING = ("pooling-type-missing",)
 """Rules about what the file does not say, and the command line does."""
 ANSWERED_BY_THE_PLAN = ("context-length-too-small",)
 """The plan holds the context against the file's, and knows what raises it: YaRN on the command line."""
 
 
-def obstacles(model: str, opened: Model, wishes: Wishes, known: Sequence[Obstacle] = ()) -> list[Obstacle]:
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What `verify` and `lint` say of a launch.
+
+    Attributes:
+        obstacles: what stands in its way.
+        notes: what is worth knowing.
+    """
+
+    obstacles: tuple[Obstacle, ...]
+    notes: tuple[str, ...]
+
+    __repr__ = short_repr
+
+
+def preflight(model: str, opened: Model, wishes: Wishes, known: Sequence[Obstacle] = ()) -> Preflight:
     """Faults that `verify` sees at once and findings of `lint` for the wanted context and cache types.
+
+    Errors and warnings that change the run stand in its way; the others are counted in a note.
 
     Args:
         model: path of the model.
@@ -40,7 +56,8 @@ def obstacles(model: str, opened: Model, wishes: Wishes, known: Sequence[Obstacl
         if not any(message.startswith(f"{name}:") for message in told)
         for fault in _verify(path)
     ]
-    return [*_verify(model), *whole, *_lint(model, opened, wishes)]
+    stops, notes = _lint(model, opened, wishes)
+    return Preflight((*_verify(model), *whole, *stops), tuple(notes))
 
 
 def _verify(model: str) -> list[Obstacle]:
@@ -49,20 +66,22 @@ def _verify(model: str) -> list[Obstacle]:
     return [Obstacle("verify", f.message, f.hint or gguftool("verify", path_word(model))) for f in faults]
 
 
-def _lint(model: str, opened: Model, wishes: Wishes) -> list[Obstacle]:
+def _lint(model: str, opened: Model, wishes: Wishes) -> tuple[list[Obstacle], list[str]]:
     shared = wishes.kv_unified or wishes.parallel is None
     per_slot = None if not wishes.ctx else wishes.ctx if shared else -(-wishes.ctx // (wishes.parallel or 1))
     wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)
     pooled = ANSWERED_BY_POOLING if wishes.pooling or wishes.rerank else ()
-    ignore = (*ANSWERED_BY_THE_PLAN, *(ANSWERED_BY_CACHE_TYPE if wishes.cache_type else ()), *pooled)
-    report = lint(opened, Context(wish=wish), ignore=ignore)
+    report = lint(opened, Context(wish=wish), ignore=(*ANSWERED_BY_THE_PLAN, *pooled))
+    found = [f for f in report.findings if f.severity is not Severity.INFO]
     out = []
-    for f in report.findings:
-        if f.severity is not Severity.INFO:
+    for f in found:
+        if f.changes_run:
             words = ("fix", "--auto", path_word(model)) if f.fix and f.fix.safe else ("rules", f.rule)
             remedy = gguftool(*words)
             out.append(Obstacle("lint", f"{f.rule}: {f.message}", remedy, str(f.severity)))
     if report.load is not None and str(report.load.verdict) in ("refused", "aborts") and not out:
         said = "; ".join(str(m) for m in report.load.messages[:2])
         out.append(Obstacle("lint", f"llama.cpp would not load it: {said}", gguftool("lint", path_word(model))))
-    return out
+    idle = sorted({f.rule for f in found if not f.changes_run})
+    told = f"lint finds what changes nothing in this run: {', '.join(idle)} ({gguftool('lint', path_word(model))})"
+    return out, [told] if idle else []

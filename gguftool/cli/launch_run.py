@@ -24,25 +24,31 @@ WATCH_SECONDS = 2.0
 
 
 def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
-    """The command line on stdout, what it means on stderr."""
+    """The command line on stdout, what it means on stderr; of a launch that would be refused, no command."""
     from gguftool.report import launch as report
 
-    code = _code(plan, force=force, severity="error")
+    code = _code(plan, force=force, elsewhere=True)
     if session.format == "json":
         session.write_json(ok=code == 0, body=report.plan_json(plan, _silent(plan)))
         return code
     _explain(session, plan, force=force)
-    session.out(report.shell_line(plan.argv))
+    if code:
+        _refused(session, plan, "no command")
+    else:
+        session.out(report.shell_line(plan.argv))
     return code
 
 
 def emit(session: Session, plan: LaunchPlan, kind: str, *, force: bool) -> int:
-    """A file for a service manager on stdout."""
+    """A file for a service manager on stdout; none where its preflight would refuse to start."""
     from gguftool.run.emit import emit as make
 
-    code = _code(plan, force=force, severity="error")
+    code = _code(plan, force=force, elsewhere=True)
     _explain(session, plan, force=force)
-    session.out(make(kind, plan, force=force))
+    if code:
+        _refused(session, plan, "no file")
+    else:
+        session.out(make(kind, plan, force=force))
     return code
 
 
@@ -129,8 +135,9 @@ def _explain(session: Session, plan: LaunchPlan, *, force: bool) -> None:
         session.note(f"--force: what is listed above ({len(plan.obstacles)}) is ignored")
 
 
-def _code(plan: LaunchPlan, *, force: bool, severity: str = "warning") -> int:
-    found = [o for o in plan.obstacles if severity == "warning" or o.severity == "error"]
+def _code(plan: LaunchPlan, *, force: bool, elsewhere: bool = False) -> int:
+    """0, or the exit code; ``elsewhere``: it may run on another machine, whose memory is not what was found here."""
+    found = [o for o in plan.obstacles if not elsewhere or o.severity == "error" or o.where != "room"]
     if force or not found:
         return 0
     return NO_ROOM if all(o.where == "room" for o in found) else 1
@@ -143,12 +150,16 @@ def _stopped(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     code = _code(plan, force=force)
     _explain(session, plan, force=force)
     if code:
-        count = len(plan.obstacles)
-        found = "1 finding stands" if count == 1 else f"{count} findings stand"
-        session.note(f"not started: {found} in the way; --force goes on in spite of that")
+        _refused(session, plan, "not started")
         if session.format == "json":
             session.write_json(ok=False, body=report.plan_json(plan, _silent(plan)))
     return code
+
+
+def _refused(session: Session, plan: LaunchPlan, what: str) -> None:
+    count = len(plan.obstacles)
+    found = "1 finding stands" if count == 1 else f"{count} findings stand"
+    session.note(f"{what}: {found} in the way; --force goes on in spite of that")
 
 
 def _log_path(given: str | None) -> tuple[str, bool]:

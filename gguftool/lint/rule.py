@@ -117,6 +117,7 @@ class Finding:
         span: start and end in the file in bytes, when there is such a place.
         fix: what repairs it.
         data: values for programs; every value has a JSON form.
+        changes_run: see `Rule`.
     """
 
     rule: str
@@ -128,6 +129,7 @@ class Finding:
     span: tuple[int, int] | None = None
     fix: Fix | None = None
     data: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    changes_run: bool = True
 
     __repr__ = short_repr
 
@@ -143,6 +145,7 @@ class Draft:
     span: tuple[int, int] | None
     path: str | None
     data: Mapping[str, object]
+    changes_run: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,7 @@ def found(
     severity: Severity | None = None,
     span: tuple[int, int] | None = None,
     path: str | None = None,
+    changes_run: bool | None = None,
     **data: object,
 ) -> Draft:
     """A finding as a rule yields it; the runner adds rule, family, path and the span of ``where``.
@@ -177,9 +181,12 @@ def found(
         severity: other than the rule's own.
         span: bytes in the file, when it is not the record of ``where``.
         path: other than the file that ``where`` leads to.
+        changes_run: other than the rule says.
         data: values for programs; those that are None are left out.
     """
-    return Draft(message, where, severity, fix, span, path, {k: v for k, v in data.items() if v is not None})
+    return Draft(
+        message, where, severity, fix, span, path, {k: v for k, v in data.items() if v is not None}, changes_run
+    )
 
 
 def not_evaluated(why: str) -> NotEvaluated:
@@ -254,6 +261,8 @@ class Rule:
         known_arch: needs an architecture that llama.cpp knows.
         whole: needs a header that could be read to its end.
         chat: is about conversations: says nothing of a model that gives embeddings.
+        changes_run: what it finds matters when llama.cpp runs the file; False: it is about a record, a label, or
+            what other programs make of the file, so a launch tells it and goes on.
         check: the function.
     """
 
@@ -266,6 +275,7 @@ class Rule:
     known_arch: bool
     whole: bool
     chat: bool
+    changes_run: bool
     check: Check
 
     __repr__ = short_repr
@@ -303,6 +313,7 @@ def rule(
     known_arch: bool = False,
     whole: bool = True,
     chat: bool = False,
+    changes_run: bool = True,
 ) -> Callable[[Check], Rule]:
     """Make a generator function a rule; see the module's docstring for the shape of its documentation.
 
@@ -314,6 +325,7 @@ def rule(
         known_arch: skip it (as not evaluated) when llama.cpp does not know the architecture.
         whole: skip it (as not evaluated) when the header breaks off.
         chat: skip it for a model that gives embeddings, or says by its name that it does.
+        changes_run: False where nothing that it finds changes what llama.cpp loads, computes or answers.
     """
 
     def make(check: Check) -> Rule:
@@ -328,6 +340,7 @@ def rule(
             known_arch,
             whole,
             chat,
+            changes_run,
             check,
         )
 

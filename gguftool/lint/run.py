@@ -224,6 +224,7 @@ def _complete(one: Rule, draft: Draft, m: Model) -> Finding:
         span=draft.span or span,
         fix=draft.fix,
         data=draft.data,
+        changes_run=one.changes_run if draft.changes_run is None else draft.changes_run,
     )
 
 

@@ -144,7 +144,7 @@ def observed_json(f: LogFacts) -> dict[str, object]:
             }
             for c in f.caches
         ],
-        "state_mib": f.state_mib,
+        "state_mib": f.state_mib or 0.0,
         "buffers": [{"kind": b.kind, "device": b.device, "mib": b.mib} for b in f.buffers],
         "devices": [{"name": name, "free_mib": mib} for name, mib in f.devices],
         "speculating": list(f.speculating),
@@ -154,7 +154,7 @@ def observed_json(f: LogFacts) -> dict[str, object]:
             {
                 "model": d.model or None,
                 "kv_mib": sum(c.mib for c in d.caches),
-                "state_mib": d.state_mib,
+                "state_mib": d.state_mib or 0.0,
                 "buffers": [{"kind": b.kind, "device": b.device, "mib": b.mib} for b in d.buffers],
             }
             for d in f.drafts

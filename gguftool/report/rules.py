@@ -58,6 +58,8 @@ def rule_text(r: Rule, style: Style) -> Iterator[str]:
         "source": "the source folder; runs with --against only",
     }[r.scope.value]
     yield style.dim(f"  Looks at {scope}.")
+    if not r.changes_run:
+        yield style.dim("  Changes no run of llama.cpp: launch tells it and starts.")
 
 
 def rule_json(r: Rule) -> dict[str, object]:
@@ -69,6 +71,7 @@ def rule_json(r: Rule) -> dict[str, object]:
         "severity": r.severity.value,
         "scope": r.scope.value,
         "since": r.since,
+        "changes_run": r.changes_run,
         "title": r.title,
         **{name: parts.get(name, "") for name in ("why", "evidence", "example", "fix")},
     }

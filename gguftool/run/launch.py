@@ -150,9 +150,9 @@ def plan_launch(
     )
 
 
-def with_obstacles(plan: LaunchPlan, more: Sequence[Obstacle]) -> LaunchPlan:
+def with_findings(plan: LaunchPlan, obstacles: Sequence[Obstacle], notes: Sequence[str]) -> LaunchPlan:
     """The plan with what other checks (verify, lint) found."""
-    return replace(plan, obstacles=(*plan.obstacles, *more))
+    return replace(plan, obstacles=(*plan.obstacles, *obstacles), notes=(*plan.notes, *notes))
 
 
 def with_port(plan: LaunchPlan, port: int) -> LaunchPlan:

@@ -81,7 +81,7 @@ class _Context:
     facts: dict[str, str] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)
     caches: list[LoggedCache] = field(default_factory=list)
-    states_mib: float = 0.0
+    states_mib: float | None = None
     flash: str = ""
     draft: bool = False
 
@@ -98,13 +98,13 @@ class LoggedDraft:
     Attributes:
         model: path of the draft model, "" without one.
         caches: its KV caches.
-        state_mib: recurrent state.
+        state_mib: recurrent state, None without one.
         buffers: its buffers, with those of its own weights.
     """
 
     model: str
     caches: tuple[LoggedCache, ...]
-    state_mib: float
+    state_mib: float | None
     buffers: tuple[Buffer, ...]
 
     __repr__ = short_repr
@@ -127,7 +127,7 @@ class LogFacts:
         flash_attn: ``enabled``, ``disabled`` or "" as it came out in the end.
         buffers: all buffers of the last load.
         caches: KV caches, in the order of their setting up.
-        state_mib: recurrent state.
+        state_mib: recurrent state, None without one; a small one is logged as 0.00.
         slots, slot_context, slots_unified: of llama-server.
         address: what it listens on, "" before that.
         loaded: the model is loaded.
@@ -152,7 +152,7 @@ class LogFacts:
     flash_attn: str = ""
     buffers: tuple[Buffer, ...] = ()
     caches: tuple[LoggedCache, ...] = ()
-    state_mib: float = 0.0
+    state_mib: float | None = None
     slots: int | None = None
     slot_context: int | None = None
     slots_unified: bool | None = None
@@ -254,10 +254,10 @@ class _Reader:
         self.ctx.caches = [LoggedCache(cells, 0, 0, 1, m["type_k"], k, m["type_v"], v, both)]
 
     def _state(self, m: re.Match[str], line: Line) -> None:
-        self.ctx.states_mib += float(m["mib"])
+        self.ctx.states_mib = (self.ctx.states_mib or 0.0) + float(m["mib"])
 
     def _dsv4_state(self, m: re.Match[str], line: Line) -> None:
-        self.ctx.states_mib += float(m["mib"])
+        self.ctx.states_mib = (self.ctx.states_mib or 0.0) + float(m["mib"])
 
     def _buffer(self, m: re.Match[str], line: Line) -> None:
         buffer = Buffer(m["kind"], m["device"], float(m["mib"]))

@@ -120,7 +120,7 @@ def parse_comparison(text: str) -> dict[str, Any]:
 def _costs(text: str) -> dict[str, Any]:
     """Cache as logged, rounded by llama.cpp to a hundredth of a MiB, and speed of reading."""
     facts, speed = read_log(text), _SPEED.search(text)
-    mib = sum(c.mib for c in facts.caches) + facts.state_mib
+    mib = sum(c.mib for c in facts.caches) + (facts.state_mib or 0.0)
     return {"cache_bytes": round(mib * (1 << 20)), "prompt_speed": float(speed[1]) if speed else 0.0}
 
 

@@ -123,7 +123,7 @@ def compare(expected: Expected, j: Judgement) -> list[Check]:
     out += _types(expected, f)
     out += _caches(expected, f)
     if expected.state_bytes:
-        out.append(_size("recurrent state", expected.state_bytes, f.state_mib or None, vital=True))
+        out.append(_size("recurrent state", expected.state_bytes, f.state_mib, vital=True))
     out += _rope("RoPE base", expected.rope_freq_base, c.get("freq_base"), 0.051)
     out += _rope("RoPE scale", expected.rope_freq_scale, c.get("freq_scale"), 1e-5)
     out += _places(expected, f)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.facts.keys import LOADER, reading
+from gguftool.lint.rule import Severity
 from gguftool.lint.rules import FAMILIES, catalogue
 from gguftool.report.lint import fix_command
 from tests.lint.samples import Sample, all_samples, ready, report_of
@@ -80,3 +82,37 @@ def test_ids_are_unique() -> None:
 def test_healthy_model_has_nothing(tmp_path: Path) -> None:
     report = report_of(ready(), tmp_path)
     assert [(f.severity.value, f.rule, f.message) for f in report if f.severity != "info"] == []
+
+
+IDLE = {
+    "kv-cache-type-missing", "kv-cache-type-differs", "rope-freq-scale-missing", "rope-factor-double", "key-too-long",
+    "spec-type-odd", "file-type-mismatch", "hidden-characters", "text-oversized", "shard-metadata", "shards-many",
+    "lmstudio-name", "lmstudio-place",
+}  # fmt: skip
+"""Rules whose findings no run notices; of ``foreign-prefix`` each finding says so itself."""
+
+
+def test_which_findings_change_no_run() -> None:
+    assert {r.id for r in catalogue() if not r.changes_run} == IDLE
+
+    assert all(r.severity is Severity.WARNING for r in catalogue() if not r.changes_run)
+
+
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if s.rule in {*IDLE, "foreign-prefix"}], ids=lambda s: s.rule)
+def test_what_changes_no_run_is_read_by_no_loader(sample: Sample, tmp_path: Path) -> None:
+    """A launch goes on in spite of such a finding: llama.cpp must load the file, and read no key that it is about."""
+    report = report_of(sample.fires, tmp_path, sample.context)
+    for f in report:
+        key = f.where.removeprefix("field:")
+        if f.rule == sample.rule and not f.changes_run and key != f.where and f.rule not in READ_BUT:
+            found = reading(key, "" if f.rule == "foreign-prefix" else key.partition(".")[0])
+            assert found is None or LOADER not in found.programs, f"{f.rule}: the loader reads {key}"
+
+
+READ_BUT = {
+    "rope-factor-double": "the old key is read only where the new one is not there",
+    "file-type-mismatch": "shown in the log, and nothing else",
+    "hidden-characters": "whatever key holds them is read with them",
+    "text-oversized": "whatever key holds it",
+    "shards-many": "what it counts is right",
+}

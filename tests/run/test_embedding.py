@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.api.preflight import obstacles
+from gguftool.api.preflight import preflight
 from gguftool.model import from_source
 from gguftool.run.args import own_words
 from gguftool.run.emit import emit
@@ -131,10 +131,10 @@ def test_pooling_on_the_command_line_answers_the_rule(tmp_path: Path) -> None:
     from gguftool.model import open_model
 
     with open_model(path) as m:
-        found = [o.message for o in obstacles(str(path), m, plan_launch(m, Wishes()).asked)]
+        found = [o.message for o in preflight(str(path), m, plan_launch(m, Wishes()).asked).obstacles]
         assert any(text.startswith("pooling-type-missing") for text in found)
         asked = plan_launch(m, Wishes(pooling="mean")).asked
-        assert not any("pooling" in o.message for o in obstacles(str(path), m, asked))
+        assert not any("pooling" in o.message for o in preflight(str(path), m, asked).obstacles)
 
 
 def test_no_plan_says_that_a_table_of_positions_can_be_raised() -> None:

@@ -335,3 +335,10 @@ def test_what_llama_cpp_says_of_quality_is_passed_on() -> None:
         assert known is not None
         assert not known.fatal
     assert "Answers end at the eos token" in judged.notices[1].cause
+
+
+def test_a_state_too_small_for_two_digits_is_one() -> None:
+    """LFM2's: 0.00 MiB is logged, which is not nothing."""
+    small = "I llama_memory_recurrent: size =    0.00 MiB (     1 cells,   6 layers,  1 seqs  0 rs_seq), R (f32): 0"
+    assert read_log(f"0.00.000.001 {small}\n").state_mib == 0.0
+    assert read_log("0.00.000.001 I llama_context: n_ctx = 512\n").state_mib is None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gguftool.api.preflight import Preflight
 from tests.beside import projector
 from tests.memory.giants import whole
 
@@ -98,7 +99,7 @@ def test_plan_and_launch_say_the_same(
 ) -> None:
     monkeypatch.setattr("gguftool.programs.find", lambda *args, **kwargs: None)
     # What else a launch looks at (lint, verify) is not about memory.
-    monkeypatch.setattr("gguftool.api.launch.obstacles", lambda *args: [])
+    monkeypatch.setattr("gguftool.api.launch.preflight", lambda *args: Preflight((), ()))
     said = [{"MMPROJ": str(mmproj), "MODEL": str(model)}.get(w, w) for w in words]
     at = said.index("--") if "--" in said else len(said)
     before, behind = said[:at], said[at:]
@@ -243,7 +244,7 @@ def test_a_build_that_cannot_say_it_stops_plan_and_launch(cli, model: Path, monk
     engine = Engine("llama-server", ("llama-server",), None, Capabilities(parse_help(text)))
     for module in ("api.plan", "api.launch", "cli.launch", "run.engine"):
         monkeypatch.setattr(f"gguftool.{module}.choose", lambda *args, **kwargs: engine, raising=False)
-    monkeypatch.setattr("gguftool.api.launch.obstacles", lambda *args: [])
+    monkeypatch.setattr("gguftool.api.launch.preflight", lambda *args: Preflight((), ()))
     words = ("--vram", "none", "--ram", "64GiB", "-c", "8192", "--n-cpu-ffn", "2", "--format", "json")
     plan, launch = cli("plan", model, *words), cli("launch", model, "--print", *words)
     assert (plan.code, launch.code) == (1, 1), (plan.err, launch.err)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gguftool import edit
 from gguftool.errors import UsageError
 from gguftool.model import from_source
 from gguftool.run.capabilities import known
@@ -210,21 +212,45 @@ def test_what_is_printed_is_quoted(cli, smollm2: Path, tmp_path: Path) -> None:
     assert shell.stdout == str(nasty)
 
 
-def test_findings_stop_the_start_and_force_says_what_it_ignores(cli, smollm2: Path) -> None:
-    result = cli("launch", smollm2, "--print")
-    assert result.code == 0, "a command may be printed in spite of warnings"
-    assert "kv-cache-type-missing" in result.err
-    assert "kv-cache-type-missing" not in cli("launch", smollm2, "--print", "--cache-type", "q8_0").err
-    stop = cli("launch", smollm2, "--check-only", "--format", "json")
+def test_findings_stop_the_start_and_force_says_what_it_ignores(cli, smollm2: Path, tmp_path: Path) -> None:
+    odd = without_pre_tokenizer(smollm2, tmp_path / "odd.gguf")
+    stop = cli("launch", odd, "--check-only", "--format", "json")
     assert stop.code == 1
     assert stop.json["ok"] is False
     assert {o["where"] for o in stop.json["obstacles"]} == {"lint"}
     assert "--force" in stop.err
-    bad = cli("launch", smollm2, "--print", "--cache-type", "q8_0", "--no-flash-attn")
-    assert bad.code == 1
+    for words in ((odd,), (smollm2, "--cache-type", "q8_0", "--no-flash-attn")):
+        for action in (("--print",), ("--emit", "systemd")):
+            refused = cli("launch", *words, *action)
+            assert refused.code == 1
+            assert refused.out == "", "no command that a pipe would take for one that works"
+            assert "--force goes on" in refused.err
     forced = cli("launch", smollm2, "--print", "--cache-type", "q8_0", "--no-flash-attn", "--force")
     assert forced.code == 0
+    assert " -ctk q8_0 " in forced.out
     assert "is ignored" in forced.err
+
+
+def without_pre_tokenizer(of: Path, path: Path) -> Path:
+    """What changes every answer: llama.cpp splits the text as by default."""
+    shutil.copy(of, path)
+    with edit(path) as e:
+        del e["tokenizer.ggml.pre"]
+    return path
+
+
+def test_what_llama_cpp_does_not_read_does_not_stop_a_stock_download(cli, smollm2: Path, gemma3: Path) -> None:
+    """The records of the deploy contract that no download has: told in a note, and lint still demands them."""
+    for model in (smollm2, gemma3):
+        result = cli("launch", model, "--print")
+        assert result.code == 0, result.err
+        assert result.out.startswith("llama-server ") or "/llama-server" in result.out
+        assert "changes nothing in this run: kv-cache-type-missing, rope-freq-scale-missing" in result.err
+        found = cli("lint", model, "--format", "json")
+        assert found.code == 1
+        assert {f["rule"] for f in found.json["files"][0]["findings"] if f["severity"] != "info"} == {
+            "kv-cache-type-missing", "rope-freq-scale-missing",
+        }  # fmt: skip
 
 
 def test_a_projector_that_is_none(cli, smollm2: Path) -> None:

@@ -95,5 +95,7 @@ def test_llama_cpp_would_go_on_without_it_and_the_proof_sees_that(smollm2: Path,
     finally:
         stop(running)
     assert not outcome.ok
-    assert [c.what for c in outcome.checks if c.ok is False] == ["weights on RPC 127.0.0.1:9"]
+    wrong = [c for c in outcome.checks if c.ok is False]
+    assert [c.what for c in wrong] == ["weights on RPC 127.0.0.1:9", "errors"]
+    assert "127.0.0.1:9" in str(wrong[1].observed)
     assert [n.kind for n in outcome.judged.notices] == ["rpc-connection"]

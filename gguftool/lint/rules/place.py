@@ -10,7 +10,7 @@ from gguftool.model.role import role
 from gguftool.shell import AND, FILE, path_word
 
 
-@rule(Severity.WARNING, role="any", whole=False)
+@rule(Severity.WARNING, role="any", whole=False, changes_run=False)
 def lmstudio_place(m: Model, ctx: Context) -> Drafts:
     """LM Studio looks for models at PUBLISHER/REPOSITORY/FILE.gguf.
 
@@ -35,7 +35,7 @@ def lmstudio_place(m: Model, ctx: Context) -> Drafts:
     )
 
 
-@rule(Severity.WARNING, role="any", whole=False)
+@rule(Severity.WARNING, role="any", whole=False, changes_run=False)
 def lmstudio_name(m: Model, ctx: Context) -> Drafts:
     """LM Studio knows a projector by its name.
 

@@ -30,7 +30,7 @@ def family_of(ftype: str) -> frozenset[str]:
     return frozenset({ftype, base})
 
 
-@rule(Severity.WARNING)
+@rule(Severity.WARNING, changes_run=False)
 def file_type_mismatch(m: Model, ctx: Context) -> Drafts:
     """The quantisation label should be what the tensors are.
 

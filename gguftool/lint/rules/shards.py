@@ -222,7 +222,7 @@ def shard_foreign(m: Model, ctx: Context) -> Drafts:
             )
 
 
-@rule(Severity.WARNING, scope=Scope.SET, role="any")
+@rule(Severity.WARNING, scope=Scope.SET, role="any", changes_run=False)
 def shard_metadata(m: Model, ctx: Context) -> Drafts:
     """Only the first shard should carry metadata.
 
@@ -261,7 +261,7 @@ def split_keys_left(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.WARNING, scope=Scope.SET, role="any", whole=False)
+@rule(Severity.WARNING, scope=Scope.SET, role="any", whole=False, changes_run=False)
 def shards_many(m: Model, ctx: Context) -> Drafts:
     """More than 64 shards are too many for some programs.
 

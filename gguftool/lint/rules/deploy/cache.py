@@ -16,7 +16,7 @@ def _key(m: Model) -> str:
     return f"{m.architecture}.{RECORD_KEY}"
 
 
-@rule(Severity.WARNING, known_arch=True)
+@rule(Severity.WARNING, known_arch=True, changes_run=False)
 def kv_cache_type_missing(m: Model, ctx: Context) -> Drafts:
     """The KV cache type should be recorded.
 
@@ -116,7 +116,7 @@ def kv_cache_type_impossible(m: Model, ctx: Context) -> Drafts:
             )
 
 
-@rule(Severity.WARNING, known_arch=True)
+@rule(Severity.WARNING, known_arch=True, changes_run=False)
 def kv_cache_type_differs(m: Model, ctx: Context) -> Drafts:
     """The recorded KV cache type should be the one that is wanted.
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from gguftool.edit.ops import Delete, Rename
 from gguftool.facts.arch import names
-from gguftool.facts.keys import ARCH, named_keys, readers
+from gguftool.facts.keys import ARCH, named_keys, readers, reading
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 
@@ -66,5 +66,6 @@ def foreign_prefix(m: Model, ctx: Context) -> Drafts:
             f"{key}: nobody reads it in a {m.architecture} file; the key is {right}{state}",
             where=f"field:{key}",
             fix=fix,
+            changes_run=not there and reading(right, m.architecture) is not None,
             right=right,
         )

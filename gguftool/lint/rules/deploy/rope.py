@@ -105,7 +105,7 @@ def says_scale(m: Model) -> bool:
     )
 
 
-@rule(Severity.WARNING, known_arch=True)
+@rule(Severity.WARNING, known_arch=True, changes_run=False)
 def rope_freq_scale_missing(m: Model, ctx: Context) -> Drafts:
     """The RoPE scale should be recorded.
 

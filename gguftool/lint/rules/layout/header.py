@@ -243,7 +243,7 @@ def _short(f: Field) -> str:
     return text if len(text) <= 40 else text[:39] + "…"
 
 
-@rule(Severity.WARNING, role="any", whole=False)
+@rule(Severity.WARNING, role="any", whole=False, changes_run=False)
 def key_too_long(m: Model, ctx: Context) -> Drafts:
     """A metadata key should have at most 65,535 bytes.
 

@@ -179,7 +179,7 @@ def key_unread(m: Model, ctx: Context) -> Drafts:
     )
 
 
-@rule(Severity.WARNING, whole=False)
+@rule(Severity.WARNING, whole=False, changes_run=False)
 def spec_type_odd(m: Model, ctx: Context) -> Drafts:
     """Keys of the specification should have its types, also where llama.cpp does not read them.
 

@@ -85,7 +85,7 @@ def rope_factor_odd(m: Model, ctx: Context) -> Drafts:
         )
 
 
-@rule(Severity.WARNING, known_arch=True)
+@rule(Severity.WARNING, known_arch=True, changes_run=False)
 def rope_factor_double(m: Model, ctx: Context) -> Drafts:
     """The old factor key has no effect beside the new one.
 

@@ -84,7 +84,7 @@ def control_characters(m: Model, ctx: Context) -> Drafts:
             yield found(f"{what} holds control characters: {text[:60]}", where=f"field:{key}")
 
 
-@rule(Severity.WARNING, role="any", whole=False)
+@rule(Severity.WARNING, role="any", whole=False, changes_run=False)
 def hidden_characters(m: Model, ctx: Context) -> Drafts:
     r"""Keys and text values should hold no invisible characters.
 
@@ -101,7 +101,7 @@ def hidden_characters(m: Model, ctx: Context) -> Drafts:
             yield found(f"{what} holds invisible characters: {text[:60]}", where=f"field:{key}")
 
 
-@rule(Severity.WARNING, role="any", whole=False)
+@rule(Severity.WARNING, role="any", whole=False, changes_run=False)
 def text_oversized(m: Model, ctx: Context) -> Drafts:
     """A text value should not be larger than 1 MiB.
 
