@@ -66,8 +66,8 @@ def plan_launch(
         plan = planned(m, said, engine, found.devices, found.host)
         if not check:
             return plan
-        found = preflight(m.name, m, plan.asked, plan.obstacles)
-        return with_findings(plan, found.obstacles, found.notes)
+        checked = preflight(m.name, m, plan.asked, plan.obstacles)
+        return with_findings(plan, checked.obstacles, checked.notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@ def test_findings_stop_the_start_and_force_says_what_it_ignores(cli, smollm2: Pa
 
 def without_pre_tokenizer(of: Path, path: Path) -> Path:
     """What changes every answer: llama.cpp splits the text as by default."""
-    shutil.copy(of, path)
+    shutil.copyfile(of, path)
     with edit(path) as e:
         del e["tokenizer.ggml.pre"]
     return path
