@@ -62,7 +62,7 @@ def prepare(
     event: Event | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Prepared:
-    """Make a file that is ready to launch: convert, quantise, fix, lint, verify, manifest, plan.
+    """Make a file that is ready to launch: convert, quantise, fix, lint, verify, score a known text, manifest, plan.
 
     The output gets its name only when all checks are passed. State, logs and what lies in between are in
     ``OUTPUT.prepare``; the same call again goes on where an earlier run was interrupted.
@@ -154,6 +154,7 @@ def _steps(
         build.fix_step(request, fixes, {"auto": auto_fix}),
         judge.lint_step(request, against, fail_on),
         judge.verify_step(request),
+        judge.known_step(request),
         build.publish_step(request),
         judge.manifest_step(request, progress),
         judge.plan_step(request, vram, ram),

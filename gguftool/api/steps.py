@@ -1,4 +1,4 @@
-"""The steps of prepare that judge the file: lint, verify, manifest, plan."""
+"""The steps of prepare that judge the file: lint, verify, known text, manifest, plan."""
 
 from __future__ import annotations
 
@@ -100,6 +100,22 @@ def verify_step(request: Request) -> Step:
         return Outcome(summary, (request.draft,), {"faults": rows, "size": size}, lines, result.ok and not faults)
 
     return Step("verify", {}, act)
+
+
+def known_step(request: Request) -> Step:
+    """Whether the draft knows what every language model knows; where that cannot be told, it says so and goes on."""
+
+    def act(log: str, before: Before) -> Outcome:
+        from gguftool.api.known import known_text
+        from gguftool.run.known import BROKEN, KNOWS
+
+        found = known_text(request.draft, text_only=True)
+        said = found.summary if found.verdict == KNOWS else found.why
+        word = {KNOWS: "it knows what it must", BROKEN: "broken"}.get(found.verdict, "not judged")
+        data = {"verdict": found.verdict, "why": found.why, "text_logprob": found.text_logprob, "tokens": found.tokens}
+        return Outcome(f"{word}: {said}", (request.draft,), data, ok=found.verdict != BROKEN)
+
+    return Step("known", {}, act)
 
 
 def manifest_step(request: Request, told: Progress) -> Step:

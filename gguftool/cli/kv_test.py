@@ -58,15 +58,20 @@ if TYPE_CHECKING:
 @format_option("text", "json")
 @pass_session
 def kv_test(session: Session, /, model: str, **options: object) -> int:
-    """Measure what each KV cache type costs for MODEL: memory, quality against f16, speed; and say which to take."""
+    """Measure what each KV cache type costs for MODEL: memory, quality against f16, speed; and say which to take.
+
+    Exit code 1 when the model itself is broken: then nothing is said about its cache.
+    """
     from gguftool.cli.opened import open_for
     from gguftool.errors import UsageError
     from gguftool.hub import on_this_machine
     from gguftool.model.role import only_runnable
     from gguftool.report import kvtest as report
     from gguftool.report.plot import check_name, save
+    from gguftool.run.known import BROKEN
     from gguftool.run.kvtest import TYPES
     from gguftool.run.kvtest import kv_test as measure
+    from gguftool.shell import gguftool, path_word
 
     plot = options["plot"]
     if plot is not None and not str(plot).lower().endswith(".svg"):
@@ -89,11 +94,14 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     if plot is not None:
         save(str(plot), report.svg(tested, planned, context, model.rsplit("/", 1)[-1]))
         session.note(f"wrote {safe(str(plot))}")
+    broken = tested.reference.verdict == BROKEN
+    if broken:
+        session.note(f"hint: {gguftool('lint', path_word(model))}")
     if session.format == "json":
-        session.write_json(ok=True, body=report.json_body(tested, planned, context))
+        session.write_json(ok=not broken, body=report.json_body(tested, planned, context))
     else:
         session.out("\n".join(report.lines(tested, planned, context, session.style)))
-    return 0
+    return 1 if broken else 0
 
 
 def _types(text: str) -> tuple[tuple[str, str], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from gguftool.report.known import known_json
 from gguftool.report.text import Style, count, safe, size, table
 from gguftool.run.kvtest import KvTest, TypeResult
 
@@ -63,6 +64,7 @@ def json_body(t: KvTest, planned: Mapping[str, int], context: int) -> dict[str, 
         "context": context,
         "results": [_row(r, planned) for r in t.results],
         "verdict": t.verdict,
+        "reference": known_json(t.reference),
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.facts.cachetypes import shown
 from gguftool.report.growth import grows_line, growth_json
+from gguftool.report.known import known_json
 from gguftool.report.plan import draft_text, where_json
 from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, notice_lines
 from gguftool.report.text import Style, count, safe, shorten, size
@@ -94,8 +95,20 @@ def outcome_lines(outcome: Outcome, url: str, style: Style) -> Iterator[str]:
     if outcome.drafted is not None:
         yield drafted_line(outcome.drafted, style)
     if not outcome.ended and not outcome.late:
-        verdict = style.green("proven: it does what was planned") if outcome.ok else _differs(outcome, style)
+        verdict = _proven(outcome, style) if outcome.ok else _differs(outcome, style)
         yield f"\n{verdict}"
+
+
+def _proven(outcome: Outcome, style: Style) -> str:
+    """What was proven, and what of the text was not looked at."""
+    said, smoke = style.green("proven: it does what was planned"), outcome.smoke
+    if smoke is None:
+        return f"{said}; what it writes was not looked at (--smoke)"
+    if smoke.ok is None:
+        return f"{said}; {style.yellow('what it writes could not be judged')}: {safe(smoke.why)}"
+    chat = smoke.known.chat if smoke.known else None
+    ends = "" if chat is None or not chat.ok else ", and ends a turn of its chat template"
+    return style.green(f"{said}, knows what every language model knows{ends}")
 
 
 def _differs(outcome: Outcome, style: Style) -> str:
@@ -117,11 +130,12 @@ def drafted_line(d: Drafted, style: Style) -> str:
 
 
 def smoke_line(smoke: Smoke, style: Style) -> str:
-    """The completion in one line."""
-    if smoke.ok is None:
-        return f"smoke: skipped: {safe(smoke.why)}"
+    """What it wrote, and what it knows of what is known."""
     speed = f", {smoke.tokens_per_second:.1f} tokens/s" if smoke.tokens_per_second else ""
-    return f"smoke: {PROMPT}{style.bold(shorten(smoke.text, 160))} ({smoke.tokens} tokens{speed})"
+    wrote = f"{PROMPT}{style.bold(shorten(smoke.text, 160))} ({smoke.tokens} tokens{speed})" if smoke.tokens else ""
+    judged = {None: style.yellow("could not be judged: "), False: style.red("broken: "), True: ""}[smoke.ok]
+    summary = smoke.known.summary if smoke.known is not None and smoke.ok else ""
+    return "smoke: " + "\n       ".join(part for part in (wrote, judged + safe(smoke.why or summary)) if part)
 
 
 def sample_line(now: Sample, last: Sample | None, seconds: float) -> str:
@@ -222,4 +236,7 @@ def _drafted_json(d: Drafted | None) -> dict[str, object] | None:
 def _smoke_json(s: Smoke | None) -> dict[str, object] | None:
     if s is None:
         return None
-    return {"text": s.text, "tokens": s.tokens, "tokens_per_second": s.tokens_per_second, "ok": s.ok, "why": s.why}
+    return {
+        "text": s.text, "tokens": s.tokens, "tokens_per_second": s.tokens_per_second, "ok": s.ok, "why": s.why,
+        "known": None if s.known is None else known_json(s.known),
+    }  # fmt: skip

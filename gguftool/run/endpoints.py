@@ -1,15 +1,17 @@
-"""What a running server says about itself, and whether what it writes is sane."""
+"""What a running server says about itself, and whether it writes what a model must know."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gguftool.brief import short_repr
+from gguftool.run.known import KNOWS, UNJUDGED, Known, Subject
 from gguftool.run.proof import Check, Expected
+from gguftool.run.scored import score
 from gguftool.run.server import Answer, Running, ask
 
 PROMPT = "The capital of France is"
@@ -37,8 +39,9 @@ class Smoke:
         text: what came.
         tokens: how many.
         tokens_per_second: speed of writing, None when the server does not tell.
-        ok: None: this model cannot write (embeddings, encoders).
+        ok: it knows what every language model knows; None: it cannot write, or that could not be judged.
         why: the reason where it is not well.
+        known: what it was held against; None: nothing, the completion alone is broken or there is none.
     """
 
     text: str
@@ -46,6 +49,7 @@ class Smoke:
     tokens_per_second: float | None
     ok: bool | None
     why: str = ""
+    known: Known | None = None
 
     __repr__ = short_repr
 
@@ -120,10 +124,26 @@ def _same(what: str, expected: object, observed: object) -> Check:
     return Check(what, expected, observed, None if observed is None else expected == observed)
 
 
-def smoke(running: Running, prompt: str = PROMPT, tokens: int = TOKENS, seconds: float = 300.0) -> Smoke:
-    """Ask for a short greedy completion and judge it."""
-    request = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "seed": 1, "n_probs": 1, "cache_prompt": False}
-    return judge_completion(ask(running, "/completion", request, seconds))
+def smoke(running: Running, about: Subject | None = None, seconds: float = 300.0) -> Smoke:
+    """Ask for a short greedy completion, then for what every language model knows, and judge both.
+
+    Args:
+        running: the server.
+        about: what is known of the model.
+        seconds: how long to wait for the completion.
+    """
+    request = {"prompt": PROMPT, "n_predict": TOKENS, "temperature": 0, "seed": 1, "n_probs": 1, "cache_prompt": False}
+    written = judge_completion(ask(running, "/completion", request, seconds))
+    return with_known(written, score(running, about)) if written.ok else written
+
+
+def with_known(written: Smoke, known: Known) -> Smoke:
+    """The judgement of a completion that came, from what the model knows: how it looks proves nothing."""
+    if known.verdict != KNOWS:
+        return replace(written, ok=None if known.verdict == UNJUDGED else False, why=known.why, known=known)
+    if known.chat is not None and known.chat.ok is False:
+        return replace(written, ok=False, why=known.chat.why, known=known)
+    return replace(written, ok=True, known=known)
 
 
 def judge_completion(answer: Answer) -> Smoke:
@@ -142,6 +162,7 @@ def judge_completion(answer: Answer) -> Smoke:
     timings = body.get("timings")
     speed = timings.get("predicted_per_second") if isinstance(timings, Mapping) else None
     why = _fault(text, ids, logprobs)
+    # Nothing wrong to be seen: whether it is right, only what is known can tell.
     return Smoke(text, count, float(speed) if isinstance(speed, int | float) else None, not why, why)
 
 

@@ -29,6 +29,7 @@ from gguftool.model import Model
 from gguftool.model.role import only_runnable
 from gguftool.programs import Tool, find, named
 from gguftool.run import perplexity
+from gguftool.run.known import BROKEN, UNJUDGED, Known, Subject, of_perplexity, subject
 from gguftool.run.measure import PACKAGE, VERSION, available
 
 TYPES = (
@@ -40,6 +41,7 @@ CHILD = "gguftool.run.kvchild"
 GRADES = ((0.01, 1.005, "next to no loss"), (0.03, 1.02, "a slight loss"), (0.1, 1.06, "a noticeable loss"))
 """Mean divergence up to (nats), perplexity against f16 up to, and what to call it."""
 WORST = "a severe loss"
+UNKNOWN = Known(UNJUDGED, "no text was read of which it is known what a model makes of it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class KvTest:
         chunk: tokens of a chunk, which is how much context they saw.
         text: where the text is from.
         engine: what computed.
+        reference: whether the model itself is sound, by what it makes of the packaged text over an f16 cache.
     """
 
     results: tuple[TypeResult, ...]
@@ -113,12 +116,15 @@ class KvTest:
     chunk: int
     text: str
     engine: str
+    reference: Known = UNKNOWN
 
     __repr__ = short_repr
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """One line; of a broken model nothing is said about the cache."""
+        if self.reference.verdict == BROKEN:
+            return f"the model itself is broken, whatever its cache: {self.reference.why}"
         return verdict(self.results)
 
 
@@ -131,11 +137,11 @@ def _program(engine: str, llama_cpp: str | None) -> Tool | None:
     return None if engine == "auto" and available() else find(perplexity.PROGRAM, llama_cpp)
 
 
-def _first_file(model: Model | str | os.PathLike[str]) -> str:
-    """The file to load; only of what can run."""
+def _first_file(model: Model | str | os.PathLike[str]) -> tuple[str, Subject]:
+    """The file to load, and what is known of it; only of what can run."""
     with opened(file_of(model)) as m:
         only_runnable(m)
-        return m.name
+        return m.name, subject(m)
 
 
 def kv_test(
@@ -178,8 +184,9 @@ def kv_test(
         raise UsageError(f"{tokens} tokens in chunks of {chunk}: at least one chunk of 16 tokens is needed")
     pairs = list(dict.fromkeys([(DEFAULT, DEFAULT), *types]))
     source = text or data.path("alice.txt")
+    file, about = _first_file(model)
     request: dict[str, Any] = {
-        "path": os.path.abspath(_first_file(model)),
+        "path": os.path.abspath(file),
         "text": os.path.abspath(source),
         "types": pairs,
         "tokens": tokens,
@@ -190,8 +197,16 @@ def kv_test(
     results = tuple(TypeResult(**row) for row in answer["results"])
     return KvTest(
         results, answer["tokens"], answer["compared"], chunk, text or "Alice's Adventures in Wonderland",
-        program.path if program else f"{PACKAGE} {VERSION}",
+        program.path if program else f"{PACKAGE} {VERSION}", _reference(results, answer["compared"], text, about),
     )  # fmt: skip
+
+
+def _reference(results: Sequence[TypeResult], compared: int, text: str | None, about: Subject) -> Known:
+    """The verdict about the model; of another text nobody knows what it should be, only that it must be a number."""
+    found = results[0].perplexity
+    if text is not None and math.isfinite(found):
+        return UNKNOWN
+    return of_perplexity(found, about, compared)
 
 
 def _cores() -> int:

@@ -27,6 +27,7 @@ from gguftool.run.deploy import Deployment, Found, deploy, growth_notes, outcome
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
 from gguftool.run.engine import Engine, no_engine
+from gguftool.run.known import Subject, subject
 from gguftool.run.options.extra import changes_rope
 from gguftool.run.options.serving import LOOPBACK
 from gguftool.run.proof import Expected, ExpectedCache
@@ -54,6 +55,7 @@ class LaunchPlan:
         notes: what is worth knowing.
         asked: the wishes as they were, with what stood behind ``--`` taken in.
         gives: how it gives embeddings or scores; None: it writes.
+        about: what is known of the model before it is asked what it knows.
     """
 
     engine: Engine
@@ -67,6 +69,7 @@ class LaunchPlan:
     asked: Wishes
     files: tuple[str, ...] = ()
     gives: Embedder | None = None
+    about: Subject | None = None
 
     __repr__ = short_repr
 
@@ -145,8 +148,9 @@ def plan_launch(
     notes = (*t.notes, *d.notes, *growth_notes(d, fit.plan), *command.notes)
     files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
     gives = served(model, said)
+    about = subject(model, said.template)
     return LaunchPlan(
-        engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files, gives
+        engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files, gives, about
     )
 
 

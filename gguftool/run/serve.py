@@ -16,6 +16,7 @@ from gguftool.run import vectors
 from gguftool.run.devices import MIB, command_output
 from gguftool.run.diagnose import Diagnosis, Judgement, judge
 from gguftool.run.endpoints import Drafted, Smoke, drafts, endpoint_checks, smoke
+from gguftool.run.known import KNOWS
 from gguftool.run.launch import LaunchPlan, with_port
 from gguftool.run.options.serving import DEFAULT_PORT
 from gguftool.run.proof import Check, compare, proven
@@ -152,8 +153,7 @@ def prove(
     given = vectors.checks(running, plan)
     checks = (*compare(plan.expected, _serving(judge(running.log()))), *endpoints, *given)
     if tested is not None:
-        said = tested.why or "sane text"
-        checks = (*checks, Check("smoke test", "sane text", said, tested.ok, tested.ok is not None))
+        checks = (*checks, _tested(tested))
     if drafted is not None:
         checks = (*checks, *_drafted(drafted))
     # Once more: the completion may have ended it, and warnings about kernels come with the first decode.
@@ -162,6 +162,14 @@ def prove(
         judged = replace(judged, notices=tuple(n for n in judged.notices if n.kind not in ABOUT_ANSWERS))
     code = running.process.poll()
     return Outcome(judged, checks, tested, took, "" if code is None else ended_how(code), drafted=drafted)
+
+
+def _tested(tested: Smoke) -> Check:
+    """The known text as a line of the proof; what cannot be judged is not held against the server, but said."""
+    said = {True: "known", False: "not known", None: "could not be judged"}[tested.ok]
+    if tested.known is not None and tested.known.chat is not None and tested.known.verdict == KNOWS:
+        said = "known" if tested.ok else "no end of a turn"
+    return Check("smoke test", "known", said, tested.ok, vital=tested.ok is not None)
 
 
 def _drafts(running: Running, plan: LaunchPlan) -> Drafted | None:
@@ -189,7 +197,7 @@ def _smoke(running: Running, plan: LaunchPlan) -> Smoke:
     cache = plan.memory.cache
     if plan.gives is not None or (not cache.caches and not cache.state):
         return Smoke("", 0, None, None, "this model gives embeddings, it does not write")
-    return smoke(running)
+    return smoke(running, plan.about)
 
 
 def _wait(running: Running, seconds: float, tell: Callable[[float], None]) -> tuple[bool, float]:

@@ -23,7 +23,7 @@ from tests.conftest import Result
 from tests.oracle.llama import greedy
 
 Cli = Callable[..., Result]
-STEPS = ["quantize", "fix", "lint", "verify", "publish", "manifest", "plan"]
+STEPS = ["quantize", "fix", "lint", "verify", "known", "publish", "manifest", "plan"]
 WISH = ("--quantize", "Q8_0", "--context-length", "2048", "--kv-cache-type", "q8_0", "--vram", "none", "--ram", "8GiB")
 
 
@@ -116,7 +116,7 @@ def test_a_damaged_draft_is_made_again(cli: Cli, source: Path, tmp_path: Path):
     draft.write_bytes(data[:-1])
     result = cli("prepare", source, "-o", output, *WISH, "--format", "json")
     assert result.code == 0, result.err
-    assert [s["skipped"] for s in result.json["steps"]] == [False] * 7
+    assert [s["skipped"] for s in result.json["steps"]] == [False] * 8
 
 
 def test_a_file_with_a_warning_is_not_ready(cli: Cli, tmp_path: Path):
@@ -143,14 +143,14 @@ def test_findings_stop_it_and_the_draft_is_kept(cli: Cli, source: Path, tmp_path
     assert "out.gguf.prepare/model.gguf" in result.out
     again = cli("prepare", source, "-o", output, *WISH, "--fail-on", "warning", "--format", "json")
     assert again.code == 0
-    assert [s["skipped"] for s in again.json["steps"]] == [True, True, *[False] * 5]
+    assert [s["skipped"] for s in again.json["steps"]] == [True, True, *[False] * 6]
     # The room that the edit of the source and our own have kept is not published.
     with open_model(source) as was, open_model(output) as made:
         assert "gguftool.pad" in was
         assert not [key for key in made if key.startswith("gguftool.pad")]
 
 
-@pytest.mark.parametrize("step", ["quantize", "fix", "lint", "verify", "publish", "manifest", "plan"])
+@pytest.mark.parametrize("step", ["quantize", "fix", "lint", "verify", "known", "publish", "manifest", "plan"])
 def test_it_goes_on_after_being_killed(cli: Cli, source: Path, tmp_path: Path, step: str):
     """kill -9 at the beginning of each step; nothing half lies under the final name, and the next run finishes."""
     output = tmp_path / "out.gguf"

@@ -37,7 +37,7 @@ class OwnWishes(ServingWishes):
         choice("auto", "llama-server", "library"), "auto",
         "The program, or the server inside the xllamacpp package (extra `server`).", ours="--engine", shown=HERE,
     )  # fmt: skip
-    smoke: bool = option(SWITCH, False, "Also ask for a short completion and judge it.", ours="--smoke", shown=HERE)
+    smoke: bool = option(SWITCH, False, "Also ask for what every language model knows.", ours="--smoke", shown=HERE)
     # A file or a folder, of the proof alone: no service needs it.
     against: str | None = option(
         TEXT, help="Hold embeddings against those of the source: its folder, or a JSON file of texts and vectors.",

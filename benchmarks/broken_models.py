@@ -1,0 +1,320 @@
+"""What the known text and the known words say of sound models and of broken ones: the table of docs/smoke.md.
+
+``python benchmarks/broken_models.py`` makes each kind of damage in a copy of a real model, serves it, and prints what
+`gguftool.run.known` measures and says. It needs the models of the tests (`tests/real_models.py`), a llama-server or the
+library, and some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import gguftool
+from gguftool.api.launch import plan_launch
+from gguftool.run.known import Known
+from gguftool.run.serve import prove, serving
+from gguftool.run.wishes import Wishes
+from tests.real_models import GEMMA3, SMOLLM2, ensure
+
+Damage = Callable[[str], None]
+LLAMA2 = "{% for m in messages %}[INST] {{ m['content'] }} [/INST]{% endfor %}"
+
+
+def heads(count: int, kv: int, size: int) -> Damage:
+    """Another split into heads, with the size of each that follows from it."""
+    counts = keys(ARCH__attention__head_count=count, ARCH__attention__head_count_kv=kv)
+
+    def act(path: str) -> None:
+        counts(path)
+        keys(ARCH__rope__dimension_count=size)(path)
+
+    return act
+
+
+def keys(**values: object) -> Damage:
+    """Set metadata; two underscores stand for a dot, ``A`` before a name for the architecture."""
+
+    def act(path: str) -> None:
+        with gguftool.open(path) as m:
+            arch = m.architecture
+        with gguftool.edit(path) as e:
+            for name, value in values.items():
+                e[name.replace("__", ".").replace("ARCH", arch)] = value
+
+    return act
+
+
+def region(path: str, name: str) -> tuple[int, int]:
+    """Where the data of a tensor lie: first byte and length."""
+    with gguftool.open(path) as m:
+        t = m.tensors[name]
+        return t.offset, int(t.nbytes or 0)
+
+
+def overwrite(name: str, make: Callable[[bytes], bytes]) -> Damage:
+    """Other data for a tensor."""
+
+    def act(path: str) -> None:
+        start, length = region(path, name)
+        with open(path, "r+b") as file:
+            file.seek(start)
+            data = file.read(length)
+            file.seek(start)
+            file.write(make(data))
+
+    return act
+
+
+def swap(one: str, other: str) -> Damage:
+    """The data of two tensors of one size, exchanged."""
+
+    def act(path: str) -> None:
+        (a, n), (b, m) = region(path, one), region(path, other)
+        if n != m:
+            raise ValueError(f"{one} and {other} are of different sizes")
+        with open(path, "r+b") as file:
+            file.seek(a)
+            first = file.read(n)
+            file.seek(b)
+            second = file.read(n)
+            for at, data in ((a, second), (b, first)):
+                file.seek(at)
+                file.write(data)
+
+    return act
+
+
+def zeros(data: bytes) -> bytes:
+    """No data at all: a hole in a download."""
+    return bytes(len(data))
+
+
+def noise(data: bytes) -> bytes:
+    """The same bytes in another order: scales are finite no more than by chance, so blocks of 20 bytes are moved."""
+    blocks = np.frombuffer(data[: len(data) // 20 * 20], np.uint8).reshape(-1, 20)
+    order = np.random.default_rng(1).permutation(len(blocks))
+    return blocks[order].tobytes() + data[len(blocks) * 20 :]
+
+
+def times(factor: float) -> Callable[[bytes], bytes]:
+    """Numbers of 32 bits, multiplied."""
+    return lambda data: (np.frombuffer(data, np.float32) * np.float32(factor)).tobytes()
+
+
+def ones(data: bytes) -> bytes:
+    """The scales of a norm, lost."""
+    return np.ones(len(data) // 4, np.float32).tobytes()
+
+
+def unpermuted(heads: int, size: int) -> Callable[[bytes], bytes]:
+    """Rows of each head in the order of Hugging Face: what a converter without its permutation writes."""
+
+    def make(data: bytes) -> bytes:
+        rows = np.frombuffer(data, np.uint8).reshape(heads, size // 2, 2, -1)
+        return rows.swapaxes(1, 2).tobytes()
+
+    return make
+
+
+def fewer_bits(path: str, bits: int) -> None:
+    """Weights of all layers rounded to so many bits, within the type they have: poor, but sound."""
+    with gguftool.open(path) as m:
+        rows = [(n, t.type_name) for n, t in m.tensors.items() if n.startswith("blk.") and len(t.shape) > 1]
+    for name, kind in rows:
+        if kind in COARSE:
+            overwrite(name, COARSE[kind](bits))(path)
+
+
+def _coarse_q4_1(bits: int) -> Callable[[bytes], bytes]:
+    top = (1 << bits) - 1
+    table = np.array([round(round(q * top / 15) * 15 / top) for q in range(16)], np.uint8)
+    both = table[np.arange(256) & 15] | table[np.arange(256) >> 4] << 4
+
+    def make(data: bytes) -> bytes:
+        blocks = np.frombuffer(data, np.uint8).reshape(-1, 20).copy()
+        blocks[:, 4:] = both[blocks[:, 4:]]
+        return blocks.tobytes()
+
+    return make
+
+
+def _coarse_q8_0(bits: int) -> Callable[[bytes], bytes]:
+    step = 127 / ((1 << bits) - 1) * 2
+
+    def make(data: bytes) -> bytes:
+        blocks = np.frombuffer(data, np.uint8).reshape(-1, 34).copy()
+        numbers = blocks[:, 2:].view(np.int8)
+        half = 0.5 if bits < 8 else 0.0
+        blocks[:, 2:] = np.clip((np.floor(numbers / step) + half) * step, -127, 127).astype(np.int8).view(np.uint8)
+        return blocks.tobytes()
+
+    return make
+
+
+COARSE = {"Q4_1": _coarse_q4_1, "Q8_0": _coarse_q8_0}
+
+
+def layers(what: Callable[[bytes], bytes], *numbers: int) -> Damage:
+    """All matrices of some layers."""
+
+    def act(path: str) -> None:
+        with gguftool.open(path) as m:
+            names = [n for n in m.tensors if n.startswith("blk.") and int(n.split(".")[1]) in numbers]
+            names = [n for n in names if len(m.tensors[n].shape) > 1]
+        for name in names:
+            overwrite(name, what)(path)
+
+    return act
+
+
+def shifted(path: str) -> None:
+    """The texts of all ordinary tokens one place on."""
+    with gguftool.open(path) as m:
+        tokens = list(m["tokenizer.ggml.tokens"])
+    with gguftool.edit(path) as e:
+        e["tokenizer.ggml.tokens"] = [*tokens[:300], tokens[-1], *tokens[300:-1]]
+
+
+def foreign(path: str) -> None:
+    """The texts of a vocabulary of another order."""
+    with gguftool.open(path) as m:
+        tokens = list(m["tokenizer.ggml.tokens"])
+    body = tokens[300:]
+    np.random.default_rng(2).shuffle(body)
+    with gguftool.edit(path) as e:
+        e["tokenizer.ggml.tokens"] = [*tokens[:300], *body]
+
+
+def quantised(kind: str) -> Damage:
+    """A healthy model, made smaller."""
+
+    def act(path: str) -> None:
+        command = [sys.executable, "-m", "gguftool", "-q", "quantize", path, path + ".q", kind, "--allow-requantize"]
+        subprocess.run([*command, "--overwrite"], check=True, capture_output=True)
+        os.replace(path + ".q", path)
+
+    return act
+
+
+SOUND: dict[str, Damage] = {
+    "as downloaded": lambda path: None,
+    **{kind: quantised(kind) for kind in ("Q4_0", "Q2_K")},
+    "rounded to 3 bits": lambda path: fewer_bits(path, 3),
+    "rounded to 2 bits": lambda path: fewer_bits(path, 2),
+}
+BROKEN: dict[str, Damage] = {
+    "RMS epsilon 0.1": keys(ARCH__attention__layer_norm_rms_epsilon=0.1),
+    "RMS epsilon 0.01": keys(ARCH__attention__layer_norm_rms_epsilon=0.01),
+    "RoPE base 1": keys(ARCH__rope__freq_base=1.0),
+    "RoPE base 500": keys(ARCH__rope__freq_base=500.0),
+    "RoPE base 10000": keys(ARCH__rope__freq_base=10000.0),
+    "RoPE scaled by 8": keys(ARCH__rope__scaling__type="linear", ARCH__rope__scaling__factor=8.0),
+    "a matrix of zeros": overwrite("blk.3.ffn_down.weight", zeros),
+    "a layer of zeros": layers(zeros, 3),
+    "four layers of zeros": layers(zeros, 3, 4, 5, 6),
+    "blocks of a layer in another order": layers(noise, 3),
+    "blocks of four layers in another order": layers(noise, 3, 4, 5, 6),
+    "output norm times 1000": overwrite("output_norm.weight", times(1000)),
+    "scales of all norms lost": lambda path: norms(path),
+    "token embeddings in another order": overwrite("token_embd.weight", noise),
+    "gate and up swapped": lambda path: each_layer(path, "ffn_gate", "ffn_up"),
+    "two layers swapped": swap("blk.2.ffn_down.weight", "blk.15.ffn_down.weight"),
+    "token texts shifted by one": shifted,
+    "token texts of another vocabulary": foreign,
+}
+ONLY_SMOL: dict[str, Damage] = {
+    "18 heads for 9": heads(18, 6, 32),
+    "3 heads for 9": heads(3, 1, 192),
+    "RoPE over 32 numbers for 64": keys(ARCH__rope__dimension_count=32),
+    "queries not permuted": lambda path: queries(path),
+    "pre-tokenizer default": keys(tokenizer__ggml__pre="default"),
+    "pre-tokenizer qwen2": keys(tokenizer__ggml__pre="qwen2"),
+    "template of Llama 2": keys(tokenizer__chat_template=LLAMA2),
+    "begin token added": keys(tokenizer__ggml__add_bos_token=True),
+    "end token is a word": keys(tokenizer__ggml__eos_token_id=260),
+}  # fmt: skip
+
+
+def norms(path: str) -> None:
+    """The scales of all norms are ones."""
+    with gguftool.open(path) as m:
+        names = [n for n, t in m.tensors.items() if n.startswith("blk.") and len(t.shape) == 1]
+    for name in names:
+        overwrite(name, ones)(path)
+
+
+def queries(path: str) -> None:
+    """The queries of all 30 layers as Hugging Face has them."""
+    for n in range(30):
+        overwrite(f"blk.{n}.attn_q.weight", unpermuted(9, 64))(path)
+
+
+def each_layer(path: str, one: str, other: str) -> None:
+    """Two tensors of each layer, exchanged."""
+    with gguftool.open(path) as m:
+        names = [n for n in m.tensors if f".{one}.weight" in n]
+    for name in names:
+        swap(name, name.replace(one, other))(path)
+
+
+def measured(path: str) -> tuple[Known, str]:
+    """Serve a file and score it; the text is the greedy completion."""
+    wishes = Wishes(ctx=1024, parallel=1)
+    plan = plan_launch(path, wishes, check=False)
+    with tempfile.TemporaryDirectory() as folder, serving(plan, os.path.join(folder, "log")) as running:
+        outcome = prove(running, plan, seconds=300, with_smoke=True)
+        if outcome.smoke is None or outcome.smoke.known is None:
+            return Known("refused", outcome.ended or (outcome.smoke.why if outcome.smoke else "not ready")), ""
+        return outcome.smoke.known, outcome.smoke.text
+
+
+def row(name: str, known: Known, text: str) -> str:
+    """One line of the table."""
+    mean = "–" if known.text_logprob is None else f"{known.text_logprob:.2f} | {math.exp(-known.text_logprob):,.0f}"
+    hits = f"{known.hits} of {len(known.words)}" if known.words else "–"
+    chat = known.chat
+    ends = "–" if chat is None else "no template" if chat.ends is None else f"{chat.ends:.2f}"
+    shown = " ".join(text.split())[:28].replace("|", "¦").replace("`", "'")
+    return f"| {name} | {mean if mean != '–' else '– | –'} | {hits} | {ends} | {known.verdict} | `{shown}` |"
+
+
+def cases(smol: str, gemma: str) -> Iterator[tuple[str, str, Damage]]:
+    """Model, name and damage of each line."""
+    for title, path, more in (("SmolLM2-135M", smol, ONLY_SMOL), ("gemma-3-270m", gemma, {})):
+        for name, damage in {**SOUND, **BROKEN, **more}.items():
+            yield f"{title}: {name}", path, damage
+
+
+def main() -> None:
+    """Print the table, a line as soon as it is there."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--only", default="", help="lines whose name holds this")
+    wanted = parser.parse_args().only
+    print("| model | log-probability | perplexity | known words | end of turn | verdict | it goes on with |")
+    print("|---|---|---|---|---|---|---|")
+    for name, path, damage in cases(str(ensure(SMOLLM2)), str(ensure(GEMMA3))):
+        if wanted not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "model.gguf")
+            shutil.copyfile(path, copy)
+            try:
+                damage(copy)
+                print(row(name, *measured(copy)), flush=True)
+            except (gguftool.GgufToolError, subprocess.CalledProcessError) as error:
+                print(f"| {name} | – | – | – | – | not run | {str(error)[:60]} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
