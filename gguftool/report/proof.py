@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gguftool.programs import RPC_SERVER
 from gguftool.report.text import Style, count, safe, shorten, table
 from gguftool.run.diagnose import Diagnosis, Judgement
 from gguftool.run.log import LogFacts
@@ -63,7 +64,7 @@ def judgement_lines(j: Judgement, checks: Sequence[Check], style: Style) -> Iter
         yield check_table(checks, style)
     else:
         yield from _facts_lines(j.facts)
-    if j.status == "ready" and not j.facts.caches and not j.facts.context:
+    if j.status == "ready" and not j.facts.caches and not j.facts.context and j.facts.program != RPC_SERVER:
         yield (
             f"{style.yellow('notice:')} the log shows no sizes and no cache types, so it proves nothing about them; "
             "start llama-server with -lv 4"
@@ -75,6 +76,7 @@ _STATUS = {
     "failed": "failed",
     "starting": "not ready yet: the log ends while the model loads",
     "finished": "ran to its end",
+    "broke-off": "broke off: the line that proves its end is missing",
     "unknown": "nothing in it is known to come from llama.cpp",
 }
 

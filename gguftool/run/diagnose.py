@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from gguftool.brief import short_repr
-from gguftool.facts.data import load
 from gguftool.facts.programs import architectures, program, tensor_types
 from gguftool.format.types import TENSOR_TYPES
+from gguftool.programs import RPC_SERVER, SERVER
 from gguftool.run.flags import explain_flag
-from gguftool.run.log import Line, LogFacts, lines_of, read_log
+from gguftool.run.lines import Line, lines_of
+from gguftool.run.log import LogFacts, read_log
 from gguftool.run.loglines import Dull
+from gguftool.run.messages import Found, find, table
+from gguftool.run.said import judged, reasons, row_of, where
 
-
-@dataclass(frozen=True, slots=True)
-class KnownError:
-    """One row of the table.
-
-    Attributes:
-        kind: short kebab-case name.
-        pattern: what the line looks like.
-        cause, remedy: for people; ``{name}`` stands for a group of the pattern.
-        fatal: the program ends with it.
-        program: the program that says it, "" for llama.cpp's own.
-        lookup: a table that knows more: ``flag`` of the group ``argument``, ``tensor-type``, ``architecture``.
-        symptom: the reason stands in another line.
-        undone: the program goes on without something that was asked for.
-        after: what must have been said before, for it means nothing by itself; "": nothing.
-    """
-
-    kind: str
-    pattern: re.Pattern[str]
-    cause: str
-    remedy: str
-    fatal: bool
-    program: str
-    lookup: str = ""
-    symptom: bool = False
-    undone: bool = False
-    after: str = ""
+MOST = 1 << 30
+"""A place after all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +31,9 @@ class Diagnosis:
         details: what the pattern found in it.
         level: of the line: I, W, E, D or "".
         undone: the program goes on without something that was asked for.
+        request: a request failed with it.
+        symptom: the reason stands in another line.
+        place: of the row in the table; after all of them when the table does not know the line.
     """
 
     kind: str
@@ -65,6 +45,9 @@ class Diagnosis:
     details: Mapping[str, str]
     level: str = ""
     undone: bool = False
+    request: bool = False
+    symptom: bool = False
+    place: int = MOST
 
     __repr__ = short_repr
 
@@ -74,8 +57,9 @@ class Judgement:
     """A whole log.
 
     Attributes:
-        status: ``ready``, ``failed``, ``starting`` (it ends in the middle), ``finished`` (another program than a
-            server) or ``unknown`` (no log of llama.cpp).
+        status: ``ready``, ``failed``, ``starting`` (it ends while the model loads), ``finished`` (another program
+            than a server, with the line that proves it), ``broke-off`` (without that line) or ``unknown`` (no log of
+            llama.cpp).
         error: why it failed, None when it did not.
         notices: what is worth knowing although it runs.
         facts: what the log says.
@@ -94,36 +78,56 @@ class Judgement:
         ready = self.facts.ready_line
         return tuple(d for d in self.notices if d.undone or (d.fatal and d.level == "E" and ready and d.number < ready))
 
-
-@cache
-def table() -> tuple[KnownError, ...]:
-    """All known errors, from the root cause to its consequences."""
-    return tuple(
-        KnownError(
-            e["kind"],
-            re.compile(e["pattern"], re.IGNORECASE if e.get("program") else 0),
-            e["cause"],
-            e["remedy"],
-            e.get("fatal", True),
-            e.get("program", ""),
-            e.get("lookup", ""),
-            e.get("symptom", False),
-            e.get("undone", False),
-            e.get("after", ""),
+    @property
+    def failures(self) -> tuple[Diagnosis, ...]:
+        """Errors of a server after it was ready: requests that failed, and what nobody knows."""
+        ready = self.facts.ready_line
+        if self.status != "ready" or ready is None:
+            return ()
+        return tuple(
+            d for d in self.notices if d.number > ready and (d.level == "E" or (d.request and d.level in ("", "W")))
         )
-        for e in load("errors.json")["errors"]
-    )
 
 
 def explain_line(text: str, number: int = 1) -> Diagnosis | None:
     """What one line means; None when it is not known."""
-    return next((_diagnosis(e, m, text, number) for e in table() if (m := e.pattern.search(text))), None)
+    found = find(text)
+    if found is None or found.row.symptom:
+        return _by_source(text, number) or (None if found is None else _diagnosis(found, text, number))
+    return _diagnosis(found, text, number)
 
 
 def explain_text(text: str) -> Diagnosis | None:
     """What a pasted message of several lines means: the root cause of all that is known in it."""
-    found, _ = _all_known(lines_of(text))
-    return min(found, key=lambda d: _rank(d.kind, d.line), default=None)
+    lines = [line for line in lines_of(text) if line.text.strip()]
+    known, _ = _all_known(lines)
+    first = _first([d for d in known if d.fatal] or known)
+    if first is None or first.symptom:
+        told = (_by_source(line.text, line.number) for line in lines[:MOST_ASKED])
+        first = next((d for d in told if d is not None), first)
+    return first
+
+
+MOST_ASKED = 200
+"""Lines of a pasted text that are looked for in llama.cpp's sources."""
+
+
+def _by_source(text: str, number: int) -> Diagnosis | None:
+    """What is known of a line by the place in llama.cpp's sources where it stands."""
+    said = where(text)
+    rule = None if said is None else judged(said)
+    if said is None or rule is None:
+        return None
+    line = text.strip()
+    if rule.kind:
+        row = row_of(rule.kind)
+        details = {"why": line, "what": line}
+        return _diagnosis(Found(MOST - 1, row, details), text, number)
+    return Diagnosis(
+        "internal", line, number, f"llama.cpp prints this in {said.file}: {reasons()[rule.reason]}.",
+        "what it was doing then stands in the lines around it; a newer build; else report it with the log", True, {},
+        symptom=True,
+    )  # fmt: skip
 
 
 def judge(text: str) -> Judgement:
@@ -132,8 +136,8 @@ def judge(text: str) -> Judgement:
     facts = read_log(lines)
     known, unknown = _all_known(lines)
     # What was said before the server was ready did not keep it from that.
-    fatal = [d for d in known if d.fatal and not (facts.ready_line and d.number < facts.ready_line)]
-    error = _reason(min(fatal, key=lambda d: _rank(d.kind, d.line), default=None), unknown)
+    fatal = [d for d in known if d.fatal and not d.request and not (facts.ready_line and d.number < facts.ready_line)]
+    error = _reason(_first(fatal), unknown)
     if error is None:
         error = _unnamed(lines, facts)
     others = [d for d in unknown[:MOST_UNKNOWN] if error is None or d.number != error.number]
@@ -141,9 +145,16 @@ def judge(text: str) -> Judgement:
     return Judgement(_status(facts, error), error, notices, facts)
 
 
+def _first(found: Sequence[Diagnosis]) -> Diagnosis | None:
+    """The line that names a cause: of those that do, the one that stands first in the table, which knows what follows
+    from what; where none does, a consequence.
+    """
+    return min(found, key=lambda d: (d.symptom, d.place, d.number), default=None)
+
+
 def _reason(error: Diagnosis | None, unknown: list[Diagnosis]) -> Diagnosis | None:
     """Where the table knows no more than a consequence, the first error that it does not know may be the reason."""
-    if error is None or not any(e.kind == error.kind and e.symptom for e in table()):
+    if error is None or not error.symptom:
         return error
     first = next((d for d in unknown if d.number < error.number), None)
     return error if first is None else replace(first, fatal=True)
@@ -152,25 +163,24 @@ def _reason(error: Diagnosis | None, unknown: list[Diagnosis]) -> Diagnosis | No
 def _status(facts: LogFacts, error: Diagnosis | None) -> str:
     if error is not None:
         return "failed"
-    if facts.ready:
+    if facts.ready or (facts.program == RPC_SERVER and facts.end_line):
         return "ready"
-    if facts.program in ("", "llama-server"):
-        return "starting" if facts.program or facts.hparams or facts.tensors else "unknown"
-    return "finished"
+    if facts.program in ("", SERVER):
+        return "starting" if facts.program or facts.from_llama_cpp else "unknown"
+    return "finished" if facts.end_line else "broke-off"
 
 
 def _unnamed(lines: list[Line], facts: LogFacts) -> Diagnosis | None:
     """The first line of level E of a program that did not get ready, or ended: better than nothing."""
-    if facts.ready:
+    if facts.ready or facts.end_line:
         return None
-    first = next((x for x in lines if x.level == "E" or re.match(r"(?:error|fatal)\b", x.text, re.IGNORECASE)), None)
-    if first is None:
-        return None
-    return _not_known(first)
+    first = next((x for x in lines if x.level == "E" or _ERROR.match(x.text)), None)
+    return None if first is None else _not_known(first)
 
 
 MOST_UNKNOWN = 5
 """Errors that the table does not know, of a log that may hold thousands."""
+_ERROR = re.compile(r"(?:error|fatal)\b", re.IGNORECASE)
 
 
 def _all_known(lines: Iterable[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]:
@@ -178,25 +188,30 @@ def _all_known(lines: Iterable[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]
     found: list[Diagnosis] = []
     unknown: list[Diagnosis] = []
     dull = Dull()
-    waiting = {e.kind: e.after for e in table() if e.after}
+    waiting = {row.after for row in table() if row.after}
+    heard: set[str] = set()
     for line in lines:
-        for kind in [k for k, after in waiting.items() if after in line.text]:
-            del waiting[kind]
+        heard.update(after for after in waiting - heard if after in line.text)
         shape = dull.shape(line.text)
         if shape is None or not _worth(line):
             continue
-        known = explain_line(line.text, line.number)
-        if known is not None:
-            if known.kind not in waiting:
-                found.append(replace(known, level=line.level))
-            continue
-        dull.add(shape)
-        if line.level == "E":
+        hit = find(line.text, heard)
+        if hit is None or hit.row.quiet or len(found) > MOST_KNOWN:
+            dull.add(shape)
+        if hit is not None and not hit.row.quiet:
+            found.append(replace(_diagnosis(hit, line.text, line.number), level=line.level))
+        elif hit is None and line.level == "E":
             unknown.append(_not_known(line))
     return found, unknown
 
 
+MOST_KNOWN = 1000
+"""Lines that the table knows which are looked at one by one; of later ones each shape once."""
+
+
 def _not_known(line: Line) -> Diagnosis:
+    if known := _by_source(line.text, line.number):
+        return replace(known, level=line.level, fatal=True)
     return Diagnosis(
         "unknown", line.text.strip(), line.number, "This message is not in our table.",
         "look at the lines around it; `gguftool lint` knows what is wrong with a model", True, {}, line.level,
@@ -224,23 +239,21 @@ def _once(found: Iterable[Diagnosis]) -> Iterable[Diagnosis]:
             yield d
 
 
-def _rank(kind: str, line: str) -> int:
-    return next((i for i, e in enumerate(table()) if e.kind == kind and e.pattern.search(line)), len(table()))
-
-
 class _Groups(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return key.upper()
 
 
-def _diagnosis(error: KnownError, match: re.Match[str], text: str, number: int) -> Diagnosis:
-    details = {k: v.strip() for k, v in match.groupdict().items() if v is not None}
-    filled = _Groups(details)
-    line = text.strip()
-    cause, remedy = error.cause.format_map(filled), error.remedy.format_map(filled)
-    if error.lookup:
-        cause, remedy = _LOOKUPS[error.lookup](filled, cause, remedy)
-    return Diagnosis(error.kind, line, number, cause, remedy, error.fatal, details, undone=error.undone)
+def _diagnosis(found: Found, text: str, number: int) -> Diagnosis:
+    row = found.row
+    filled = _Groups(found.details)
+    cause, remedy = row.cause.format_map(filled), row.remedy.format_map(filled)
+    if row.lookup:
+        cause, remedy = _LOOKUPS[row.lookup](filled, cause, remedy)
+    return Diagnosis(
+        row.kind, text.strip(), number, cause, remedy, row.fatal, found.details, undone=row.undone,
+        request=row.request, symptom=row.symptom, place=found.place,
+    )  # fmt: skip
 
 
 def _with_flag(details: Mapping[str, str], cause: str, remedy: str) -> tuple[str, str]:

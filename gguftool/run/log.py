@@ -7,29 +7,17 @@ allocating anything (`common/fit.cpp:common_fit_params`), and prints every line 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gguftool.brief import short_repr
+from gguftool.programs import SERVER
 from gguftool.run.capabilities import parse_version
-from gguftool.run.loglines import MARKS, PATTERNS, Dull
-
-MAX_LINE = 4096
-"""Longer lines are cut: only dumps of tokens and templates are that long."""
-_SGR = re.compile(r"\x1b\[[0-9;]*m")
-_PREFIX = re.compile(r"(?:^|\s)\d+\.\d{2}\.\d{3}\.\d{3} (?P<level>[IWED]) ")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line without its prefix; ``level`` is I, W, E, D or "" and ``number`` counts from 1."""
-
-    number: int
-    level: str
-    text: str
+from gguftool.run.lines import Line, lines_of
+from gguftool.run.loglines import PATTERNS, Dull
+from gguftool.run.logprograms import Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +119,7 @@ class LogFacts:
         slots, slot_context, slots_unified: of llama-server.
         address: what it listens on, "" before that.
         loaded: the model is loaded.
+        ready_line, end_line: the lines that say it is ready (a server), or did what it was started for (another).
         fit: what became of fitting to the free memory.
         offloaded: layers on devices, and of how many.
         drafts: contexts that draft, in the order of their setting up.
@@ -161,6 +150,7 @@ class LogFacts:
     fit: str = ""
     offloaded: tuple[int, int] | None = None
     ready_line: int | None = None
+    end_line: int | None = None
     drafts: tuple[LoggedDraft, ...] = ()
     speculating: tuple[str, ...] = ()
     drafted: int | None = None
@@ -173,28 +163,10 @@ class LogFacts:
         """It served, or was about to."""
         return bool(self.address) or self.loaded
 
-
-def lines_of(text: str) -> Iterator[Line]:
-    """The lines without colours, prefixes, and the wrapping of ``--log-jsonl``."""
-    for number, raw in enumerate(text.splitlines(), 1):
-        cut = _SGR.sub("", raw[:MAX_LINE])
-        if cut.startswith("{") and '"msg"' in cut:
-            yield _json_line(number, cut)
-            continue
-        match = _PREFIX.search(cut)
-        # A service manager puts its own prefix before; what counts begins after llama.cpp's.
-        yield Line(number, match["level"], cut[match.end() :]) if match else Line(number, "", cut)
-
-
-_LEVELS = {"error": "E", "warn": "W", "warning": "W", "info": "I", "trace": "I", "debug": "D"}
-
-
-def _json_line(number: int, text: str) -> Line:
-    try:
-        entry: Any = json.loads(text)
-        return Line(number, _LEVELS.get(str(entry.get("level", "")).lower(), ""), str(entry["msg"]).rstrip("\n"))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return Line(number, "", text)
+    @property
+    def from_llama_cpp(self) -> bool:
+        """Something in it is llama.cpp's."""
+        return bool(self.hparams or self.tensors or self.buffers or self.caches or self.context or self.fit)
 
 
 class _Reader:
@@ -309,13 +281,13 @@ class _Reader:
 def read_log(text: str | Iterable[Line]) -> LogFacts:
     """What the log says; nothing of it is taken for granted, a log of another program gives empty facts."""
     reader = _Reader()
-    program = ""
+    told = Told()
     for line in lines_of(text) if isinstance(text, str) else text:
-        if not line.text:
-            continue
-        program = program or next((n for n, marks in MARKS if any(m in line.text for m in marks)), "")
-        reader.take(line)
-    return _facts(reader, program)
+        if line.text:
+            told.take(line)
+            reader.take(line)
+    facts = _facts(reader, told.program)
+    return replace(facts, end_line=told.end) if told.end and facts.program != SERVER else facts
 
 
 def _facts(r: _Reader, program: str) -> LogFacts:

@@ -52,23 +52,15 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         ("slots_old", r"initializing slots, n_slots = (?P<n>\d+)"),
         ("slot", r"new slot,? n_ctx(?:_slot)? = (?P<ctx>\d+)"),
-        ("loaded", r"(?:llama_server|main|server|init): model loaded"),
-        ("listening", r"(?:listening on |server is listening on )(?P<url>http\S+)"),
+        ("loaded", r"(?:llama_server|main|server|init): model loaded|llama runner started in"),
+        (
+            "listening",
+            r"(?:listening on |listening at |Uvicorn running on |connect to custom endpoint at )(?P<url>http\S+)",
+        ),
         ("fit", r"common_fit_params: (?P<what>successfully fit.*|failed to fit.*|encountered an error while.*)"),
     )
 )
 """Name of a handler in `gguftool.run.log`, and the line it is for; the first that fits takes it."""
-
-MARKS = (
-    ("llama-server", ("llama_server:", "srv ", "server_context", "HTTP server")),
-    ("llama-quantize", ("main: quantiz", "llama_model_quantize", "quant size")),
-    ("llama-gguf-split", ("gguf_split:", "gguf_merge:")),
-    ("llama-perplexity", ("perplexity:", "kl_divergence:")),
-    ("llama-bench", ("llama-bench",)),
-    ("llama-fit-params", ("llama_fit_params:",)),
-    ("llama-cli", ("llama_perf_context_print", "sampler chain", "interactive mode")),
-)
-"""Words by which a program is told."""
 
 _NUMBERS = re.compile(r"[\d\s.:/-]+")
 MAX_SHAPES = 10_000

@@ -25,6 +25,7 @@ from differences import differences
 from flags import server_flags
 from load_map import load_maps
 from markers import markers
+from messages import messages
 from projectors import projectors
 from readers import readers
 from source import tables
@@ -84,6 +85,8 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     gaps += more
     around, more = markers(t, build)
     gaps += more
+    said, more = messages(source, build)
+    gaps += more
     written, more = conversions(source, build)
     gaps += more
     out = {
@@ -93,6 +96,7 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
         "vocabulary.json": lines(words),
         "projectors.json": dense(clip),
         "markers.json": lines(around),
+        "messages.json": lines(said),
         "conversions.json": lines(written),
         "constants.json": lines(constants(written, Defaults(t), measured["constants"])),
     }

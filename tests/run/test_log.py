@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gguftool.run.diagnose import explain_line, explain_text, judge, table
-from gguftool.run.log import LogFacts, lines_of, read_log
+from gguftool.run.diagnose import explain_line, explain_text, judge
+from gguftool.run.lines import lines_of
+from gguftool.run.log import LogFacts, read_log
+from gguftool.run.messages import table
 from gguftool.run.proof import Expected, compare, proven
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
@@ -296,7 +299,12 @@ def test_words_of_a_pattern_in_a_cause_never_break_the_formatting() -> None:
     for error in table():
         assert error.cause
         assert error.remedy
-        error.cause.format_map(dict.fromkeys(error.pattern.groupindex, "x") | {"KEY": ""})
+        names = (
+            *re.compile(error.pattern).groupindex,
+            *(n for text in error.says for n in re.findall(r"{(\w+)}", text)),
+        )
+        error.cause.format_map(dict.fromkeys(names, "x") | {"KEY": ""})
+        error.remedy.format_map(dict.fromkeys(names, "x") | {"KEY": ""})
 
 
 def test_a_long_log_is_read_fast() -> None:

@@ -1,0 +1,111 @@
+"""The lines of a log without what others put before them: service managers, containers, applications, `--log-jsonl`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MAX_LINE = 4096
+"""Longer lines are cut: only dumps of tokens and templates are that long."""
+FIRST, LAST = 600_000, 200_000
+"""Lines that are read of a longer log: it is decided at its beginning and its end."""
+
+_SGR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_OWN = re.compile(r"(?:^|(?<=[\s|]))\d+\.\d{2}\.\d{3}\.\d{3} (?P<level>[IWED]) ")
+"""What llama.cpp puts before a line (`common/log.cpp:common_log_entry::print`)."""
+_DAY = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
+_LEVEL = r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)"
+FRONT = re.compile(
+    "|".join(
+        (
+            rf"{_DAY} (?:stdout|stderr) [FP] ",  # Kubernetes' files (CRI)
+            rf"(?:<\d+>)?(?:{_DAY}|{_MONTH}) [\w.-]+ [\w./@:-]+?(?:\[\d+\])?: ",  # journald, syslog
+            rf"\[?(?:{_DAY}|{_MONTH})\]?(?:\s|$|(?=\[))\s*",  # docker -t, ts, GitHub
+            r"[A-Za-z][\w.-]{0,80} +\| ",  # docker compose
+            r"\[pod/[\w./-]+\] ",  # kubectl --prefix
+            rf"\[{_LEVEL}\](?:\[[^\]\n]{{0,80}}\])?(?:\s|$)\s*",  # LM Studio
+            r"\[(?:LM STUDIO SERVER|llama-swap|llama\.cpp|llama-server)\]\s*",
+            # LocalAI
+            r"\d\d?:\d\d(?::\d\d)?(?:AM|PM)? (?:DBG|INF|WRN|ERR) (?:GRPC\([^)\n]{0,200}\): std\w+ )?",
+            r"llama-[\w-]+\.exe : ",  # PowerShell
+        )
+    )
+)
+"""What stands before a line; several of them may."""
+_SLOG = re.compile(r'time=\S+ level=(?P<level>\w+) source=\S+ msg=(?P<msg>"(?:[^"\\]|\\.)*"|\S+)(?P<rest>.*)')
+_LEVELS = {"error": "E", "err": "E", "fatal": "E", "warn": "W", "warning": "W", "info": "I", "trace": "I", "debug": "D"}
+_TEXTS = ("msg", "log", "MESSAGE", "message")
+"""Where a line stands in an object: ``--log-jsonl``, Docker's files, ``journalctl -o json``, others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line without its prefix; ``level`` is I, W, E, D or "" and ``number`` counts from 1."""
+
+    number: int
+    level: str
+    text: str
+
+
+def lines_of(text: str) -> Iterator[Line]:
+    """The lines without colours and prefixes; of a huge log the first and the last."""
+    for number, raw in _numbered(text):
+        yield _line(number, raw, 3)
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    count = text.count("\n")
+    if count <= FIRST + LAST:
+        yield from enumerate(text.splitlines(), 1)
+        return
+    head = text.split("\n", FIRST)
+    yield from enumerate(head[:-1], 1)
+    tail = head[-1].rsplit("\n", LAST)
+    yield from enumerate(tail[1:], count - LAST + 2)
+
+
+def _line(number: int, raw: str, depth: int) -> Line:
+    cut = _SGR.sub("", raw[:MAX_LINE])
+    level = ""
+    for _ in range(4):
+        if own := _OWN.search(cut):
+            # What counts begins after llama.cpp's own prefix, whatever stands before it.
+            return Line(number, own["level"], cut[own.end() :])
+        front = FRONT.match(cut)
+        if front is None:
+            break
+        cut = cut[front.end() :]
+    if depth and cut.startswith("{") and (inner := _object(cut)):
+        line = _line(number, inner[1], depth - 1)
+        return Line(number, line.level or inner[0], line.text)
+    if slog := _SLOG.match(cut):
+        level = _LEVELS.get(slog["level"].lower(), "")
+        return Line(number, level, _unquoted(slog["msg"]) + slog["rest"])
+    return Line(number, level, cut)
+
+
+def _object(text: str) -> tuple[str, str] | None:
+    """Level and text of a line that is a JSON object."""
+    try:
+        entry: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict):
+        return None
+    said = next((entry[name] for name in _TEXTS if isinstance(entry.get(name), str)), None)
+    if said is None:
+        return None
+    return _LEVELS.get(str(entry.get("level", "")).lower(), ""), said.rstrip("\n")
+
+
+def _unquoted(text: str) -> str:
+    if not text.startswith('"'):
+        return text
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return text[1:-1]
