@@ -1,7 +1,7 @@
 """`messages.json`: every message that llama.cpp can print as an error, end with, or throw.
 
-A message is the literal text of a call, with ``{}`` where a value is printed. What is no literal at all (a text that was
-made elsewhere and is passed on) is left out: the place where it was made is listed.
+A message is the literal text of a call, with ``{}`` where a value is printed. What is no literal at all (a text that
+was made elsewhere and is passed on) is left out: the place where it was made is listed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ CALLS = (
 """How loud, and how the call begins."""
 CALL = re.compile("|".join(rf"(?P<{name}>\b{call})" for name, call in CALLS))
 WRONG = re.compile(
-    r"error|fail|invalid|unable|could ?n[o']t|cannot|can't|not (?:found|supported|allowed|enough|exist|a valid)|unknown|"
-    r"missing|unsupported|must|exceed|too (?:long|large|small|many|few)|required?|mismatch|abort|refus|warn|"
+    r"error|fail|invalid|unable|could ?n[o']t|cannot|can't|not (?:found|supported|allowed|enough|exist|a valid)|"
+    r"unknown|missing|unsupported|must|exceed|too (?:long|large|small|many|few)|required?|mismatch|abort|refus|warn|"
     r"does not|unrecognized|no such|out of|expected",
     re.IGNORECASE,
 )
 """What is printed on stderr is an error when it has one of these words; much is progress or help."""
 LITERAL = re.compile(r'\bR"(\w*)\((.*?)\)\1"|"((?:\\.|[^"\\])*)"', re.S)
 LETTER = re.compile(r"'(?:\\.|[^'\\])'")
+NO_VALUES = re.compile(r"std::(?:string|runtime_error)|string_format|format|stderr|u8|L\b|R\b")
+"""Words between the literals of a text that are no values."""
 VALUE = re.compile(r"%(?:%|[-+#0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfFgGaAcsp])")
 MACROS = re.compile(r"\bPRI[a-zA-Z]+\d*\b|\bLOG_FILE_LINE\b|\bLU_FMT\b")
 ESCAPES = {"n": " ", "t": " ", "r": " ", '"': '"', "\\": "\\", "'": "'", "0": "", "a": "", "e": ""}
@@ -68,16 +70,12 @@ def _calls(text: str) -> Iterator[tuple[str, str]]:
         begin = text.rfind("\n", 0, match.start()) + 1
         if text[begin : match.start()].lstrip().startswith("#"):
             continue  # the definition of a macro
-        if "cerr" in match[0]:
-            argument = text[match.end() : text.find(";", match.end())]
-            said = _said(argument.replace("<<", "+"))
-        else:
-            said = _said(argument := _argument(text, match.end()))
+        stream = "cerr" in match[0]
+        argument = text[match.end() : text.find(";", match.end())] if stream else _argument(text, match.end())
+        said = _said(argument.replace("<<", "+") if stream else argument)
         if level == "assert":
             said = said.removeprefix("{}")
-        if level == "stderr" and (
-            "stderr" not in match[0] + argument and "cerr" not in match[0] or not WRONG.search(said)
-        ):
+        if level == "stderr" and not ((stream or "stderr" in match[0] + argument) and WRONG.search(said)):
             continue
         if len(re.sub(r"\{\}|\W", "", said)) >= 3:
             yield level, said
@@ -104,19 +102,14 @@ def _said(argument: str) -> str:
     Of a formatted text only the format counts; its arguments are values.
     """
     pieces: list[str] = []
-    at, gap = 0, False
+    at = 0
     argument = MACROS.sub('"d"', argument)
     for match in LITERAL.finditer(argument):
         between = argument[at : match.start()]
-        if pieces and _depth_comma(between, pieces):
+        if pieces and _ends(between):
             break
-        if re.search(
-            r"\w", re.sub(r"std::(?:string|runtime_error)|string_format|format|stderr|u8|L\b|R\b", "", between)
-        ):
-            gap = True
-        if gap:
+        if re.search(r"\w", NO_VALUES.sub("", between)):
             pieces.append("{}")
-            gap = False
         pieces.append(match[2] if match[1] is not None else _plain(match[3]))
         at = match.end()
     if not pieces:
@@ -128,7 +121,7 @@ def _said(argument: str) -> str:
     return " ".join(said.split())
 
 
-def _depth_comma(between: str, pieces: list[str]) -> bool:
+def _ends(between: str) -> bool:
     """True where the text ends: what follows a comma is a value of the format (a literal among them too)."""
     depth = 0
     for letter in between:
