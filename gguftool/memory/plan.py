@@ -11,7 +11,7 @@ from gguftool.facts.cachetypes import refusals
 from gguftool.facts.layers import nextn_layers
 from gguftool.memory.compute import Terms, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
-from gguftool.memory.growth import Growth, growth, kept
+from gguftool.memory.growth import PICTURES, Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.settings import Settings
 from gguftool.memory.use import DeviceUse, DraftContext, Side, Sums
@@ -159,7 +159,7 @@ class Planner:
         refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
         uses = self._uses(placement, cache, placed, t, output, drafts)
         w = self.weights
-        more = growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts])
+        more = (*self._pictures(), *growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts]))
         return MemoryPlan(
             s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts, growth=more,
             program=PROGRAM + TOKEN * self.vocabulary,
@@ -212,12 +212,25 @@ class Planner:
         )
         return tuple(uses)
 
+    def _pictures(self) -> tuple[Growth, ...]:
+        why = "the largest picture, beside the one it warmed up with (--image-max-tokens)"
+        return tuple(Growth(PICTURES, x.pictures, "estimated", why, self._place(x)) for x in self.sides if x.pictures)
+
     def _side(self, device: str, *, projector: bool) -> int:
         """Bytes of the projector, or of the other files beside the model, that go to a device."""
+        out = 0
+        for x in self.sides:
+            if (x.what == "mmproj") is not projector:
+                continue
+            place = self._place(x)
+            out += (x.bytes + x.compute) * (device == place)
+            out += x.inputs * (place != HOST and device in (place, HOST))
+        return out
+
+    def _place(self, x: Side) -> str:
+        """Where a file beside the model goes."""
         names = [d.name for d in self.machine.devices]
-        first = names[0] if names else HOST
-        there = (x for x in self.sides if (x.what == "mmproj") is projector)
-        return sum(x.bytes for x in there if device == (x.device if x.device in (HOST, *names) else first))
+        return x.device if x.device in (HOST, *names) else names[0] if names else HOST
 
     def _book_caches(
         self,

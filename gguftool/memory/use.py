@@ -63,13 +63,19 @@ class Side:
 
     Attributes:
         what: ``mmproj``, ``lora`` or ``control-vector``.
-        bytes: what it takes.
+        bytes: what its weights take.
+        compute: the buffer of its graph at the start.
+        pictures: what that buffer grows by for the largest picture.
+        inputs: the picture itself; where the rest is on a device it is there once more, and on the host.
         device: where it goes, `HOST` or the name of a device; "": to the first device there is.
     """
 
     what: str
     bytes: int
     device: str = ""
+    compute: int = 0
+    pictures: int = 0
+    inputs: int = 0
 
     __repr__ = short_repr
 

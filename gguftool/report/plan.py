@@ -102,7 +102,7 @@ def _devices(a: Advice, style: Style) -> str:
         ("KV", plan.cache.basis, lambda d: d.kv),
         ("state", plan.cache.basis, lambda d: d.state),
         ("compute", plan.compute_basis, lambda d: d.compute + d.output),
-        ("mmproj", "exact", lambda d: d.projector),
+        ("mmproj", "estimated", lambda d: d.projector),
         ("beside", "estimated", lambda d: d.beside),
     ]
     used = [x for x in columns if x[0] in ("weights", "compute") or any(x[2](d) for d in plan.devices)]

@@ -9,6 +9,7 @@ from gguftool.brief import short_repr
 from gguftool.facts.machine.clip import AUDIO, VISION
 from gguftool.hub import open_any
 from gguftool.memory.devices import HOST
+from gguftool.memory.pictures import graphs
 from gguftool.memory.plan import Machine
 from gguftool.memory.use import Side
 from gguftool.model import Model
@@ -134,7 +135,10 @@ def _side(m: Model, name: str, w: Wishes) -> Side:
     if name != "mmproj":
         return Side("lora" if ROLES[name] == "adapter" else ROLES[name], _weight(m))
     host = not w.mmproj_offload or w.mmproj_device == "none"
-    return Side("mmproj", _weight(m), HOST if host else w.mmproj_device or "")
+    use = graphs(m)
+    return Side(
+        "mmproj", _weight(m), HOST if host else w.mmproj_device or "", use.start, use.most - use.start, use.inputs
+    )  # fmt: skip
 
 
 def _weight(m: Model) -> int:

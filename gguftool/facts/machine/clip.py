@@ -224,7 +224,8 @@ class Clip:
             Refusal, Abort, Unknown: how the load ends there.
         """
         constants = load("projectors.json")["constants"]
-        state = "ENABLED" if flash else "DISABLED"
+        # Graphs ask whether it is on, and of nothing else.
+        state = "ENABLED" if flash else "AUTO"
         encoder.ctx["flash_attn_type"] = constants[f"CLIP_FLASH_ATTN_TYPE_{state}"]
         self.nodes, self.seen = {}, {}
         with self._placed(encoder):

@@ -1,0 +1,78 @@
+"""What a projector takes beside its weights, beside what llama.cpp said of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from gguftool.memory.devices import HOST, Device
+from gguftool.memory.growth import PICTURES
+from gguftool.memory.pictures import graphs
+from gguftool.memory.plan import Machine, Planner, weights_of
+from gguftool.memory.settings import Settings
+from gguftool.memory.use import Side
+from gguftool.model import Model, from_source
+from gguftool.source import Memory
+from tests.build import GGUF
+from tests.memory.giants import giant
+
+MIB = 1 << 20
+
+
+def tower_27b() -> Model:
+    """The projector of Qwen3.6-27B by the keys that llama.cpp printed of it (ollama #17482); only its header."""
+    e, ff, out, layers = 1152, 4304, 5120, 27
+    g = GGUF("clip")
+    keys: dict[str, object] = {
+        "general.type": "mmproj", "general.file_type": 1, "clip.has_vision_encoder": True, "clip.use_gelu": True,
+        "clip.projector_type": "qwen3vl_merger", "clip.vision.image_size": 768, "clip.vision.patch_size": 16,
+        "clip.vision.embedding_length": e, "clip.vision.feed_forward_length": ff, "clip.vision.projection_dim": out,
+        "clip.vision.block_count": layers, "clip.vision.attention.head_count": 16,
+        "clip.vision.attention.layer_norm_epsilon": 1e-6, "clip.vision.spatial_merge_size": 2,
+        "clip.vision.image_mean": [0.5] * 3, "clip.vision.image_std": [0.5] * 3,
+    }  # fmt: skip
+    for key, value in keys.items():
+        g.kv(key, value)
+
+    def add(name: str, *shape: int, type: str = "f32") -> None:
+        g.tensor(name, shape, type, b"")
+
+    add("v.patch_embd.weight", 16, 16, 3, e)
+    add("v.patch_embd.weight.1", 16, 16, 3, e)
+    add("v.patch_embd.bias", e)
+    add("v.position_embd.weight", e, 2304)
+    for name, n, m in (("v.post_ln", e, 0), ("mm.0", 4 * e, 4 * e), ("mm.2", 4 * e, out)):
+        add(f"{name}.weight", *((n, m) if m else (n,)), type="bf16" if m else "f32")
+        add(f"{name}.bias", m or n)
+    for i in range(layers):
+        for name, n, m in (("attn_qkv", e, 3 * e), ("attn_out", e, e), ("ffn_up", e, ff), ("ffn_down", ff, e)):
+            add(f"v.blk.{i}.{name}.weight", n, m, type="bf16")
+            add(f"v.blk.{i}.{name}.bias", m)
+        for name in ("ln1", "ln2"):
+            add(f"v.blk.{i}.{name}.weight", e)
+            add(f"v.blk.{i}.{name}.bias", e)
+    return from_source(Memory(g.bytes()), strict=False)
+
+
+def test_the_worst_case_that_llama_cpp_names() -> None:
+    """llama.cpp #24694: the projector of the 27B model is counted with 1161.02 MiB on its device."""
+    m = tower_27b()
+    weights = sum(t.nbytes or 0 for t in m.tensors.values())
+    use = graphs(m)
+    assert use.known
+    assert weights / MIB == pytest.approx(888.0, abs=0.05)
+    assert (weights + use.start + use.inputs) / MIB == pytest.approx(1161.02, abs=0.01)
+    # A picture of 4,096 tokens is larger than the one of 46 × 46 that it warms up with.
+    assert use.most > use.start * 1.8
+
+
+def test_it_is_in_the_plan_where_it_lies() -> None:
+    text = giant("llama-3.1-8b")
+    side = Side("mmproj", 100 * MIB, "", compute=10 * MIB, pictures=20 * MIB, inputs=3 * MIB)
+
+    def plan(*devices: Device) -> dict[str, int]:
+        p = Planner(text.arch, weights_of(text), Machine(devices), sides=(side,)).plan(Settings(4096))
+        assert [(g.device, g.bytes) for g in p.growth if g.what == PICTURES] == [(p.devices[0].name, 20 * MIB)]
+        return {d.name: d.projector // MIB for d in p.devices}
+
+    assert plan() == {HOST: 110}
+    assert plan(Device("CUDA0", "cuda", 24 << 30)) == {"CUDA0": 113, HOST: 3}
