@@ -10,7 +10,7 @@ from gguftool.cli.options import Session, command, format_option, option, pass_s
 from gguftool.cli.values import MODEL
 from gguftool.cli.wishes import wish_options, wished
 
-KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
+KINDS = ("systemd", "docker-compose", "k8s", "llama-swap", "dockerfile")
 
 
 @command(
@@ -31,6 +31,7 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
 @option("--exec", "action", flag_value="exec", help="Become the server (for service managers and containers).")
 @option("--check-only", "action", flag_value="check", help="Start, prove, stop.")
 @option("--emit", type=click.Choice(KINDS), help="Print a ready file for a service manager.")
+@option("--image", metavar="NAME", help="For --emit: the image of llama-server.")
 @option("--force", is_flag=True, help="Go on in spite of what was found; says what it ignores.")
 @option("--translate", metavar="COMMAND", help="Turn a command out of an article into one that works.")
 @format_option("text", "json")
@@ -57,7 +58,7 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
         plan = plan_launch(m, wishes, engine=engine)
     action = options["action"] or ("print" if plan.engine.build.assumed else "run")
     if options["emit"]:
-        return act.emit(session, plan, options["emit"], force=options["force"])
+        return act.emit(session, plan, options["emit"], force=options["force"], image=options["image"])
     if action == "print":
         return act.show(session, plan, force=options["force"])
     if action == "exec":

@@ -39,17 +39,19 @@ def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     return code
 
 
-def emit(session: Session, plan: LaunchPlan, kind: str, *, force: bool) -> int:
-    """A file for a service manager on stdout; none where its preflight would refuse to start."""
+def emit(session: Session, plan: LaunchPlan, kind: str, *, force: bool, image: str | None = None) -> int:
+    """A file for a service manager on stdout; none that our own check would refuse."""
     from gguftool.run.emit import emit as make
 
-    code = _code(plan, force=force, elsewhere=True)
+    code = _code(plan, force=force)
     _explain(session, plan, force=force)
     if code:
         _refused(session, plan, "no file")
-    else:
-        session.out(make(kind, plan, force=force))
-    return code
+        if code == NO_ROOM:
+            session.note("hint: for another machine than this one, name its memory: --ram, --vram and --backend")
+        return code
+    session.out(make(kind, plan, force=force, image=image))
+    return 0
 
 
 def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:

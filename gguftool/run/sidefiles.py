@@ -61,6 +61,11 @@ class Mount:
     secret: bool = False
 
 
+def is_socket(host: str) -> bool:
+    """Whether the server listens on a socket of the file system (`server-http.cpp`, b11434), which is a file, too."""
+    return host.endswith(".sock") and "," not in host
+
+
 def side_files(w: Wishes) -> tuple[SideFile, ...]:
     """Every file that these wishes name, behind ``--`` too."""
     out: list[SideFile] = []
@@ -117,6 +122,9 @@ def _each(w: Wishes, change: Change) -> Wishes:
             secret = o.field in KEYS
             made[o.field] = _in(value, partial(_changed, change, o.ours, o.path, secret))
 
+    if is_socket(w.host):
+        made["host"] = change(w.host, "--host", "write", False)
+
     def behind(word: str, option: str, role: Role) -> str:
         return change(word, option, role.path, False) if role.path else word
 
@@ -132,6 +140,11 @@ def _in(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     return tuple(change(x) if isinstance(x, str) else (change(x[0]), *x[1:]) for x in value)
+
+
+def replaced(w: Wishes, change: Callable[[SideFile], str]) -> Wishes:
+    """The wishes with every path changed."""
+    return _each(w, lambda path, option, kind, secret: change(SideFile(option, path, kind, secret)))
 
 
 def mounted(model: str, files: Sequence[str], w: Wishes) -> tuple[str, Wishes, tuple[Mount, ...]]:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
-import socket
 import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,121 +16,21 @@ from gguftool.errors import GgufToolError, MissingFile, UsageError
 from gguftool.model import open_model
 from gguftool.programs import find
 from gguftool.run.capabilities import capabilities, known
-from gguftool.run.devices import HostMemory
 from gguftool.run.emit import emit
-from gguftool.run.launch import LaunchPlan, plan_launch
+from gguftool.run.launch import plan_launch
 from gguftool.run.options.extra import roles
-from gguftool.run.options.table import by_field, options
+from gguftool.run.options.table import options
 from gguftool.run.sidefiles import side_files
 from gguftool.run.wishes import Wishes
-from tests.build import GGUF, llama
-from tests.run.conftest import children
-from tests.run.test_emit import tiny, unit
+from tests.build import llama
+from tests.run.emitted import KINDS, ODD, filled, outside, planned, read, sample
 from tests.run.test_options import CASES, parsed
-
-KINDS = ("systemd", "docker-compose", "k8s", "llama-swap")
-ODD = "d $HOME ${PATH} $(id) $$x a:b 'q' \"d\" %h {path} é😀\n\t# x"
-"""A folder whose name means something to everybody who reads these files."""
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with a model and one file of each sort."""
-    folder = tmp_path / ODD
-    folder.mkdir()
-    (folder / "m.gguf").write_bytes(tiny())
-    (folder / "mm.gguf").write_bytes(GGUF("clip").tensor("v.x", (32, 32), "f16").bytes())
-    (folder / "file").write_text("key\n")
-    return folder
-
-
-def sample(field: str, value: Any, folder: Path) -> Any:
-    """A value whose files are there."""
-    if field not in ("log", "extra") and by_field()[field].path:
-        file = str(folder / ("mm.gguf" if field in ("mmproj", "control_vector", "lora") else "file"))
-        if field in ("lora_scaled", "control_vector_scaled"):
-            # llama.cpp takes no colon in these.
-            plain = folder.parent / "v.gguf"
-            plain.write_bytes((folder / "mm.gguf").read_bytes())
-            return ((str(plain), 0.5),)
-        if field == "draft":
-            return str(folder / "m.gguf")
-        return (file,) if isinstance(value, tuple) else file
-    named = {"log": "server.log", "against": "file"}.get(field)
-    return str(folder / named) if named else value
-
-
-def planned(folder: Path, **wishes: Any) -> LaunchPlan:
-    with open_model(folder / "m.gguf") as model:
-        return plan_launch(model, Wishes(**wishes), host=HostMemory(64 << 30, 60 << 30))
-
-
-def unit_words(line: str) -> list[str]:
-    """As systemd takes a command line apart (`extract-word.c`): quotes, escapes as in C, %% and $$ for one."""
-    out = []
-    for quoted, bare in re.findall(r'"((?:[^"\\]|\\.)*)"|(\S+)', line):
-        word = re.sub(
-            rb"\\(?:x([0-9a-f]{2})|(.))", lambda m: bytes([int(m[1], 16)]) if m[1] else m[2], (quoted or bare).encode()
-        ).decode()
-        out.append(word.replace("%%", "%").replace("$$", "$"))
-    return out
-
-
-def compose_words(words: list[str]) -> list[str]:
-    assert not any(re.search(r"(?<!\$)(\$\$)*\$(?!\$)", w) for w in words), "a variable of Compose"
-    return [w.replace("$$", "$") for w in words]
-
-
-def k8s_words(words: list[str]) -> list[str]:
-    """As Kubernetes expands them (`expansion.go`): ``$$`` is one ``$``, ``$(NAME)`` a variable."""
-    out = []
-    for word in words:
-        text, i = "", 0
-        while i < len(word):
-            two = word[i : i + 2]
-            assert two != "$(", word
-            text += "$" if two == "$$" else word[i]
-            i += 2 if two == "$$" else 1
-        out.append(text)
-    return out
-
-
-def read(kind: str, text: str) -> tuple[list[str], list[str], dict[str, str]]:
-    """Of an emitted file: our own command, that of the server, and what is mounted (target: source)."""
-    if kind == "systemd":
-        settings = unit(text)
-        return unit_words(settings["ExecStartPre"][0]), unit_words(settings["ExecStart"][0]), {}
-    if kind == "llama-swap":
-        [entry] = yaml.safe_load(text)["models"].values()
-        words = shlex.split(entry["cmd"])
-        at = words.index("--port")
-        assert words[at + 1] == "${PORT}"
-        return [*words[:at], *words[at + 2 :]], [], {}
-    if kind == "docker-compose":
-        services = yaml.safe_load(text)["services"]
-        both = services["preflight"], services["llama-server"]
-        assert both[0]["entrypoint"] == []
-        assert both[0]["volumes"] == both[1]["volumes"]
-        mounts = {v["target"]: v["source"] for v in both[1]["volumes"]}
-        assert all(v["type"] == "bind" for v in both[1]["volumes"])
-        hook, served = (compose_words(s["command"]) for s in both)
-        names = compose_words([*mounts, *mounts.values()])
-        return hook, served, dict(zip(names[: len(mounts)], names[len(mounts) :], strict=True))
-    deployment, _ = yaml.safe_load_all(text)
-    pod = deployment["spec"]["template"]["spec"]
-    [first], [second] = pod["initContainers"], pod["containers"]
-    volumes = {v["name"]: v.get("hostPath", {}).get("path") or v["secret"]["secretName"] for v in pod["volumes"]}
-    assert first["volumeMounts"] == second["volumeMounts"]
-    mounts = {m["mountPath"]: volumes[m["name"]] for m in second["volumeMounts"]}
-    return [*first["command"], *k8s_words(first["args"])], k8s_words(second["args"]), mounts
-
-
-def outside(path: str, mounts: dict[str, str]) -> str:
-    """Where a path of a container lies on this machine."""
-    for target in sorted(mounts, key=len, reverse=True):
-        if path == target or path.startswith(target + "/"):
-            return mounts[target] + path[len(target) :]
-    raise AssertionError(f"{path} is not mounted")
+    (tmp_path / ODD).mkdir()
+    return filled(tmp_path / ODD)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -162,13 +55,17 @@ def test_what_was_asked_for_is_in_the_file(kind: str, field: str, value: Any, pl
     found = parsed([w for w in hook[3:] if w not in ("--print", "--exec")])
     # What a proof is held against: a service proves nothing.
     wanted = replace(plan.wishes, against=None)
-    container = kind in ("docker-compose", "k8s")
+    container = kind in ("docker-compose", "k8s", "dockerfile")
     if kind != "llama-swap":
-        # The hook judges the memory there is when the server starts.
+        # It judges the memory there is when the server starts.
         wanted = replace(wanted, ram="auto" if wanted.ram is None else wanted.ram)
     if kind == "llama-swap":
         # It names the port itself.
         wanted = replace(wanted, port=8080)
+    if kind == "dockerfile":
+        # It is the server itself that listens.
+        assert (found.host, found.port) == ("0.0.0.0", wanted.port or 8080)
+        wanted = replace(wanted, host=found.host, port=found.port)
     if container:
         wanted = replace(wanted, server=None, engine="auto", log=None)
         for file, inside in zip(side_files(wanted), side_files(found), strict=True):
@@ -275,8 +172,8 @@ def test_paths_are_absolute_wherever_they_are_used(cli, place: Path, monkeypatch
         "--emit", "systemd", "--force", "--", "--grammar-file", "file",
     )  # fmt: skip
     assert result.code == 0, result.err
-    hook, served, _ = read("systemd", result.out)
-    for words in (hook, served):
+    hook, _, _ = read("systemd", result.out)
+    for words in (hook,):
         files = [w for w in words if w.endswith(("mm.gguf", "/file", "m.gguf"))]
         assert len(files) == 5
         assert all(os.path.isabs(f) and os.path.isfile(f) for f in files)
@@ -326,56 +223,6 @@ def test_probes_know_prefix_and_scheme(place: Path) -> None:
     assert check[-1] == "https://127.0.0.1:8080/llm/health"
 
 
-@pytest.mark.real
-@pytest.mark.parametrize("engine", ["library", "llama-server"])
-def test_the_line_of_llama_swap_starts_a_server_that_wants_its_key(
-    cli, smollm2: Path, server: str, tmp_path: Path, engine: str
-) -> None:
-    if engine == "library":
-        pytest.importorskip("xllamacpp")
-    (tmp_path / "keys.txt").write_text("sekrit\n")
-    (tmp_path / "t.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
-    result = cli(
-        "launch", smollm2, "--ctx", 512, "--engine", engine, "--api-key-file", tmp_path / "keys.txt",
-        "--chat-template-file", tmp_path / "t.jinja", "--emit", "llama-swap", "--force",
-    )  # fmt: skip
-    assert result.code == 0, result.err
-    [entry] = yaml.safe_load(result.out)["models"].values()
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    words = [sys.executable, "-m", "gguftool", *shlex.split(entry["cmd"].replace("${PORT}", str(port)))[1:]]
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        assert status(port, "/health", until=60) == 200
-        body = {"prompt": "a", "n_predict": 1}
-        assert status(port, "/completion", body) == 401
-        assert status(port, "/completion", body, key="sekrit") == 200
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-    assert not children()
-
-
-def status(port: int, path: str, body: Any = None, key: str = "", until: float = 1) -> int:
-    """The answer's number; asked again until there is one."""
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-    data = None if body is None else json.dumps(body).encode()
-    end = time.monotonic() + until
-    while True:
-        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            if error.code != 503 or time.monotonic() > end:
-                return error.code
-        except OSError:
-            if time.monotonic() > end:
-                return 0
-        time.sleep(0.2)
-
-
 @pytest.mark.parametrize("how", ["--llama-cpp", "LLAMA_CPP_DIR"])
 def test_the_program_of_an_emitted_file_is_found_from_anywhere(
     how: str, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -393,7 +240,7 @@ def test_the_program_of_an_emitted_file_is_found_from_anywhere(
     if not words:
         monkeypatch.setenv("LLAMA_CPP_DIR", "mine")
     unit = cli("launch", model, "--ctx", "32", "--force", "--emit", "systemd", *words)
-    assert f"ExecStart={program} -m " in unit.out, unit.err
+    assert f"--llama-cpp {folder}" in unit.out, unit.err
     swap = cli("launch", model, "--ctx", "32", "--force", "--emit", "llama-swap", *words)
     assert f"--llama-cpp {folder}" in swap.out, swap.err
     for kind in ("docker-compose", "k8s"):

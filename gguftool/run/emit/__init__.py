@@ -1,6 +1,6 @@
-"""Ready files for service managers, each with the preflight as its hook.
+"""Ready files for service managers and other programs, each with our own check in front of the server where it can be.
 
-The hook is ``gguftool launch … --print``, which ends with an error code when something stands in the way, or
+The check is ``gguftool launch … --print``, which ends with an error code when something stands in the way, or
 ``--exec``, which checks and then becomes the server.
 """
 
@@ -9,30 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gguftool.errors import UsageError
-from gguftool.run.emit.containers import compose, k8s
+from gguftool.run.emit.compose import compose
+from gguftool.run.emit.dockerfile import dockerfile
+from gguftool.run.emit.kubernetes import k8s
 from gguftool.run.emit.services import llama_swap, systemd
 from gguftool.run.emit.words import own_command as own_command
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.extra import secret_words
 
-_KINDS: dict[str, Callable[[LaunchPlan, tuple[str, ...]], str]] = {
+_KINDS: dict[str, Callable[[LaunchPlan, tuple[str, ...], str | None], str]] = {
     "systemd": systemd,
     "docker-compose": compose,
     "k8s": k8s,
     "llama-swap": llama_swap,
+    "dockerfile": dockerfile,
 }
+KINDS = tuple(_KINDS)
 
 
-def emit(kind: str, plan: LaunchPlan, *, force: bool = False) -> str:
+def emit(kind: str, plan: LaunchPlan, *, force: bool = False, image: str | None = None) -> str:
     """The file as text.
 
     Args:
-        kind: ``systemd``, ``docker-compose``, ``k8s`` or ``llama-swap``.
+        kind: one of `KINDS`.
         plan: what is to run.
-        force: the hook goes on in spite of what it finds, too.
+        force: the check of the file goes on in spite of what it finds, too.
+        image: of containers, the image of llama-server; None: a name that has to be put in.
 
     Raises:
-        UsageError: no such kind, or a secret would stand in the file for everybody to read.
+        UsageError: no such kind, a plan that such a file cannot hold, or a secret would stand in it for everybody to
+            read.
     """
     if kind not in _KINDS:
         raise UsageError(f"{kind!r} cannot be emitted", "one of " + ", ".join(_KINDS))
@@ -41,4 +47,4 @@ def emit(kind: str, plan: LaunchPlan, *, force: bool = False) -> str:
             "a key on the command line would stand in this file for everybody to read",
             "write it into a file that only the server may read, and name that: --api-key-file FILE",
         )
-    return _KINDS[kind](plan, ("--force",) if force else ())
+    return _KINDS[kind](plan, ("--force",) if force else (), image)

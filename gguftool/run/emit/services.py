@@ -4,50 +4,76 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gguftool.run.emit.words import comment, hook, installed, mib, name, own_command, path, with_program, yaml
+from gguftool.errors import UsageError
+from gguftool.run.emit.words import comment, installed, mib, name, own_command, scheme, with_program, yaml
 from gguftool.run.launch import LaunchPlan
-from gguftool.run.options.serving import DEFAULT_PORT
-from gguftool.run.sidefiles import side_files
+from gguftool.run.options.serving import DEFAULT_PORT, LOOPBACK
+from gguftool.run.reach import way_to
+from gguftool.run.sidefiles import is_socket, replaced, side_files
+from gguftool.run.wishes import Wishes
 from gguftool.shell import split_word
 
 SWAP_PORT = "${PORT}"
 """What llama-swap replaces by the port it chose."""
 
 
-def systemd(plan: LaunchPlan, force: tuple[str, ...]) -> str:
-    """A unit of systemd."""
+CREDENTIALS = "\0"
+"""What a path of a credential begins with, until systemd's own name for their folder is written."""
+NOT_AGAIN = (1, 2, 3)
+"""Exit codes of gguftool after which another try changes nothing: findings, usage, no model. A port that is taken and
+memory that is short may pass. llama-server ends with 1 when it cannot load."""
+
+
+def systemd(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -> str:
+    """A unit of systemd whose main process is gguftool, which checks and then becomes the server.
+
+    `RestartPreventExitStatus` looks at the main process alone: what fails in ``ExecStartPre`` is tried again and again
+    (systemd.service(5)).
+    """
     plan = with_program(plan)
     w, file = plan.wishes, plan.model
     sides = side_files(w)
-    home = any(f.startswith(("/home/", "/root/")) for f in (file, *(s.path for s in sides)))
+    program = installed()
+    used = (file, program, sys.executable, *((w.server,) if w.server else ()), *(s.path for s in sides if not s.secret))
+    home = any(os.path.realpath(f).startswith(("/home/", "/root/")) for f in used)
+    shared = any(os.path.realpath(f).startswith(("/tmp/", "/var/tmp/")) for f in used)
     written = [_folder(s.path, s.kind) for s in sides if s.kind != "read" and s.path != w.log]
+    secret = dict.fromkeys(s.path for s in sides if s.secret and s.path.isprintable())
+    credentials = {path: f"key-{i}" for i, path in enumerate(secret)}
+    inside = replaced(w, lambda s: f"{CREDENTIALS}/{credentials[s.path]}" if s.path in credentials else s.path)
+    judged = replace(plan, wishes=replace(inside, ram="auto" if w.ram is None else w.ram))
     lines = [
         f"# Save as /etc/systemd/system/{name(file)}.service",
         "[Unit]",
         f"Description=llama-server for {_unit_text(os.path.basename(file))}",
         "After=network-online.target",
         "Wants=network-online.target",
+        "# What may pass is tried five times in ten minutes; then the unit stays failed.",
+        "StartLimitIntervalSec=600",
+        "StartLimitBurst=5",
         "",
         "[Service]",
-        "# Preflight: integrity, lint, memory; the unit fails here and says why when something stands in the way.",
-        f"ExecStartPre={_unit_words(hook(plan, force, installed()))}",
-        f"ExecStart={_unit_words(plan.argv)}",
+        "Type=exec",
+        "# Checks integrity, lint and memory, and becomes llama-server: what stands in the way is in the journal.",
+        f"ExecStart={_unit_words(own_command(judged, '--exec', *force, program=program))}",
         "Restart=on-failure",
         "RestartSec=5",
-        "TimeoutStartSec=900",
+        "# After these the unit stays failed at once: another try repairs no file.",
+        f"RestartPreventExitStatus={' '.join(map(str, NOT_AGAIN))}",
         f"MemoryHigh={mib(plan)}M",
         *(["LimitMEMLOCK=infinity"] if w.load_mode in ("mlock", "mmap+mlock") else []),
-        *(["# A file lies in a home directory: name a user who may read it.", "#User=NAME"] if home
-          else ["DynamicUser=yes"]),
-        *(["# The user of the unit has to be able to read the keys, and nobody else."] if w.api_key_file else []),
+        *(["# A file lies where a user made up for the unit cannot read it: name one who can.", "#User=NAME"]
+          if home or shared else ["DynamicUser=yes"]),
+        *(f"LoadCredential={called}:{path.replace('%', '%%')}" for path, called in credentials.items()),
         "NoNewPrivileges=yes",
         "ProtectSystem=strict",
         "ProtectHome=read-only",
         *(f"ReadWritePaths={_unit_words([folder])}" for folder in dict.fromkeys(written)),
-        "PrivateTmp=yes",
+        *([] if shared else ["PrivateTmp=yes"]),
         "",
         "[Install]",
         "WantedBy=multi-user.target",
@@ -59,20 +85,30 @@ def _folder(path: str, kind: str) -> str:
     return path if kind == "folder" else os.path.dirname(path)
 
 
-def llama_swap(plan: LaunchPlan, force: tuple[str, ...]) -> str:
+def llama_swap(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -> str:
     """One entry of llama-swap's models: gguftool checks the model and then becomes the server."""
     w = plan.wishes
     here = with_program(replace(plan, wishes=replace(w, port=DEFAULT_PORT)))
     command = own_command(here, "--port", SWAP_PORT, "--exec", *force, program=installed())
-    check = path(w, "/health")
+    if is_socket(w.host):
+        raise UsageError("llama-swap speaks to a port, not to a socket", "leave --host out, or name an address")
+    # What is asked goes to the prefix as the check does: both are put behind the address.
+    way = f"{scheme(w)}://{_reached(w)}:{SWAP_PORT}{w.api_prefix or ''}"
+    proxy = "" if way == f"http://{LOOPBACK}:{SWAP_PORT}" else f"    proxy: {yaml(way)}\n"
     return f"""\
 # One entry of llama-swap's models; gguftool checks the model and then becomes the server.
 models:
   {yaml(w.alias or name(plan.model))}:
     cmd: {yaml(_line(command))}
-    checkEndpoint: {check if check == "/health" else yaml(check)}
+{proxy}    checkEndpoint: /health
     ttl: 600
 """
+
+
+def _reached(w: Wishes) -> str:
+    """Where the server is reached from this machine."""
+    host = way_to(replace(w, api_key=None, api_key_file=None), {}).host
+    return f"[{host}]" if ":" in host else host
 
 
 def _line(words: Sequence[str]) -> str:
@@ -87,7 +123,7 @@ def _unit_words(words: Sequence[str]) -> str:
     """Words as systemd.service(5) reads them: its own quotes, ``%`` and ``$`` doubled."""
     out = []
     for word in words:
-        doubled = word.replace("%", "%%").replace("$", "$$")
+        doubled = word.replace("%", "%%").replace("$", "$$").replace(CREDENTIALS, "%d")
         if re.fullmatch(r"[\w@%+=:,./$-]+", doubled, re.ASCII):
             out.append(doubled)
         else:

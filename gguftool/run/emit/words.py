@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gguftool.memory.limit import host_limit
+from gguftool.programs import SERVER
 from gguftool.run.args import own_words
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.wishes import Wishes
@@ -21,9 +22,9 @@ def own_command(plan: LaunchPlan, *last: str, program: str = "gguftool") -> list
 
 
 def with_program(plan: LaunchPlan) -> LaunchPlan:
-    """The same with the llama.cpp named that a variable named: no service manager has the variables of this shell."""
+    """The same with the llama.cpp named that was found: no service manager has the variables and PATH of this shell."""
     w, tool = plan.wishes, plan.engine.tool
-    if w.server is not None or tool is None or not tool.source.startswith("$"):
+    if w.server is not None or tool is None or plan.engine.name != SERVER:
         return plan
     return replace(plan, wishes=replace(w, server=os.path.abspath(tool.path)))
 
