@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gguftool.api.launch import launch as launch
     from gguftool.api.launch import plan_launch as plan_launch
     from gguftool.api.launch import translate as translate
+    from gguftool.api.launch import translate_script as translate_script
     from gguftool.api.logs import LogCheck as LogCheck
     from gguftool.api.logs import check_log as check_log
     from gguftool.api.models import diff as diff
@@ -106,7 +107,8 @@ if TYPE_CHECKING:
     from gguftool.run.kvtest import KvTest as KvTest
     from gguftool.run.kvtest import kv_test as kv_test
     from gguftool.run.launch import LaunchPlan as LaunchPlan
-    from gguftool.run.translate import Translation as Translation
+    from gguftool.run.translation.result import Script as Script
+    from gguftool.run.translation.result import Translation as Translation
     from gguftool.run.wishes import Obstacle as Obstacle
     from gguftool.run.wishes import Wishes as Wishes
     from gguftool.verify.call import join as join
@@ -182,6 +184,7 @@ __all__ = [
     "Result",
     "Row",
     "Rule",
+    "Script",
     "Served",
     "Set",
     "SetElement",
@@ -238,6 +241,7 @@ __all__ = [
     "scan",
     "split",
     "translate",
+    "translate_script",
     "undo",
     "verify",
     "write_manifest",

@@ -29,6 +29,12 @@ ELLIPSIS = "…"
 """What stands where a person must put a value; no option of gguftool takes it for one."""
 
 
+class Expands(str):
+    """Source of a word that a shell is to expand, out of a command that was given: printed as it stands."""
+
+    __slots__ = ()
+
+
 class Blank(str):
     """A word whose end is for a person to fill in; `blank` makes it."""
 
@@ -39,6 +45,8 @@ Word = str | Mark
 Words = tuple[Word, ...]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = re.compile(r"[\w\\/.:=+~-]+")
+"""What neither cmd.exe nor PowerShell acts on; a comma makes a list for the latter."""
 
 
 def blank(before: str = "") -> Blank:
@@ -59,7 +67,7 @@ def shell(argv: Sequence[Word], file: str = "", environment: Iterable[str] = ())
         name, equals, value = entry.partition("=")
         if not equals or not _NAME.fullmatch(name):
             raise ValueError(f"not NAME=VALUE: {entry!r}")
-        words.append(f"{name}={quote(value) if value else ''}")
+        words.append(entry if isinstance(entry, Expands) else f"{name}={quote(value) if value else ''}")
     words += [_word(word, file) for word in argv]
     return " ".join(words)
 
@@ -90,6 +98,35 @@ def quote(word: str) -> str:
     return f'"{printed}{"${IFS#??}" * (len(word) - len(head))}"'
 
 
+def windows(argv: Sequence[str], environment: Iterable[str] = (), *, power: bool = False) -> str:
+    """One line for cmd.exe, or for PowerShell.
+
+    Args:
+        argv: the words.
+        environment: ``NAME=VALUE`` words, set in a command of their own before it.
+        power: for PowerShell, where a program in quotes needs ``&``.
+    """
+    out = []
+    for entry in environment:
+        name, _, value = entry.partition("=")
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"not NAME=VALUE: {entry!r}")
+        bare = value.strip('"') if isinstance(entry, Expands) else value
+        out.append(f"$env:{name} = {windows_quote(bare, always=True)}; " if power else f'set "{name}={bare}" && ')
+    line = " ".join(windows_quote(word) for word in argv)
+    return "".join(out) + ("& " if power and line.startswith(('"', "'")) else "") + line
+
+
+def windows_quote(word: str, *, always: bool = False) -> str:
+    """One word, in double quotes where cmd.exe or PowerShell would act on it; one that holds them in single quotes."""
+    if isinstance(word, Expands):
+        return str(word)
+    word = "".join(c for c in word if c.isprintable())
+    if _PLAIN.fullmatch(word) and not always:
+        return word
+    return "'" + word.replace("'", "''") + "'" if '"' in word else f'"{word}"'
+
+
 def split_word(word: str) -> str:
     """One word for a program that takes a line apart as a shell does, but runs nothing: control characters stay."""
     return shlex.quote(word)
@@ -98,7 +135,7 @@ def split_word(word: str) -> str:
 def _word(word: Word, file: str) -> str:
     if word is FILE:
         return quote(path_word(file))
-    return word.value if isinstance(word, Mark) else quote(word)
+    return word.value if isinstance(word, Mark) else str(word) if isinstance(word, Expands) else quote(word)
 
 
 def _format(text: str) -> str:

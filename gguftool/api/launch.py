@@ -22,8 +22,9 @@ from gguftool.run.launch import plan_launch as planned
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.serve import Outcome, prove, serving
 from gguftool.run.server import Running
-from gguftool.run.translate import Translation
 from gguftool.run.translate import translate as translated
+from gguftool.run.translate import translate_script as translated_script
+from gguftool.run.translation.result import Script, Translation
 from gguftool.run.wishes import Wishes
 from gguftool.shell import gguftool, path_word
 
@@ -153,10 +154,24 @@ def translate(command: str, *, server: str | None = None) -> Translation:
         server: llama-server or folder of llama.cpp to spell it for; None: the one found, else the build we know.
 
     Raises:
-        UsageError: it is no command, or one of a program that is not llama.cpp's.
+        UsageError: it is no command, or one of a program that is not llama.cpp's; or there are several.
     """
     engine = choose(Wishes(server=server), printed=True)
     return translated(command, engine.build, lambda name: installed(name, server))
+
+
+def translate_script(text: str, *, server: str | None = None) -> Script:
+    """The same for a text with several commands: each is translated, checked, answered or kept.
+
+    Args:
+        text: the lines of an article or a script, for a POSIX shell, cmd.exe or PowerShell.
+        server: as in `translate`.
+
+    Raises:
+        UsageError: no shell could read it, or nothing in it has anything to do with models.
+    """
+    engine = choose(Wishes(server=server), printed=True)
+    return translated_script(text, engine.build, lambda name: installed(name, server))
 
 
 def installed(name: str, llama_cpp: str | None = None) -> str | None:

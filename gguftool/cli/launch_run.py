@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from gguftool.cli.streams import OutputLost, give_up_stdout
+from gguftool.cli.streams import OutputLost, give_up_stdout, stdin_bytes
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
@@ -106,16 +106,18 @@ def translate(session: Session, command: str, engine: Engine, llama_cpp: str | N
     """An article's command as one that works, and what each wrong flag was meant to be."""
     from gguftool.api.launch import installed
     from gguftool.report import translate as report
-    from gguftool.run.translate import translate as make
+    from gguftool.run.translate import translate_script as make
 
+    if command == "-":
+        command = os.fsdecode(stdin_bytes())
     made = make(command, engine.build, lambda name: installed(name, llama_cpp))
     if session.format == "json":
-        session.write_json(ok=True, body=report.translation_json(made))
-        return 0
-    for line in report.translation_lines(made, session.style):
+        session.write_json(ok=not made.lost, body=report.script_json(made))
+        return int(made.lost)
+    for line in report.script_lines(made, session.style):
         session.note(line)
-    session.out(report.shell_line(made))
-    return 0
+    session.out(made.text)
+    return int(made.lost)
 
 
 def _silent(plan: LaunchPlan) -> list[Any]:

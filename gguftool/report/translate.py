@@ -6,13 +6,23 @@ from collections.abc import Iterator
 
 from gguftool.report.text import Style, safe
 from gguftool.run.flags import FlagAnswer
-from gguftool.run.translate import Translation
-from gguftool.shell import shell
+from gguftool.run.translation.result import Answer, Kept, Part, Script, Translation
 
 
-def shell_line(t: Translation) -> str:
-    """The command, quoted for a POSIX shell."""
-    return shell(t.argv, environment=t.environment)
+def script_lines(script: Script, style: Style) -> Iterator[str]:
+    """What was changed in each command, and why; what stands for one of another program."""
+    several = len(script.parts) > 1
+    for note in script.notes:
+        yield f"{style.dim('note:')} {safe(note)}"
+    for part in script.parts:
+        if several and not isinstance(part, Kept):
+            yield style.bold(safe(part.line if isinstance(part, Translation) else part.given))
+        if isinstance(part, Translation):
+            yield from translation_lines(part, style)
+        elif isinstance(part, Answer):
+            yield f"{safe(part.given)}: {safe(part.why)}" if not several else f"  {safe(part.why)}"
+            if part.way:
+                yield f"  {safe(part.way)}"
 
 
 def translation_lines(t: Translation, style: Style) -> Iterator[str]:
@@ -20,18 +30,48 @@ def translation_lines(t: Translation, style: Style) -> Iterator[str]:
     for c in t.changes:
         was = style.red(c.was) if c.was else style.dim("(nothing)")
         became = style.green(c.became) if c.became else style.dim("(nothing)")
-        yield f"{was} -> {became}: {safe(c.why)}"
+        lost = f" {style.red('lost:')}" if c.lost else ""
+        yield f"{was} -> {became}:{lost} {safe(c.why)}"
     for note in t.notes:
         yield f"{style.dim('note:')} {safe(note)}"
+
+
+def script_json(script: Script) -> dict[str, object]:
+    """The fields of a text: the one command of llama.cpp on top, where there is one alone, and every command."""
+    found = [part for part in script.parts if isinstance(part, Translation)]
+    first = translation_json(found[0]) if len(found) == 1 else _NOTHING
+    return {
+        **first,
+        "text": script.text,
+        "lost": script.lost,
+        "read": list(script.notes),
+        "commands": [_part_json(part) for part in script.parts],
+    }
+
+
+_NOTHING: dict[str, object] = {"command": [], "environment": [], "shell": "", "changes": [], "notes": []}
+
+
+def _part_json(part: Part) -> dict[str, object]:
+    if isinstance(part, Translation):
+        return {"kind": "translated", "lost": part.lost, **translation_json(part)}
+    if isinstance(part, Answer):
+        kind = "instead" if part.argv else "refused"
+        said = {"given": part.given, "command": list(part.argv), "shell": part.line, "why": part.why}
+        return {"kind": kind, "lost": part.lost, **said, "way": part.way or None}
+    return {"kind": "kept", "lost": False, "shell": part.line}
 
 
 def translation_json(t: Translation) -> dict[str, object]:
     """The fields of a translation."""
     return {
-        "command": list(t.argv),
+        "command": [*t.prefix, *t.argv],
         "environment": list(t.environment),
-        "shell": shell_line(t),
-        "changes": [{"was": c.was or None, "became": c.became or None, "why": c.why} for c in t.changes],
+        "shell": t.line,
+        "dialect": t.dialect,
+        "changes": [
+            {"was": c.was or None, "became": c.became or None, "why": c.why, "lost": c.lost} for c in t.changes
+        ],
         "notes": list(t.notes),
     }
 

@@ -26,9 +26,11 @@ from flags import server_flags
 from load_map import load_maps
 from markers import markers
 from messages import messages
+from programs import programs
 from projectors import projectors
 from readers import readers
 from source import tables
+from switches import switches
 from vocabulary import vocabulary
 
 HERE = Path(__file__).resolve().parent
@@ -89,6 +91,10 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     gaps += more
     written, more = conversions(source, build)
     gaps += more
+    options_of, more = programs(source, build)
+    gaps += more
+    of_the_build, more = switches(source, build)
+    gaps += more
     out = {
         "load_maps.json": dense(maps),
         "architectures.json": lines(arch),
@@ -100,6 +106,7 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
         "conversions.json": lines(written),
         "constants.json": lines(constants(written, Defaults(t), measured["constants"])),
     }
+    out |= {"options.json": lines(options_of), "switches.json": lines(of_the_build)}
     if options is not None:
         out["flags.json"] = lines({"build": int(build[1:]), "options": options})
     return build, out, gaps

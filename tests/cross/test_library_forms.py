@@ -68,7 +68,7 @@ DATA: dict[str, Callable[[Any, Path], Any]] = {
 """The data of the model must be here."""
 OF_NO_MODEL = {
     *("check_converted", "check_log", "convert", "doctor", "emit", "examine", "explain", "explain_error"),
-    *("explain_flag", "join", "judge_log", "rules", "translate"),
+    *("explain_flag", "join", "judge_log", "rules", "translate", "translate_script"),
 }
 
 

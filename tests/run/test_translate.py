@@ -52,7 +52,7 @@ def test_the_command_of_the_articles() -> None:
         ("python -m llama_cpp.server -m m --n_gpu_layers 40", ["--n_gpu_layers", "40"]),
         ("python -m llama_cpp.server -m m --type_k 8 --type_v 2", ["-ctk", "q8_0", "-ctv", "q4_0"]),
         ("python -m llama_cpp.server -m m --type-k 1 --type_v=30", ["-ctk", "f16", "-ctv", "bf16"]),
-        ("vllm-server -m m --max-model-len 4096", ["-c", "4096"]),
+        ("llama-server -m m --max-model-len 4096", ["-c", "4096"]),
     ],
 )
 def test_wrong_words(given: str, wanted: list[str]) -> None:
@@ -82,7 +82,7 @@ def test_no_note_is_about_an_option_that_does_not_exist() -> None:
     ("command", "way"),
     [
         ("make LLAMA_KV_CACHE=1 LLAMA_CUBLAS=1", "explain --flag"),
-        ("docker run --gpus all ghcr.io/ggml-org/llama.cpp:server-cuda -m /models/m.gguf -c 4096", "behind the image"),
+        ("docker run --gpus all vllm/vllm-openai --model /models/m.gguf -c 4096", "behind the image"),
         ("gguf-set --key llama.context_length 32768 m.gguf", "`gguftool fix`"),
         ("sudo apt-get install llama", "doctor"),
     ],
