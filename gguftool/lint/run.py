@@ -17,6 +17,7 @@ from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
 from gguftool.near import near_names
 from gguftool.predict import predict
+from gguftool.predict.stages import OTHERS
 
 if TYPE_CHECKING:
     from gguftool.model import Model
@@ -202,7 +203,8 @@ def _why_not(one: Rule, m: Model, ctx: Context) -> str | None:
     if one.chat and ctx.once("no chat", lambda: no_chat(m)):
         return ""
     if one.role == "model" and not ROLES[what].loads:
-        return f"the file is {ROLES[what].what}; the rule is for models that llama.cpp loads"
+        # What has a loader of its own has rules of its own, too.
+        return "" if what in OTHERS else f"the file is {ROLES[what].what}; the rule is for models that llama.cpp loads"
     if one.role == "model" and 1 in m.missing_shards:
         return "shard 1, which carries the metadata, is missing"
     if one.whole and not m.header.complete:

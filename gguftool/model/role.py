@@ -57,12 +57,10 @@ ROLES: dict[str, Role] = {
     "mmproj": Role(
         "a multimodal projector (for --mmproj)", "name the language model, and give this file with --mmproj"
     ),
-    "adapter": Role(
-        "a LoRA adapter (for --lora)", "name the base model, and give this file behind the dashes: -- --lora FILE"
-    ),
+    "adapter": Role("a LoRA adapter (for --lora)", "name the base model, and give this file with --lora"),
     "control-vector": Role(
         "a control vector (for --control-vector)",
-        "name the model, and give this file behind the dashes: -- --control-vector FILE",
+        "name the model, and give this file with --control-vector",
     ),
     "imatrix": Role(
         "an importance matrix (input of llama-quantize)",
