@@ -43,11 +43,16 @@ class TestExpressions:
 
     @pytest.mark.parametrize(
         "text",
-        ["__import__('os').system('x')", "n.real", "lambda: 1", "[x for x in n]", "f(a=1)", "n if", "'a'.upper()"],
+        ["n.__class__", "lambda: 1", "[x for x in n]", "f(a=1)", "n if", "f'{n}'", "(y := n)", "{**n}", "n[0](1)"],
     )
     def test_nothing_else_is_understood(self, text: str) -> None:
         with pytest.raises((ValueError, SyntaxError)):
             compiled(text)
+
+    @pytest.mark.parametrize("text", ["__import__('os').system('x')", "n.real", "'a'.upper()", "s.format(n)", "l.sort"])
+    def test_what_only_python_has_is_unknown(self, text: str) -> None:
+        with pytest.raises(Unknown):
+            compiled(text)({"n": 1, "s": "{0}", "l": [2, 1], "hparams": {}})
 
     def test_a_name_without_a_value_is_unknown_not_zero(self) -> None:
         with pytest.raises(Unknown, match="n_mystery"):

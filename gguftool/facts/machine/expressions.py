@@ -57,6 +57,8 @@ def _name(node: Any) -> Compiled:
 
 def _attribute(node: Any) -> Compiled:
     name = node.attr
+    if name.startswith("__"):
+        raise ValueError(f"load map: {ast.unparse(node)!r}")
     if isinstance(node.value, ast.Name) and node.value.id == "h":
         return lambda names: names["hparams"].get(name, 0)
     base = _node(node.value)

@@ -111,6 +111,10 @@ class Entry:
         self.first, self.second = first, second
 
 
+_PLAIN = (int, float, str, bytes, list, dict, set, tuple)
+"""What Python knows members of that C++ does not."""
+
+
 def member(thing: Any, name: str) -> Any:
     """``thing.name`` or ``thing->name``."""
     if thing is None:
@@ -122,6 +126,8 @@ def member(thing: Any, name: str) -> Any:
         return found
     if isinstance(thing, list) and name in ("first", "second"):
         return thing[name == "second"]
+    if isinstance(thing, _PLAIN):
+        raise Unknown(f"no member {name} here")
     try:
         return getattr(thing, name)
     except AttributeError:
