@@ -1,0 +1,127 @@
+"""What a server was planned to take, beside what it takes: at the start, and after many requests of other content.
+
+Usage: ``./dev bench-memory SERVER [REQUESTS [MODEL ...]]`` (200 requests; further models are run as they are). One
+llama-server after the other is started with the very command that `plan` prints, and asked one prompt after another.
+``buffers`` are those its log names, summed; ``anonymous`` is what the system cannot take back (`RssAnon`), so without
+pages of the file. ``planned`` of that is everything but mapped weights, and ``limit`` what an emitted file would allow.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+MIB = 1 << 20
+BUFFER = re.compile(r"(?:buffer|RS buffer) size = +([0-9.]+) MiB")
+WORDS = "the of and to in is was for with on as by at from that this which were their have".split()
+
+
+def cases(folder: Path, more: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Name, model, wishes."""
+    from tests.beside import control_vector, lora, projector, sighted
+    from tests.real_models import GEMMA3, SMOLLM2, ensure
+
+    smol, gemma = str(ensure(SMOLLM2)), str(ensure(GEMMA3))
+    adapter = lora(*((f"blk.{i}.attn_q.weight", 576, 576) for i in range(30)), rank=16)
+    steers = control_vector(576, tuple(range(1, 30)))
+    eyes, text = folder / "mmproj.gguf", folder / "text.gguf"
+    sighted().write(text)
+    projector().write(eyes)
+    yield "SmolLM2 f16", smol, {"ctx": 2048}
+    yield "SmolLM2 q8_0", smol, {"ctx": 2048, "cache_type": "q8_0"}
+    yield "SmolLM2, 4 slots", smol, {"ctx": 4096, "parallel": 4}
+    yield "SmolLM2, --cache-ram 64", smol, {"ctx": 2048, "cache_ram": 64}
+    yield "SmolLM2, itself as draft", smol, {"ctx": 2048, "draft": smol, "spec_type": "draft-simple"}
+    yield "SmolLM2, LoRA", smol, {"ctx": 2048, "lora": [str(adapter.write(folder / "lora.gguf"))]}
+    yield "SmolLM2, control vector", smol, {"ctx": 2048, "control_vector": [str(steers.write(folder / "cv.gguf"))]}
+    yield "gemma-3-270m f16", gemma, {"ctx": 4096}
+    yield "gemma-3-270m q8_0, 2 slots", gemma, {"ctx": 4096, "parallel": 2, "cache_type": "q8_0"}
+    yield "tiny projector pair", str(text), {"ctx": 512, "mmproj": str(eyes)}
+    for path in more:
+        yield Path(path).stem, path, {"ctx": 2048, "parallel": 2}
+
+
+def resident(pid: int) -> int:
+    """Bytes of `RssAnon`."""
+    found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) << 10 if found else 0
+
+
+def post(port: int, body: dict[str, Any]) -> None:
+    """One request; an answer that is no text is no matter here."""
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/completion", data, {"Content-Type": "application/json"})
+    try:
+        urllib.request.urlopen(request, timeout=300).read()
+    except urllib.error.HTTPError as error:
+        error.read()
+
+
+def measured(server: str, model: str, wishes: dict[str, Any], requests: int, folder: Path) -> dict[str, float]:
+    """Planned and real, in MiB."""
+    from gguftool.api.plan import plan
+    from gguftool.memory.limit import host_limit
+    from gguftool.run.reach import Way
+    from gguftool.run.server import free_port, start, stop, wait_until_ready
+
+    port = free_port("127.0.0.1")
+    p = plan(model, server=server, port=port, threads=2, vram="none", **wishes)
+    m = p.memory
+    words = [server, *p.command[1:]]
+    running = start(words, str(folder / "server.log"), Way("127.0.0.1", port))
+    rng = random.Random(1)
+    try:
+        if not wait_until_ready(running, 300):
+            raise SystemExit(Path(running.log_path).read_text()[-2000:])
+        at_start = resident(running.process.pid)
+        for i in range(requests):
+            text = f"Story {i * 7919}: " + " ".join(rng.choice(WORDS) for _ in range(24))
+            post(port, {"prompt": text, "n_predict": 2, "temperature": 0})
+        after = resident(running.process.pid)
+    finally:
+        stop(running)
+    log = Path(running.log_path).read_text(errors="replace")
+    mapped = m.placed.mapped + sum(d.weights for x in m.drafts for d in x.devices)
+    buffers = sum(float(x[1]) for x in BUFFER.finditer(log))
+    return {
+        "planned buffers": m.total / MIB,
+        "buffers": buffers,
+        "planned anonymous": (m.total - mapped + m.program) / MIB,
+        "at start": at_start / MIB,
+        "after": after / MIB,
+        "may grow to": (m.total - mapped + m.program + m.grows()) / MIB,
+        "limit": host_limit(m) / MIB,
+    }
+
+
+def main(argv: list[str]) -> int:
+    """Print the table."""
+    if not argv:
+        print(__doc__, file=sys.stderr)
+        return 2
+    server, requests = argv[0], int(argv[1]) if len(argv) > 1 else 200
+    columns = ("planned buffers", "buffers", "planned anonymous", "at start", "after", "may grow to", "limit")
+    print("| MiB | " + " | ".join(columns) + " |\n|---" * 1 + "|---" * len(columns) + "|")
+    with tempfile.TemporaryDirectory() as name:
+        for title, model, wishes in cases(Path(name), argv[2:]):
+            began = time.monotonic()
+            row = measured(server, model, wishes, requests, Path(name))
+            print(f"| {title} | " + " | ".join(f"{row[c]:,.1f}" for c in columns) + " |", flush=True)
+            print(f"{title}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
