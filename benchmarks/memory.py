@@ -77,7 +77,7 @@ def measured(server: str, model: str, wishes: dict[str, Any], requests: int, fol
     from gguftool.run.server import free_port, start, stop, wait_until_ready
 
     port = free_port("127.0.0.1")
-    p = plan(model, server=server, port=port, threads=2, vram="none", **wishes)
+    p = plan(model, server=server, port=port, threads=1, vram="none", **wishes)
     m = p.memory
     words = [server, *p.command[1:]]
     running = start(words, str(folder / "server.log"), Way("127.0.0.1", port))
@@ -87,8 +87,8 @@ def measured(server: str, model: str, wishes: dict[str, Any], requests: int, fol
             raise SystemExit(Path(running.log_path).read_text()[-2000:])
         at_start = resident(running.process.pid)
         for i in range(requests):
-            text = f"Story {i * 7919}: " + " ".join(rng.choice(WORDS) for _ in range(24))
-            post(port, {"prompt": text, "n_predict": 2, "temperature": 0})
+            text = f"Story {i * 7919}: " + " ".join(rng.choice(WORDS) for _ in range(8))
+            post(port, {"prompt": text, "n_predict": 1, "temperature": 0})
         after = resident(running.process.pid)
     finally:
         stop(running)

@@ -14,7 +14,7 @@ from gguftool.memory.devices import HOST, Device
 from gguftool.memory.growth import PICTURES, Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.settings import Settings
-from gguftool.memory.use import DeviceUse, DraftContext, Side, Sums
+from gguftool.memory.use import PROJECTOR, DeviceUse, DraftContext, Side, Sums
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
 from gguftool.model import Model
 
@@ -171,7 +171,7 @@ class Planner:
         m = self.machine
 
         def beside(name: str) -> int:
-            return self._side(name, projector=False) + sum(x.on(name) for x in drafts)
+            return self._adapters(name, placed) + sum(x.on(name) for x in drafts)
 
         kinds = {d.name: d for d in m.devices}
         kv: dict[str, int] = {}
@@ -189,7 +189,7 @@ class Planner:
                 state.get(d.name, 0),
                 compute.get(d.name, 0),
                 0,
-                self._side(d.name, projector=True),
+                self._projectors(d.name),
                 d.about,
                 beside(d.name),
             )
@@ -206,7 +206,7 @@ class Planner:
                 state.get(HOST, 0),
                 compute.get(HOST, 0),
                 output,
-                self._side(HOST, projector=True),
+                self._projectors(HOST),
                 beside=beside(HOST),
             )
         )
@@ -216,15 +216,31 @@ class Planner:
         why = "the largest picture, beside the one it warmed up with (--image-max-tokens)"
         return tuple(Growth(PICTURES, x.pictures, "estimated", why, self._place(x)) for x in self.sides if x.pictures)
 
-    def _side(self, device: str, *, projector: bool) -> int:
-        """Bytes of the projector, or of the other files beside the model, that go to a device."""
+    def _projectors(self, device: str) -> int:
+        """Bytes of the projector that go to a device: its weights, and its graph."""
         out = 0
         for x in self.sides:
-            if (x.what == "mmproj") is not projector:
+            if x.what == PROJECTOR:
+                place = self._place(x)
+                out += (x.bytes + x.compute) * (device == place)
+                out += x.inputs * (place != HOST and device in (place, HOST))
+        return out
+
+    def _adapters(self, device: str, placed: Placed) -> int:
+        """Bytes of the other files beside the model that go to a device: where the tensors are that they change."""
+        at = placed.layer_device
+
+        def where(layer: int) -> str:
+            return HOST if layer < 0 else at[min(layer, len(at) - 1)]
+
+        out = 0
+        for x in self.sides:
+            if x.what == PROJECTOR:
                 continue
-            place = self._place(x)
-            out += (x.bytes + x.compute) * (device == place)
-            out += x.inputs * (place != HOST and device in (place, HOST))
+            if x.layers:
+                out += sum(n for layer, n in x.layers if where(layer) == device)
+            else:
+                out += x.bytes * (self._place(x) == device)
         return out
 
     def _place(self, x: Side) -> str:

@@ -57,6 +57,9 @@ class DeviceUse:
         return 0 if self.memory is None else max(0, self.total + self.reserve - self.memory)
 
 
+PROJECTOR = "mmproj"
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """A file that is loaded beside the model.
@@ -68,6 +71,7 @@ class Side:
         pictures: what that buffer grows by for the largest picture.
         inputs: the picture itself; where the rest is on a device it is there once more, and on the host.
         device: where it goes, `HOST` or the name of a device; "": to the first device there is.
+        layers: of an adapter, the parts of `bytes` by layer; they go where the layers are. -1: the token embedding.
     """
 
     what: str
@@ -76,6 +80,7 @@ class Side:
     compute: int = 0
     pictures: int = 0
     inputs: int = 0
+    layers: tuple[tuple[int, int], ...] = ()
 
     __repr__ = short_repr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from gguftool.hub import open_any
 from gguftool.memory.devices import HOST
 from gguftool.memory.pictures import graphs
 from gguftool.memory.plan import Machine
-from gguftool.memory.use import Side
+from gguftool.memory.use import PROJECTOR, Side
 from gguftool.model import Model
 from gguftool.model.projector import projector
 from gguftool.predict.pairs import Misfit, misfits
@@ -105,7 +106,8 @@ def beside(model: Model, w: Wishes, machine: Machine) -> Beside:
                 _drafting(model, m, w, machine, out)
                 continue
             out.unfit += [Unfit(by_field()[name].ours, path, one) for one in misfits(model, m, ROLES[name])]
-            out.sides.append(_side(m, name, w))
+            again = any(x.what == ROLES[name] for x in out.sides)
+            out.sides.append(_side(m, name, w, model, again=again))
     if w.draft is None:
         _drafting(model, None, w, machine, out)
     if w.mmproj is None and (lies := note(model)):
@@ -131,13 +133,28 @@ def _drafting(model: Model, draft: Model | None, w: Wishes, machine: Machine, ou
         out.drafts.append(draw)
 
 
-def _side(m: Model, name: str, w: Wishes) -> Side:
-    if name != "mmproj":
-        return Side("lora" if ROLES[name] == "adapter" else ROLES[name], _weight(m))
+def _layer(tensor: str, model: Model) -> int:
+    """The layer of a tensor; -1 for the token embedding, and one more than there are for the output."""
+    found = re.match(r"blk\.(\d{1,9})\.", tensor)
+    if found:
+        return int(found[1])
+    return -1 if tensor.startswith("token_embd") else model.arch.block_count
+
+
+def _side(m: Model, name: str, w: Wishes, model: Model, *, again: bool) -> Side:
+    if ROLES[name] == "adapter":
+        parts = tuple((_layer(t.name, model), t.nbytes or 0) for t in m.tensors.values())
+        return Side("lora", _weight(m), layers=parts)
+    if name != PROJECTOR:
+        # One row for every layer but the first, of all such files together, whatever they hold
+        # (`llama-adapter.cpp:llama_adapter_cvec::init`).
+        row = 0 if again else model.arch.embedding_length * 4
+        rows = tuple((n, row) for n in range(1, model.arch.block_count))
+        return Side(ROLES[name], row * len(rows), layers=rows)
     host = not w.mmproj_offload or w.mmproj_device == "none"
     use = graphs(m)
     return Side(
-        "mmproj", _weight(m), HOST if host else w.mmproj_device or "", use.start, use.most - use.start, use.inputs
+        PROJECTOR, _weight(m), HOST if host else w.mmproj_device or "", use.start, use.most - use.start, use.inputs
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from gguftool.memory.pictures import graphs
 from gguftool.memory.plan import Machine, Planner, weights_of
 from gguftool.memory.settings import Settings
 from gguftool.memory.use import Side
+from gguftool.memory.weights import Placement
 from gguftool.model import Model, from_source
 from gguftool.source import Memory
 from tests.build import GGUF
@@ -131,3 +132,19 @@ def test_the_graph_is_as_large_as_the_real_one(kind: str) -> None:
 def test_the_graph_of_the_27b_to_the_byte() -> None:
     # Of the same function, for the same file with data.
     assert graphs(tower_27b()).start == 260149504
+
+
+def test_an_adapter_lies_where_the_layers_are_that_it_changes() -> None:
+    text = giant("llama-3.1-8b")
+    parts = (*((n, MIB) for n in range(32)), (-1, 5 * MIB), (32, 7 * MIB))
+    side = Side("lora", 44 * MIB, layers=parts)
+
+    def plan(layers: int | None) -> dict[str, int]:
+        machine = Machine((Device("CUDA0", "cuda", 80 << 30),))
+        p = Planner(text.arch, weights_of(text), machine, sides=(side,)).plan(Settings(4096), Placement(layers))
+        return {d.name: d.beside // MIB for d in p.devices}
+
+    # The token embedding stays on the host; the output counts as a layer.
+    assert plan(None) == {"CUDA0": 39, HOST: 5}
+    assert plan(11) == {"CUDA0": 17, HOST: 27}
+    assert plan(0) == {"CUDA0": 0, HOST: 44}
