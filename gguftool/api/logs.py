@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.run.diagnose import Judgement, judge
-from gguftool.run.files import json_object, log_text
+from gguftool.run.files import json_object, log_text, text_of
 from gguftool.run.proof import Check, Expected, compare, from_json, proven
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ def check_log(
     """Judge a log: did the program start, why not, and is it what was planned?
 
     Args:
-        log: path of the log (plain or gzip), or its bytes.
+        log: path of the log, or its bytes; plain or gzip.
         expect: a plan; or the path of one, as ``gguftool plan`` or ``gguftool launch`` write it with ``--format json``.
 
     Raises:
         MissingFile, Unreadable: it cannot be read.
         UsageError: the file of the plan is none.
     """
-    judged = judge(log.decode("utf-8", "replace") if isinstance(log, bytes) else log_text(os.fspath(log)))
+    judged = judge(text_of(log) if isinstance(log, bytes) else log_text(os.fspath(log)))
     wanted = _expected(expect)
     return LogCheck(judged, wanted, tuple(compare(wanted, judged)) if wanted is not None else ())
 

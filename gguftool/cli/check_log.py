@@ -23,8 +23,9 @@ def check_log(session: Session, /, log: str, expect: str | None) -> int:
     """Judge the LOG of a llama.cpp program (- for stdin): did it start, why not, and is it what was planned?"""
     from gguftool.api.logs import check_log as judge
     from gguftool.report import proof as report
+    from gguftool.run.files import LOG_LIMIT
 
-    found = judge(stdin_bytes() if log == "-" else log, expect)
+    found = judge(stdin_bytes(LOG_LIMIT) if log == "-" else log, expect)
     if session.format == "json":
         body = report.judgement_json(found.judgement, found.expected, list(found.checks))
         session.write_json(ok=found.ok, body=body)

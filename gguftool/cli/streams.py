@@ -76,7 +76,18 @@ def give_up_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def stdin_bytes() -> bytes:
-    """All of stdin, whatever encoding the terminal has."""
+def stdin_bytes(first: int | None = None) -> bytes:
+    """Stdin, whatever encoding the terminal has.
+
+    Args:
+        first: of more bytes than that, only these and the last eighth of as many are kept; None: all.
+    """
     stream = getattr(sys.stdin, "buffer", None)
-    return stream.read() if stream else sys.stdin.read().encode()
+    if stream is None:
+        return sys.stdin.read().encode()
+    if first is None:
+        return bytes(stream.read())
+    head, last = bytes(stream.read(first)), b""
+    while piece := stream.read(1 << 20):
+        last = (last + piece)[-first // 8 :]
+    return head + b"\n" + last if last else head

@@ -93,7 +93,7 @@ def explain_line(text: str, number: int = 1) -> Diagnosis | None:
     """What one line means; None when it is not known."""
     found = find(text)
     if found is None or found.row.symptom:
-        return _by_source(text, number) or (None if found is None else _diagnosis(found, text, number))
+        return _by_source(text, number, found) or (None if found is None else _diagnosis(found, text, number))
     return _diagnosis(found, text, number)
 
 
@@ -103,8 +103,8 @@ def explain_text(text: str) -> Diagnosis | None:
     known, _ = _all_known(lines)
     first = _first([d for d in known if d.fatal] or known)
     if first is None or first.symptom:
-        told = (_by_source(line.text, line.number) for line in lines[:MOST_ASKED])
-        first = next((d for d in told if d is not None), first)
+        told = [d for line in lines[:MOST_ASKED] if (d := explain_line(line.text, line.number))]
+        first = _first(told) or first
     return first
 
 
@@ -112,9 +112,14 @@ MOST_ASKED = 200
 """Lines of a pasted text that are looked for in llama.cpp's sources."""
 
 
-def _by_source(text: str, number: int) -> Diagnosis | None:
-    """What is known of a line by the place in llama.cpp's sources where it stands."""
+def _by_source(text: str, number: int, known: Found | None = None) -> Diagnosis | None:
+    """What is known of a line by the place in llama.cpp's sources where it stands.
+
+    Where the table knows it as a consequence (``known``), the line must hold more than that.
+    """
     said = where(text)
+    if known is not None and said is not None and find(said.text.replace("{}", "7")):
+        return None
     rule = None if said is None else judged(said)
     if said is None or rule is None:
         return None
@@ -139,7 +144,7 @@ def judge(text: str) -> Judgement:
     fatal = [d for d in known if d.fatal and not d.request and not (facts.ready_line and d.number < facts.ready_line)]
     error = _reason(_first(fatal), unknown)
     if error is None:
-        error = _unnamed(lines, facts)
+        error = _unnamed(lines, facts, {d.number for d in known})
     others = [d for d in unknown[:MOST_UNKNOWN] if error is None or d.number != error.number]
     notices = (*_once(d for d in known if d not in fatal), *others)
     return Judgement(_status(facts, error), error, notices, facts)
@@ -170,11 +175,15 @@ def _status(facts: LogFacts, error: Diagnosis | None) -> str:
     return "finished" if facts.end_line else "broke-off"
 
 
-def _unnamed(lines: list[Line], facts: LogFacts) -> Diagnosis | None:
-    """The first line of level E of a program that did not get ready, or ended: better than nothing."""
+def _unnamed(lines: list[Line], facts: LogFacts, known: set[int]) -> Diagnosis | None:
+    """The first line of level E of a program that did not get ready, or ended: better than nothing.
+
+    Not one that is ``known`` to end nothing.
+    """
     if facts.ready or facts.end_line:
         return None
-    first = next((x for x in lines if x.level == "E" or _ERROR.match(x.text)), None)
+    loud = (x for x in lines if x.number not in known and (x.level == "E" or _ERROR.match(x.text)))
+    first = next((x for x in loud if not ((hit := find(x.text)) and not hit.row.fatal)), None)
     return None if first is None else _not_known(first)
 
 

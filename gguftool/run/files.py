@@ -17,14 +17,22 @@ def log_text(path: str) -> str:
     Raises:
         MissingFile, Unreadable: it cannot be read.
     """
-    data = _bytes(path)
+    return text_of(_bytes(path), path)
+
+
+def text_of(data: bytes, name: str = "stdin") -> str:
+    """The text of the bytes of a log, gzip or not.
+
+    Raises:
+        Unreadable: the gzip data are damaged.
+    """
     if data[:2] == b"\x1f\x8b":
         import zlib
 
         try:
             data = zlib.decompressobj(31).decompress(data, LOG_LIMIT)
         except zlib.error as error:
-            raise Unreadable(f"{path}: damaged gzip data: {error}") from None
+            raise Unreadable(f"{name}: damaged gzip data: {error}") from None
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         # What PowerShell's redirection writes.
         return data.decode("utf-16", "replace")

@@ -163,3 +163,31 @@ def test_hostile_lines_take_no_time(text: str) -> None:
     began = time.process_time()
     judge((text + "\n") * 100)
     assert time.process_time() - began < 5
+
+
+def test_the_end_of_a_log_of_a_server_that_runs() -> None:
+    """`journalctl -n`: requests that failed are no reason why it did not start."""
+    judged = judge("0.40.000.000 E srv    send_error: task id = 4, error: Context size has been exceeded.\n")
+    assert (judged.status, judged.error) == ("starting", None)
+    assert [n.kind for n in judged.notices] == ["context-exceeded"]
+
+
+def test_of_a_huge_stdin_the_beginning_and_the_end_are_read(monkeypatch) -> None:
+    import io
+    import sys
+    from types import SimpleNamespace
+
+    from gguftool.cli.streams import stdin_bytes
+
+    data = b"".join(b"%07d\n" % i for i in range(600_000))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    kept = stdin_bytes(1 << 20)
+    assert kept.startswith(b"0000000\n")
+    assert kept.endswith(b"0599999\n")
+    assert len(kept) == (1 << 20) + (1 << 17) + 1
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"short")))
+    assert stdin_bytes(1 << 20) == b"short"
+
+
+def test_a_compressed_log_as_bytes() -> None:
+    assert check_log((LOGS / "quantize.good.log.gz").read_bytes()).judgement.status == "finished"
