@@ -102,8 +102,8 @@ if TYPE_CHECKING:
     from gguftool.run.doctor import Examination as Examination
     from gguftool.run.doctor import examine as examine
     from gguftool.run.emit import emit as emit
-    from gguftool.run.flags import FlagAnswer as FlagAnswer
-    from gguftool.run.flags import explain_flag as explain_flag
+    from gguftool.run.explained import FlagAnswer as FlagAnswer
+    from gguftool.run.explained import explain_flag as explain_flag
     from gguftool.run.kvtest import KvTest as KvTest
     from gguftool.run.kvtest import kv_test as kv_test
     from gguftool.run.launch import LaunchPlan as LaunchPlan

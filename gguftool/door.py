@@ -52,7 +52,7 @@ PUBLIC = {
         "predict.pairs.misfit": "Misfit",
         "run.diagnose": "Diagnosis Judgement explain_error=explain_text judge_log=judge",
         "run.doctor": "Examination examine",
-        "run.flags": "FlagAnswer explain_flag",
+        "run.explained": "FlagAnswer explain_flag",
         "run.kvtest": "KvTest kv_test",
         "run.emit": "emit",
         "run.launch": "LaunchPlan",

@@ -20,7 +20,7 @@ from gguftool.cli.options import Session, command, format_option, option, pass_s
     """
 )
 @click.argument("key", type=KEY, metavar="KEY", required=False)
-@option("--flag", metavar="OPTION", help="Explain an option of llama.cpp instead, right or wrong.")
+@option("--flag", metavar="OPTION", help="Explain an option, build switch or variable instead, llama.cpp's or not.")
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to ask: its folder, or a program of it.")
 @format_option("text", "json")
 @pass_session
@@ -46,7 +46,7 @@ def _flag(session: Session, flag: str, llama_cpp: str | None) -> int:
     from gguftool.programs import SERVER, find
     from gguftool.report import translate as report
     from gguftool.run.capabilities import capabilities
-    from gguftool.run.flags import explain_flag
+    from gguftool.run.explained import explain_flag
 
     tool = find(SERVER, llama_cpp)
     try:

@@ -90,9 +90,11 @@ def of_llama_cpp(word: str) -> bool:
 
 def same_notion(word: str) -> frozenset[str]:
     """All names of what ``word`` is for: ours, llama.cpp's, itself. A wrong option is what it was meant to be."""
-    from gguftool.run.flags import explain_flag
+    from gguftool.programs import SERVER
+    from gguftool.run.explained import explain_flag
 
-    names = {word, *explain_flag(word).names}
+    found = explain_flag(word)
+    names = {word, *(found.names if not found.programs or SERVER in found.programs else ())}
     for name, words in SPELLINGS.items():
         if not names.isdisjoint((name, *words)):
             names |= {name, *words}

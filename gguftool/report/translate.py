@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gguftool.report.text import Style, safe
-from gguftool.run.flags import FlagAnswer
+from gguftool.run.explained import FlagAnswer
 from gguftool.run.translation.result import Answer, Kept, Part, Script, Translation
 
 
@@ -77,17 +77,34 @@ def translation_json(t: Translation) -> dict[str, object]:
 
 
 def flag_lines(a: FlagAnswer, style: Style) -> Iterator[str]:
-    """What an option means, or what a wrong one was meant to be."""
+    """What an option means and whose it is, or what a wrong one was meant to be."""
     build = f" ({safe(a.build)})" if a.build else ""
+    whose = f"{a.kind or 'option'} of {a.whose}" if a.whose else ""
     if a.exists:
-        yield style.bold(", ".join(a.names)) + (f" {safe(a.value)}" if a.value else "") + build
-        yield f"  {safe(a.meaning)}" if a.meaning else "  no note; llama-server --help says more"
+        yield style.bold(safe(", ".join(a.names))) + (f" {safe(a.value)}" if a.value else "") + build
+        yield f"  {safe(whose)}"
+        yield f"  {safe(a.meaning)}" if a.meaning else "  no note; --help of the program says more"
+        if a.becomes:
+            yield f"  write {style.green(a.becomes)}"
+    elif a.whose and a.why != _REMOVED:
+        old = "an old or wrong " if a.whose.startswith("llama.cpp's") else "an " if a.kind == "option" else "a "
+        yield f"{style.bold(safe(a.flag))}: {old}{safe(whose)}"
+        yield f"  {safe(a.why)}"
+        if a.becomes:
+            yield f"  here: {style.green(a.becomes)}"
+        if a.becomes and a.meaning:
+            yield f"  {safe(a.meaning)}"
     else:
-        yield f"{style.bold(a.flag)}: {style.red('no option of llama.cpp')}{build}"
+        none = (
+            "no option of llama.cpp"
+            if a.becomes or a.why == _REMOVED or not a.why.startswith(_UNKNOWN)
+            else "not known"
+        )
+        yield f"{style.bold(safe(a.flag))}: {style.red(none)}{build}"
         yield f"  {safe(a.why)}"
         if a.becomes:
             yield f"  write {style.green(a.becomes)}"
-        elif not a.near:
+        elif not a.near and none != "not known":
             yield "  leave it out"
         if a.becomes and a.meaning:
             yield f"  {safe(a.meaning)}"
@@ -98,11 +115,18 @@ def flag_lines(a: FlagAnswer, style: Style) -> Iterator[str]:
         yield f"  {safe('; '.join(parts))}"
 
 
+_REMOVED = "It has been removed."
+_UNKNOWN = "It is not an option of the programs known here"
+
+
 def flag_json(a: FlagAnswer) -> dict[str, object]:
     """The fields of an explained option."""
     return {
         "flag": a.flag,
         "exists": a.exists,
+        "kind": a.kind or None,
+        "whose": a.whose or None,
+        "programs": list(a.programs),
         "names": list(a.names),
         "value": a.value or None,
         "environment": a.env or None,

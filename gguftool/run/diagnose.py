@@ -10,7 +10,7 @@ from gguftool.brief import short_repr
 from gguftool.facts.programs import architectures, program, tensor_types
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.programs import RPC_SERVER, SERVER
-from gguftool.run.flags import explain_flag
+from gguftool.run.explained import explain_flag
 from gguftool.run.lines import Line, lines_of
 from gguftool.run.log import LogFacts, read_log
 from gguftool.run.loglines import Dull
@@ -268,7 +268,7 @@ def _diagnosis(found: Found, text: str, number: int) -> Diagnosis:
 def _with_flag(details: Mapping[str, str], cause: str, remedy: str) -> tuple[str, str]:
     """What the option was meant to be, where that is known."""
     answer = explain_flag(details["argument"])
-    if answer.exists:
+    if answer.exists and SERVER in answer.programs:
         return f"{cause} Other builds have it.", remedy
     if answer.becomes:
         return f"{cause} {answer.why}", f"write {answer.becomes}"

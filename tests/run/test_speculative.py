@@ -15,7 +15,7 @@ from gguftool.run.deploy import Found, deploy, outcome
 from gguftool.run.devices import HostMemory
 from gguftool.run.diagnose import explain_line, judge
 from gguftool.run.endpoints import Drafted
-from gguftool.run.flags import explain_flag
+from gguftool.run.explained import explain_flag
 from gguftool.run.launch import plan_launch
 from gguftool.run.log import read_log
 from gguftool.run.proof import compare, proven

@@ -6,7 +6,8 @@ import pytest
 
 from gguftool.errors import UsageError
 from gguftool.run.capabilities import Capabilities, known, parse_help
-from gguftool.run.flags import explain_flag, notes, substitutes
+from gguftool.run.explained import explain_flag
+from gguftool.run.flags import notes, substitutes
 from gguftool.run.translate import translate
 from tests.run.test_args import OLD, helped
 
