@@ -135,8 +135,9 @@ def context_of(model: Model, draft: Model | None, w: Wishes, machine: Machine) -
         planner.weights.output_rows = Planner(model.arch, weights_of(model)).weights.output_rows
         where = Placement()
     else:
-        chosen_devices = tuple(d for d in machine.devices if not w.draft_device or d.name in w.draft_device)
-        here = () if "none" in w.draft_device or w.draft_gpu_layers == 0 else chosen_devices
+        by_name = {d.name.lower(): d for d in machine.devices}
+        named = tuple(by_name[n.lower()] for n in w.draft_device if n.lower() in by_name)
+        here = () if "none" in w.draft_device or w.draft_gpu_layers == 0 else named or machine.devices
         planner = Planner(draft.arch, weights_of(draft), replace(machine, devices=here), layers="draft" if mtp else "")
         n = w.draft_gpu_layers
         where = Placement(gpu_layers=None if n is None or n < 0 else n)
@@ -147,7 +148,10 @@ def context_of(model: Model, draft: Model | None, w: Wishes, machine: Machine) -
         own = replace(
             s, ctx=context(model.arch, s).total, type_k=types[0], type_v=types[1], snapshots=0, outputs=outputs
         )  # fmt: skip
-        at = p if draft is None else replace(where, kv_offload=p.kv_offload, mmap=p.mmap, op_offload=p.op_offload)
+        # A draft has its own devices and number of layers, and all else of the model it drafts for, shares, too
+        # (`speculative.cpp:common_base_params_to_speculative`).
+        theirs = replace(where, split=p.split, kv_offload=p.kv_offload, mmap=p.mmap, op_offload=p.op_offload)
+        at = p if draft is None else theirs
         plan = planner.plan(own, at)
         known = planner.hp.facts is not None and not planner.hp.facts.unsupported
         written = kept(planner.hp, own, plan.cache, layers=planner.layers == "draft")

@@ -18,6 +18,7 @@ from gguftool.run.launch import LaunchPlan, plan_launch, with_port
 from gguftool.run.reach import Way
 from gguftool.run.server import ask, free_port, start, stop, wait_until_ready
 from gguftool.run.wishes import Wishes
+from tests.run.test_emit import planned
 
 MIB = 1 << 20
 WORDS = "the of and to in is was for with on as by at from that this which were their have".split()
@@ -67,3 +68,22 @@ def test_a_server_stays_below_its_limit(smollm2: Path, server: str, tmp_path: Pa
     assert seen[-1] - seen[0] > 16 * MIB
     log = Path(running.log_path).read_text()
     assert f"limits: {plan.memory.settings.cache_ram}.000 MiB" in log
+
+
+KINDS = {"systemd": r"MemoryHigh=(\d+)M", "docker-compose": r"mem_limit: (\d+)m", "k8s": r'memory: "(\d+)Mi"'}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "asked", [{}, {"ram": 6 << 30}, {"ram": 512 * MIB, "reserve": 0}, {"cache_ram": 0}, {"parallel": 4}], ids=str
+)
+def test_every_emitted_limit_holds_what_comes_after_the_start(kind: str, asked: dict[str, int]) -> None:
+    plan = planned("/srv/models/m.gguf", ctx=4096, **asked)
+    found = re.search(KINDS[kind], emit(kind, plan))
+    assert found
+    allowed, m = int(found[1]) * MIB, plan.memory
+    assert allowed >= m.total + m.grows()
+    assert allowed <= asked.get("ram", 1 << 60)
+    assert m.settings.cache_ram == (0 if asked.get("cache_ram") == 0 else m.settings.cache_ram)
+    # What bounds it stands in the command that the file starts.
+    assert ("-cram" in plan.argv) == (m.settings.cache_ram != 8192)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gguftool.model import Model, from_source
+from gguftool.model import Model, from_source, open_model
 from gguftool.run.capabilities import known
 from gguftool.run.deploy import Found, deploy, outcome
 from gguftool.run.devices import HostMemory
@@ -275,3 +275,38 @@ def test_a_model_that_is_its_own_draft(cli: Any, smollm2: Path, tmp_path: Path) 
         assert drafted["drafted"] >= 12
         assert drafted["accepted"] >= drafted["drafted"] * 3 // 4
         assert done.json["observed"]["speculating"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shares"),
+    [
+        ({}, {"CUDA0": 24, "CUDA1": 8}),
+        ({"draft_device": ("CUDA1",)}, {"CUDA0": 0, "CUDA1": 32}),
+        # In the order in which they are named: the shares are those of the model (`-ts`), the order is its own.
+        ({"draft_device": ("cuda1", "CUDA0")}, {"CUDA0": 8, "CUDA1": 24}),
+        ({"draft_gpu_layers": 0}, {"CUDA0": 0, "CUDA1": 0}),
+        ({"draft_device": ("none",)}, {"CUDA0": 0, "CUDA1": 0}),
+    ],
+    ids=str,
+)
+def test_layers_of_a_draft_go_where_llama_cpp_puts_them(
+    asked: dict[str, Any], shares: dict[str, int], tmp_path: Path
+) -> None:
+    """`common_base_params_to_speculative`: devices and layers of its own, all else of the model."""
+    path = llama(layers=31).write(tmp_path / "draft.gguf")
+    with open_model(path, strict=False) as m:
+        w = Wishes(
+            ctx=4096, draft=str(path), spec_type=("draft-simple",), vram=(8 << 30, 8 << 30), tensor_split=(3.0, 1.0),
+            **asked,
+        )  # fmt: skip
+        d = deploy(m, w, HOST)
+        plan = outcome(d, d.planner(m)).plan
+        draft = plan.drafts[0]
+        # 32 layers, the output counting as one, which has no cache.
+        whole = draft.kv // 31
+        on = {x.name: x for x in draft.devices}
+        for name, layers in shares.items():
+            kv = on[name].kv // whole if name in on else 0
+            assert kv in (layers, layers - 1)
+        assert sum(x.kv for x in draft.devices) == draft.kv
+        assert plan.kv == draft.kv
