@@ -46,7 +46,7 @@ PROGRAMS: tuple[Known, ...] = (
            r"Final estimate: PPL|stored collected data after|saving combined imatrix to"),
     _known("llama-perplexity", r"(?<!\w)perplexity(?:_v2)?:|kl_divergence:|(?:hellaswag|winogrande|choice)_score",
            r"Final estimate: PPL|Same top p:|Final Winogrande score|Final result:|^(?P<n>\d+)\t[\d.]+%",
-           r"selecting (?:the first )?(?P<of>\d+) |calculating hellaswag score"),
+           r"selecting (?:the first )?(?P<of>\d+) "),
     _known("llama-bench", r'llama[-_]bench: |^\| model +\| +size|^\s*"build_commit":|^build_commit,|llama_bench ?\(',
            r'^build: \w+ \(\d+\)|^\]$|^"[^"]*","\d+",|^\{"build_commit"|^INSERT INTO'),
     _known("llama-fit-params", r"llama_fit_params:", r"^-c \d+ -ngl|printing (?:fitted|estimated) .* to stdout"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -55,6 +56,8 @@ def test_every_message_is_judged() -> None:
     assert not differs, f"rule: (messages now, judged): {differs}"
     met = explained + symptoms
     assert met + internal == len(messages())
+    told = (Path(__file__).parents[2] / "docs" / "launch.md").read_text()
+    assert all(f"{n:,}" in told for n in (len(messages()), internal, explained)), (len(messages()), internal, explained)
     assert explained / met >= 0.95, f"{explained} of {met} messages that a user can meet are explained"
 
 
