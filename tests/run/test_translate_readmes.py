@@ -139,7 +139,8 @@ def test_the_real_server_reads_what_is_printed(command: str, server: str, build:
         (tmp_path / name).write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     environment = {**os.environ, **dict(e.split("=", 1) for e in found.environment), "GGML_NO_BACKTRACE": "1"}
     done = subprocess.run(
-        [server, *args, "--port", "0"], capture_output=True, text=True, cwd=tmp_path, timeout=60, env=environment, check=False,
+        [server, *args, "--port", "0"], capture_output=True, text=True, cwd=tmp_path, timeout=60, env=environment,
+        check=False,
     )  # fmt: skip
     said = done.stdout + done.stderr
     assert "error while handling" not in said, said[:500]
