@@ -12,6 +12,7 @@ from gguftool.errors import UsageError
 from gguftool.run.emit.compose import compose
 from gguftool.run.emit.dockerfile import dockerfile
 from gguftool.run.emit.kubernetes import k8s
+from gguftool.run.emit.preset import preset
 from gguftool.run.emit.services import llama_swap, systemd
 from gguftool.run.emit.words import own_command as own_command
 from gguftool.run.launch import LaunchPlan
@@ -23,6 +24,7 @@ _KINDS: dict[str, Callable[[LaunchPlan, tuple[str, ...], str | None], str]] = {
     "k8s": k8s,
     "llama-swap": llama_swap,
     "dockerfile": dockerfile,
+    "preset": preset,
 }
 KINDS = tuple(_KINDS)
 
