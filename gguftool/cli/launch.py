@@ -10,7 +10,7 @@ from gguftool.cli.options import Session, command, format_option, option, pass_s
 from gguftool.cli.values import MODEL
 from gguftool.cli.wishes import wish_options, wished
 
-KINDS = ("systemd", "docker-compose", "k8s", "llama-swap", "dockerfile", "preset")
+KINDS = ("systemd", "docker-compose", "k8s", "llama-swap", "dockerfile", "preset", "ollama")
 
 
 @command(

@@ -12,6 +12,7 @@ from gguftool.errors import UsageError
 from gguftool.run.emit.compose import compose
 from gguftool.run.emit.dockerfile import dockerfile
 from gguftool.run.emit.kubernetes import k8s
+from gguftool.run.emit.ollama import ollama
 from gguftool.run.emit.preset import preset
 from gguftool.run.emit.services import llama_swap, systemd
 from gguftool.run.emit.words import own_command as own_command
@@ -25,6 +26,7 @@ _KINDS: dict[str, Callable[[LaunchPlan, tuple[str, ...], str | None], str]] = {
     "llama-swap": llama_swap,
     "dockerfile": dockerfile,
     "preset": preset,
+    "ollama": ollama,
 }
 KINDS = tuple(_KINDS)
 
