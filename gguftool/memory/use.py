@@ -65,7 +65,7 @@ class Side:
     """A file that is loaded beside the model.
 
     Attributes:
-        what: ``mmproj``, ``lora`` or ``control-vector``.
+        what: ``mmproj``, ``lora``, ``control-vector``, or ``n-grams`` for tables of what was written before.
         bytes: what its weights take.
         compute: the buffer of its graph at the start.
         pictures: what that buffer grows by for the largest picture.

@@ -110,6 +110,8 @@ def beside(model: Model, w: Wishes, machine: Machine) -> Beside:
             out.sides.append(_side(m, name, w, model, again=again))
     if w.draft is None:
         _drafting(model, None, w, machine, out)
+    if found := speculative.tables(w):
+        out.sides.append(Side("n-grams", found, HOST))
     if w.mmproj is None and (lies := note(model)):
         out.notes.append(lies)
     return out

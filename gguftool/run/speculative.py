@@ -35,6 +35,8 @@ NGRAM_MOST: dict[str, tuple[str, int]] = {
     "ngram-cache": ("", 8),
 }
 """Kind -> field of `Wishes` with the most it drafts at once, and llama.cpp's default (`common_speculative_n_max`)."""
+_ENTRIES, _HASHES = 4 << 20, 262144
+"""Entries of the table of ``ngram-mod``, and of each map of ``ngram-map-…``, 4 bytes each (`ngram-map.h`)."""
 NONE = "none"
 
 
@@ -89,6 +91,13 @@ def most(w: Wishes) -> int:
             said = getattr(w, field) if field else None
             out = max(out, default if said is None else said)
     return out
+
+
+def tables(w: Wishes) -> int:
+    """Bytes of the host that finding repetitions takes: one table for all slots, or a map a slot."""
+    slots = SERVER_SLOTS if w.parallel is None else w.parallel
+    maps = sum(kind in ("ngram-map-k", "ngram-map-k4v") for kind in asked(w))
+    return 4 * (_ENTRIES * ("ngram-mod" in asked(w)) + _HASHES * maps * slots)
 
 
 def snapshots(w: Wishes) -> int:

@@ -310,3 +310,12 @@ def test_layers_of_a_draft_go_where_llama_cpp_puts_them(
             assert kv in (layers, layers - 1)
         assert sum(x.kv for x in draft.devices) == draft.kv
         assert plan.kv == draft.kv
+
+
+def test_tables_of_repetitions_are_counted() -> None:
+    """The real server says of the first ``mod size=4194304 (16.000 MB)``; the maps have 262,144 entries a slot."""
+    m = opened(llama(layers=3))
+    plain = planned(m, Wishes(ctx=512, parallel=2)).devices[-1].beside
+    for kinds, mib in ((("ngram-mod",), 16), (("ngram-map-k",), 2), (("ngram-map-k4v", "ngram-mod"), 18)):
+        plan = planned(m, Wishes(ctx=512, parallel=2, spec_type=kinds))
+        assert plan.devices[-1].beside - plain == mib * MIB
