@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from gguftool.brief import short_repr
 from gguftool.hub import opened
 from gguftool.memory.advice import Advice, advise
+from gguftool.memory.fit import Fit
 from gguftool.memory.plan import MemoryPlan
+from gguftool.memory.speed.estimate import Estimate
 from gguftool.model.role import only_runnable
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
 from gguftool.run.args import server_command
@@ -20,6 +22,7 @@ from gguftool.run.launch import expectations
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command
 from gguftool.run.proof import Expected
+from gguftool.run.ways import Way, speed, ways
 from gguftool.run.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ class Planned:
         wishes: everything the plan rests on, also what nobody asked for.
         command: llama-server with its arguments.
         expected: what its log must show.
+        speed: how fast it can be.
+        ways: what fits where the wish does not, the recommended one first.
     """
 
     advice: Advice
@@ -43,6 +48,8 @@ class Planned:
     wishes: Wishes
     command: tuple[str, ...]
     expected: Expected
+    speed: Estimate
+    ways: tuple[Way, ...] = ()
 
     __repr__ = short_repr
 
@@ -109,15 +116,17 @@ def plan(
     spec = named if named is not None else str(model) if isinstance(model, (str, os.PathLike)) else model.name
     with opened(model, strict=True) as m:
         only_runnable(m)
-        d, advice = _advise(m, said, max_context, measure, tell)
+        d, advice, found = _advise(m, said, max_context, measure, tell)
         rests_on = resolved(d, advice.planner, advice.plan)
         command = tuple(planned_command(spec, m.name, rests_on))
-        return Planned(advice, d, rests_on, command, expectations(m, advice.plan, rests_on))
+        others = ways(m, d, advice.planner, found, spec)
+        fast = speed(d, advice.planner, advice.plan)
+        return Planned(advice, d, rests_on, command, expectations(m, advice.plan, rests_on), fast, others)
 
 
 def _advise(
     m: Model, wishes: Wishes, max_context: bool, measure: bool, tell: Callable[[str], None]
-) -> tuple[Deployment, Advice]:
+) -> tuple[Deployment, Advice, Fit]:
     engine = choose(wishes, printed=True)
     d = deploy(m, wishes, look(wishes, engine.tool), engine.build)
     planner = d.planner(m)
@@ -139,4 +148,4 @@ def _advise(
         from gguftool.api.smaller import with_smaller
 
         advice = with_smaller(m, advice)
-    return d, advice
+    return d, advice, fit

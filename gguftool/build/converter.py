@@ -20,7 +20,7 @@ from gguftool.build import process
 from gguftool.build.folder import QUANT_METHODS
 from gguftool.errors import ToolFailed
 from gguftool.files.faults import writing
-from gguftool.files.names import make_folder
+from gguftool.files.names import make_folder, user_cache
 from gguftool.files.small import replace_own
 from gguftool.shell import path_word, shell
 
@@ -53,9 +53,7 @@ class Converter:
 
 def environment() -> str:
     """Folder of the environment that `setup` makes; follows XDG_CACHE_HOME."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    name = PACKAGE.replace("==", "-")
-    return os.path.join(base, "gguftool", f"converter-{name}")
+    return user_cache("gguftool", f"converter-{PACKAGE.replace('==', '-')}")
 
 
 def python_of(folder: str) -> str:

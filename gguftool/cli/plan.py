@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     gguftool plan model.gguf --ctx 131072 --vram 16GiB --ram 32GiB
     gguftool plan model.gguf --cache-type q8_0 --parallel 4 --vram 24GiB,24GiB
     gguftool plan hf://owner/repo:Q4_K_M --ctx 32768 --vram 12GiB
+    gguftool plan model.gguf --vram 24GiB --bandwidth "CUDA0=RTX 3090,CPU=DDR5-5600x2"
+    gguftool plan model.gguf --calibrate
     gguftool plan model.gguf --measure --format json
     gguftool plan model.gguf --plot memory.svg
     """
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 @wish_options("plan")
 @option("--max-context", is_flag=True, help="Plan the largest context that fits.")
 @option("--measure", is_flag=True, help="Ask the real library (it allocates nothing) in place of estimating.")
+@option("--calibrate", is_flag=True, help="First measure how fast this host reads and computes, and keep it.")
 @option("--plot", metavar="FILE.svg|png|html", type=click.Path(), help="Draw memory against context.")
 @format_option("text", "json")
 @pass_session
@@ -44,6 +47,14 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     from gguftool.report import plan as report
 
     wishes = wished(extra)
+    if options["calibrate"]:
+        from gguftool.memory.speed import measured
+
+        rate = measured.calibrate()
+        session.note(
+            f"this host reads {rate.bandwidth / 1e9:,.1f} GB/s and computes {rate.compute / 1e9:,.0f} GFLOPS"
+            f" in 32 bits; kept in {safe(measured.path())}"
+        )
     with open_for(session, model) as m:
         found = work_out(
             m,
@@ -65,10 +76,11 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
             session.note(f"note: {safe(text)}")
         code = _code(found)
         if session.format == "json":
-            body = report.plan_json(advice, list(found.command), found.expected, found.deployment.unfit)
+            unfit = found.deployment.unfit
+            body = report.plan_json(advice, list(found.command), found.expected, unfit, found.speed, found.ways)
             session.write_json(ok=code == 0, body=body)
         else:
-            session.out(report.plan_text(advice, m.name, list(found.command), session.style))
+            session.out(report.plan_text(advice, m.name, list(found.command), session.style, found.speed, found.ways))
     return code
 
 

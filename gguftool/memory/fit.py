@@ -2,7 +2,8 @@
 
 The context is what was asked for; one that nobody asked for gives way first. Then: a smaller cache type (f16, q8_0,
 q4_0), a smaller `-ub`, experts on the host, layers on the host, in this order; what turns out not to be needed is given
-back at the end. Nothing is proposed that llama.cpp refuses or that runs on a slow path.
+back at the end. Where experts can move, they move before the cache goes below q8_0: they cost speed, it costs quality.
+Nothing is proposed that llama.cpp refuses or that runs on a slow path.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from gguftool.memory.weights import Placement
 from gguftool.quantity import human
 
 PAIRS = (("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"))
+CAREFUL = PAIRS[:2]
+"""Those that hardly touch what a model says (`docs/launch.md`, "What a cache type costs")."""
 UBATCHES = (256, 128)
 SMALLEST_CONTEXT = 8192
 """A context nobody asked for is not made smaller than this before something else gives way."""
@@ -147,6 +150,7 @@ class _Search:
         self.steps: list[Step] = []
         self.split: tuple[float, ...] = ()
         self.kinds = {d.kind for d in planner.machine.devices}
+        self.pairs: tuple[tuple[str, str], ...] = PAIRS
 
     def run(self, s: Settings, p: Placement) -> Fit:
         self.split = p.split
@@ -156,12 +160,20 @@ class _Search:
                 self.steps.append(Step("as asked", f"fits with {_spare(plan)} to spare", True))
             return Fit(plan, tuple(self.steps))
         self.steps.append(Step("as asked", _over(plan), False))
-        for stage in (self._context, self._cache_types, self._ubatch, self._experts, self._layers):
-            plan = stage(plan)
-            if plan.fits:
-                return Fit(self._give_back(plan, s), tuple(self.steps))
+        stages = (self._context, self._cache_types, self._ubatch, self._experts, self._layers)
+        for pairs, these in ((CAREFUL, stages[:-1]), (PAIRS, stages)) if self._experts_can_move else ((PAIRS, stages),):
+            # What the first round tried is tried again by the second, with more to give up.
+            self.pairs, self.steps, plan = pairs, self.steps[:1], asked
+            for stage in these:
+                plan = stage(plan)
+                if plan.fits:
+                    return Fit(self._give_back(plan, s), tuple(self.steps))
         # Nothing was enough, so nothing is given up.
         return Fit(asked, tuple(replace(x, kept=i == 0) for i, x in enumerate(self.steps)))
+
+    @property
+    def _experts_can_move(self) -> bool:
+        return bool(self.free.cpu_moe and self.kinds and self.planner.hp.int("expert_count"))
 
     def _plan(self, s: Settings, p: Placement) -> MemoryPlan:
         """A plan whose devices are filled alike, unless their shares were named."""
@@ -188,9 +200,9 @@ class _Search:
     def _cache_types(self, plan: MemoryPlan) -> MemoryPlan:
         if not self.free.cache_type or not plan.cache.caches:
             return plan
-        for pair in PAIRS:
+        for pair in self.pairs:
             s = plan.settings.with_types(pair)
-            if _size(pair) >= _size((plan.settings.type_k, plan.settings.type_v)):
+            if pair_bytes(pair) >= pair_bytes((plan.settings.type_k, plan.settings.type_v)):
                 continue
             why = admissible(self.planner.hp, pair, s.flash_attn, self.kinds)
             if why:
@@ -219,7 +231,7 @@ class _Search:
 
     def _experts(self, plan: MemoryPlan) -> MemoryPlan:
         count = self.planner.weights.layer_count
-        if not self.free.cpu_moe or not self.kinds or not self.planner.hp.int("expert_count"):
+        if not self._experts_can_move:
             return plan
 
         def with_experts(n: int) -> MemoryPlan:
@@ -259,15 +271,15 @@ class _Search:
 
     def _better(self, s: Settings, asked: Settings) -> Iterator[Settings]:
         pairs = [(asked.type_k, asked.type_v), *PAIRS]
-        now = _size((s.type_k, s.type_v))
+        now = pair_bytes((s.type_k, s.type_v))
         better = [
             x
             for x in pairs
-            if _size(x) > now
+            if pair_bytes(x) > now
             and (x == pairs[0] or admissible(self.planner.hp, x, s.flash_attn, self.kinds) is None)
-            and _size(x) <= _size(pairs[0])
+            and pair_bytes(x) <= pair_bytes(pairs[0])
         ]
-        for pair in [*sorted(set(better), key=_size, reverse=True), (s.type_k, s.type_v)]:
+        for pair in [*sorted(set(better), key=pair_bytes, reverse=True), (s.type_k, s.type_v)]:
             for ubatch in sorted({asked.ubatch, s.ubatch}, reverse=True):
                 candidate = replace(s, type_k=pair[0], type_v=pair[1], ubatch=ubatch)
                 if candidate != s:
@@ -283,7 +295,8 @@ def _batch_undone(plan: MemoryPlan, better: Settings) -> list[str]:
     return [f"-ub {better.ubatch}"] if better.ubatch != plan.settings.ubatch else []
 
 
-def _size(pair: tuple[str, str]) -> float:
+def pair_bytes(pair: tuple[str, str]) -> float:
+    """Bytes of an element of K and of one of V."""
     return CACHE_TYPES[pair[0]].bytes_per_element + CACHE_TYPES[pair[1]].bytes_per_element
 
 

@@ -7,9 +7,10 @@ tensors (`llama-model.cpp:load_tensors`, `llama-model-loader.cpp:create_tensor`,
 
 from __future__ import annotations
 
+import math
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gguftool.brief import named_repr, short_repr
@@ -90,8 +91,9 @@ class Group:
     """Tensors that go the same way: of one layer, all experts or none, under the same override.
 
     Sizes by where they may end: ``plain`` on the host, ``kept`` of them when others are repacked into ``repacked``,
-    ``aligned`` by (alignment, pads rows) on a device. ``largest`` is the largest matrix. ``spans`` and ``kept_spans``:
-    by file, from the first to the last byte of all tensors and of those not repacked.
+    ``aligned`` by (alignment, pads rows) on a device. ``largest`` is the largest matrix, ``elements`` are those of all
+    matrices. ``spans`` and ``kept_spans``: by file, from the first to the last byte of all tensors and of those not
+    repacked.
     """
 
     layer: int
@@ -102,6 +104,7 @@ class Group:
     kept: int = 0
     repacked: int = 0
     largest: int = 0
+    elements: int = 0
     aligned: dict[tuple[int, bool], int] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     kept_spans: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -230,6 +233,7 @@ class Weights:
             _stretch(group.kept_spans, w)
         if matrix and dims > 1:
             group.largest = max(group.largest, w.nbytes)
+            group.elements += math.prod(w.shape)
         t = TENSOR_TYPE_BY_NAME.get(w.type_name)
         for alignment, rows_padded in self._alignments:
             extra = row_padding(t.block_size, t.block_bytes, w.shape[0]) if t and rows_padded and w.shape else 0
@@ -246,11 +250,7 @@ class Weights:
         spans: dict[int, tuple[int, int]] = {}
         experts = largest = 0
         for group in self.groups.values():
-            name = HOST if group.layer == INPUT else at[min(group.layer, self.layer_count)]
-            if group.target is not None:
-                name = group.target
-            elif group.experts and group.layer < p.cpu_moe:
-                name = HOST
+            name = self._where(group, at, p)
             _book(buffers, group, by_name.get(name), repack and group.layer != INPUT)
             if name == HOST:
                 for part, span in (group.kept_spans if repack and group.layer != INPUT else group.spans).items():
@@ -264,6 +264,27 @@ class Weights:
             copies += self.frequencies.data
         mapped = sum(last - first for first, last in spans.values()) if p.mmap else 0
         return Placed(buffers, at, experts, largest, copies, mapped)
+
+    def _where(self, group: Group, at: Sequence[str], p: Placement) -> str:
+        """Device a group goes to, with the layers where ``at`` says."""
+        if group.target is not None:
+            return group.target
+        if group.layer == INPUT or (group.experts and group.layer < p.cpu_moe):
+            return HOST
+        return at[min(group.layer, self.layer_count)]
+
+    def used(self, p: Placement, at: Sequence[str]) -> Iterator[tuple[str, Group]]:
+        """What a token goes through, with its device: not the input tensors, of which a row is looked up.
+
+        Args:
+            p: placement.
+            at: device of each layer, the output layer's last.
+        """
+        for group in self.groups.values():
+            if group.layer != INPUT:
+                yield self._where(group, at, p), group
+        if self.tied:
+            yield at[self.layer_count], self.tied_copy
 
     def layer_bytes(self, p: Placement) -> list[int]:
         """Bytes that go with each layer to its device, the output layer's last; what stays on the host is left out."""

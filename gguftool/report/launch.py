@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.facts.cachetypes import shown
+from gguftool.report.choices import choices_json, short_lines, speed_json, speed_lines
 from gguftool.report.growth import grows_line, growth_json
 from gguftool.report.known import known_json
 from gguftool.report.plan import draft_text, where_json
@@ -48,6 +49,9 @@ def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:
     for draft in m.drafts:
         yield draft_text(draft)
     yield from grows_line(m)
+    if plan.speed is not None:
+        yield from speed_lines(plan.speed, style)
+    yield from short_lines(plan.ways, style)
     if plan.engine.tool:
         build = plan.engine.build
         yield f"engine: {safe(plan.engine.tool.path)} ({_build(build.build, build.commit)}, {plan.engine.tool.source})"
@@ -194,6 +198,8 @@ def plan_json(
         "total": {"bytes": m.total},
         **growth_json(m),
         "fits": m.fits,
+        "choices": choices_json(plan.ways),
+        "speed": speed_json(plan.speed),
         "obstacles": [
             {"where": o.where, "severity": o.severity, "message": o.message, "remedy": o.remedy or None}
             for o in plan.obstacles

@@ -9,19 +9,26 @@ from gguftool.facts.cachetypes import shown
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import MemoryPlan
+from gguftool.memory.speed.estimate import Estimate
 from gguftool.memory.use import DeviceUse, DraftContext
+from gguftool.report.choices import choices_json, choices_text, speed_json, speed_lines
 from gguftool.report.growth import growth_json, growth_text
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
 from gguftool.run.beside import Unfit
 from gguftool.run.proof import Expected, to_json
+from gguftool.run.ways import Way
 from gguftool.shell import shell
 
 BAR = 16
 
 
-def plan_text(a: Advice, name: str, command: Sequence[str], style: Style) -> str:
+def plan_text(
+    a: Advice, name: str, command: Sequence[str], style: Style, speed: Estimate | None = None, ways: Sequence[Way] = ()
+) -> str:
     """The screen: what it is, what lies where, what contexts fit, how it came about, the command."""
-    parts = ["\n".join(_head(a, name, style)), _devices(a, style), growth_text(a.plan, style), _table(a, style)]
+    fast = "\n".join(speed_lines(speed, style)) if speed is not None else ""
+    parts = ["\n".join(_head(a, name, style)), _devices(a, style), growth_text(a.plan, style), fast, _table(a, style)]
+    parts = [text for text in (*parts, choices_text(ways, style)) if text]
     parts += [text for text in (_steps(a, style), _smaller(a, style), _notes(a, style)) if text]
     parts.append(f"{style.bold('command')}\n  {safe(shell(command))}")
     return "\n\n".join(parts)
@@ -190,7 +197,14 @@ def _notes(a: Advice, style: Style) -> str:
     return "\n".join(lines)
 
 
-def plan_json(a: Advice, command: Sequence[str], expected: Expected, unfit: Sequence[Unfit] = ()) -> dict[str, object]:
+def plan_json(
+    a: Advice,
+    command: Sequence[str],
+    expected: Expected,
+    unfit: Sequence[Unfit] = (),
+    speed: Estimate | None = None,
+    ways: Sequence[Way] = (),
+) -> dict[str, object]:
     """The fields of ``--format json``: every number in bytes or tokens."""
     plan = a.plan
     c, s, w = plan.cache.context, plan.settings, a.planner.weights
@@ -250,6 +264,8 @@ def plan_json(a: Advice, command: Sequence[str], expected: Expected, unfit: Sequ
         "smaller_weights": [
             {"ftype": x.ftype, "weights": x.weights, "total": x.total, "fits": x.fits} for x in a.smaller
         ],
+        "choices": choices_json(ways),
+        "speed": speed_json(speed),
         "assumptions": [{"name": x.name, "value": x.value, "basis": x.basis, "why": x.why} for x in a.assumptions],
         "warnings": list(a.warnings),
         "command": list(command),

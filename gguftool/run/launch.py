@@ -15,6 +15,7 @@ from gguftool.facts.cachetypes import flash_attn_said, flash_attn_used, recorded
 from gguftool.memory.fit import Fit
 from gguftool.memory.kv import Cache
 from gguftool.memory.plan import MemoryPlan
+from gguftool.memory.speed.estimate import Estimate
 from gguftool.model import Model
 from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
@@ -33,6 +34,7 @@ from gguftool.run.options.serving import LOOPBACK
 from gguftool.run.proof import Expected, ExpectedCache
 from gguftool.run.sidefiles import side_files
 from gguftool.run.speculative import asked
+from gguftool.run.ways import Way, speed, ways
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
 
@@ -56,6 +58,8 @@ class LaunchPlan:
         asked: the wishes as they were, with what stood behind ``--`` taken in.
         gives: how it gives embeddings or scores; None: it writes.
         about: what is known of the model before it is asked what it knows.
+        speed: how fast it can be.
+        ways: what fits where the wish does not, the recommended one first.
     """
 
     engine: Engine
@@ -70,6 +74,8 @@ class LaunchPlan:
     files: tuple[str, ...] = ()
     gives: Embedder | None = None
     about: Subject | None = None
+    speed: Estimate | None = None
+    ways: tuple[Way, ...] = ()
 
     __repr__ = short_repr
 
@@ -150,8 +156,9 @@ def plan_launch(
     gives = served(model, said)
     about = subject(model, said.template)
     return LaunchPlan(
-        engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files, gives, about
-    )
+        engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files, gives, about,
+        speed(d, planner, fit.plan), ways(model, d, planner, fit, path),
+    )  # fmt: skip
 
 
 def with_findings(plan: LaunchPlan, obstacles: Sequence[Obstacle], notes: Sequence[str]) -> LaunchPlan:

@@ -64,6 +64,19 @@ def test_then_experts_then_layers():
     assert planner("llama-3.1-70b", 24).plan(dense.plan.settings, one_more).fits is False
 
 
+def test_experts_move_before_the_cache_loses_quality():
+    # 35 GiB of experts on the host keep q8_0 of a cache of 262,144 tokens; q4_0 would keep no layer more on the device
+    for vram in (12, 16, 24):
+        fit = run("qwen3-next-80b", 262144, vram, ram=64)
+        assert fit.fits
+        assert fit.plan.settings.type_k in ("f16", "q8_0")
+        assert fit.plan.placement.cpu_moe > 0
+    # where moving all of them is not enough, the smaller type is taken after all
+    kept = run("qwen3-30b-a3b", 262144, 10, ram=64, free=Free(gpu_layers=False))
+    assert kept.fits
+    assert kept.plan.settings.type_k == "q4_0"
+
+
 def test_what_turns_out_not_to_be_needed_is_given_back():
     # with its experts on the host DeepSeek-V3 has room for an f16 cache again
     fit = run("deepseek-v3", 32768, 24)

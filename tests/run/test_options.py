@@ -36,7 +36,8 @@ SAMPLES: dict[str, Any] = {
     "embd_normalize": -1, "against": "vectors.json",
     "host": "0.0.0.0", "port": 9000, "api_key": "sekrit", "api_key_file": "keys.txt", "api_prefix": "/llm",
     "ssl_key_file": "k.pem", "ssl_cert_file": "c.pem", "verbosity": 5, "vram": (16 << 30, 24 << 30), "ram": 3 << 30,
-    "backend": "vulkan", "reserve": 512 << 20, "server": "/opt/llama-server", "engine": "library", "smoke": True,
+    "bandwidth": (("", "RTX 3090"), ("CPU", "DDR5-5600x2")), "backend": "vulkan", "reserve": 512 << 20,
+    "server": "/opt/llama-server", "engine": "library", "smoke": True,
     "watch": True, "strict": True, "timeout": 30.5, "log": "server.log", "extra": ("--temp", "0.5", "--seed", "1"),
 }  # fmt: skip
 FURTHER: dict[str, list[Any]] = {

@@ -14,6 +14,7 @@ from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.memory.settings import MAX_SEQUENCES
+from gguftool.memory.speed.rates import parse, shown_rates
 from gguftool.quantity import count, exact, size
 
 AUTO_LAYERS, ALL_LAYERS = -1, -2
@@ -360,6 +361,7 @@ OVERRIDES = Kind("REGEX=DEVICE", overrides, shown_overrides, many=True)
 CACHE_TYPE = Kind("TYPE", cache_type, values=tuple(CACHE_TYPES))
 FILES = Kind("FILE[,FILE…]", row, shown_row, many=True)
 SCALED = Kind("FILE:SCALE,…", scaled, shown_scaled, many=True)
+BANDWIDTH = Kind("[DEVICE=]RATE,…", parse, shown_rates, many=True)
 SECONDS = Kind("N", seconds, shown_float)
 ON_OFF_WORDS = {
     **dict.fromkeys(("true", "1", "enabled"), "on"), **dict.fromkeys(("false", "0", "disabled"), "off"), "-1": "auto",

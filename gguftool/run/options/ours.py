@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool.memory.plan import DEFAULT_RESERVE
-from gguftool.run.options.kinds import FILE, RAM, SECONDS, SIZE, SIZES, SWITCH, TEXT, choice
+from gguftool.run.options.kinds import BANDWIDTH, FILE, RAM, SECONDS, SIZE, SIZES, SWITCH, TEXT, choice
 from gguftool.run.options.row import LAUNCH, option
 from gguftool.run.options.serving import ServingWishes
 
@@ -25,6 +25,10 @@ class OwnWishes(ServingWishes):
     backend: str = option(
         choice(*BACKENDS), "cuda", "What the devices named with --vram are.", ours="--backend", plan=True
     )
+    bandwidth: tuple[tuple[str, str], ...] = option(
+        BANDWIDTH, (), "Of a device, for the estimate of speed: GB/s, its name, or its memory modules.",
+        ours="--bandwidth",
+    )  # fmt: skip
     reserve: int = option(SIZE, DEFAULT_RESERVE, "Left free on each device.", ours="--reserve", plan=True)
     server: str | None = option(
         FILE,

@@ -1,0 +1,147 @@
+"""The ways that fit, side by side, and the estimate of speed, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gguftool.facts.cachetypes import shown
+from gguftool.memory.choices import Choice
+from gguftool.memory.speed.estimate import PROMPT, Estimate, Speed
+from gguftool.report.text import Style, Styled, count, safe, size, table
+from gguftool.run.ways import Way
+from gguftool.shell import shell
+
+
+def speed_lines(e: Estimate, style: Style) -> Iterator[str]:
+    """What speed a plan can have, and what that rests on."""
+    if e.unknown:
+        reads = " and ".join(f"{size(n)} on {name}" for name, n in e.reads if n)
+        hint = f"--bandwidth {e.unknown[0]}=GB/s, or its name, tells how fast"
+        yield style.dim(f"speed: a token reads {reads}; {hint}")
+        return
+    for label, s in (
+        ("writes", e.start), (f"at {count(e.depth)} tokens", e.full), (f"reads a prompt of {PROMPT}", e.prompt),
+    ):  # fmt: skip
+        if s is not None:
+            yield f"speed: {label}: {_range(s)} tokens/s likely, at most {_number(s.most)} ({s.by} of {safe(s.device)})"
+    used = {name for name, n in e.reads if n}
+    there = ((name, r) for name, r in e.rates.items() if name in used)
+    sources = "; ".join(f"{name} {r.bandwidth / 1e9:,.0f} GB/s, {r.source}" for name, r in there)
+    if sources:
+        yield style.dim(f"  {safe(sources)}")
+
+
+def _number(x: float) -> str:
+    return f"{x:,.0f}" if x >= 10 else f"{x:.1f}"
+
+
+def _range(s: Speed) -> str:
+    return f"{_number(s.low)}–{_number(s.high)}"
+
+
+def choices_text(ways: Sequence[Way], style: Style) -> str:
+    """The ways side by side, then the command of each; "" when there are none."""
+    if not ways:
+        return ""
+    rows: list[list[object]] = []
+    for i, w in enumerate(ways, 1):
+        x, s = w.choice, w.choice.plan.settings
+        cache = shown(s.type_k, s.type_v) if x.plan.cache.caches else "–"
+        speed = _range(w.speed.start) if w.speed.start else "?"
+        weights = safe(x.ftype) or "as they are"
+        rows.append(
+            [
+                f"{i}. {x.keeps}",
+                count(x.plan.cache.context.requested),
+                cache,
+                weights,
+                x.on_host or "–",
+                size(x.devices),
+                size(max(0, x.asked - x.devices)),
+                speed,
+                x.quality or "–",
+            ]
+        )
+    headers = [
+        "what it keeps",
+        "context",
+        "cache",
+        "weights",
+        "on the host",
+        "takes",
+        "saves",
+        "tokens/s",
+        "the cache costs",
+    ]
+    lines = [style.bold("ways that fit"), table(rows, headers, align="lrlllrrrl", style=style)]
+    lines += [Styled(safe(f"  {i}. {_line(w)}")) for i, w in enumerate(ways, 1)]
+    return "\n".join(lines)
+
+
+def _line(w: Way) -> str:
+    return " && ".join(shell(words) for words in w.commands)
+
+
+def short_lines(ways: Sequence[Way], style: Style) -> Iterator[str]:
+    """The same in short: the other ways, and what they keep."""
+    for w in ways[1:] if ways and ways[0].choice.keeps.startswith("recommended") else ways:
+        speed = f", {_range(w.speed.start)} tokens/s" if w.speed.start else ""
+        yield f"{style.dim('or:')} {w.choice.keeps}{speed}: {safe(_line(w))}"
+
+
+def speed_json(e: Estimate | None) -> dict[str, object] | None:
+    """The estimate: tokens a second, bytes, and where the rates are from."""
+    if e is None:
+        return None
+    return {
+        "start": _speed_json(e.start),
+        "full": _speed_json(e.full),
+        "prompt": _speed_json(e.prompt),
+        "depth": e.depth,
+        "prompt_tokens": PROMPT,
+        "reads": [{"device": name, "bytes": n} for name, n in e.reads],
+        "rates": [
+            {
+                "device": name,
+                "bandwidth": int(r.bandwidth),
+                "compute": int(r.compute) or None,
+                "basis": r.basis,
+                "source": r.source,
+            }
+            for name, r in e.rates.items()
+        ],
+        "unknown": list(e.unknown),
+    }
+
+
+def _speed_json(s: Speed | None) -> dict[str, object] | None:
+    if s is None:
+        return None
+    return {"most": round(s.most, 2), "low": round(s.low, 2), "high": round(s.high, 2), "by": s.by, "device": s.device}
+
+
+def choices_json(ways: Sequence[Way]) -> list[dict[str, object]]:
+    """The ways that fit, the recommended one first."""
+    return [_choice_json(w.choice, w) for w in ways]
+
+
+def _choice_json(x: Choice, w: Way) -> dict[str, object]:
+    s, p = x.plan.settings, x.plan.placement
+    return {
+        "keeps": x.keeps,
+        "context": x.plan.cache.context.requested,
+        "type_k": s.type_k,
+        "type_v": s.type_v,
+        "ubatch": x.plan.cache.context.ubatch,
+        "cpu_moe": p.cpu_moe,
+        "gpu_layers": p.gpu_layers,
+        "ftype": x.ftype or None,
+        "file": x.path or None,
+        "on_host": x.on_host or None,
+        "cache_quality": x.quality or None,
+        "total": x.plan.total,
+        "saved": max(0, x.asked - x.devices),
+        "devices": [{"name": d.name, "total": d.total} for d in x.plan.devices],
+        "commands": [list(words) for words in w.commands],
+        "speed": speed_json(w.speed),
+    }
