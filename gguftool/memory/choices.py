@@ -20,9 +20,9 @@ STEP = 1024
 SMALLEST = 4096
 """A context below this is no way to keep anything."""
 QUALITY = (
-    (2.0, "as f16: the reference"),
+    (2.0, "nothing: as f16"),
     (1.06, "next to no loss"),
-    (0.0, "a noticeable loss, severe for some models; measure it: kv-test"),
+    (0.0, "a noticeable loss"),
 )
 """Bytes an element from which on, and what a cache of such types costs in the words of ``kv-test``'s grades."""
 
@@ -65,10 +65,10 @@ class Choice:
         parts = []
         if p.cpu_moe:
             count = self.planner.weights.layer_count
-            parts.append(f"experts of {min(p.cpu_moe, count)} of {count} layers")
+            parts.append(f"experts of {min(p.cpu_moe, count)}/{count}")
         if p.gpu_layers is not None and len(self.plan.devices) > 1:
-            gone = len(self.plan.placed.layer_device) - p.gpu_layers
-            parts += [f"{gone} of {len(self.plan.placed.layer_device)} layers"] if gone > 0 else []
+            every = len(self.plan.placed.layer_device)
+            parts += [f"{every - p.gpu_layers}/{every} layers"] if every > p.gpu_layers else []
         return " and ".join(parts)
 
     @property
@@ -135,7 +135,7 @@ def _ways(planner: Planner, s: Settings, p: Placement, free: Free) -> Iterator[C
         if SMALLEST <= tokens < asked:
             fit = search(planner, replace(settings, ctx=tokens), p, still)
             if fit.fits:
-                yield Choice("speed and cache, not the context", planner, fit.plan)
+                yield Choice("speed and cache", planner, fit.plan)
 
 
 def _smaller(planner: Planner, s: Settings, free: Free) -> list[tuple[tuple[str, str], Settings]]:

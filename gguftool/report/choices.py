@@ -26,7 +26,7 @@ def speed_lines(e: Estimate, style: Style) -> Iterator[str]:
             yield f"speed: {label}: {_range(s)} tokens/s likely, at most {_number(s.most)} ({s.by} of {safe(s.device)})"
     used = {name for name, n in e.reads if n}
     there = ((name, r) for name, r in e.rates.items() if name in used)
-    sources = "; ".join(f"{name} {r.bandwidth / 1e9:,.0f} GB/s, {r.source}" for name, r in there)
+    sources = "; ".join(f"{name} {r.bandwidth / 1e9:,.0f} GB/s ({r.source.partition(':')[0]})" for name, r in there)
     if sources:
         yield style.dim(f"  {safe(sources)}")
 

@@ -124,7 +124,7 @@ def _smaller(m: Model, d: Deployment, planner: Planner, named: str) -> Iterator[
         for ftype, path, other in rows:
             fit = search(other, d.settings, d.placement, free)
             if fit.fits:
-                keeps = "everything but the weights" if free is still else "the cache, with smaller weights"
+                keeps = "all but the weights" if free is still else "cache, smaller weights"
                 yield Choice(keeps, other, fit.plan, ftype, path)
                 return
 
