@@ -22,7 +22,7 @@ from gguftool.run.logprograms import Told
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer on one device: ``kind`` is model, KV, RS, compute or output."""
+    """A buffer on one device: ``kind`` is model, KV, RS, compute, output, or projector (its graph)."""
 
     kind: str
     device: str
@@ -232,7 +232,9 @@ class _Reader:
         self.ctx.states_mib = (self.ctx.states_mib or 0.0) + float(m["mib"])
 
     def _buffer(self, m: re.Match[str], line: Line) -> None:
-        buffer = Buffer(m["kind"], m["device"], float(m["mib"]))
+        # A projector says of its graph what a context says of its own, in a function of `clip.cpp`.
+        kind = "projector" if m["projector"] else m["kind"]
+        buffer = Buffer(kind, m["device"], float(m["mib"]))
         (self.load.buffers if buffer.kind == "model" else self.ctx.buffers).append(buffer)
 
     def _weights_old(self, m: re.Match[str], line: Line) -> None:

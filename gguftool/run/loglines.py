@@ -26,7 +26,11 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         ("state", r"llama_memory_recurrent: size =\s+(?P<mib>[\d.]+) MiB"),
         ("dsv4_state", r"llama_kv_cache_dsv4\w*: .*state.* =\s+(?P<mib>[\d.]+) MiB"),
-        ("buffer", r": +(?P<device>\S+) +(?P<kind>model|KV|RS|compute|output) +buffer size = +(?P<mib>[\d.]+) MiB"),
+        (
+            "buffer",
+            r"(?P<projector>\w+_compute_meta)?: +(?P<device>\S+) +(?P<kind>model|KV|RS|compute|output) +buffer size = +"
+            r"(?P<mib>[\d.]+) MiB",
+        ),
         ("weights_old", r"llm_load_tensors: +(?P<device>\S+) +buffer size = +(?P<mib>[\d.]+) MiB"),
         ("drafting", r"(?:loading draft model '(?P<path>[^']*)'|creating MTP draft context)"),
         ("speculating", r"adding speculative implementation '(?P<kind>[\w-]+)'"),

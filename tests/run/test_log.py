@@ -350,3 +350,15 @@ def test_a_state_too_small_for_two_digits_is_one() -> None:
     small = "I llama_memory_recurrent: size =    0.00 MiB (     1 cells,   6 layers,  1 seqs  0 rs_seq), R (f32): 0"
     assert read_log(f"0.00.000.001 {small}\n").state_mib == 0.0
     assert read_log("0.00.000.001 I llama_context: n_ctx = 512\n").state_mib is None
+
+
+def test_the_graph_of_a_projector_is_no_compute_buffer_of_the_model() -> None:
+    """Lines of b11434 with ``--mmproj``; older builds named the function `alloc_compute_meta`."""
+    text = """\
+0.00.032.894 I load_tensors:   CPU_Mapped model buffer size =     0.49 MiB
+0.00.034.174 I sched_reserve:        CPU compute buffer size =     1.89 MiB
+0.00.049.267 I reserve_compute_meta:        CPU compute buffer size =     0.05 MiB
+0.00.049.267 I alloc_compute_meta:      CUDA0 compute buffer size =   273.02 MiB
+"""
+    found = [(b.kind, b.device, b.mib) for b in read_log(text).buffers]
+    assert found[1:] == [("compute", "CPU", 1.89), ("projector", "CPU", 0.05), ("projector", "CUDA0", 273.02)]
