@@ -46,7 +46,7 @@ def dockerfile(plan: LaunchPlan, force: tuple[str, ...], image: str | None = Non
 #   {_run(called, x)}
 # The options are spelled for {which(plan)}.
 {base}
-USER root
+USER 0
 RUN apt-get update \\
  && apt-get install -y --no-install-recommends curl python3 python3-venv \\
  && rm -rf /var/lib/apt/lists/*
