@@ -125,10 +125,13 @@ def _option(inner: str, modifiers: str, named: dict[str, list[str]]) -> Row | No
 def _kind(kind: str, handler: str) -> Row:
     """How the value is read: ``int`` (as `std::stoi` does), ``float``, or one of a list."""
     inside = handler[handler.index("{") :]
-    if kind == "int" or re.search(r"= std::sto(?:i|ul|ull|l)\(value\)", inside):
+    if kind == "int":
         return {"kind": "int"}
-    if re.search(r"= std::sto[fd]\(value\)", inside):
-        return {"kind": "float"}
+    if "value ==" not in inside and "value.find" not in inside:
+        if re.search(r"= std::sto(?:i|ul|ull|l)\(value\)", inside):
+            return {"kind": "int"}
+        if re.search(r"= std::sto[fd]\(value\)", inside):
+            return {"kind": "float"}
     listed = re.findall(rf"\bvalue == {TEXT}", inside)
     refused = "throw std::invalid_argument" in inside or "invalid value" in inside
     if len(listed) > 1 and refused and "is_truthy" not in inside and "string_split" not in inside:

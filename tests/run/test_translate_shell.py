@@ -91,6 +91,7 @@ def test_the_block_of_the_article_with_its_comments() -> None:
         ("llama-server -m \u201ca b.gguf\u201d", "llama-server -m 'a b.gguf' @"),
         ("llama-server -m x -ot '\\.ffn_.*_exps\\.=CPU'", "llama-server -m x -ot '\\.ffn_.*_exps\\.=CPU' @"),
         ("$LLAMA/main -m x", "$LLAMA/llama-server -m x @"),
+        ("llama-server -m x -ngl all -fa auto", "llama-server -m x -ngl all -fa auto @"),
         ("LLAMA_ARG_CTX_SIZE=32k llama-server -m x", "LLAMA_ARG_CTX_SIZE=32768 llama-server -m x @"),
     ],
 )
@@ -117,6 +118,7 @@ def test_posix(given: str, wanted: str) -> None:
             "C:\\llama>llama-server.exe -m %USERPROFILE%\\q.gguf -ts 3,1",
             'llama-server.exe -m %USERPROFILE%\\q.gguf -ts "3,1" @',
         ),
+        ('$env:X="a b"; .\\llama-server.exe -m q.gguf', '$env:X="a b"\n.\\llama-server.exe -m q.gguf -np 1 -lv 4'),
         ("PS C:\\l> .\\llama-server.exe -m q.gguf --port 8080", ".\\llama-server.exe -m q.gguf --port 8080 @"),
         ("set X=1\nllama-server.exe -m q.gguf > log.txt 2>&1", "set X=1\nllama-server.exe -m q.gguf @ >log.txt 2>&1"),
         ("llama-server.exe -m \\\\nas\\m\\q.gguf", "llama-server.exe -m \\\\nas\\m\\q.gguf @"),
@@ -154,6 +156,8 @@ def test_windows(given: str, wanted: str) -> None:
             "gguftool convert ./m -o o.gguf --outtype f16",
         ),
         ("ollama run llama3.2:3b", "gguftool launch ollama://llama3.2:3b"),
+        ("OLLAMA_KV_CACHE_TYPE=q8_0 ollama run qwen3", "gguftool launch ollama://qwen3 --cache-type q8_0"),
+        ("shasum -a 256 model.gguf", "gguftool hash model.gguf"),
         ("ollama show llama3.2", "gguftool dump --overview ollama://llama3.2"),
     ],
 )
@@ -167,6 +171,8 @@ def test_other_programs_have_their_counterpart(given: str, wanted: str) -> None:
     ("given", "way"),
     [
         ("make LLAMA_CUDA=1", "-DGGML_CUDA=ON"),
+        ("cmake -B build -DLLAMA_CUBLAS=ON", "CMake stops at it. Write -DGGML_CUDA=ON"),
+        ("bash -c 'llama-server -m x'", "command inside"),
         ("docker run ollama/ollama", "behind the image"),
         ("vllm serve Qwen/Qwen3-8B --max-model-len 4096", "gguftool convert"),
         ("lms load qwen --gpu max", "gguftool launch"),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from gguftool.build.ftypes import OUTTYPES
 from gguftool.run import tools
+from gguftool.run.explained import explain_flag
 from gguftool.run.translation.result import Answer
 from gguftool.run.translation.starts import Start, others
 from gguftool.shell import Expands, blank, path_word, shell
 
 _GREP = re.compile(r"[\w.-]+", re.ASCII)
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_OF_HASHES = ("dgst", "-hashfile", "sha256", "sha512", "md5", "-algorithm", "-a", "1", "256", "512")
 _DOCTOR = ("gguftool", "doctor")
 Filters = Iterable[tuple[str, ...]]
 
@@ -29,7 +32,19 @@ def answer(s: Start, filters: Filters = ()) -> Answer | None:
     if s.name == "watch" and (rest := [x for x in s.words if x in _WAYS]):
         return _WAYS[rest[0]](s, filters)
     why, way = next(((r["why"], r["way"]) for r in others()["programs"] if s.name in r["names"].split()), ("", ""))
+    if s.name in ("make", "gmake", "cmake"):
+        way = "; ".join(x for x in (_switches(s.words), way) if x)
     return Answer(s.name, _given(s), (), why, way, lost=True) if why else None
+
+
+def _switches(words: list[str]) -> str:
+    """What the old switches of a build are today."""
+    found = {word: explain_flag(word) for word in words}
+    return "; ".join(
+        f"{word}: {a.why}" + (f" Write {a.becomes}" if a.becomes else "")
+        for word, a in found.items()
+        if a.kind == "switch" and not a.exists
+    )
 
 
 def _given(s: Start) -> str:
@@ -73,7 +88,7 @@ def _overview(s: Start, filters: Filters) -> Answer:
 
 
 def _hash(s: Start, filters: Filters) -> Answer:
-    words = [w for w in s.words if w.lower() not in ("dgst", "-hashfile", "sha256", "-algorithm")]
+    words = [w for w in s.words if w.lower() not in _OF_HASHES]
     if {"-c", "--check"} & set(s.words):
         listed = _models(words)
         way = shell(["gguftool", "verify", blank(), "--sums", *(listed[:1] or [blank()])])
@@ -149,7 +164,7 @@ def _convert(s: Start, filters: Filters) -> Answer:
             continue
         option = known.get(word)
         value = inline if equals else words.pop(0) if option and option.value and words else ""
-        if option is None:
+        if option is None or (word == "--outtype" and value.lower() not in OUTTYPES):
             lost = True
         elif word in _CONVERT:
             argv += [_CONVERT[word], value]
@@ -159,7 +174,10 @@ def _convert(s: Start, filters: Filters) -> Answer:
             argv += [x for part in (word, value) if part for x in ("--converter-arg", part)]
     why = "`gguftool convert` drives llama.cpp's converter, and checks and mends what comes out"
     if lost:
-        why += "; options that the converter never had are left out: the type of a KV cache cannot be baked in"
+        why += (
+            "; what the converter never had is left out: it writes no K-quants (`gguftool quantize` does), and a cache "
+            "type cannot be baked in"
+        )
     if not folder:
         return Answer(s.name, _given(s), (), why, shell(["gguftool", "convert", blank()]), lost=True)
     return Answer(s.name, _given(s), ("gguftool", "convert", _path(folder), *argv), why, lost=lost)
@@ -193,14 +211,22 @@ def _hub(s: Start, filters: Filters) -> Answer:
     )
 
 
+_OLLAMA = {
+    "OLLAMA_KV_CACHE_TYPE": "--cache-type", "OLLAMA_CONTEXT_LENGTH": "--ctx", "OLLAMA_NUM_PARALLEL": "--parallel",
+}  # fmt: skip
+
+
 def _ollama(s: Start, filters: Filters) -> Answer:
     verb = s.words[0] if s.words else ""
     name = next(iter(_models(s.words[1:])), "")
     address = f"ollama://{name}"
     if verb == "run" and name:
-        return Answer(
-            s.name, _given(s), ("gguftool", "launch", address), "`gguftool launch` serves a model of its store"
-        )
+        said = dict(e.split("=", 1) for e in s.environment)
+        argv = [x for k, option in _OLLAMA.items() if k in said for x in (option, said[k])]
+        left = sorted(k for k in said if k.startswith("OLLAMA_") and k not in _OLLAMA)
+        way = f"not carried: {', '.join(left)}; `gguftool explain --flag=NAME` tells what says it here" if left else ""
+        why = "`gguftool launch` serves a model of its store"
+        return Answer(s.name, _given(s), ("gguftool", "launch", address, *argv), why, way, lost=bool(left))
     if verb == "show" and name:
         return Answer(
             s.name, _given(s), ("gguftool", "dump", "--overview", address), "`gguftool dump` shows a model of its store"

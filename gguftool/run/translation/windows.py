@@ -18,6 +18,7 @@ _TYPED = str.maketrans({"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "
 _DASHES = re.compile(r"(?<!\S)[\u2013\u2014\u2212]-?(?=[A-Za-z])")
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*$", re.M)
 _PIECE = re.compile(r"%\w+%|\$env:\w+|\$\w+|\$\([^)]*\)|\$\{[^}]*\}", re.I)
+_SETS = re.compile(r"""\$env:\w+[ \t]*=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|[^\s;]+)""")
 _UNIT = re.compile(r"^[ \t]*(?:ExecStart|ExecStartPre)=[-@:+!]*", re.M)
 
 
@@ -77,6 +78,9 @@ class _Windows:
                 self._end(m[0])
             elif c.isspace():
                 self.at += 1
+            elif self.kind == POWERSHELL and not self.words and (m := _SETS.match(self.s, self.at)):
+                self.at = m.end()
+                self.words.append(Expands(m[0]))
             elif c == "#" and self.kind == POWERSHELL:
                 end = self.s.find("\n", self.at)
                 self.at = len(self.s) if end < 0 else end
