@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from gguftool.memory.growth import CHECKPOINTS, DRAFTING, PROMPTS, Growth
+from gguftool.memory.growth import CHECKPOINTS, DRAFTING, PROMPTS, Growth, kept
+from gguftool.memory.kv import kv_cache
 from gguftool.memory.limit import Bounds, bounded, host_limit, overhead, room
 from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
 from gguftool.memory.settings import Settings
-from gguftool.model import Model
+from gguftool.model import Model, open_model
 from gguftool.run.deploy import Found, deploy, growth_notes, outcome, resolved
 from gguftool.run.devices import HostMemory
 from gguftool.run.wishes import Wishes
@@ -126,3 +129,16 @@ def test_the_command_says_the_bound(wishes: Wishes, said: bool) -> None:
         assert rests.cache_ram == wishes.cache_ram
         # One that was asked for and does not fit is left, and told.
         assert ("may grow to" in notes) == (wishes.cache_ram is not None)
+
+
+def test_sizes_are_those_of_the_log(gemma3: Path) -> None:
+    """gemma-3-270m, ``-c 4096 -np 2``: the server logs 7.506 MiB for a checkpoint, 11.918 MiB for 1,500 tokens."""
+    with open_model(gemma3) as m:
+        s = Settings(4096, parallel=2)
+        found = kept(m.arch, s, kv_cache(m.arch, s))
+    assert found.needed
+    assert not found.whole
+    assert round(found.checkpoint / MIB, 3) == 7.506
+    # What comes for each token are the three layers that see all of the context.
+    cell = (found.prompt - found.checkpoint) // 2048
+    assert round((1500 * cell + found.checkpoint) / MIB, 3) == 11.918
