@@ -29,7 +29,7 @@ from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
 from gguftool.run.engine import Engine, no_engine
 from gguftool.run.known import Subject, subject
-from gguftool.run.options.extra import changes_rope
+from gguftool.run.options.extra import changes_rope, silences
 from gguftool.run.options.serving import LOOPBACK
 from gguftool.run.proof import Expected, ExpectedCache
 from gguftool.run.sidefiles import side_files
@@ -146,8 +146,8 @@ def plan_launch(
     for doubt, remedy in d.doubts:
         t.stop("build", doubt, remedy, "warning")
     _network(said, t)
-    if said.verbosity is not None and said.verbosity < TRACE:
-        t.notes.append(f"at --verbosity {said.verbosity} the log shows no sizes: little can be proven (wants {TRACE})")
+    if why := _quiet(said):
+        t.notes.append(f"{why}: little can be proven, and only by its endpoints")
     if engine.build.assumed:
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
     expected = expectations(model, fit.plan, said)
@@ -271,11 +271,19 @@ def _network(w: Wishes, t: _Thoughts) -> None:
         t.notes.append(f"everybody who reaches {w.host} can use the server: there is no --api-key-file")
 
 
+def _quiet(w: Wishes) -> str:
+    """Why the log will show no sizes; "" when it will."""
+    if silences(w.extra):
+        return "the log is switched off"
+    low = w.verbosity is not None and w.verbosity < TRACE
+    return f"at --verbosity {w.verbosity} the log shows no sizes (wants {TRACE})" if low else ""
+
+
 def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
     """What the log of this launch has to show."""
     c, s, hp = plan.cache.context, plan.settings, model.arch
-    if said.verbosity is not None and said.verbosity < TRACE:
-        # Sizes are logged at this level only: the endpoints are left to ask, and whether it drafts.
+    if _quiet(said):
+        # The endpoints are left to ask, and whether it drafts.
         usable = None if changes_rope(said.extra) else c.usable
         return Expected(slots=c.slots, slot_context=usable, media=media(said))
     same = not changes_rope(said.extra)

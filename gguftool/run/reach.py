@@ -14,6 +14,7 @@ from gguftool.errors import ToolFailed
 from gguftool.run.capabilities import known
 from gguftool.run.options.kinds import row
 from gguftool.run.options.table import by_field
+from gguftool.run.silent import applied
 from gguftool.run.wishes import Wishes
 
 ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1", "*": "127.0.0.1"}
@@ -76,15 +77,16 @@ class _Socket(http.client.HTTPConnection):
 
 
 def way_to(w: Wishes, environment: Mapping[str, str] = os.environ) -> Way:
-    """The way to the server of these wishes; what they do not say, llama.cpp takes from the environment.
+    """The way to the server of these wishes; what they do not say, llama.cpp takes from its environment and files.
 
     Raises:
         ToolFailed: the file of keys cannot be read.
     """
-    prefix = _said(w, "api_prefix", environment)
-    tls = bool(_said(w, "ssl_key_file", environment) and _said(w, "ssl_cert_file", environment))
-    keys = [key for key in row(_said(w, "api_key", environment)) if key]
-    key = keys[0] if keys else first_key(_said(w, "api_key_file", environment))
+    silent = applied(environment, known())
+    prefix = _said(w, "api_prefix", silent)
+    tls = bool(_said(w, "ssl_key_file", silent) and _said(w, "ssl_cert_file", silent))
+    keys = [key for key in row(_said(w, "api_key", silent)) if key]
+    key = keys[0] if keys else first_key(_said(w, "api_key_file", silent))
     host = hosts(w)[0]
     return Way(ANY.get(host, host), w.port, prefix, tls, key)
 
@@ -94,10 +96,10 @@ def hosts(w: Wishes) -> list[str]:
     return [part.strip() for part in row(w.host) if part.strip()] or [w.host]
 
 
-def _said(w: Wishes, field: str, environment: Mapping[str, str]) -> str:
+def _said(w: Wishes, field: str, silent: Mapping[str, str]) -> str:
     value = getattr(w, field)
     option = known().by_name.get(by_field()[field].names[0])
-    return str(value) if value is not None else environment.get(option.env if option else "", "")
+    return str(value) if value is not None else silent.get(option.env if option else "", "")
 
 
 def first_key(path: str) -> str:

@@ -7,7 +7,7 @@ command line; the last one wins. Nothing of it shows on the command line people 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
@@ -23,6 +23,8 @@ OTHER = (
     "GGML_BACKEND_PATH", "MTMD_BACKEND_DEVICE",
 )  # fmt: skip
 """Variables that llama.cpp's libraries read themselves, whatever the command line says."""
+GENERAL = ("", "*", "default")
+"""Sections of a configuration file that are for every model."""
 _LIMIT = 64 * 1024
 
 
@@ -65,6 +67,20 @@ def silent_settings(
     return out
 
 
+def applied(environment: Mapping[str, str], build: Capabilities) -> dict[str, str]:
+    """Variable to value of what the configuration files and the environment set, the later above the earlier.
+
+    Of a file what stands before any heading counts, under ``[*]`` and under ``[default]``
+    (`common/preset.cpp`, b11434).
+    """
+    out: dict[str, str] = {}
+    for path in config_files(environment):
+        out |= {
+            variable: value for _, key, value in _entries(path, GENERAL) if (variable := _option_variable(build, key))
+        }
+    return {**out, **environment}
+
+
 def _said(build: Capabilities | None, args: Iterable[str]) -> set[str]:
     """Variables of the options on the command line."""
     options = build.by_name if build else {}
@@ -76,20 +92,28 @@ def _variable(name: str) -> str:
 
 
 def _from_file(path: str, build: Capabilities | None, said: set[str]) -> list[SilentSetting]:
+    out = []
+    for number, key, value in _entries(path):
+        env = _option_variable(build, key)
+        out.append(SilentSetting(f"{path}:{number}", key, _shown(key, value), bool(env) and env in said))
+    return out
+
+
+def _entries(path: str, sections: Sequence[str] = ()) -> Iterator[tuple[int, str, str]]:
+    """Line, key and value of a configuration file, of some sections or of all."""
     try:
         with open(path, "rb") as file:
             text = file.read(_LIMIT).decode("utf-8", "replace")
     except OSError:
-        return []
-    out = []
+        return
+    section = ""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if not stripped or stripped.startswith(("#", ";", "[")):
-            continue
-        key, _, value = (part.strip() for part in stripped.partition("="))
-        env = _option_variable(build, key)
-        out.append(SilentSetting(f"{path}:{number}", key, _shown(key, value), bool(env) and env in said))
-    return out
+        if stripped.startswith("["):
+            section = stripped.strip("[] ")
+        elif stripped and not stripped.startswith(("#", ";")) and (not sections or section in sections):
+            key, _, value = (part.strip() for part in stripped.partition("="))
+            yield number, key, value
 
 
 def _option_variable(build: Capabilities | None, key: str) -> str:

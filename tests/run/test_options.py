@@ -127,7 +127,7 @@ def test_every_flag_of_llama_cpp_is_declared() -> None:
     both = {name for name in roles() if (s := by_name().get(name)) and (s.option.names or s.option.sides)}
     assert both == set(), "one home each"
     for name, role in roles().items():
-        assert role.role in ("free", "rope", "keys", "refused"), name
+        assert role.role in ("free", "rope", "keys", "quiet", "refused"), name
         assert bool(role.why) == (role.role in ("refused", "keys")), name
 
 

@@ -31,7 +31,7 @@ class Role:
 
     Attributes:
         role: ``free``: neither plan nor proof depend on it; ``rope``: the positions are no longer the file's;
-            ``refused``: it would start another model, or nothing; ``keys``: it overrides metadata, which is only free
+            ``quiet``: it writes no log, so that the endpoints alone can be asked; ``refused``: it would start another model, or nothing; ``keys``: it overrides metadata, which is only free
             for those of the tokenizer.
         why: of a refused one, why and what to do.
         path: as in `gguftool.run.options.row.Option`.
@@ -209,6 +209,11 @@ def _meant(value: str, allowed: Sequence[str], option: Option) -> str:
         near = [x for x in allowed if item == x] or [x for x in allowed if item in x.split("-")]
         out.append(said[item] if item in said else near[0] if len(near) == 1 else "")
     return ",".join(out) if all(out) else ""
+
+
+def silences(extra: Sequence[str]) -> bool:
+    """Whether what is left behind ``--`` switches the log off."""
+    return any(r is not None and r.role == "quiet" for r in map(roles().get, map(normal, extra)))
 
 
 def changes_rope(extra: Sequence[str]) -> bool:
