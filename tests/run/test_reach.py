@@ -18,7 +18,6 @@ from gguftool.run.server import Running, ask
 from gguftool.run.wishes import Wishes
 from tests.run.conftest import checks, children
 
-
 WAYS: tuple[tuple[str, dict[str, str], str], ...] = (
     # words, with FOLDER for one of the test; the environment; what the log tells: "" sizes, "quiet" nothing
     ("-- --api-prefix /llm", {}, ""),

@@ -31,8 +31,8 @@ class Role:
 
     Attributes:
         role: ``free``: neither plan nor proof depend on it; ``rope``: the positions are no longer the file's;
-            ``quiet``: it writes no log, so that the endpoints alone can be asked; ``refused``: it would start another model, or nothing; ``keys``: it overrides metadata, which is only free
-            for those of the tokenizer.
+            ``quiet``: it writes no log, so that the endpoints alone can be asked; ``refused``: it would start another
+            model, or nothing; ``keys``: it overrides metadata, which is only free for those of the tokenizer.
         why: of a refused one, why and what to do.
         path: as in `gguftool.run.options.row.Option`.
         secret: its value is never shown.
