@@ -75,6 +75,9 @@ def test_rules_name_what_there_is() -> None:
 def test_a_row_is_found_by_a_word(known: KnownError) -> None:
     assert known.cause
     assert known.remedy
+    assert not (known.pattern and known.says)
+    assert bool(known.words) == bool(known.pattern)
+    assert not any(re.search(r"\(\?|\\[dsSw]|\.\*", text) for text in known.says), "a text is no pattern"
     names = {n for _, n, _, _ in string.Formatter().parse(known.cause + known.remedy) if n}
     for text in known.says:
         assert anchor(text), f"{text}: no whole word"
