@@ -13,29 +13,35 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
+from gguftool.facts.backends import COPIES, backend
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import is_mla, layers
 from gguftool.facts.reads import reads
+from gguftool.memory.builds import formula
 from gguftool.memory.kv import CachePlan
 from gguftool.memory.settings import Settings
 from gguftool.memory.state import conv_width, recurrent_width
 
-F32 = 4
+F32, F16 = 4, 2
 ROWS = 5
 """Rows of embedding width alive at the peak: residual, normed, input, and two the allocator cannot reuse in time."""
-HOST_ROWS = 2
-"""Of them on the host when all layers are on a device: the embedding as looked up, and the input for embeddings."""
+HOST_ROWS = 4
+"""Of them on the host when all layers are on a device: two inputs for embeddings, and what is looked up for each."""
+HOST_INPUT_ROWS = 2
+"""Of those, the inputs: a pipeline keeps them once a copy."""
 DEVICE_ROWS = 4
+FIRST_ROWS = 3
+"""Rows that come from the host to the first device of a pipeline, once a copy; the next ones get one row each."""
 INPUT_BYTES = 16
 """Token, position and output number of one token."""
 START = 32
 """Nothing starts at the first byte of a buffer."""
 CELL_BYTES = 20
 """Numbers of its cells in one cache."""
+ROW_NUMBER = 8
+"""The number of a row that is written to, as `ggml_set_rows` takes it."""
 TWO_MASKS = frozenset({"modern-bert", "gemma-embedding"})
 """Encoders with one mask for full and one for windowed layers."""
-MAX_COPIES = 4
-"""`ggml-backend.cpp:GGML_SCHED_MAX_COPIES`: inputs exist so often when several devices work in a pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +52,19 @@ class Terms:
         masks: attention masks.
         row: one row of embedding width for every token of a batch.
         layer: widest moment of a layer.
+        feed: of that, the feed-forward or the experts alone.
         logits: rows of logits.
         tables: rotation matrices of quantised caches.
+        host_rows: rows on the host when all layers are on a device; how many depends on the build.
     """
 
     masks: int
     row: int
     layer: int
+    feed: int
     logits: int
     tables: int
+    host_rows: int = HOST_ROWS
 
     __repr__ = short_repr
 
@@ -63,29 +73,36 @@ class Terms:
         """All on one backend."""
         return self.masks + ROWS * self.row + max(self.layer, self.logits) + self.tables + START
 
-    @property
-    def host_inputs(self) -> int:
-        """On the host when all layers are elsewhere."""
-        return self.masks + HOST_ROWS * self.row + self.tables
+    def host_inputs(self, copies: int = 1) -> int:
+        """On the host when all layers are elsewhere; inputs of a pipeline exist once a copy."""
+        rows = self.host_rows + (copies - 1) * HOST_INPUT_ROWS
+        return (self.masks + self.tables) * copies + rows * self.row + START
 
-    def device(self, *, borrowed: int = 0, cache: int = 0, copies: int = 1, output_only: bool = False) -> int:
+    def host_experts(self, copies: int = 1) -> int:
+        """On the host when it has experts, and the devices all the rest."""
+        return self.host_inputs(copies) + self.feed
+
+    def device(
+        self, *, borrowed: int = 0, cache: int = 0, copies: int = 1, first: bool = True, output_only: bool = False
+    ) -> int:
         """On a device.
 
         Args:
             borrowed: bytes of a host matrix that is copied over for large batches.
             cache: bytes of one layer's cache on the host, copied over likewise.
             copies: how often the inputs exist.
+            first: it has the first layers.
             output_only: it has the output layer and no other.
         """
         if output_only:
             return self.logits + self.row
         feed = self.layer + DEVICE_ROWS * self.row + borrowed
         attend = max(cache * 3 // 2, cache + borrowed) + ROWS * self.row if cache else 0
-        inputs = (self.masks + self.row + self.tables) * copies
-        return inputs + max(feed, attend, self.logits) - self.row
+        crossing = 0 if copies == 1 else FIRST_ROWS * copies if first else copies - 1
+        return (self.masks + self.tables) * copies + crossing * self.row + max(feed, attend, self.logits)
 
 
-def terms(hp: Hparams, s: Settings, plan: CachePlan, vocabulary: int) -> Terms:
+def terms(hp: Hparams, s: Settings, plan: CachePlan, vocabulary: int, build: int | None = None) -> Terms:
     """Parts of the compute buffer of a model under these settings.
 
     Args:
@@ -93,24 +110,30 @@ def terms(hp: Hparams, s: Settings, plan: CachePlan, vocabulary: int) -> Terms:
         s: settings.
         plan: its caches.
         vocabulary: rows of the output matrix; 0 when there is none.
+        build: number of the build that will run it; None: as the newest.
     """
-    c = plan.context
+    c, f = plan.context, formula(build)
     flash = flash_attn_used(hp, s.type_v, s.flash_attn)
     cells = sum(x.cells for x in plan.caches)
     if hp.facts is not None and hp.facts.memory == "none":
         cells = c.ubatch * (2 if hp.arch in TWO_MASKS else 1)
-    per_token = cells * (2 if flash else F32) + INPUT_BYTES + CELL_BYTES * len(plan.caches)
-    outputs = min(c.ubatch, s.outputs if s.outputs is not None else c.slots)
+    per_token = cells * (F16 if flash and not f.wide_masks else F32) + INPUT_BYTES + CELL_BYTES * len(plan.caches)
+    if not flash:
+        # V lies transposed, and every element of it has a number of its own.
+        per_token += ROW_NUMBER * sum(max((x.v_width for x in c.layers), default=0) for c in plan.caches)
+    outputs = c.ubatch if f.all_logits else min(c.ubatch, s.outputs if s.outputs is not None else c.slots)
     return Terms(
         masks=per_token * c.ubatch,
         row=hp.embedding_length * F32 * c.ubatch,
         layer=max(
-            max(_feed_forward(hp), _attention(hp, plan, flash)) * c.ubatch,
+            max(_feed_forward(hp), _attention(hp, plan, flash)) * c.ubatch + _casts(s, plan, flash),
             (_recurrent(hp) * c.ubatch + _state(hp, plan)) if plan.state else 0,
         )
         + _extra(hp, plan) * c.ubatch,
+        feed=_feed_forward(hp) * c.ubatch,
         logits=vocabulary * F32 * outputs,
         tables=_tables(hp, s, plan),
+        host_rows=f.host_rows,
     )
 
 
@@ -146,6 +169,18 @@ def _attention(hp: Hparams, plan: CachePlan, flash: bool) -> int:
         return (q + k + v) * F32
     scores = heads * max((x.cells for x in plan.caches), default=plan.context.ubatch)
     return (scores + 2 * (q + k + v)) * F32
+
+
+def _casts(s: Settings, plan: CachePlan, flash: bool) -> int:
+    """K and V of one layer as FlashAttention wants them, where they are kept as 32-bit floats."""
+    if not flash or "f32" not in (s.type_k, s.type_v):
+        return 0
+    widths = (
+        ((x.k_width if s.type_k == "f32" else 0) + (x.v_width if s.type_v == "f32" else 0)) * c.cells * c.streams
+        for c in plan.caches
+        for x in c.layers
+    )
+    return max(widths, default=0) * F16
 
 
 def _recurrent(hp: Hparams) -> int:
@@ -207,5 +242,5 @@ def _tables(hp: Hparams, s: Settings, plan: CachePlan) -> int:
 
 def pipeline_copies(kinds: Sequence[str], *, all_layers: bool, overrides: bool, kv_offload: bool) -> int:
     """How often inputs exist: several devices that can work in a pipeline each get their own (`llama-context.cpp`)."""
-    pipelined = len(kinds) > 1 and all_layers and not overrides and kv_offload and set(kinds) <= {"cuda", "rocm"}
-    return MAX_COPIES if pipelined else 1
+    able = len(kinds) > 1 and all(backend(kind).pipelines for kind in kinds)
+    return COPIES if able and all_layers and not overrides and kv_offload else 1

@@ -5,37 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.facts.backends import Backend, backend
 
 HOST = "CPU"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What matters of a backend.
+    """What matters of a backend, beside what it says of itself (`gguftool.facts.backends`).
 
     Attributes:
         alignment: a tensor starts at a multiple of this.
-        pads_rows: quantised tensors get room for one row rounded up to 512 elements (`ggml-cuda.cu:get_alloc_size`).
-        pinned_host: host weights go to memory pinned for it, which keeps the CPU from repacking them.
         known: sizes are checked against real runs or the source; else they are of the right order.
     """
 
     alignment: int
-    pads_rows: bool
-    pinned_host: bool
     known: bool
 
     __repr__ = short_repr
 
 
 KINDS: dict[str, Kind] = {
-    "cuda": Kind(128, True, True, True),
-    "rocm": Kind(128, True, True, True),
-    "vulkan": Kind(64, False, True, True),
-    "metal": Kind(32, False, False, False),
-    "sycl": Kind(128, False, True, False),
-    "rpc": Kind(128, False, False, False),
-    "cpu": Kind(32, False, False, True),
+    "cuda": Kind(128, True),
+    "rocm": Kind(128, True),
+    "vulkan": Kind(64, True),
+    "metal": Kind(32, False),
+    "sycl": Kind(128, False),
+    "rpc": Kind(128, False),
+    "cpu": Kind(32, True),
+    "musa": Kind(128, False),
+    "cann": Kind(128, False),
+    "opencl": Kind(128, False),
+    "hexagon": Kind(128, False),
+    "webgpu": Kind(256, False),
+    "openvino": Kind(64, False),
 }
 
 
@@ -61,8 +64,13 @@ class Device:
 
     @property
     def rules(self) -> Kind:
-        """What its backend does."""
+        """How its backend lays out tensors."""
         return KINDS.get(self.kind, KINDS["cuda"])
+
+    @property
+    def backend(self) -> Backend:
+        """What its backend says of itself."""
+        return backend(self.kind)
 
 
 def row_padding(block_size: int, block_bytes: int, width: int) -> int:

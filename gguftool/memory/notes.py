@@ -11,6 +11,7 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_used, shown, slow_pairs
 from gguftool.facts.layers import nextn_layers, windowed
 from gguftool.facts.machine.rows import position_table
+from gguftool.memory.builds import remark
 from gguftool.memory.latent import price, unsplit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
@@ -63,7 +64,7 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
             "without it every head's scores for every cell lie in the compute buffer",
         ),
     ]
-    if not any(d.rules.pinned_host for d in m.devices) and m.repack != "none":
+    if not any(d.backend.pinned_host for d in m.devices) and m.repack != "none":
         out.append(
             Assumption(
                 "repack",
@@ -86,6 +87,7 @@ def warnings(planner: Planner, plan: MemoryPlan) -> list[str]:
     doubt = [plan.cache.doubt] if plan.cache.doubt else []
     return [
         *doubt,
+        *([text] if plan.compute_basis == "estimated" and (text := remark(planner.build)) else []),
         *_unsplit(planner, plan),
         *_context(planner.hp, plan),
         *_types(planner, plan),

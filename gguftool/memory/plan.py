@@ -120,6 +120,7 @@ class Planner:
         layers: what becomes of layers that predict further tokens: "": they are not loaded, ``loaded``, or ``draft``:
             this is the context that drafts with them.
         drafts: what draws up a context that drafts beside this one.
+        build: number of the llama.cpp build that will run it; None: not known, as the newest.
     """
 
     hp: Hparams
@@ -129,6 +130,7 @@ class Planner:
     sides: tuple[Side, ...] = ()
     layers: str = ""
     drafts: tuple[Callable[[Settings, Placement], DraftContext], ...] = ()
+    build: int | None = None
     weights: Weights = field(init=False)
 
     __repr__ = short_repr
@@ -151,7 +153,7 @@ class Planner:
         placement = replace(p or Placement(), overrides=self.overrides, repack=self.machine.repack)
         cache = layer_cache(self.hp, s) if self.layers == "draft" else kv_cache(self.hp, s)
         placed = self.weights.place(placement)
-        t = terms(self.hp, s, cache, self.vocabulary)
+        t = terms(self.hp, s, cache, self.vocabulary, self.build)
         refused = (*_unknown(self.hp), *refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
         # `llama-context.cpp:output_reserve`: a row of logits a slot, on the host.
         output = self.vocabulary * 4 * cache.context.slots
@@ -263,7 +265,7 @@ class Planner:
         def where(layer: int) -> tuple[str, int]:
             name = placed.layer_device[layer] if p.kv_offload else HOST
             device = kinds.get(name)
-            return name, device.rules.alignment if device and device.rules.pads_rows else HOST_ALIGNMENT
+            return name, device.rules.alignment if device and device.backend.pads_rows else HOST_ALIGNMENT
 
         for c in cache.caches:
             for x in c.layers:
@@ -290,17 +292,22 @@ class Planner:
             overrides=bool(self.overrides or p.cpu_moe),
             kv_offload=p.kv_offload,
         )
-        lends = p.op_offload and any(d.rules.pinned_host for d in devices)
-        out: dict[str, int] = {HOST: t.host_inputs if everything or lends else t.whole}
+        lends = p.op_offload and any(d.backend.offloads and d.backend.pinned_host for d in devices)
+        apart = not p.kv_offload and HOST not in repeating
+        host = t.host_inputs(copies) if everything or lends else t.whole
+        if HOST not in repeating and not everything and not lends:
+            host = t.host_experts(copies)
+        out: dict[str, int] = {HOST: host}
         for i, d in enumerate(devices):
             # The first device does the large batches of what lies on the host.
             borrows = lends and i == 0 and not everything
             if d.name in repeating or borrows:
                 out[d.name] = t.device(
                     borrowed=placed.largest_on_host if borrows else 0,
-                    cache=host_cache if borrows else 0,
+                    cache=host_cache if borrows and not apart else 0,
                     copies=copies,
-                )
+                    first=i == 0,
+                ) + (host_cache if apart else 0)
             elif d.name == placed.layer_device[-1]:
                 out[d.name] = t.device(output_only=True)
         return out

@@ -175,7 +175,7 @@ class Weights:
         self.tied = False
         self._rules = _compiled(overrides, self.devices)
         self._repacked = REPACKED[repack]
-        self._alignments = {(d.rules.alignment, d.rules.pads_rows) for d in self.devices}
+        self._alignments = {(d.rules.alignment, d.backend.pads_rows) for d in self.devices}
         self.groups: dict[tuple[int, bool, str | None], Group] = {}
         self.frequencies = Group(0, False, None)
         embedding, output = None, False
@@ -244,7 +244,7 @@ class Weights:
         """Bytes by buffer under a placement."""
         at = layer_devices(self.layer_count, self.devices, p)
         by_name = {d.name: d for d in self.devices}
-        pinned = p.host_buffers and any(d.rules.pinned_host for d in self.devices)
+        pinned = p.host_buffers and any(d.backend.pinned_host for d in self.devices)
         repack = p.repack != "none" and not pinned
         buffers: dict[str, int] = {}
         spans: dict[int, tuple[int, int]] = {}
@@ -318,7 +318,7 @@ def _joined(a: tuple[int, int] | None, b: tuple[int, int]) -> tuple[int, int]:
 
 def _book(buffers: dict[str, int], group: Group, device: Device | None, repack: bool) -> None:
     if device is not None:
-        key = (device.rules.alignment, device.rules.pads_rows)
+        key = (device.rules.alignment, device.backend.pads_rows)
         buffers[device.name] = buffers.get(device.name, 0) + group.aligned[key]
     elif repack:
         buffers[HOST] = buffers.get(HOST, 0) + group.kept

@@ -76,6 +76,7 @@ class Deployment:
         problems: why llama.cpp would refuse, or do something that is not planned.
         doubts: what it would do, though hardly as meant: what is wrong, and what helps.
         notes: what is worth knowing.
+        build: number of the build that will serve; None: not known.
     """
 
     wishes: Wishes
@@ -90,13 +91,16 @@ class Deployment:
     problems: list[str] = field(default_factory=list)
     doubts: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    build: int | None = None
 
     __repr__ = short_repr
 
     def planner(self, model: Model) -> Planner:
         """The model on this machine."""
         layers = "loaded" if MTP in speculative.asked(self.wishes) else ""
-        return Planner(model.arch, weights_of(model), self.machine, self.overrides, self.sides, layers, self.drafts)
+        return Planner(
+            model.arch, weights_of(model), self.machine, self.overrides, self.sides, layers, self.drafts, self.build
+        )  # fmt: skip
 
     @property
     def bounds(self) -> Bounds:
@@ -150,6 +154,7 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     return Deployment(
         w, settings, _placement(w, machine), machine, _overrides(w), tuple(others.sides), tuple(others.drafts), named,
         tuple(others.unfit), problems, [*doubts, *others.doubts], [*notes, *others.notes],
+        build.build if build else None,
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from gguftool.quantity import whole
 MIB = 1 << 20
 KINDS = (
     ("cuda", "cuda"), ("rocm", "rocm"), ("hip", "rocm"), ("vulkan", "vulkan"), ("metal", "metal"), ("mtl", "metal"),
-    ("sycl", "sycl"), ("rpc", "rpc"),
+    ("sycl", "sycl"), ("rpc", "rpc"), ("musa", "musa"), ("cann", "cann"), ("gpuopencl", "opencl"), ("opencl", "opencl"),
+    ("htp", "hexagon"), ("webgpu", "webgpu"), ("openvino", "openvino"),
 )  # fmt: skip
 _LISTED = re.compile(
     r"^\s+(?P<name>[^:\s]+(?:\[[^\]]*\])?): (?P<about>.*) \((?P<total>\d+) MiB, (?P<free>\d+) MiB free\)"
@@ -35,7 +36,7 @@ class FoundDevice:
 
     Attributes:
         name: as llama.cpp calls it, for example ``CUDA0``.
-        kind: ``cuda``, ``rocm``, ``vulkan``, ``metal``, ``sycl``, ``rpc`` or "" when it cannot be told.
+        kind: a backend, one of the right column of `KINDS`, or "" when it cannot be told.
         about: what it is, for people.
         total, free: bytes.
         source: who said so.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from architectures import architectures
+from backends import backends
 from build import NoBuild, build_number
 from constants import constants
 from conversions import conversions
@@ -95,6 +96,8 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     gaps += more
     of_the_build, more = switches(source, build)
     gaps += more
+    able, more = backends(source, build)
+    gaps += more
     out = {
         "load_maps.json": dense(maps),
         "architectures.json": lines(arch),
@@ -103,6 +106,7 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
         "projectors.json": dense(clip),
         "markers.json": lines(around),
         "messages.json": lines(said),
+        "backends.json": lines(able),
         "conversions.json": lines(written),
         "constants.json": lines(constants(written, Defaults(t), measured["constants"])),
     }
