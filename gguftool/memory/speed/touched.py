@@ -121,7 +121,7 @@ def usage(planner: Planner, plan: MemoryPlan) -> Usage:
         max(hp.per_layer("expert_count"), default=0),
         is_plain(planner),
         bool(plan.cache.caches or plan.cache.state),
-        plan.placement.op_offload and any(d.rules.pinned_host for d in devices),
+        plan.placement.op_offload and any(d.backend.pinned_host for d in devices),
         plan.cache.context.ubatch,
     )
 
