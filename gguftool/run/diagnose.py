@@ -74,9 +74,14 @@ class Judgement:
 
     @property
     def undone(self) -> tuple[Diagnosis, ...]:
-        """Notices that speak against the start: errors on the way, and what the server goes on without."""
+        """Notices that speak against the start: errors on the way, and what the server goes on without.
+
+        Builds of before 2026 say no level: there a line that the table calls fatal counts.
+        """
         ready = self.facts.ready_line
-        return tuple(d for d in self.notices if d.undone or (d.fatal and d.level == "E" and ready and d.number < ready))
+        return tuple(
+            d for d in self.notices if d.undone or (d.fatal and d.level in ("E", "") and ready and d.number < ready)
+        )
 
     @property
     def failures(self) -> tuple[Diagnosis, ...]:

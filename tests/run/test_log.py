@@ -362,3 +362,29 @@ def test_the_graph_of_a_projector_is_no_compute_buffer_of_the_model() -> None:
 """
     found = [(b.kind, b.device, b.mib) for b in read_log(text).buffers]
     assert found[1:] == [("compute", "CPU", 1.89), ("projector", "CPU", 0.05), ("projector", "CUDA0", 273.02)]
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("warning: failed to mlock 123-byte buffer (after previously locking 0 bytes): Cannot allocate memory", "W"),
+        ("warning: mlock not supported on this system", "W"),
+        ("srv    load_model: swa_full is not supported by this model, it will be disabled", "W"),
+        ("srv    load_model: ctx_shift is not supported by multimodal, it will be disabled", "W"),
+        ("common_init_from_params: failed to load lora adapter", "E"),
+    ],
+)
+def test_what_was_asked_for_and_is_off_takes_the_proof_away(line: str, level: str) -> None:
+    """With llama.cpp's letters, as its JSON lines, and as builds without letters wrote it."""
+    ready = "main: model loaded"
+    words = {"W": "warn", "E": "error"}[level]
+    for text in (
+        f"0.00.000.001 {level} {line}\n0.00.000.002 I {ready}\n",
+        json.dumps({"level": words, "msg": line}) + "\n" + json.dumps({"level": "info", "msg": ready}) + "\n",
+        f"{line}\n{ready}\n",
+    ):
+        j = judge(text)
+        assert j.status == "ready", text
+        wrong = [c for c in compare(Expected(), j) if c.ok is False]
+        assert [c.what for c in wrong] == ["errors"], text
+        assert str(wrong[0].observed) in line
