@@ -270,7 +270,7 @@ def each_layer(path: str, one: str, other: str) -> None:
 
 def measured(path: str) -> tuple[Known, str]:
     """Serve a file and score it; the text is the greedy completion."""
-    wishes = Wishes(ctx=1024, parallel=1)
+    wishes = Wishes(ctx=1024, parallel=1, port=0)
     plan = plan_launch(path, wishes, check=False)
     with tempfile.TemporaryDirectory() as folder, serving(plan, os.path.join(folder, "log")) as running:
         outcome = prove(running, plan, seconds=300, with_smoke=True)
@@ -281,7 +281,11 @@ def measured(path: str) -> tuple[Known, str]:
 
 def row(name: str, known: Known, text: str) -> str:
     """One line of the table."""
-    mean = "–" if known.text_logprob is None else f"{known.text_logprob:.2f} | {math.exp(-known.text_logprob):,.0f}"
+    mean = (
+        "–"
+        if known.text_logprob is None
+        else f"{known.text_logprob:.2f} | {math.exp(min(20.0, -known.text_logprob)):,.0f}"
+    )
     hits = f"{known.hits} of {len(known.words)}" if known.words else "–"
     chat = known.chat
     ends = "–" if chat is None else "no template" if chat.ends is None else f"{chat.ends:.2f}"

@@ -13,12 +13,16 @@ from gguftool.version import __version__ as __version__
 if TYPE_CHECKING:
     # For checkers of types, which do not see what `__getattr__` finds; a test holds the lists together.
     from gguftool.api.converted import check_converted as check_converted
+    from gguftool.api.diagnosed import Cause as Cause
+    from gguftool.api.diagnosed import Diagnosed as Diagnosed
+    from gguftool.api.diagnosed import diagnose as diagnose
     from gguftool.api.edits import edit as edit
     from gguftool.api.edits import plan_edit as plan_edit
     from gguftool.api.edits import recover as recover
     from gguftool.api.edits import undo as undo
     from gguftool.api.health import Health as Health
     from gguftool.api.health import doctor as doctor
+    from gguftool.api.known import known_text as known_text
     from gguftool.api.launch import Served as Served
     from gguftool.api.launch import launch as launch
     from gguftool.api.launch import plan_launch as plan_launch
@@ -104,6 +108,7 @@ if TYPE_CHECKING:
     from gguftool.run.emit import emit as emit
     from gguftool.run.explained import FlagAnswer as FlagAnswer
     from gguftool.run.explained import explain_flag as explain_flag
+    from gguftool.run.known import Known as Known
     from gguftool.run.kvtest import KvTest as KvTest
     from gguftool.run.kvtest import kv_test as kv_test
     from gguftool.run.launch import LaunchPlan as LaunchPlan
@@ -131,12 +136,14 @@ if TYPE_CHECKING:
 __all__ = [
     "BUILD",
     "AfterLoad",
+    "Cause",
     "Change",
     "ChangedMeanwhile",
     "Compared",
     "Converted",
     "Dedupe",
     "Delete",
+    "Diagnosed",
     "Diagnosis",
     "Difference",
     "EditPlan",
@@ -156,6 +163,7 @@ __all__ = [
     "Health",
     "InterruptedEdit",
     "Judgement",
+    "Known",
     "KvTest",
     "LaunchPlan",
     "LogCheck",
@@ -206,6 +214,7 @@ __all__ = [
     "compare_templates",
     "compare_tokenizers",
     "convert",
+    "diagnose",
     "diff",
     "doctor",
     "edit",
@@ -219,6 +228,7 @@ __all__ = [
     "hash_tensors",
     "join",
     "judge_log",
+    "known_text",
     "kv_test",
     "launch",
     "lint",

@@ -15,6 +15,8 @@ PUBLIC = {
     name: f"gguftool.{module}:{attribute or name}"
     for module, names in {
         "api.plan": "Planned plan",
+        "api.diagnosed": "Cause Diagnosed diagnose",
+        "api.known": "known_text",
         "api.edits": "edit plan_edit recover undo",
         "api.models": "diff fixes hash_tensors memory misfits overview predict",
         "api.converted": "check_converted",
@@ -53,6 +55,7 @@ PUBLIC = {
         "run.diagnose": "Diagnosis Judgement explain_error=explain_text judge_log=judge",
         "run.doctor": "Examination examine",
         "run.explained": "FlagAnswer explain_flag",
+        "run.known": "Known",
         "run.kvtest": "KvTest kv_test",
         "run.emit": "emit",
         "run.launch": "LaunchPlan",

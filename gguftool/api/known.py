@@ -59,7 +59,7 @@ def known_text(
 
 
 def _served(path: str, llama_cpp: str | None, timeout: float) -> Known:
-    wishes = Wishes(ctx=CONTEXT, parallel=1, server=llama_cpp)
+    wishes = Wishes(ctx=CONTEXT, parallel=1, port=0, server=llama_cpp)
     plan = plan_launch(path, wishes, engine=choose(wishes), check=False)
     stops = [o for o in plan.obstacles if o.severity == "error" or o.where == "room"]
     if stops:

@@ -14,22 +14,32 @@ from gguftool.cli.values import MODEL
     examples="""
     gguftool doctor
     gguftool doctor model.gguf                 is there room for this model?
+    gguftool doctor --symptom "it never stops"
     gguftool doctor --error "No LM Runtime found for model format 'gguf'"
     llama-server -m x.gguf 2>&1 | gguftool doctor --error -
     """
 )
 @click.argument("model", type=MODEL, metavar="[MODEL]", required=False)
 @option("--error", "message", metavar="TEXT", help="Say what an error message means; - reads it from stdin.")
+@option("--symptom", metavar="TEXT", help="Say what usually causes it; with MODEL as `gguftool diagnose`.")
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
 @format_option("text", "json")
 @pass_session
-def doctor(session: Session, /, model: str | None, message: str | None, llama_cpp: str | None) -> int:
+def doctor(
+    session: Session, /, model: str | None, message: str | None, symptom: str | None, llama_cpp: str | None
+) -> int:
     """Show what is installed and what it can do, memory, model caches, and known traps.
 
     With --error, exit code 1 when the message is not known.
     """
     if message is not None:
         return _explain(session, sys.stdin.read() if message == "-" else message)
+    if symptom is not None:
+        if model:
+            from gguftool.cli.diagnose import shown
+
+            return shown(session, model, symptom, llama_cpp=llama_cpp)
+        return _usual(session, symptom)
     from gguftool.api.health import doctor as look
     from gguftool.report import doctor as report
 
@@ -41,6 +51,20 @@ def doctor(session: Session, /, model: str | None, message: str | None, llama_cp
         if found.plan is not None:
             session.out("\n" + "\n".join(report.model_lines(found.plan, session.style)))
     return 0 if found.ok else 1
+
+
+def _usual(session: Session, text: str) -> int:
+    from gguftool.api.diagnosed import usual
+    from gguftool.report import diagnosed as report
+
+    found, causes = usual(text)
+    if session.format == "json":
+        body = {"symptom": report.symptom_json(found), "common": [report.cause_json(c) for c in causes]}
+        session.write_json(ok=True, body=body)
+    else:
+        session.out("\n".join((session.style.bold(found.title), *report.common_lines(causes, session.style))))
+        session.note("`gguftool diagnose MODEL` looks which of these, or of the faults of a file, it is")
+    return 0
 
 
 def _explain(session: Session, text: str) -> int:

@@ -54,6 +54,7 @@ TABLE = (
     Entry("launch", "Run", "Start llama-server and check that it does what was planned."),
     Entry("check-log", "Run", "Check a llama-server log against a plan."),
     Entry("kv-test", "Run", "Measure what each KV cache type costs in quality and speed."),
+    Entry("diagnose", "Run", "Find out why a model talks nonsense, never stops, is slow …"),
     Entry("doctor", "Run", "Show what is installed, known traps, and what an error message means."),
     Entry("scan", "Run", "Lint and verify many models."),
     Entry("completion", "Run", "Print the completion script for bash, zsh or fish."),
@@ -77,7 +78,7 @@ OTHER_WORDS = {
     "launch": "serve server run start",
     "check-log": "log logs",
     "kv-test": "kvtest",
-    "doctor": "diagnose",
+    "doctor": "health",
     "scan": "ls list",
 }
 """Words that people try, by the command they mean."""

@@ -96,7 +96,7 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
         session.note(f"wrote {safe(str(plot))}")
     broken = tested.reference.verdict == BROKEN
     if broken:
-        session.note(f"hint: {gguftool('lint', path_word(model))}")
+        session.note(f"hint: {gguftool('diagnose', path_word(model))}")
     if session.format == "json":
         session.write_json(ok=not broken, body=report.json_body(tested, planned, context))
     else:

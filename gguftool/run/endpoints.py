@@ -27,6 +27,7 @@ LOOP = 12
 """So many times the same token in a row is soup; small models do repeat sentences, which is none."""
 _CANNOT_WRITE = ("does not support", "logits computation")
 """What the server says for models that give embeddings only."""
+NOT_FINITE = "log-probabilities are not finite: the computation went wrong"
 NEARLY_RANDOM = -7.0
 """Mean log-probability of the most likely token below which the model only guesses (0.1 %)."""
 
@@ -134,7 +135,17 @@ def smoke(running: Running, about: Subject | None = None, seconds: float = 300.0
     """
     request = {"prompt": PROMPT, "n_predict": TOKENS, "temperature": 0, "seed": 1, "n_probs": 1, "cache_prompt": False}
     written = judge_completion(ask(running, "/completion", request, seconds))
-    return with_known(written, score(running, about)) if written.ok else written
+    if written.ok:
+        return with_known(written, score(running, about))
+    if (
+        written.ok is False
+        and about is not None
+        and about.excuse
+        and (written.text or written.tokens)
+        and written.why != NOT_FINITE
+    ):
+        return replace(written, ok=None, why=f"{written.why}; {about.excuse}")
+    return written
 
 
 def with_known(written: Smoke, known: Known) -> Smoke:
@@ -182,7 +193,7 @@ def _fault(text: str, ids: Sequence[object], logprobs: Sequence[float]) -> str:
     if not text.strip():
         return "the answer is empty"
     if any(not math.isfinite(p) for p in logprobs):
-        return "log-probabilities are not finite: the computation went wrong"
+        return NOT_FINITE
     if ids and _longest_run(ids) >= LOOP:
         return f"the same token {_longest_run(ids)} times in a row"
     if not ids and len(text) >= LOOP and Counter(text.strip()).most_common(1)[0][1] > 0.8 * len(text.strip()):

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gguftool.model import Model
 
 KNOWS, BROKEN, UNJUDGED = "knows", "broken", "unjudged"
-SOUND_TEXT = -4.0
+SOUND_TEXT = -3.6
 """Mean log-probability of a token of the text (nats) from which a model reads it; sound models of 135 and 270 million
-parameters have -3.6 and more, larger ones more still."""
+parameters have -3.2 and more, larger ones more still."""
 BROKEN_TEXT = -4.75
 """Below it the text means nothing to the model, where the known words do not either."""
 HOPELESS_TEXT = -6.0

@@ -149,7 +149,16 @@ def test_prepare(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "ready.gguf"
     made = gguftool.prepare(path, out, ctx=1024, cache_type="f16", fail_on="error", event=lambda *e: seen.append(e))
     assert made.ok
-    assert [step.name for step in made.steps] == ["quantize", "fix", "lint", "verify", "publish", "manifest", "plan"]
+    assert [step.name for step in made.steps] == [
+        "quantize",
+        "fix",
+        "lint",
+        "verify",
+        "known",
+        "publish",
+        "manifest",
+        "plan",
+    ]
     assert ("lint", "start") in seen
     with gguftool.open(out) as m:
         assert m["llama.context_length"] == 1024

@@ -104,3 +104,49 @@ def test_a_broken_model_does_not(keys: dict[str, Any], smollm2: Path, server: st
     assert found["smoke"]["known"]["verdict"] == BROKEN
     row = next(c for c in found["checks"] if c["what"] == "smoke test")
     assert (row["expected"], row["observed"], row["ok"]) == ("known", "not known", False)
+
+
+def test_a_tiny_model_is_not_called_broken(tmp_path: Path) -> None:
+    """A random model for tests knows nothing, and need not: that is no verdict."""
+    import gguftool
+    from tests.build import llama
+
+    found = gguftool.known_text(llama(layers=2).write(tmp_path / "m.gguf"))
+    assert found.verdict == UNJUDGED
+    assert "million parameters" in found.why
+
+
+def test_kv_test_says_when_the_model_itself_is_broken(smollm2: Path, cli: Any, tmp_path: Path) -> None:
+    import gguftool
+    from gguftool.run.measure import available
+
+    if not available():
+        pytest.skip("the library is not installed")
+    copy = tmp_path / "broken.gguf"
+    shutil.copyfile(smollm2, copy)
+    with gguftool.edit(copy) as e:
+        e["llama.attention.layer_norm_rms_epsilon"] = 0.1
+    asked = ("--types", "q8_0", "--tokens", 128, "--chunk", 128, "--engine", "library", "--format", "json")
+    bad, good = cli("kv-test", copy, *asked), cli("kv-test", smollm2, *asked)
+    assert bad.code == 1
+    assert "the model itself is broken" in bad.json["verdict"]
+    assert bad.json["reference"]["verdict"] == BROKEN
+    assert "diagnose" in bad.err
+    assert good.code == 0
+    assert good.json["reference"]["verdict"] == KNOWS
+    assert "--cache-type q8_0" in good.json["verdict"]
+
+
+def test_prepare_gives_a_broken_model_no_name(smollm2: Path, cli: Any, tmp_path: Path) -> None:
+    """The known text is the last check before the output gets its name."""
+    import gguftool
+
+    copy = tmp_path / "in.gguf"
+    shutil.copyfile(smollm2, copy)
+    with gguftool.edit(copy) as e:
+        e["llama.attention.layer_norm_rms_epsilon"] = 0.1
+    made = cli("prepare", copy, "-o", tmp_path / "out.gguf", "--yes", "--fail-on", "never", "--format", "json")
+    assert made.code == 1
+    last = made.json["steps"][-1]
+    assert (last["name"], last["ok"], last["data"]["verdict"]) == ("known", False, BROKEN)
+    assert not (tmp_path / "out.gguf").exists()
