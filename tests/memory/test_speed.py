@@ -18,7 +18,7 @@ from gguftool.memory.devices import Device
 from gguftool.memory.plan import Machine, Planner, weights_of
 from gguftool.memory.settings import Settings
 from gguftool.memory.speed.estimate import Speed, read, written
-from gguftool.memory.speed.rates import known, parse, rate_of, rates, table
+from gguftool.memory.speed.rates import Rate, known, parse, rate_of, rates, table
 from gguftool.memory.speed.touched import usage
 from gguftool.memory.weights import Placement, Weight
 from gguftool.model import open_model
@@ -148,3 +148,19 @@ def test_layers_on_the_host_are_as_slow_as_the_host():
     fast, slow = (written(usage(planner, p), rates(p.devices, [("CPU", "50")]), 0) for p in (whole_there, half))
     assert fast.most > 4 * slow.most
     assert slow.device == "CPU"
+
+
+def test_small_models_run_here_as_is_likely(smollm2: Path, gemma3: Path):
+    """Recorded: llama-bench b11434, one thread, and `--calibrate`, both in seconds of processor time on one machine."""
+    here = Rate(30.8e9, 123e9, 4 * 123e9, "", "measured")
+    for path, prompt, start, deep in ((smollm2, 243.8, 150.9, 82.7), (gemma3, 520.5, 77.2, 73.1)):
+        with open_model(path) as m:
+            planner = Planner(m.arch, weights_of(m), Machine((), 8 * GIB))
+            u = usage(planner, planner.plan(Settings(2048)))
+        for found, was in (
+            (read(u, {"CPU": here}, 256), prompt),
+            (written(u, {"CPU": here}, 16), start),
+            (written(u, {"CPU": here}, 1040), deep),
+        ):
+            assert found is not None
+            assert found.low <= was <= found.high <= found.most
