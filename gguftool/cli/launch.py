@@ -33,14 +33,14 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap", "dockerfile", "preset
 @option("--emit", type=click.Choice(KINDS), help="Print a ready file for a service manager.")
 @option("--image", metavar="NAME", help="For --emit: the image of llama-server.")
 @option("--force", is_flag=True, help="Go on in spite of what was found; says what it ignores.")
-@option("--translate", metavar="COMMAND", help="Turn a command out of an article into one that works.")
+@option("--translate", metavar="COMMAND", help="Turn commands out of an article into ones that work; - reads stdin.")
 @format_option("text", "json")
 @pass_session
 def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **options: Any) -> int:
     """Start llama-server for MODEL with the right flags, and prove from its log that it does what was planned.
 
     Options of llama-server work in its own spelling, too, before -- and behind it. Exit code 1 when something stands
-    in the way or the server does not do what was planned, 5 when memory is short.
+    in the way, the server does not do what was planned, or a translation loses something, 5 when memory is short.
     """
     from gguftool.api.launch import plan_launch
     from gguftool.cli import launch_run as act

@@ -7,11 +7,13 @@ that may stop it is the model, which is not there.
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from gguftool.errors import UsageError
 from gguftool.programs import Tool
 from gguftool.run.capabilities import Capabilities, capabilities, known
 from gguftool.run.translate import translate_script
@@ -146,3 +148,23 @@ def test_the_real_server_reads_what_is_printed(command: str, server: str, build:
     assert "error while handling" not in said, said[:500]
     assert "invalid argument" not in said
     assert done.returncode != 0
+
+
+PARTS = [
+    "llama-server ", "./main ", "llama-quantize ", "docker run ", "ghcr.io/ggml-org/llama.cpp:server ", "llama serve ",
+    "python -m llama_cpp.server ", "koboldcpp ", "gguf-dump ", "hf download ", "ollama run ", "-m x.gguf ", "-c 4096 ",
+    "--usecublas ", "normal ", "-fa ", "--port ", "C:\\x\\y.gguf ", "^\n", "`\n", "\\\n", "'", '"', "$X ", "$(y) ", "| ",
+    "&& ", "; ", "> ", "2>&1 ", "(", "<<EOF\n", "EOF\n", "# c\n", "\n", "%A% ", "$env:X=1; ", "X=1 ", "sudo ", "-u ",
+    "--a=b ", "\x1b[31m", "-", "é ", "{a,b} ", "*.gguf ", "~/x ", "vllm serve ", "make LLAMA_CUDA=1 ", "-md d.gguf ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_whatever_is_pasted_is_read_or_refused(seed: int) -> None:
+    made = random.Random(seed)
+    text = "".join(made.choice(PARTS) for _ in range(made.randint(1, 9)))
+    try:
+        script = translate_script(text, known())
+    except UsageError:
+        return
+    assert "\x1b" not in script.text

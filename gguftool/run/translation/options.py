@@ -207,7 +207,7 @@ def _wrong(w: Work, given: str, name: str) -> None:
     value = w.words.pop(0) if found.takes and follows else ""
     while found.many and w.words and not w.words[0].startswith("-") and not w.words[0].lower().endswith(".gguf"):
         value = f"{value} {w.words.pop(0)}".strip()
-    if not found.takes and follows and w.words[0].lower() in ("true", "false", "on", "off", "1", "0"):
+    if not found.takes and w.words and w.words[0].lower() in ("true", "false", "on", "off", "1", "0"):
         w.words.pop(0)
     _substituted(w, f"{given} {value}".strip(), name, value, found)
 
