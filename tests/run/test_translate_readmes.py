@@ -93,6 +93,7 @@ SERVED = [
         "./koboldcpp --model m.gguf --quantkv 2 --flashattention --blasbatchsize 512 --quiet",
         "-ctk q4_0 -ctv q4_0 -fa on -b 512",
     ),
+    ("koboldcpp --model m.gguf --usecublas normal", "--model m.gguf"),
     ("./llamafile -m model.gguf --nobrowser -ngl 999 --host 0.0.0.0", "-ngl 999 --host 0.0.0.0"),
     ("vllm serve ./m.gguf --max-model-len 4096 --tensor-parallel-size 2", "-m ./m.gguf -c 4096 -sm layer"),
     ("CUDA_VISIBLE_DEVICES=0 ./build/bin/llama-server -m m.gguf -ngl 99 --port 8001 &", "-ngl 99 --port 8001"),
@@ -153,8 +154,8 @@ def test_the_real_server_reads_what_is_printed(command: str, server: str, build:
 PARTS = [
     "llama-server ", "./main ", "llama-quantize ", "docker run ", "ghcr.io/ggml-org/llama.cpp:server ", "llama serve ",
     "python -m llama_cpp.server ", "koboldcpp ", "gguf-dump ", "hf download ", "ollama run ", "-m x.gguf ", "-c 4096 ",
-    "--usecublas ", "normal ", "-fa ", "--port ", "C:\\x\\y.gguf ", "^\n", "`\n", "\\\n", "'", '"', "$X ", "$(y) ", "| ",
-    "&& ", "; ", "> ", "2>&1 ", "(", "<<EOF\n", "EOF\n", "# c\n", "\n", "%A% ", "$env:X=1; ", "X=1 ", "sudo ", "-u ",
+    "--usecublas ", "normal ", "-fa ", "--port ", "C:\\x\\y.gguf ", "^\n", "`\n", "\\\n", "'", '"', "$X ", "$(y) ",
+    "| ", "&& ", "; ", "> ", "2>&1 ", "(", "<<EOF\n", "EOF\n", "# c\n", "\n", "%A% ", "$env:X=1; ", "X=1 ", "sudo ", "-u ",
     "--a=b ", "\x1b[31m", "-", "é ", "{a,b} ", "*.gguf ", "~/x ", "vllm serve ", "make LLAMA_CUDA=1 ", "-md d.gguf ",
 ]  # fmt: skip
 
