@@ -227,3 +227,19 @@ def test_memory_of_a_draft_is_known_by_what_was_said_before() -> None:
     error = judge(f"srv    load_model: loading model 'm.gguf'\n{line}").error
     assert error is not None
     assert error.kind == "gpu-memory"
+
+
+def test_commands_that_help_exist() -> None:
+    """A remedy names no option that its command does not have."""
+    import click
+
+    from gguftool.cli.group import gguftool as group
+
+    for known in table():
+        for name, rest in re.findall(r"`?gguftool ([a-z-]+)((?: [^;,`()]+)?)", known.remedy):
+            command = group.get_command(click.Context(group), name)
+            assert command is not None, known.remedy
+            words = re.sub(r" (?:says|shows|tells|names|of|takes|chooses|writes|asks|knows|predicts).*", "", rest)
+            there = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+            for option in re.findall(r"(?<=\s)(-{1,2}[a-z][a-z-]*)(?==|\s|$)", words):
+                assert option in there, (known.kind, option, known.remedy)
