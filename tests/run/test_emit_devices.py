@@ -108,6 +108,14 @@ def test_llama_swap_speaks_to_the_prefix(place: Path) -> None:
         emit("llama-swap", planned(place, host=str(place / "x.sock")))
 
 
+def test_a_folder_to_write_to_has_its_own_name(tmp_path: Path) -> None:
+    """systemd puts variables into commands alone: a doubled dollar elsewhere is two."""
+    folder = tmp_path / "a $x %h"
+    folder.mkdir()
+    text = emit("systemd", planned(filled(folder), host=str(folder / "x.sock")))
+    assert f'ReadWritePaths="{tmp_path}/a $x %%h"' in text
+
+
 def test_keys_are_secrets(place: Path) -> None:
     key = str(place / "file")
     found = yaml.safe_load(emit("docker-compose", planned(place, api_key_file=key)))

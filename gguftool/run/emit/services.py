@@ -72,7 +72,7 @@ def systemd(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) 
         "NoNewPrivileges=yes",
         "ProtectSystem=strict",
         "ProtectHome=read-only",
-        *(f"ReadWritePaths={_unit_words([folder])}" for folder in dict.fromkeys(written)),
+        *(f"ReadWritePaths={_unit_words([folder], command=False)}" for folder in dict.fromkeys(written)),
         *([] if shared else ["PrivateTmp=yes"]),
         "",
         "[Install]",
@@ -119,11 +119,11 @@ def _unit_text(text: str) -> str:
     return comment(text).replace("%", "%%")
 
 
-def _unit_words(words: Sequence[str]) -> str:
-    """Words as systemd.service(5) reads them: its own quotes, ``%`` and ``$`` doubled."""
+def _unit_words(words: Sequence[str], *, command: bool = True) -> str:
+    """Words as systemd.service(5) reads them: its own quotes, ``%`` doubled, and ``$`` where it is a command."""
     out = []
     for word in words:
-        doubled = word.replace("%", "%%").replace("$", "$$").replace(CREDENTIALS, "%d")
+        doubled = word.replace("%", "%%").replace("$", "$$" if command else "$").replace(CREDENTIALS, "%d")
         if re.fullmatch(r"[\w@%+=:,./$-]+", doubled, re.ASCII):
             out.append(doubled)
         else:
