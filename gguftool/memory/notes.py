@@ -15,9 +15,8 @@ from gguftool.memory.builds import remark
 from gguftool.memory.latent import price, unsplit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
+from gguftool.memory.spread import words
 from gguftool.quantity import human
-
-COMPUTE_ERROR = "within 1 % for nine of ten settings on one backend; up to half too high when device and host share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
             f"llama-server opens {SERVER_SLOTS} that share the context unless -np is given",
         ),
         Assumption("weights", "exact", "exact", "every tensor once, padded as its buffer pads"),
-        Assumption("compute", plan.compute_basis, plan.compute_basis, COMPUTE_ERROR),
+        Assumption("compute", plan.compute_basis, plan.compute_basis, words(plan)),
         Assumption(
             "reserve",
             human(m.reserve if m.devices else m.ram_reserve),

@@ -10,11 +10,13 @@ from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.speed.estimate import Estimate
+from gguftool.memory.spread import words
 from gguftool.memory.use import DeviceUse, DraftContext
 from gguftool.report.choices import choices_json, choices_text, speed_json, speed_lines
 from gguftool.report.growth import growth_json, growth_text
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
 from gguftool.run.beside import Unfit
+from gguftool.run.measure import available
 from gguftool.run.proof import Expected, to_json
 from gguftool.run.ways import Way
 from gguftool.shell import shell
@@ -189,11 +191,11 @@ def _smaller(a: Advice, style: Style) -> str:
 def _notes(a: Advice, style: Style) -> str:
     lines = [f"{style.yellow('note:')} {safe(x)}" for x in a.warnings]
     if a.plan.compute_basis == "estimated":
-        lines.append(
-            style.dim(
-                "compute is estimated: mostly within 1 %, up to half too high when split; --measure asks the library"
+        lines.append(style.dim(f"compute is estimated: {words(a.plan)}"))
+        if len(a.plan.devices) == 1 and available():
+            lines.append(
+                style.dim("the real library is at hand: gguftool plan --measure asks it, and allocates nothing")
             )
-        )
     return "\n".join(lines)
 
 

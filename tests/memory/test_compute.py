@@ -191,3 +191,23 @@ def test_older_builds_have_their_own_formula(gemma3: Path, build: int, mib: floa
     assert plan.compute / MIB == pytest.approx(mib, rel=0.1)
     assert any(f"b{build}" in line for line in warnings(planner, plan))
     assert not any("builds before" in line for line in warnings(Planner(m.arch, weights_of(m)), newest))
+
+
+def test_the_errors_by_class_are_those_of_the_record():
+    """605 layouts of eight large models by b11434's libllama: on the host, one device, several, and split."""
+    from scripts.compute_errors import OUT, errors
+
+    assert json.loads(OUT.read_text()) == errors()
+
+
+def test_the_host_beside_devices_is_met():
+    """Where all layers are on devices the host's buffer was met to the rounding of its tensors, in a pipeline, too."""
+    from scripts.compute_errors import RECORD, planned
+
+    seen = 0
+    for ask, real in json.loads(gzip.decompress(RECORD.read_bytes()))["runs"]:
+        if not ask["devices"] or ask["ngl"] is not None or ask["cpu_moe"] or not ask["kv_offload"]:
+            continue
+        seen += 1
+        assert planned(ask).devices[-1].compute == pytest.approx(real["CPU"], rel=0.002)
+    assert seen > 100
