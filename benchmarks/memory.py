@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 MIB = 1 << 20
-BUFFER = re.compile(r"(?:buffer|RS buffer) size = +([0-9.]+) MiB")
+BUFFER = re.compile(r"(?P<what>\w+: +\S+ +\S*) *buffer size = +(?P<mib>[0-9.]+) MiB")
 WORDS = "the of and to in is was for with on as by at from that this which were their have".split()
 
 
@@ -57,6 +57,18 @@ def resident(pid: int) -> int:
     """Bytes of `RssAnon`."""
     found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) << 10 if found else 0
+
+
+def logged(log: str) -> float:
+    """MiB of all buffers; one that a context reserves anew takes the place of the one before."""
+    found: dict[object, float] = {}
+    context = 0
+    for number, line in enumerate(log.splitlines()):
+        context += "constructing llama_context" in line
+        if (m := BUFFER.search(line)) is not None:
+            key = (context, m["what"]) if "compute" in m["what"] else number
+            found[key] = float(m["mib"])
+    return sum(found.values())
 
 
 def post(port: int, body: dict[str, Any]) -> None:
@@ -94,10 +106,9 @@ def measured(server: str, model: str, wishes: dict[str, Any], requests: int, fol
         stop(running)
     log = Path(running.log_path).read_text(errors="replace")
     mapped = m.placed.mapped + sum(d.weights for x in m.drafts for d in x.devices)
-    buffers = sum(float(x[1]) for x in BUFFER.finditer(log))
     return {
         "planned buffers": m.total / MIB,
-        "buffers": buffers,
+        "buffers": logged(log),
         "planned anonymous": (m.total - mapped + m.program) / MIB,
         "at start": at_start / MIB,
         "after": after / MIB,
