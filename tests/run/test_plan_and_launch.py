@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from gguftool.api.preflight import Preflight
+from gguftool.memory.pictures import graphs
+from gguftool.model import open_model
 from tests.beside import projector
 from tests.memory.giants import whole
 
@@ -139,12 +141,16 @@ def test_what_the_grid_holds(cli, model: Path, mmproj: Path, monkeypatch: pytest
     assert plan(*TWO, "-ts", "1e0,3")["placement"]["tensor_split"] == [1.0, 3.0]
     bare = plan("--vram", "8GiB", "--ram", "64GiB")
     seen = plan("--vram", "8GiB", "--ram", "64GiB", "--mmproj", mmproj)
-    assert seen["total"]["bytes"] - bare["total"]["bytes"] == EYES_BYTES
-    assert seen["devices"][0]["mmproj"] == EYES_BYTES
+    with open_model(mmproj, strict=False) as m:
+        use = graphs(m)
+    # Weights and graph on the device; the picture there once more, and on the host.
+    there = EYES_BYTES + use.start + use.inputs
+    assert [d["mmproj"] for d in seen["devices"]] == [there, use.inputs]
+    assert seen["total"]["bytes"] - bare["total"]["bytes"] == there + use.inputs
     host = plan("--vram", "8GiB", "--ram", "64GiB", "--mmproj", mmproj, "--no-mmproj-offload")
-    assert [d["mmproj"] for d in host["devices"]] == [0, EYES_BYTES]
+    assert [d["mmproj"] for d in host["devices"]] == [0, EYES_BYTES + use.start]
     second = plan(*TWO, "--mmproj", mmproj, "-mmdev", "CUDA1")
-    assert [d["mmproj"] for d in second["devices"]] == [0, EYES_BYTES, 0]
+    assert [d["mmproj"] for d in second["devices"]] == [0, there, use.inputs]
     # The header has no vocabulary, without which nothing is drafted; the sizes are those of a draft all the same.
     words = ("--vram", "8GiB", "--ram", "64GiB", "-md", model, "--spec-type", "draft-simple", "-ngld", 0)
     draft = plan(*words, code=1)
