@@ -306,6 +306,7 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
         caches=tuple(_expected_cache(k) for k in plan.cache.caches) if known else (),
         kv_bytes=plan.cache.kv_bytes if known else None,
         state_bytes=plan.cache.state_bytes if known else None,
+        compute_bytes=plan.compute if known else None,
         rope_freq_base=hp.rope_freq_base if ropes else None,
         rope_freq_scale=hp.rope_freq_scale if ropes else None,
         devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.weights),
@@ -322,7 +323,10 @@ def _draft_expected(plan: MemoryPlan) -> dict[str, Any]:
     if not drafts:
         return {}
     first = drafts[0].cache.caches[0]
-    return {"draft_kv_bytes": drafts[0].kv, "draft_type_k": first.type_k, "draft_type_v": first.type_v}
+    return {
+        "draft_kv_bytes": drafts[0].kv, "draft_compute_bytes": drafts[0].compute, "draft_type_k": first.type_k,
+        "draft_type_v": first.type_v,
+    }  # fmt: skip
 
 
 def _expected_cache(c: Cache) -> ExpectedCache:

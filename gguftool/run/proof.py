@@ -10,9 +10,11 @@ from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.quantity import whole
 from gguftool.run.diagnose import Judgement
-from gguftool.run.log import LogFacts, LoggedCache
+from gguftool.run.log import Buffer, LogFacts, LoggedCache
 
 MIB = 1 << 20
+COMPUTE_OVER, COMPUTE_MIB = 0.1, 1.0
+"""What compute buffers may take above the estimate: a share of it, and MiB."""
 ROUNDING = 0.0051
 """Sizes are logged in MiB with two digits."""
 
@@ -48,12 +50,13 @@ class Expected:
         flash_attn: ``on``, ``off`` or ``auto``.
         caches: KV caches.
         kv_bytes, state_bytes: totals.
+        compute_bytes: of the buffers of the model's own context, on all devices; an estimate, so with a tolerance.
         rope_freq_base, rope_freq_scale: what the file says llama.cpp will use.
         devices: names that must hold weights, as far as they are known.
         rpc: ``host:port`` of servers that must hold weights.
         media: what it must take beside text: ``vision``, ``audio``.
         drafting: kinds of speculative decoding that must be set up.
-        draft_kv_bytes, draft_type_k, draft_type_v: of the context that drafts.
+        draft_kv_bytes, draft_compute_bytes, draft_type_k, draft_type_v: of the context that drafts.
     """
 
     architecture: str | None = None
@@ -69,6 +72,7 @@ class Expected:
     caches: tuple[ExpectedCache, ...] = ()
     kv_bytes: int | None = None
     state_bytes: int | None = None
+    compute_bytes: int | None = None
     rope_freq_base: float | None = None
     rope_freq_scale: float | None = None
     devices: tuple[str, ...] = ()
@@ -76,6 +80,7 @@ class Expected:
     media: tuple[str, ...] = ()
     drafting: tuple[str, ...] = ()
     draft_kv_bytes: int | None = None
+    draft_compute_bytes: int | None = None
     draft_type_k: str | None = None
     draft_type_v: str | None = None
 
@@ -124,11 +129,24 @@ def compare(expected: Expected, j: Judgement) -> list[Check]:
     out += _caches(expected, f)
     if expected.state_bytes:
         out.append(_size("recurrent state", expected.state_bytes, f.state_mib, vital=True))
+    out += _compute("compute buffers", expected.compute_bytes, f.buffers)
     out += _rope("RoPE base", expected.rope_freq_base, c.get("freq_base"), 0.051)
     out += _rope("RoPE scale", expected.rope_freq_scale, c.get("freq_scale"), 1e-5)
     out += _places(expected, f)
     out += _drafting(expected, f)
     return [*out, *_undone(j)]
+
+
+def _compute(what: str, planned: int | None, buffers: Sequence[Buffer]) -> list[Check]:
+    """More than was planned for differs; less is what the estimate allows for (`gguftool.memory.notes`)."""
+    # Reserved anew, a buffer is told again.
+    last = {b.device: b.mib for b in buffers if b.kind == "compute"}
+    if not planned:
+        return []
+    seen = sum(last.values()) if last else None
+    ok = None if seen is None else seen <= planned / MIB * (1 + COMPUTE_OVER) + COMPUTE_MIB
+    observed = None if seen is None else f"{seen:.2f} MiB"
+    return [Check(what, f"about {planned / MIB:.2f} MiB", observed, ok)]
 
 
 def _undone(j: Judgement) -> list[Check]:
@@ -156,7 +174,8 @@ def _drafting(expected: Expected, f: LogFacts) -> list[Check]:
         for what, wanted, side in (("K", expected.draft_type_k, "type_k"), ("V", expected.draft_type_v, "type_v")):
             seen = {getattr(c, side) for c in caches}
             out += _equal(f"draft: {what} cache type", wanted, "/".join(sorted(seen)) or None)
-    return out
+    buffers = [b for d in f.drafts for b in d.buffers]
+    return [*out, *_compute("draft: compute buffers", expected.draft_compute_bytes, buffers)]
 
 
 def _equal(what: str, expected: object, observed: object, *, vital: bool = False) -> list[Check]:

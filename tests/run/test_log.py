@@ -388,3 +388,22 @@ def test_what_was_asked_for_and_is_off_takes_the_proof_away(line: str, level: st
         wrong = [c for c in compare(Expected(), j) if c.ok is False]
         assert [c.what for c in wrong] == ["errors"], text
         assert str(wrong[0].observed) in line
+
+
+def test_compute_buffers_and_those_of_the_context_that_drafts_are_compared() -> None:
+    """Logged for gemma-3-270m at 8192 tokens by b7551 where the formula of today says 28.3 MiB: a difference."""
+    begin = "llama_context: constructing llama_context"
+    text = (
+        f"{begin}\nllama_context: n_ctx = 8192\nsched_reserve:        CPU compute buffer size =    10.00 MiB\n"
+        "sched_reserve:        CPU compute buffer size =    26.77 MiB\nmain: model loaded\n"
+    )
+    mib = 1 << 20
+
+    def row(planned: float, said: str) -> tuple[object, bool | None]:
+        found = {c.what: c for c in compare(Expected(compute_bytes=int(planned * mib)), judge(said))}
+        return found["compute buffers"].observed, found["compute buffers"].ok
+
+    assert row(28.3, text) == ("26.77 MiB", True), "the last one counts"
+    assert row(28.3, text.replace("26.77", "513.25")) == ("513.25 MiB", False)
+    assert row(28.3, "main: model loaded\n") == (None, None)
+    assert "compute buffers" not in {c.what for c in compare(Expected(), judge(text))}
