@@ -210,6 +210,8 @@ def _all_known(lines: Iterable[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]
         if shape is None or not _worth(line):
             continue
         hit = find(line.text, heard)
+        if hit is not None and hit.row.fatal and line.level in ("I", "D"):
+            hit = None  # prompts and answers are printed there, and may hold any words
         if hit is None or hit.row.quiet or len(found) > MOST_KNOWN:
             dull.add(shape)
         if hit is not None and not hit.row.quiet:

@@ -191,3 +191,11 @@ def test_of_a_huge_stdin_the_beginning_and_the_end_are_read(monkeypatch) -> None
 
 def test_a_compressed_log_as_bytes() -> None:
     assert check_log((LOGS / "quantize.good.log.gz").read_bytes()).judgement.status == "finished"
+
+
+def test_words_of_a_prompt_are_no_errors() -> None:
+    """At `-lv 5` llama-server prints what was asked and answered."""
+    said = "why does docker say Permission denied, CUDA out of memory, exited with code 137, No space left on device?"
+    for level in "ID":
+        judged = judge(READY + f'0.50.000.000 {level} srv  log_server_r: request: {{"prompt": "{said}"}}\n')
+        assert (judged.status, judged.notices) == ("ready", ())
