@@ -90,6 +90,11 @@ def test_an_unknown_device_is_no_guess(cli, tmp_path: Path):
     r = cli("plan", path, "--ctx", 8192, "--vram", "24GiB", "--ram", "64GiB", "--format", "json").json["speed"]
     assert (r["start"], r["prompt"], r["unknown"]) == (None, None, ["CUDA0"])
     assert r["reads"][0]["bytes"] > 3 << 30
+    # a device that only lends itself to the host is as unknown
+    r = cli("plan", path, "--ctx", 8192, "--vram", "24GiB", "--ram", "64GiB", "-ngl", 0, "--format", "json")
+    assert r.code == 0
+    assert r.json["speed"]["start"]["device"] == "CPU"
+    assert r.json["speed"]["prompt"] is None
     r = cli("plan", path, "--vram", "24GiB", "--bandwidth", "CUDA7=936")
     assert r.code == 2
     assert "no such device" in r.err

@@ -18,6 +18,8 @@ from gguftool.memory.speed.touched import Touched, Usage
 LINK = 63e9
 """Bytes a second over PCI Express 5.0 x16; what is likely is `LIKELY_LINK` of it (4.0 x16, three quarters used)."""
 LIKELY_LINK = (0.2, 0.45)
+LENT = 32
+"""Tokens of a batch from which on a device computes what lies on the host (`ggml-cuda.cu:offload_op`)."""
 PROMPT = 512
 
 
@@ -126,15 +128,16 @@ def written(u: Usage, rates: Mapping[str, Rate], depth: int) -> Speed:
 def read(u: Usage, rates: Mapping[str, Rate], tokens: int, depth: int = 0) -> Speed | None:
     """Prompt tokens a second, in batches of ``-ub``, after ``depth`` tokens; None: no compute is known."""
     busy = [x for x in u.parts if _used(x)]
-    if any(not rates[x.device].compute for x in busy if not (u.lends and x.device == HOST)):
+    lender = next((x for x in u.parts if x.device != HOST), None) if u.lends else None
+    who = [lender if lender and x.device == HOST else x for x in busy]
+    if any(x.device not in rates or not rates[x.device].compute for x in who):
         return None
     times, left, at = [], tokens, depth
     while left > 0:
         n = min(u.ubatch, left)
         left -= n
-        lent = u.lends and n >= 32
         for x in busy:
-            to = next(y for y in u.parts if y.device != HOST) if lent and x.device == HOST else x
+            to = lender if lender and n >= LENT and x.device == HOST else x
             moved = to is not x
             times.append(_time(u, x, rates[to.device], n, at + n / 2, output=left == 0, kind=to.kind, moved=moved))
         at += n
