@@ -33,13 +33,11 @@ LLAMA2 = "{% for m in messages %}[INST] {{ m['content'] }} [/INST]{% endfor %}"
 
 def heads(count: int, kv: int, size: int) -> Damage:
     """Another split into heads, with the size of each that follows from it."""
-    counts = keys(ARCH__attention__head_count=count, ARCH__attention__head_count_kv=kv)
-
-    def act(path: str) -> None:
-        counts(path)
-        keys(ARCH__rope__dimension_count=size)(path)
-
-    return act
+    return keys(
+        ARCH__attention__head_count=count,
+        ARCH__attention__head_count_kv=kv,
+        ARCH__rope__dimension_count=size,
+    )
 
 
 def keys(**values: object) -> Damage:

@@ -27,6 +27,7 @@ LOOP = 12
 """So many times the same token in a row is soup; small models do repeat sentences, which is none."""
 _CANNOT_WRITE = ("does not support", "logits computation")
 """What the server says for models that give embeddings only."""
+NO_ANSWER = "no answer"
 NOT_FINITE = "log-probabilities are not finite: the computation went wrong"
 NEARLY_RANDOM = -7.0
 """Mean log-probability of the most likely token below which the model only guesses (0.1 %)."""
@@ -137,15 +138,14 @@ def smoke(running: Running, about: Subject | None = None, seconds: float = 300.0
     written = judge_completion(ask(running, "/completion", request, seconds))
     if written.ok:
         return with_known(written, score(running, about))
-    if (
-        written.ok is False
-        and about is not None
-        and about.excuse
-        and (written.text or written.tokens)
-        and written.why != NOT_FINITE
-    ):
+    if written.ok is False and about is not None and about.excuse and not _went_wrong(written.why):
         return replace(written, ok=None, why=f"{written.why}; {about.excuse}")
     return written
+
+
+def _went_wrong(why: str) -> bool:
+    """Whether the program failed, which no smallness of a model excuses; odd output it does."""
+    return why == NOT_FINITE or why.startswith(NO_ANSWER)
 
 
 def with_known(written: Smoke, known: Known) -> Smoke:
@@ -165,7 +165,7 @@ def judge_completion(answer: Answer) -> Smoke:
         message = str(said.get("message", "")) if isinstance(said, Mapping) else ""
         if answer.status == 501 or any(words in message for words in _CANNOT_WRITE):
             return Smoke("", 0, None, None, message or "the server does not complete text")
-        return Smoke("", 0, None, False, message or f"no answer (HTTP {answer.status or 'connection closed'})")
+        return Smoke("", 0, None, False, message or f"{NO_ANSWER} (HTTP {answer.status or 'connection closed'})")
     text = str(body.get("content", ""))
     rows = body.get("completion_probabilities")
     ids, logprobs = _tokens(rows if isinstance(rows, Sequence) else ())
