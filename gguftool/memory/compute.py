@@ -126,7 +126,8 @@ def terms(hp: Hparams, s: Settings, plan: CachePlan, vocabulary: int, build: int
         masks=per_token * c.ubatch,
         row=hp.embedding_length * F32 * c.ubatch,
         layer=max(
-            max(_feed_forward(hp), _attention(hp, plan, flash)) * c.ubatch + _casts(s, plan, flash),
+            max(_feed_forward(hp), _attention(hp, plan, flash)) * c.ubatch,
+            _casts(hp, s, plan) if flash else 0,
             (_recurrent(hp) * c.ubatch + _state(hp, plan)) if plan.state else 0,
         )
         + _extra(hp, plan) * c.ubatch,
@@ -171,16 +172,17 @@ def _attention(hp: Hparams, plan: CachePlan, flash: bool) -> int:
     return (scores + 2 * (q + k + v)) * F32
 
 
-def _casts(s: Settings, plan: CachePlan, flash: bool) -> int:
-    """K and V of one layer as FlashAttention wants them, where they are kept as 32-bit floats."""
-    if not flash or "f32" not in (s.type_k, s.type_v):
+def _casts(hp: Hparams, s: Settings, plan: CachePlan) -> int:
+    """K and V of one layer as FlashAttention wants them where they are kept as 32-bit floats, and Q beside them."""
+    if "f32" not in (s.type_k, s.type_v):
         return 0
     widths = (
         ((x.k_width if s.type_k == "f32" else 0) + (x.v_width if s.type_v == "f32" else 0)) * c.cells * c.streams
         for c in plan.caches
         for x in c.layers
     )
-    return max(widths, default=0) * F16
+    q = max(hp.head_count, default=0) * max((x.key_length for x in layers(hp)), default=0) * F32
+    return max(widths, default=0) * F16 + q * plan.context.ubatch
 
 
 def _recurrent(hp: Hparams) -> int:
