@@ -64,7 +64,7 @@ def source_tree() -> Path:
         CannotFetch: as `ensure`.
     """
     # A name of its own: older checkouts have left folders with fewer of the sources.
-    return _unpacked(cache_dir().parent / "sources-with-kernels", _source_file)
+    return _unpacked(cache_dir().parent / "sources-with-listings", _source_file)
 
 
 def _unpacked(folder: Path, where: Callable[[str], str | None]) -> Path:
@@ -87,9 +87,10 @@ def _template(path: str) -> str | None:
 
 def _source_file(path: str) -> str | None:
     inside = path.partition("/llama.cpp/")[2]
-    python = inside.startswith(PYTHON) and inside.endswith(".py")
+    python = inside.endswith(".py") and inside.startswith((*PYTHON, "convert_"))
     wanted = inside.endswith(CODE) and not inside.startswith("tools/ui/")
-    return inside if (wanted and inside.startswith(SOURCES)) or python else None
+    listing = inside.endswith("CMakeLists.txt")
+    return inside if (wanted and inside.startswith(SOURCES)) or python or listing else None
 
 
 def _fetch(target: Path, where: Callable[[str], str | None]) -> None:

@@ -83,5 +83,5 @@ def _lint(model: str, opened: Model, wishes: Wishes) -> tuple[list[Obstacle], li
         said = "; ".join(str(m) for m in report.load.messages[:2])
         out.append(Obstacle("lint", f"llama.cpp would not load it: {said}", gguftool("lint", path_word(model))))
     idle = sorted({f.rule for f in found if not f.changes_run})
-    told = f"lint finds what changes nothing in this run: {', '.join(idle)} ({gguftool('lint', path_word(model))})"
+    told = f"lint finds what changes nothing in this run, {', '.join(idle)}: {gguftool('lint', path_word(model))}"
     return out, [told] if idle else []

@@ -17,6 +17,9 @@ SLACK = 64 * MIB
 KEPT_BACK = 32
 """One part in so many of what grows: blocks that are free but not given back."""
 
+ROUND = 64
+"""MiB of a step in which a large prompt cache is chosen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -71,10 +74,15 @@ def bounded(planner: Planner, plan: MemoryPlan, free: Bounds) -> MemoryPlan:
         plan = _with(planner, plan, s)
     if free.cache_ram and s.cache_ram:
         others = plan.grows(host) - sum(g.bytes for g in plan.growth if g.what == PROMPTS)
-        fits = max(0, left - others) // MIB
+        fits = _even(max(0, left - others) // MIB)
         s = replace(s, cache_ram=fits if s.cache_ram < 0 else min(s.cache_ram, fits))
         plan = _with(planner, plan, s)
     return plan
+
+
+def _even(mib: int) -> int:
+    """Of much room a round number: what is free changes from one moment to the next, a command should not."""
+    return mib - mib % ROUND if mib > 8 * ROUND else mib
 
 
 def _with(planner: Planner, plan: MemoryPlan, s: Settings) -> MemoryPlan:

@@ -245,7 +245,7 @@ def test_what_llama_cpp_does_not_read_does_not_stop_a_stock_download(cli, smollm
         result = cli("launch", model, "--print")
         assert result.code == 0, result.err
         assert result.out.startswith("llama-server ") or "/llama-server" in result.out
-        assert "changes nothing in this run: kv-cache-type-missing, rope-freq-scale-missing" in result.err
+        assert "changes nothing in this run, kv-cache-type-missing, rope-freq-scale-missing: " in result.err
         found = cli("lint", model, "--format", "json")
         assert found.code == 1
         assert {f["rule"] for f in found.json["files"][0]["findings"] if f["severity"] != "info"} == {

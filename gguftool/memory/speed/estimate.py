@@ -119,8 +119,8 @@ def estimate(u: Usage, rates: Mapping[str, Rate], depth: int) -> Estimate:
     return Estimate(u, rates, start, full, prompt, depth, reads, unknown)
 
 
-def written(u: Usage, rates: Mapping[str, Rate], depth: int) -> Speed:
-    """Tokens a second of one sequence that looks back at ``depth`` tokens."""
+def written(u: Usage, rates: Mapping[str, Rate], depth: int) -> Speed | None:
+    """Tokens a second of one sequence that looks back at ``depth`` tokens; None for a file that costs no time."""
     times = [_time(u, x, rates[x.device], 1, depth, output=True) for x in u.parts if _used(x)]
     return _speed(times, 1)
 
@@ -193,8 +193,10 @@ def _time(
     return _Time(x.device, least, low, high, by)
 
 
-def _speed(times: list[_Time], tokens: int) -> Speed:
-    most = max(times, key=lambda t: t.least)
+def _speed(times: list[_Time], tokens: int) -> Speed | None:
     sums = [sum(getattr(t, name) for t in times) for name in ("least", "low", "high")]
+    if not all(sums):
+        return None  # a part of a model, without its weights
+    most = max(times, key=lambda t: t.least)
     least, low, high = (tokens / x for x in sums)
     return Speed(least, min(low, least), min(high, least), most.by, most.device)
