@@ -14,6 +14,7 @@ from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError
 from gguftool.hub import named, opened
 from gguftool.lint.call import lint
+from gguftool.model import in_folder
 from gguftool.model.role import only_runnable
 from gguftool.predict.verdict import ABORTS, REFUSED
 from gguftool.programs import SERVER, find
@@ -224,7 +225,7 @@ def _whole(model: Model | str | os.PathLike[str], path: str, hashes: bool) -> It
     result = verify(model)
     told = False
     if hashes and "://" not in path:
-        told = any(expectations(check(path).files).values())
+        told = any(expectations(check(in_folder(path)).files).values())
         result = verify(model, hash=True) if told else result
     faults = [f for report in result.files for f in report.faults]
     if faults:

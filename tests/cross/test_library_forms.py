@@ -31,6 +31,7 @@ def _launch(model: Any) -> Any:
 
 
 READ: dict[str, Callable[[Any, Path], Any]] = {
+    "diagnose": lambda m, _: gguftool.diagnose(m, run=False),
     "compare_templates": lambda m, _: gguftool.compare_templates(m, m),
     "diff": lambda m, _: gguftool.diff(m, m),
     "fixes": lambda m, _: gguftool.fixes(m),
@@ -51,7 +52,6 @@ DATA: dict[str, Callable[[Any, Path], Any]] = {
     "compare_tokenizers": lambda m, out: gguftool.compare_tokenizers(m, out).why_not[:9],
     "edit": _edit,
     "hash_file": lambda m, _: gguftool.hash_file(m),
-    "diagnose": lambda m, _: gguftool.diagnose(m, run=False),
     "known_text": lambda m, _: gguftool.known_text(m),
     "kv_test": lambda m, _: gguftool.kv_test(m, (("f16", "f16"),), tokens=32, chunk=16),
     "launch": lambda m, _: _launch(m),

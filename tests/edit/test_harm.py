@@ -198,6 +198,7 @@ def test_a_fix_that_the_prediction_denies_is_not_offered(path: Path, monkeypatch
         known_arch=True,
         whole=True,
         chat=False,
+        changes_run=True,
         check=_breaks,
     )
     monkeypatch.setattr("gguftool.lint.run.selected", lambda *args: (rule,))
@@ -238,7 +239,7 @@ def _advice(monkeypatch: pytest.MonkeyPatch, *operations: Operation, safe: bool 
     def check(m: Model, ctx: Context) -> Drafts:
         yield found("advice", where="header", fix=Fix("do it", operations, safe=safe))
 
-    rule = Rule("advice", "metadata", Severity.WARNING, Scope.HEADER, "0.1", "model", True, True, False, check)
+    rule = Rule("advice", "metadata", Severity.WARNING, Scope.HEADER, "0.1", "model", True, True, False, True, check)
     monkeypatch.setattr("gguftool.lint.run.selected", lambda *args: (rule,))
     monkeypatch.setattr("gguftool.lint.fixes.selected", lambda *args: (rule,))
 

@@ -59,7 +59,7 @@ def compare(record: dict[str, Any], *, relative: bool) -> tuple[Counter[str], li
         record: recipe and verdict.
         relative: the record's verdict and warnings are relative to its base.
     """
-    p = predict(built(record, PATH))
+    p = predict(built(record, PATH), given_as="model")
     warnings = Counter(p.warnings) - (base_warnings(record["base"]) if relative else Counter())
     verdict = p.verdict
     if verdict in LOADED:

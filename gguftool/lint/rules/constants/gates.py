@@ -74,11 +74,13 @@ def expert_weights_raw(m: Model, ctx: Context) -> Drafts:
     if gating(m) != numbers(GATING)["sigmoid"]:
         return
     state = "false" if key in m else "missing"
+    # What the converter wrote is not written over on a suspicion.
+    way = None if key in m else Fix("write true, if config.json has norm_topk_prob true", (Set(key, True, "bool"),))
     yield found(
         f"{key} is {state}: the weights of experts that sigmoid scores are not normalised",
         where=f"field:{key}",
         severity=Severity.INFO if key in m else None,
-        fix=Fix("write true, if config.json has norm_topk_prob true", (Set(key, True, "bool"),)),
+        fix=way,
     )
 
 
