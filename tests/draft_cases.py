@@ -218,6 +218,16 @@ def ask(port: int, path: str, body: dict[str, Any] | None = None) -> Any:
         connection.close()
 
 
+def waited(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Whether the server is ready within 30 s, before it ends."""
+    until = time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < until:
+        if ask(port, "/health") is not None:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 SAID = re.compile(
     r"must (?:closely )?match target|vocabs are not compatible|failed to initialize spec|no implementations|MTP context"
     r"|context type MTP|auto-detected|GGML_ASSERT|EAGLE3: target|embedding size mismatch|failed to add token"
@@ -233,10 +243,7 @@ def run(server: str, folder: Path, pair: Pair) -> dict[str, Any]:
     process, port = start(server, [*words, *(["--spec-type", kind] if kind else [])], folder / "log")
     ready = False
     try:
-        until = time.monotonic() + 30
-        while process.poll() is None and not ready and time.monotonic() < until:
-            ready = ask(port, "/health") is not None
-            time.sleep(0.05)
+        ready = waited(process, port)
         prompt = {"prompt": "t1t2t3" * 3, "n_predict": 24, "temperature": 0, "ignore_eos": True}
         answer = ask(port, "/completion", prompt) if ready else None
         time.sleep(0.2)

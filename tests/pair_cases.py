@@ -10,14 +10,13 @@ import json
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.beside import control_vector, imatrix, lora, measured, projector, sighted
 from tests.build import GGUF, llama
-from tests.draft_cases import ask, start
+from tests.draft_cases import start, waited
 from tests.projectors import SOUND
 
 Make = Callable[[], GGUF | bytes]
@@ -141,10 +140,7 @@ def run(server: str, folder: Path, pair: Pair) -> dict[str, Any]:
     process, port = start(server, words, folder / "log")
     ready = False
     try:
-        until = time.monotonic() + 30
-        while process.poll() is None and not ready and time.monotonic() < until:
-            ready = ask(port, "/health") is not None
-            time.sleep(0.05)
+        ready = waited(process, port)
         code = process.poll()
     finally:
         process.terminate()

@@ -21,7 +21,7 @@ from gguftool.programs import SERVER, find
 from gguftool.quantity import human
 from gguftool.run.devices import devices
 from gguftool.run.known import BROKEN, KNOWS, Known
-from gguftool.run.symptoms import Symptom, match, symptoms
+from gguftool.run.symptoms import Symptom, Usual, match, symptoms
 from gguftool.shell import path_word
 from gguftool.verify.call import verify
 from gguftool.verify.deep import expectations
@@ -168,7 +168,12 @@ def usual(symptom: str) -> tuple[Symptom, tuple[Cause, ...]]:
         UsageError: no symptom is like that.
     """
     s = named_symptom(symptom)
-    return s, tuple(Cause(u.name, u.says, "", u.next, POSSIBLE, source=u.source) for u in s.common)
+    return s, tuple(map(_usual, s.common))
+
+
+def _usual(u: Usual) -> Cause:
+    """A cause that the table names and nothing here shows."""
+    return Cause(u.name, u.says, "", u.next, POSSIBLE, source=u.source)
 
 
 def _at(c: Cause, path: str) -> Cause:
@@ -222,11 +227,8 @@ def _finding(f: Finding, s: Symptom | None) -> Cause | None:
 
 def _whole(model: Model | str | os.PathLike[str], path: str, hashes: bool) -> Iterator[tuple[Looked, Cause | None]]:
     """Size, truncation, shards; and the hash, where something says what it must be."""
-    result = verify(model)
-    told = False
-    if hashes and "://" not in path:
-        told = any(expectations(check(in_folder(path)).files).values())
-        result = verify(model, hash=True) if told else result
+    told = hashes and "://" not in path and any(expectations(check(in_folder(path)).files).values())
+    result = verify(model, hash=told)
     faults = [f for report in result.files for f in report.faults]
     if faults:
         f = faults[0]
@@ -300,4 +302,4 @@ def _common(s: Symptom | None, path: str, count: int) -> Iterator[Cause]:
     need = {"device": 1, "devices": 2}
     for u in s.common if s else ():
         if count >= need.get(u.when, 0) and not (u.name == "no-device" and not count):
-            yield _at(Cause(u.name, u.says, "", u.next, POSSIBLE, source=u.source), path)
+            yield _at(_usual(u), path)

@@ -15,7 +15,7 @@ from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
 from gguftool.model.folder import gguf_files
 from gguftool.model.role import ROLES, role
-from gguftool.predict.pairs.lying import note, projectors
+from gguftool.run.lying import note, projectors
 
 if TYPE_CHECKING:
     from gguftool.cli.options import Session

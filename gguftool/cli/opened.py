@@ -38,8 +38,8 @@ def tell(session: Session, model: Model) -> None:
 
 def tell_projector(session: Session, model: Model) -> None:
     """A multimodal projector that lies beside the model does nothing until it is named."""
-    from gguftool.predict.pairs.lying import note
     from gguftool.report.text import safe
+    from gguftool.run.lying import note
 
     if text := note(model):
         session.note(f"note: {safe(text)}")

@@ -182,7 +182,7 @@ def _lint(row: Row, model: Model) -> None:
     from gguftool.lint.call import lint
     from gguftool.lint.rule import Severity
     from gguftool.model.role import ROLES, role
-    from gguftool.predict.pairs.lying import projectors
+    from gguftool.run.lying import projectors
 
     # A projector in the folder of one model is meant for it.
     report = lint(model, beside=list(projectors(model)) if ROLES[role(model)].runs else ())

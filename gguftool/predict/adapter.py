@@ -13,9 +13,9 @@ from gguftool.facts.arch import facts
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.taken import taken
 from gguftool.format.types import ARR, value_type_name
-from gguftool.model import Model, with_header
+from gguftool.model import Model
 from gguftool.model.adapter import ALPHA, INVOCATION, TYPE, Adapter, Pair, adapter, size
-from gguftool.predict.file import as_c_reads, check_file
+from gguftool.predict.file import check_file, keys_as_c
 from gguftool.predict.loaded import Weight, loaded
 from gguftool.predict.tensors import adapted, known, padded
 from gguftool.predict.types import MATRIX_OPS, NOT_WEIGHTS
@@ -74,9 +74,7 @@ def _run(load: _Load) -> tuple[Adapter, tuple[str, ...]]:
     """
     m = load.model
     check_file(m.parts[0])
-    header = as_c_reads(m.header)
-    if header is not m.header:
-        m = with_header(m, header, m.parts[0].size)
+    m = keys_as_c(m)
     load.stage = "architecture"
     _keys(m, load.base)
     load.stage = "tensors"

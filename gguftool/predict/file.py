@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gguftool.format.header import Field, Header, TensorInfo, align
 from gguftool.format.types import ARR, MAX_NAME, U32, value_type_name
-from gguftool.model import Part
+from gguftool.model import Model, Part, with_header
 from gguftool.predict.verdict import LOAD_ERROR, LoadEnds
 from gguftool.predict.walk import walk
 from gguftool.predict.words import INIT, KV_FAILED, TENSOR_FAILED, check_offsets, failed, shape_fault, type_fault
@@ -51,6 +51,12 @@ def as_c_reads(header: Header) -> Header:
         alignment = header.alignment
     fields = tuple(first.values())
     return replace(header, fields=fields, alignment=alignment, data_offset=align(header.end, alignment))
+
+
+def keys_as_c(m: Model) -> Model:
+    """The model with the keys of its first file as `as_c_reads` has them."""
+    header = as_c_reads(m.header)
+    return m if header is m.header else with_header(m, header, m.parts[0].size)
 
 
 def _nested(fields: Iterable[Field]) -> bool:

@@ -9,9 +9,9 @@ import struct
 
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.taken import taken
-from gguftool.model import Model, with_header
+from gguftool.model import Model
 from gguftool.model.imatrix import CHUNK, CHUNKS, DATASETS, NEXTN, Entry, entries
-from gguftool.predict.file import as_c_reads, check_file
+from gguftool.predict.file import check_file, keys_as_c
 from gguftool.predict.steering import check_data
 from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, LoadEnds, Prediction
 from gguftool.predict.words import own_lines
@@ -29,9 +29,7 @@ def predict(m: Model) -> Prediction:
         check_data(m)
     except LoadEnds as end:
         return unread(end, m.name, m.parts[0].source)
-    header = as_c_reads(m.header)
-    if header is not m.header:
-        m = with_header(m, header, m.parts[0].size)
+    m = keys_as_c(m)
     try:
         n = _run(m)
     except Refusal as fault:

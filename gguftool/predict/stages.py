@@ -15,11 +15,11 @@ from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import has_program, machine_of, program
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
-from gguftool.model import Model, from_source, with_header
+from gguftool.model import Model, from_source
 from gguftool.model.role import role
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
-from gguftool.predict.file import as_c_reads, check_bounds, check_file
+from gguftool.predict.file import check_bounds, check_file, keys_as_c
 from gguftool.predict.splits import check_splits
 from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, local_names, padded, run
@@ -145,11 +145,8 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     Raises:
         LoadEnds, Refusal, Abort, Unknown: how it ends; ``state.stage`` says where.
     """
-    m = state.model
-    check_file(m.parts[0])
-    header = as_c_reads(m.header)
-    if header is not m.header:
-        m = state.model = with_header(m, header, m.parts[0].size)
+    check_file(state.model.parts[0])
+    m = state.model = keys_as_c(state.model)
     state.stage = "architecture"
     reader = _reader(m)
     state.stage = "data"

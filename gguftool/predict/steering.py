@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort
 from gguftool.format.header import align
-from gguftool.model import Model, with_header
+from gguftool.model import Model
 from gguftool.model.steering import INT_MAX, Direction, control_vector
-from gguftool.predict.file import as_c_reads, check_file
+from gguftool.predict.file import check_file, keys_as_c
 from gguftool.predict.stages import numbers
 from gguftool.predict.tensors import padded
 from gguftool.predict.verdict import ABORTS, LOADS, UNKNOWN, WARNS, AfterLoad, LoadEnds, Prediction
@@ -83,9 +83,7 @@ def _width(m: Model) -> int:
         _Skips, LoadEnds, Abort: how it ends.
     """
     check_file(m.parts[0])
-    header = as_c_reads(m.header)
-    if header is not m.header:
-        m = with_header(m, header, m.parts[0].size)
+    m = keys_as_c(m)
     check_data(m)
     skipping = f"skipping {m.name} due to invalid direction tensors"
     found = control_vector(m).directions

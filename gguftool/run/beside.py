@@ -16,8 +16,8 @@ from gguftool.memory.use import PROJECTOR, Side
 from gguftool.model import Model
 from gguftool.model.projector import projector
 from gguftool.predict.pairs import Misfit, misfits
-from gguftool.predict.pairs.lying import note
 from gguftool.run import speculative
+from gguftool.run.lying import note
 from gguftool.run.options.table import by_field
 from gguftool.run.wishes import Wishes
 from gguftool.shell import gguftool, path_word

@@ -77,40 +77,28 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     if server and number is None:
         print(f"{server} does not tell which release it is: its options are taken for those of {build}")
     t = tables(source / "src")
-    maps, gaps = load_maps(t, measured, build)
-    arch, more = architectures(t, maps, measured, build)
-    gaps += more
-    read, more = readers(source, t, maps, measured, build)
-    gaps += more
-    words, more = vocabulary(t, build)
-    gaps += more
-    clip, more = projectors(t, build)
-    gaps += more
-    around, more = markers(t, build)
-    gaps += more
-    said, more = messages(source, build)
-    gaps += more
-    written, more = conversions(source, build)
-    gaps += more
-    options_of, more = programs(source, build)
-    gaps += more
-    of_the_build, more = switches(source, build)
-    gaps += more
-    able, more = backends(source, build)
-    gaps += more
+    gaps: list[str] = []
+
+    def noted(found: tuple[Any, list[str]]) -> Any:
+        gaps.extend(found[1])
+        return found[0]
+
+    maps = noted(load_maps(t, measured, build))
+    written = noted(conversions(source, build))
     out = {
         "load_maps.json": dense(maps),
-        "architectures.json": lines(arch),
-        "readers.json": lines(read),
-        "vocabulary.json": lines(words),
-        "projectors.json": dense(clip),
-        "markers.json": lines(around),
-        "messages.json": lines(said),
-        "backends.json": lines(able),
+        "architectures.json": lines(noted(architectures(t, maps, measured, build))),
+        "readers.json": lines(noted(readers(source, t, maps, measured, build))),
+        "vocabulary.json": lines(noted(vocabulary(t, build))),
+        "projectors.json": dense(noted(projectors(t, build))),
+        "markers.json": lines(noted(markers(t, build))),
+        "messages.json": lines(noted(messages(source, build))),
+        "backends.json": lines(noted(backends(source, build))),
         "conversions.json": lines(written),
         "constants.json": lines(constants(written, Defaults(t), measured["constants"])),
+        "options.json": lines(noted(programs(source, build))),
+        "switches.json": lines(noted(switches(source, build))),
     }
-    out |= {"options.json": lines(options_of), "switches.json": lines(of_the_build)}
     if options is not None:
         out["flags.json"] = lines({"build": int(build[1:]), "options": options})
     return build, out, gaps

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import json
 import keyword
-import re
 from typing import Any
 
 from cpp_operators import Operators, Unsupported
@@ -155,9 +154,7 @@ class CPlus(Operators):
                     word = word[:-1] + self.next()[1][1:]
             return repr(json.loads(word))
         if word == "(":
-            inner = self.expression()
-            self.needs(")")
-            return inner if re.fullmatch(r"\(.*\)|[\w.]+", inner) else f"({inner})"
+            return self.in_brackets()
         if word == "{":
             self.at -= 1
             return self.braced()

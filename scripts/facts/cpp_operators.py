@@ -76,6 +76,12 @@ class Operators:
         if not self.eats(word):
             raise Unsupported(f"{word} before {self.text[self.peek()[2] :][:60]!r}")
 
+    def in_brackets(self) -> str:
+        """What follows a bracket up to the one that closes it."""
+        inner = self.expression()
+        self.needs(")")
+        return inner if re.fullmatch(r"\(.*\)|[\w.]+", inner) else f"({inner})"
+
     # -- operators, loosest first
 
     def expression(self) -> str:

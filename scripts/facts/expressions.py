@@ -27,9 +27,7 @@ class Expressions(Operators):
                 word = word[:-1] + self.next()[1][1:]
             return repr(json.loads(word))
         if word == "(":
-            inner = self.expression()
-            self.needs(")")
-            return inner if re.fullmatch(r"\(.*\)|[\w.]+", inner) else f"({inner})"
+            return self.in_brackets()
         if kind != "id":
             raise Unsupported(f"expression at {self.text[at:][:40]!r}")
         if word in self.constants:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from gguftool.facts.machine.clip import AUDIO, ENCODERS, GEN_AUDIO, VISION, Clip, Encoder
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
-from gguftool.model import Model, with_header
-from gguftool.predict.file import as_c_reads, check_file
+from gguftool.model import Model
+from gguftool.predict.file import check_file, keys_as_c
 from gguftool.predict.projector.graph import measured
 from gguftool.predict.projector.weights import check_data, stored
 from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, LoadEnds, Prediction
@@ -75,9 +75,7 @@ def _run(load: _Load) -> list[Encoder]:
     """
     m = load.model
     check_file(m.parts[0])
-    header = as_c_reads(m.header)
-    if header is not m.header:
-        m = with_header(m, header, m.parts[0].size)
+    m = keys_as_c(m)
     load.stage = "hyperparameters"
     clip = load.clip = Clip(m.fields, stored(m))
     for key in ("general.name", "general.description"):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from gguftool.errors import GgufToolError
 from gguftool.model import Model, open_model
 from gguftool.model.folder import projectors_beside
 from gguftool.model.role import role
-from gguftool.predict.pairs import Misfit, misfits
 from gguftool.shell import gguftool, path_word
+
+if TYPE_CHECKING:
+    from gguftool.predict.pairs import Misfit
 
 MANY = 3
 """Files that are named in one sentence."""
@@ -18,6 +21,11 @@ MANY = 3
 def projectors(model: Model) -> dict[str, tuple[Misfit, ...]]:
     """Projectors beside a model by path, each with what is wrong with it; where several models lie, those that fit."""
     paths, alone = projectors_beside(model)
+    if not paths:
+        return {}
+    # The prediction is large, and beside most models lies nothing.
+    from gguftool.predict.pairs import misfits
+
     out: dict[str, tuple[Misfit, ...]] = {}
     for path in paths:
         try:
