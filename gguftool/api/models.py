@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gguftool.errors import FormatError
-from gguftool.facts import BUILD
 from gguftool.hub import opened
 
 if TYPE_CHECKING:
@@ -52,12 +51,12 @@ def diff(a: AnyModel, b: AnyModel, *, data: bool = False) -> Difference:
         return compare(one, other, data=data)
 
 
-def predict(model: AnyModel | Source | bytes, build: str = BUILD) -> Prediction:
+def predict(model: AnyModel | Source | bytes, build: int | None = None) -> Prediction:
     """What llama.cpp does with a model, told from its header and size alone.
 
     Args:
         model: a path, an address, or a model opened with ``strict=False``; or bytes, which need not be GGUF.
-        build: the release of llama.cpp; see `gguftool.BUILD`.
+        build: number of the build of llama.cpp; None: the newest that is known, `gguftool.BUILD`.
 
     Raises:
         UsageError: nothing is known of that build.

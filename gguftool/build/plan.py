@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gguftool.build.ftypes import TARGETS, Target
 from gguftool.build.mixture import Choice, Facts, Overrides, Shape, choose
 from gguftool.errors import FormatError, Refused
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.files.attributes import Readers, readers_of
 from gguftool.format.header import Field, TensorInfo, align
 from gguftool.format.render import make_tensor_info, padding, render_parts
@@ -289,7 +289,7 @@ def _warnings(model: Model, steps: Sequence[Step], target: Target, imatrix: dict
     if role(model) in ("image", "audio"):
         yield f"the file is {what_it_is(model)}: which tensors that program wants unquantised is not known here"
     elif model.arch.facts is None:
-        yield f"llama.cpp {BUILD} does not know the architecture {model.architecture!r}: the mixture is a guess"
+        yield f"{llama_cpp()} does not know the architecture {model.architecture!r}: the mixture is a guess"
     if model.missing_shards:
         yield f"shards are missing: {', '.join(map(str, model.missing_shards))}"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.facts.arch import facts
 from gguftool.facts.data import load
 from gguftool.facts.keys import (
@@ -85,7 +85,7 @@ def explain(key: str) -> Explanation:
     if _known(suffix) or reading(f"{arch or _BARE}.{suffix}", arch or "") is not None:
         return _of_architecture(arch, suffix)
     if covered(key if arch is None or key.startswith(f"{arch}.") else f"{arch}.{key}"):
-        raise UsageError(f"no program of llama.cpp {BUILD} reads a key {key!r}", _guess(key))
+        raise UsageError(f"no program of {llama_cpp()} reads a key {key!r}", _guess(key))
     raise UsageError(f"{key!r} is not a key that gguftool knows", _guess(key))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gguftool.edit.ops import Operation, Realign, Repack, Set, apply
 from gguftool.errors import GgufToolError
+from gguftool.lint.predicted import newest
 from gguftool.lint.root import root
 from gguftool.lint.rule import Context, Finding
 from gguftool.model import Model, with_header
@@ -77,7 +78,7 @@ def loads(model: Model, planned: Model, ctx: Context) -> bool:
         return predict(planned, given_as=own).loads
     if any(key.startswith(("tokenizer.", "general.")) for key in changed_keys(model.header, planned.header)):
         return predict(planned).loads
-    before = ctx.once("load", lambda: predict(model))
+    before = newest(model, ctx)
     short = screen(planned) if before.stage != "vocabulary" else before
     return (short if short is not None else predict(planned)).loads
 
@@ -97,7 +98,7 @@ def _contradicts(model: Model, ctx: Context, operations: Sequence[Operation]) ->
 
 def _computes_otherwise(model: Model, planned: Model, ctx: Context) -> bool:
     """A model that runs would compute with other numbers."""
-    return ctx.once("load", lambda: predict(model)).ok and numbers(model) != numbers(planned)
+    return newest(model, ctx).ok and numbers(model) != numbers(planned)
 
 
 def offered(model: Model, ctx: Context, findings: Iterable[Finding]) -> list[Finding]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gguftool.edit.ops import Set, command
+from gguftool.lint.predicted import newest
 from gguftool.lint.rule import Context, Draft, Fix, edit, found
 from gguftool.model import Model
-from gguftool.predict import Solution, Survey, predict, solve, survey
+from gguftool.predict import Solution, Survey, solve, survey
 from gguftool.predict.solver import Reading
 from gguftool.shell import blank
 
@@ -33,7 +34,7 @@ def root(m: Model, ctx: Context) -> Solution:
 
 
 def _solved(m: Model, ctx: Context) -> Solution:
-    load = ctx.once("load", lambda: predict(m))
+    load = newest(m, ctx)
     blocks = m.arch.block_count == max((int(n.split(".", 2)[1]) for n in m.tensors if _numbered(n)), default=-1) + 1
     if load.ok and blocks and not load.left_aside:
         return Solution("")

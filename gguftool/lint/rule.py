@@ -217,6 +217,7 @@ class Context:
         beside: files that are to be used with the model, opened with ``strict=False``.
         tokenized: compares the tokenizer with the source's; None when nobody asked for it. It starts programs, which
             a rule must not: `gguftool.api.tokenizer` hands it in.
+        build: number of the llama.cpp that will load the file; None: the newest that is known.
         memo: values computed once a run; use `once` and `value`.
     """
 
@@ -227,6 +228,7 @@ class Context:
     models_folder: str | None = None
     beside: tuple[Model, ...] = ()
     tokenized: Callable[[Model], Compared] | None = None
+    build: int | None = None
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     __repr__ = short_repr

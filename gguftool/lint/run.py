@@ -11,12 +11,12 @@ from gguftool.brief import short_repr, table
 from gguftool.errors import UsageError
 from gguftool.facts.arch import facts
 from gguftool.lint.offer import offered
+from gguftool.lint.predicted import asked, newest
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
 from gguftool.lint.rules import FAMILIES, by_id, family
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
 from gguftool.near import near_names
-from gguftool.predict import predict
 from gguftool.predict.stages import OTHERS
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def lint(
         if one.family == "load":
             # The net below the other rules: it speaks when none of them explains what llama.cpp says.
             ctx.memo["found"] = findings
-            if one.severity is Severity.ERROR and any(f.severity is Severity.ERROR for f in findings):
+            if one.severity is Severity.ERROR and _explained(model, ctx, findings):
                 continue
         why = _why_not(one, model, ctx)
         if why == "":
@@ -118,10 +118,18 @@ def lint(
     if load:
         findings = _offered(model, ctx, findings, skipped)
         try:
-            predicted = ctx.once("load", lambda: predict(model))
+            predicted = asked(model, ctx)
         except Exception as e:
             _trip(e, "load", skipped)
     return Report(model.name, tuple(findings), tuple(skipped), predicted)
+
+
+def _explained(model: Model, ctx: Context, findings: Sequence[Finding]) -> bool:
+    """Whether an error that was found is why the file does not load."""
+    if all(f.severity is not Severity.ERROR for f in findings):
+        return False
+    # What a build asks for that the newest does not ask no other rule knows.
+    return ctx.build is None or asked(model, ctx).first_error == newest(model, ctx).first_error
 
 
 def _offered(model: Model, ctx: Context, findings: list[Finding], skipped: list[NotEvaluated]) -> list[Finding]:

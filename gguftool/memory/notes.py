@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_used, shown, slow_pairs
 from gguftool.facts.layers import nextn_layers, windowed
@@ -39,7 +39,7 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
             "kv",
             plan.cache.basis,
             plan.cache.basis,
-            plan.cache.doubt or f"equals what llama.cpp {BUILD} allocates; checked with 3448 allocations",
+            plan.cache.doubt or f"equals what {llama_cpp()} allocates; checked with 3448 allocations",
         ),
         Assumption(
             "slots",

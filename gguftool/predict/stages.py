@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from gguftool.errors import FormatError, UsageError
-from gguftool.facts import BUILD
+from gguftool.facts import BUILD, NUMBER, llama_cpp
 from gguftool.facts.arch import facts
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.hparams import common
@@ -47,21 +47,21 @@ OTHERS: dict[str, str] = {
 ``unread(end, path, source)`` says it of bytes that are no GGUF."""
 
 
-def predict(what: Model | Source | bytes, build: str = BUILD, given_as: str | None = None) -> Prediction:
+def predict(what: Model | Source | bytes, build: int | None = None, given_as: str | None = None) -> Prediction:
     """What a build of llama.cpp does with a model, told from its header and size alone.
 
     Args:
         what: a model, opened with ``strict=False`` so that faults are seen rather than raised; or a source or bytes,
             which may not even be GGUF. A header that is yet to be written: `gguftool.model.with_header`.
-        build: the release of llama.cpp.
+        build: number of the build of llama.cpp; None: the newest that is known.
         given_as: the role it is used in, a key of `gguftool.model.role.ROLES`; its own when None. A projector that is
             given as ``model`` is refused.
 
     Raises:
         UsageError: nothing is known of that build.
     """
-    if build != BUILD:
-        raise UsageError(f"what llama.cpp {build} does with a file is not known here", f"known: {BUILD}")
+    if build not in (None, NUMBER):
+        raise UsageError(f"what {llama_cpp(build)} does with a file is not known here", f"known: {BUILD}")
     if isinstance(what, Model):
         return _as(what, given_as)
     source = Memory(what) if isinstance(what, bytes) else what

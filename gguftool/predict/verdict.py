@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gguftool.brief import short_repr, table
+from gguftool.facts import NUMBER
 
 LOADS, WARNS, REFUSED, ABORTS, UNKNOWN = "loads", "warns", "refused", "aborts", "unknown"
 
@@ -48,6 +49,7 @@ class Prediction:
         after_load: what the first context and the first decode do; None when it does not load.
         not_evaluated: questions the header leaves open.
         data: details for programs (expected and stored shape, …).
+        build: number of the build whose loading code was run.
     """
 
     verdict: str
@@ -61,6 +63,7 @@ class Prediction:
     layers: int | None = None
     tensors: int | None = None
     left_aside: tuple[str, ...] = ()
+    build: int | None = NUMBER
 
     __repr__ = short_repr
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.model import Model
 from gguftool.model.role import role
 from gguftool.predict.disagree import ASIDE, fault_of
@@ -92,7 +92,7 @@ def setback(old: Model, new: Model) -> Harm | None:
         was, now = fault_of(old, shown_by(old))[0], fault_of(new, shown_by(new))[0]
         if was is None or now is None or now.rank >= was.rank:
             return None
-    return Harm(f"llama.cpp {BUILD} would stop even earlier after this change", after.first_error, after.where)
+    return Harm(f"{llama_cpp()} would stop even earlier after this change", after.first_error, after.where)
 
 
 def judge(before: Prediction, after: Prediction) -> Harm | None:
@@ -102,7 +102,7 @@ def judge(before: Prediction, after: Prediction) -> Harm | None:
         before: of the file as it is.
         after: of the file as it would be.
     """
-    who = f"llama.cpp {BUILD} loads this file, and "
+    who = f"{llama_cpp()} loads this file, and "
     if not before.loads:
         return None
     if after.verdict in _LOADS_NOT or after.skipped:
@@ -118,7 +118,7 @@ def judge(before: Prediction, after: Prediction) -> Harm | None:
     for what, had, has in (("layers", before.layers, after.layers), ("tensors", before.tensors, after.tensors)):
         if had is not None and has is not None and has < had:
             aside = next((name for name in after.left_aside if name not in before.left_aside), "")
-            message = f"llama.cpp {BUILD} uses {had:,} {what} of this file, and would use {has:,} after this change"
+            message = f"{llama_cpp()} uses {had:,} {what} of this file, and would use {has:,} after this change"
             return Harm(message, f"{aside} is left aside" if aside else "", f"tensor:{aside}" if aside else "file")
     return None
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.facts import llama_cpp
 from gguftool.lint.baseline import digest
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Fix, NotEvaluated, Severity
@@ -111,9 +112,7 @@ _STAGE = {"context": "the context", "decode": "the first tokens"}
 
 
 def _load_line(load: Prediction, style: Style) -> str:
-    from gguftool.facts import BUILD
-
-    label, who, after = style.dim("load    "), f"llama.cpp {BUILD}", load.after_load
+    label, who, after = style.dim("load    "), llama_cpp(load.build), load.after_load
     if load.verdict in _REFUSED:
         first = f": {safe(load.messages[0])}" if load.messages else ""
         return f"{label} {style.red(f'{who} {_REFUSED[load.verdict]}')}{first}"

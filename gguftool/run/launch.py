@@ -9,7 +9,7 @@ from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, UsageError
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_said, flash_attn_used, recorded, refusals, shown, slow_pairs
 from gguftool.memory.fit import Fit
@@ -185,7 +185,7 @@ def _loads(model: Model, t: _Thoughts) -> None:
     facts = model.arch.facts
     if facts is None:
         name = model.architecture
-        t.stop("model", f"llama.cpp {BUILD} knows no architecture {name!r}", gguftool("lint", path_word(model.name)))
+        t.stop("model", f"{llama_cpp()} knows no architecture {name!r}", gguftool("lint", path_word(model.name)))
     elif facts.unsupported:
         t.stop("model", f"llama.cpp cannot run {model.architecture}: {facts.unsupported}")
 

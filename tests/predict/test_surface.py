@@ -9,7 +9,7 @@ import pytest
 
 import gguftool.predict
 from gguftool.errors import UsageError
-from gguftool.facts import BUILD
+from gguftool.facts import NUMBER
 from gguftool.format.parse import parse
 from gguftool.model import from_source, with_header
 from gguftool.predict import predict
@@ -39,9 +39,9 @@ def test_bytes_that_are_no_gguf() -> None:
 
 
 def test_only_one_build_is_known() -> None:
-    assert predict(DATA, build=BUILD).ok
+    assert predict(DATA, build=NUMBER).ok
     with pytest.raises(UsageError, match="b9999"):
-        predict(DATA, build="b9999")
+        predict(DATA, build=9999)
 
 
 def test_a_header_yet_to_be_written() -> None:

@@ -11,12 +11,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gguftool.facts import llama_cpp
+from gguftool.lint.predicted import asked
 from gguftool.lint.rule import Context, Drafts, Finding, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.metadata.keys import NO_TOKENIZER
 from gguftool.model import Model
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
-from gguftool.predict import Prediction, predict
+from gguftool.predict import Prediction
 from gguftool.predict.adapter import APPLY
 from gguftool.predict.stages import OTHERS
 from gguftool.predict.verdict import LOAD_ERROR
@@ -25,10 +27,9 @@ from gguftool.predict.words import INIT
 _PREFIXES = (LOAD_ERROR, INIT, APPLY)
 
 
-def prediction(m: Model, ctx: Context) -> Prediction:
-    """The predicted load, worked out once a run."""
-    predicted: Prediction = ctx.once("load", lambda: predict(m))
-    return predicted
+def _who(ctx: Context) -> str:
+    """The build is named where one was asked for."""
+    return "llama.cpp" if ctx.build is None else llama_cpp(ctx.build)
 
 
 def _loaded_as_it_is(m: Model, ctx: Context) -> bool:
@@ -58,13 +59,13 @@ def load_refused(m: Model, ctx: Context) -> Drafts:
     Example. llama.cpp refuses the file: check_tensor_dims: tensor 'blk.0.attn_norm.weight' not found
     Fix. Depends on the message; `gguftool doctor` explains messages of llama.cpp.
     """
-    load = prediction(m, ctx)
+    load = asked(m, ctx)
     if not _loaded_as_it_is(m, ctx):
         return
     if load.verdict == "refused" or load.skipped:
         verb = "skips the file and runs without it" if load.skipped else "refuses the file"
         yield found(
-            f"llama.cpp {verb}: {_words(load)}",
+            f"{_who(ctx)} {verb}: {_words(load)}",
             where=_where(load.where),
             llama_cpp=_words(load),
             stage=load.stage,
@@ -85,10 +86,10 @@ def load_aborts(m: Model, ctx: Context) -> Drafts:
     Example. llama.cpp aborts while it loads the file: GGML_ASSERT(n_expert_used_max > 0) failed
     Fix. Depends on the message; `gguftool doctor` explains messages of llama.cpp.
     """
-    load = prediction(m, ctx)
+    load = asked(m, ctx)
     if load.verdict == "aborts" and _loaded_as_it_is(m, ctx):
         yield found(
-            f"llama.cpp aborts while it loads the file: {_words(load)}",
+            f"{_who(ctx)} aborts while it loads the file: {_words(load)}",
             where=_where(load.where),
             llama_cpp=_words(load),
             aborts=True,
@@ -106,7 +107,7 @@ def load_then_fails(m: Model, ctx: Context) -> Drafts:
     Example. llama.cpp loads the file, then aborts at the first tokens: norm weights must be F32
     Fix. Depends on the message; quantise or convert again where tensor types are at fault.
     """
-    load = prediction(m, ctx)
+    load = asked(m, ctx)
     after = load.after_load
     if not load.loads or after is None or after.outcome not in ("refused", "aborts", "hangs"):
         return
@@ -117,7 +118,7 @@ def load_then_fails(m: Model, ctx: Context) -> Drafts:
     verb = {"refused": "refuses", "aborts": "aborts at", "hangs": "hangs at"}[after.outcome]
     detail = f": {after.message}" if after.message else ""
     yield found(
-        f"llama.cpp loads the file, then {verb} {stage}{detail}",
+        f"{_who(ctx)} loads the file, then {verb} {stage}{detail}",
         where=_where(after.where or "file"),
         stage=after.stage,
         outcome=after.outcome,
@@ -204,7 +205,7 @@ def load_warns(m: Model, ctx: Context) -> Drafts:
     """
     others: Sequence[Finding] = ctx.memo.get("found", ())
     by_kind: dict[_Line | None, list[str]] = {}
-    load = prediction(m, ctx)
+    load = asked(m, ctx)
     for text in () if load.skipped else load.warnings:
         kind = next((line for line in LINES if line.pattern.match(text)), None)
         place = _place(kind, text)
@@ -216,7 +217,7 @@ def load_warns(m: Model, ctx: Context) -> Drafts:
     for kind, lines in by_kind.items():
         more = f" (and {len(lines) - 1:,} more)" if len(lines) > 1 else ""
         yield found(
-            f"{kind.meaning if kind is not None else 'llama.cpp warns while it loads the file'}: {lines[0]}{more}",
+            f"{kind.meaning if kind is not None else f'{_who(ctx)} warns while it loads the file'}: {lines[0]}{more}",
             where=_place(kind, lines[0]),
             severity=kind.severity if kind is not None else None,
             lines=lines[:MOST_LINES],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Set
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.format.types import FILE_TYPES, file_type_name
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model, Tensor
@@ -88,7 +88,7 @@ def file_type_unknown(m: Model, ctx: Context) -> Drafts:
     """
     value = m.get(KEY)
     if isinstance(value, int) and not isinstance(value, bool) and (value & ~_GUESSED) not in FILE_TYPES:
-        yield found(f"{KEY} is {value}, which is no file type of llama.cpp {BUILD}", where=f"field:{KEY}")
+        yield found(f"{KEY} is {value}, which is no file type of {llama_cpp()}", where=f"field:{KEY}")
 
 
 @rule(Severity.INFO)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.model.about.fact import Facts, facts_of
 from gguftool.model.drafting import drafting, drafts_itself, prediction_layers
 from gguftool.model.model import Model
@@ -26,5 +26,5 @@ def of_model(m: Model) -> Facts:
     layers, usable = prediction_layers(m), drafts_itself(m)
     if not layers:
         return ()
-    way = "--spec-type draft-mtp" if usable else f"no: llama.cpp {BUILD} has no graph for these layers"
+    way = "--spec-type draft-mtp" if usable else f"no: {llama_cpp()} has no graph for these layers"
     return facts_of(("prediction layers", layers), ("can draft for itself", way))

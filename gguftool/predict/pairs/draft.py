@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator
 
 from gguftool.errors import FormatError
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.facts.layers import nextn_layers
 from gguftool.model import Model
 from gguftool.model.drafting import (
@@ -74,7 +74,7 @@ def by_itself(model: Model, kind: str) -> Iterator[Misfit]:
         return
     heads, known = prediction_layers(model), model.arch.facts
     if heads and known is not None and "mtp" not in known.flags:
-        text = f"llama.cpp {BUILD} cannot draft with the prediction layers of {model.architecture}"
+        text = f"{llama_cpp()} cannot draft with the prediction layers of {model.architecture}"
         yield Misfit("", REFUSED, text, NO_LAYERS[1:], _FAMILY)
     elif heads:
         yield from faults(model)

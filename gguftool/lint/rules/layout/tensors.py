@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import MAX_DIMS, MAX_NAME, REMOVED_TENSOR_TYPES, TENSOR_TYPES, TYPE_COUNT
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
@@ -224,7 +224,7 @@ def tensor_type_unknown(m: Model, ctx: Context) -> Drafts:
             else:
                 text = f"{said}, which is {name} of {made.program.name}; no llama.cpp reads it{more}"
         elif type_id >= TYPE_COUNT:
-            text = f"{said}, which llama.cpp {BUILD} does not know{more}"
+            text = f"{said}, which {llama_cpp()} does not know{more}"
         else:
             text = f"{said} ({REMOVED_TENSOR_TYPES.get(type_id, '?')}), which llama.cpp removed: quantise again{more}"
         yield found(

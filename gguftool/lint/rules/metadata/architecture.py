@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Rename, Set
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.facts.arch import facts, nearest
 from gguftool.facts.keys import ALWAYS, read_keys
 from gguftool.lint.converted import converted
@@ -76,7 +76,7 @@ def architecture_unknown(m: Model, ctx: Context) -> Drafts:
         fix = None
         hint = "a newer llama.cpp may know it" + (f"; known names like it: {', '.join(near)}" if near else "")
     yield found(
-        f"architecture {name!r} is unknown to llama.cpp {BUILD}; {hint}",
+        f"architecture {name!r} is unknown to {llama_cpp()}; {hint}",
         where=f"field:{KEY}",
         fix=fix,
         llama_cpp=said,
@@ -96,7 +96,7 @@ def architecture_unsupported(m: Model, ctx: Context) -> Drafts:
     known = facts(m.architecture)
     if known is not None and known.unsupported:
         yield found(
-            f"llama.cpp {BUILD} knows the name {known.name} but cannot run it: {known.unsupported}",
+            f"{llama_cpp()} knows the name {known.name} but cannot run it: {known.unsupported}",
             where=f"field:{KEY}",
             llama_cpp=f"unsupported model architecture: '{known.name}'",
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Set
+from gguftool.lint.predicted import newest
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.lint.rules.projector.encoders import surveyed
 from gguftool.lint.rules.projector.keys import mend_of
 from gguftool.model import Model
 from gguftool.near import near_names
-from gguftool.predict.projector import predict
 from gguftool.predict.projector.survey import Fault
 
 _TOLD = 8
@@ -92,7 +92,7 @@ def projector_tensor_type(m: Model, ctx: Context) -> Drafts:
     Example. v.patch_embd.weight is i32: no backend computes with it
     Fix. Convert again with f16 or f32.
     """
-    load = ctx.once("load", lambda: predict(m))
+    load = newest(m, ctx)
     if load.verdict != "aborts" or "cur_backend_id" not in load.first_error:
         return
     name = load.where.removeprefix("tensor:")

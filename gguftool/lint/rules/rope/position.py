@@ -6,9 +6,9 @@ import math
 
 from gguftool.edit.ops import Delete, Set
 from gguftool.facts.machine.hparams import EXACT_ROT
+from gguftool.lint.predicted import newest
 from gguftool.lint.root import agreeing, caused, root
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
-from gguftool.lint.rules.load import prediction
 from gguftool.model import Model
 from gguftool.shell import blank
 
@@ -54,7 +54,7 @@ def rope_dimension_zero(m: Model, ctx: Context) -> Drafts:
     """
     for name in ("rope.dimension_count", "rope.dimension_count_swa"):
         # Some architectures rotate by the numbers of their first layer only: there the other key does not matter.
-        if m.arch.raw(name) == 0 and m.arch.ropes and not prediction(m, ctx).ok:
+        if m.arch.raw(name) == 0 and m.arch.ropes and not newest(m, ctx).ok:
             key = f"{m.architecture}.{name}"
             fix = Fix("delete it: llama.cpp then takes the head size", (Delete(key),))
             yield found(f"{key} is 0: the first token hangs", where=f"field:{key}", fix=fix)
@@ -84,7 +84,7 @@ def rope_dimension_mismatch(m: Model, ctx: Context) -> Drafts:
         yield from told
         return
     exact = m.architecture in EXACT_ROT
-    if not exact and prediction(m, ctx).ok:
+    if not exact and newest(m, ctx).ok:
         return
     key = f"{m.architecture}.rope.dimension_count"
     if root(m, ctx).readings and not told:

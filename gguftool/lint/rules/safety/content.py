@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.facts.arch import facts
 from gguftool.format.types import STR
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule
@@ -39,7 +39,7 @@ def not_a_model(m: Model, ctx: Context) -> Drafts:
         unknown = facts(arch) is None
         why = made.why if made is not None else arch
         yield found(
-            f"{ROLES[what].what} ({why}): made for {program}, not for llama.cpp {BUILD}; {way_on(m)}",
+            f"{ROLES[what].what} ({why}): made for {program}, not for {llama_cpp()}; {way_on(m)}",
             where="field:general.architecture" if arch and unknown else "file",
             severity=Severity.ERROR,
             llama_cpp=f"unknown model architecture: '{arch}'" if unknown else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gguftool.edit.ops import Operation, Set
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
@@ -75,7 +75,7 @@ def tokenizer_model_unknown(m: Model, ctx: Context) -> Drafts:
         "unigram": ["t5"],
     }.get(vocab.model.lower()) or near_names(vocab.model.lower(), KINDS, 1)
     yield found(
-        f"{MODEL} is {vocab.model!r}, which llama.cpp {BUILD} does not know; known: {' '.join(KINDS)}",
+        f"{MODEL} is {vocab.model!r}, which {llama_cpp()} does not know; known: {' '.join(KINDS)}",
         where=f"field:{MODEL}",
         fix=Fix(f"name it {near[0]}", (Set(MODEL, near[0], "str"),)) if near else None,
         llama_cpp=f"unknown tokenizer: '{vocab.model}'",

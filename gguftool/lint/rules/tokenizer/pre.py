@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gguftool.edit.ops import Set
-from gguftool.facts import BUILD
+from gguftool.facts import llama_cpp
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import Vocabulary, names, vocabulary
@@ -140,12 +140,12 @@ def pre_tokenizer_unknown(m: Model, ctx: Context) -> Drafts:
     near = list(one.pre[:1]) if one else near_names(vocab.pre.lower(), names("pre"))
     if near:
         message = (
-            f"{KEY} is {vocab.pre!r}, which llama.cpp {BUILD} does not know; nearest: {' '.join(near)} "
+            f"{KEY} is {vocab.pre!r}, which {llama_cpp()} does not know; nearest: {' '.join(near)} "
             "(or the model is newer than that and needs a newer llama.cpp)"
         )
     else:
         newer = "a model that new needs a newer llama.cpp"
-        message = f"{KEY} is {vocab.pre!r}: llama.cpp {BUILD} does not know it; {newer}"
+        message = f"{KEY} is {vocab.pre!r}: {llama_cpp()} does not know it; {newer}"
     yield found(
         message,
         where=f"field:{KEY}",
