@@ -1,0 +1,1 @@
+"""The timeline of llama.cpp: which build knew what, read from the releases that package registries keep."""
