@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
-from gguftool.hub import opened
+from gguftool.hub import is_remote, opened
 from gguftool.memory.advice import Advice, advise
 from gguftool.memory.fit import Fit
 from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.speed.estimate import Estimate
 from gguftool.model.role import only_runnable
+from gguftool.predict import predict
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
+from gguftool.predict.verdict import ABORTS as DIES
+from gguftool.predict.verdict import REFUSED as NOT_LOADED
 from gguftool.run.args import server_command
 from gguftool.run.deploy import Deployment, deploy, growth_notes, look, outcome, resolved, with_largest_context
 from gguftool.run.engine import choose
@@ -41,6 +44,7 @@ class Planned:
         expected: what its log must show.
         speed: how fast it can be.
         ways: what fits where the wish does not, the recommended one first.
+        not_loaded: llama.cpp's line where it would not load the file; "": it would, or the file is not here to tell.
     """
 
     advice: Advice
@@ -50,6 +54,7 @@ class Planned:
     expected: Expected
     speed: Estimate
     ways: tuple[Way, ...] = ()
+    not_loaded: str = ""
 
     __repr__ = short_repr
 
@@ -75,6 +80,13 @@ class Planned:
     def left_out(self) -> tuple[str, ...]:
         """Files beside the model that llama.cpp would go on without; empty: none."""
         return tuple(x.text for x in self.deployment.unfit if x.misfit.outcome == IGNORED)
+
+    @property
+    def not_ready(self) -> tuple[str, ...]:
+        """Why no change of the file makes the command one that does what is planned; empty: it does."""
+        left = (f"it would be left out: {text}" for text in self.left_out)
+        short = ("it does not fit",) if self.fits is False else ()
+        return (*(f"llama.cpp refuses: {text}" for text in self.refused), *left, *short)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -121,7 +133,16 @@ def plan(
         command = tuple(planned_command(spec, m.name, rests_on))
         others = ways(m, d, advice.planner, found, spec)
         fast = speed(d, advice.planner, advice.plan)
-        return Planned(advice, d, rests_on, command, expectations(m, advice.plan, rests_on), fast, others)
+        expected = expectations(m, advice.plan, rests_on)
+        return Planned(advice, d, rests_on, command, expected, fast, others, _not_loaded(m))
+
+
+def _not_loaded(m: Model) -> str:
+    """What llama.cpp would say of a file of this machine that it does not load, or ends with at its first token."""
+    if is_remote(m.name):
+        return ""
+    load = predict(m)
+    return load.first_error or (load.verdict if load.verdict in (NOT_LOADED, DIES) else "")
 
 
 def _advise(

@@ -167,7 +167,8 @@ def plan_step(request: Request, vram: str | Sequence[int] | None, ram: int | Non
             "total_bytes": memory.total,
             "fits": found.fits,
             "refused": list(found.refused),
-            "command": list(found.command),
+            "command": list(found.command) if not found.not_ready else [],
+            "not_ready": [*found.not_ready, *filter(None, [found.not_loaded])],
         }
         lines = (shell(found.command), *found.refused)
         return Outcome(summary, (request.output,), data, lines, not found.refused)

@@ -74,13 +74,18 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
             session.warn(f"left out: {text}")
         for text in found.notes:
             session.note(f"note: {safe(text)}")
-        code = _code(found)
+        code, words = _code(found), list(found.command)
         if session.format == "json":
             unfit = found.deployment.unfit
-            body = report.plan_json(advice, list(found.command), found.expected, unfit, found.speed, found.ways)
+            body = report.plan_json(
+                advice, words, found.expected, unfit, found.speed, found.ways, found.not_ready, found.not_loaded
+            )
             session.write_json(ok=code == 0, body=body)
         else:
-            session.out(report.plan_text(advice, m.name, list(found.command), session.style, found.speed, found.ways))
+            text = report.plan_text(
+                advice, m.name, words, session.style, found.speed, found.ways, found.not_ready, found.not_loaded
+            )
+            session.out(text)
     return code
 
 

@@ -19,20 +19,33 @@ from gguftool.run.beside import Unfit
 from gguftool.run.measure import available
 from gguftool.run.proof import Expected, to_json
 from gguftool.run.ways import Way
-from gguftool.shell import shell
+from gguftool.shell import gguftool, path_word, shell
 
 BAR = 16
 
 
 def plan_text(
-    a: Advice, name: str, command: Sequence[str], style: Style, speed: Estimate | None = None, ways: Sequence[Way] = ()
+    a: Advice,
+    name: str,
+    command: Sequence[str],
+    style: Style,
+    speed: Estimate | None = None,
+    ways: Sequence[Way] = (),
+    not_ready: Sequence[str] = (),
+    not_loaded: str = "",
 ) -> str:
-    """The screen: what it is, what lies where, what contexts fit, how it came about, the command."""
+    """The screen: what it is, what lies where, what contexts fit, how it came about, the command where it can start."""
     fast = "\n".join(speed_lines(speed, style)) if speed is not None else ""
     parts = ["\n".join(_head(a, name, style)), _devices(a, style), growth_text(a.plan, style), fast, _table(a, style)]
     parts = [text for text in (*parts, choices_text(ways, style)) if text]
     parts += [text for text in (_steps(a, style), _smaller(a, style), _notes(a, style)) if text]
-    parts.append(f"{style.bold('command')}\n  {safe(shell(command))}")
+    if not_ready:
+        parts.append(f"{style.red('no command')}: {safe('; '.join(not_ready))}")
+    else:
+        once = ""
+        if not_loaded:
+            once = f", once the file is mended ({gguftool('lint', path_word(name))}): {safe(not_loaded)}"
+        parts.append(f"{style.bold('command')}{style.red(once)}\n  {safe(shell(command))}")
     return "\n\n".join(parts)
 
 
@@ -206,6 +219,8 @@ def plan_json(
     unfit: Sequence[Unfit] = (),
     speed: Estimate | None = None,
     ways: Sequence[Way] = (),
+    not_ready: Sequence[str] = (),
+    not_loaded: str = "",
 ) -> dict[str, object]:
     """The fields of ``--format json``: every number in bytes or tokens."""
     plan = a.plan
@@ -271,6 +286,8 @@ def plan_json(
         "assumptions": [{"name": x.name, "value": x.value, "basis": x.basis, "why": x.why} for x in a.assumptions],
         "warnings": list(a.warnings),
         "command": list(command),
+        "not_ready": list(not_ready),
+        "not_loaded": not_loaded or None,
         "expected": to_json(expected),
     }
 

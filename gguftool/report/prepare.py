@@ -39,6 +39,9 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
     elif command:
         lines += ["", f"{style.bold(request.output)} is ready. Start it:", f"  {shell(command)}"]
         lines.append(f"or let it be checked on the way: {gguftool('launch', path_word(request.output))}")
+    elif why := _not_ready(done):
+        lines += ["", f"{style.bold(request.output)} is made, but {safe('; '.join(why))}"]
+        lines.append(f"what fits: {gguftool('plan', path_word(request.output))}")
     return "\n".join(lines)
 
 
@@ -66,6 +69,14 @@ def prepared_json(request: Request, done: Sequence[Done]) -> dict[str, object]:
 
 
 def _command(done: Sequence[Done]) -> list[str] | None:
+    return _planned(done, "command") or None
+
+
+def _not_ready(done: Sequence[Done]) -> list[str]:
+    return _planned(done, "not_ready")
+
+
+def _planned(done: Sequence[Done], what: str) -> list[str]:
     plan = next((d for d in done if d.name == "plan"), None)
-    command = plan.data.get("command") if plan else None
-    return [str(word) for word in command] if isinstance(command, list) else None
+    found = plan.data.get(what) if plan else None
+    return [str(word) for word in found] if isinstance(found, list) else []

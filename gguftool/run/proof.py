@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.quantity import whole
-from gguftool.run.diagnose import Judgement
-from gguftool.run.log import Buffer, LogFacts, LoggedCache
+
+if TYPE_CHECKING:
+    from gguftool.run.diagnose import Judgement
+    from gguftool.run.log import Buffer, LogFacts, LoggedCache
 
 MIB = 1 << 20
 COMPUTE_OVER, COMPUTE_MIB = 0.1, 1.0
