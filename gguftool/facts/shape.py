@@ -14,10 +14,10 @@ from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
-from gguftool.facts.machine.hparams import MAX_LAYERS, common
+from gguftool.facts.machine.hparams import MAX_LAYERS
 from gguftool.facts.machine.program import Machine
 from gguftool.facts.machine.reader import Reader
-from gguftool.facts.machine.rows import has_program, machine_of, program
+from gguftool.facts.machine.rows import common, has_program, machine_of, program
 
 Stored = Callable[[str], tuple[int, ...] | None]
 """Shape of a tensor of the file by its name; None: it has none of that name."""

@@ -93,7 +93,6 @@ ID_KEYS = {
 OLD_ID_KEYS = {"fim_pre": "prefix_token_id", "fim_suf": "suffix_token_id", "fim_mid": "middle_token_id"}
 
 
-@cache
 def names(group: str) -> tuple[str, ...]:
     """A list of `vocabulary.json`: ``pre``, ``eog``, ``eot``, ``fim_pre`` …"""
     return tuple(load("vocabulary.json")[group])

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from gguftool.errors import FormatError, UsageError
-from gguftool.facts import BUILD, NUMBER, llama_cpp
+from gguftool.errors import FormatError
+from gguftool.facts import NUMBER, llama_cpp
 from gguftool.facts.arch import facts
+from gguftool.facts.editions import nearest, reading
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
-from gguftool.facts.machine.hparams import common
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
-from gguftool.facts.machine.rows import has_program, machine_of, program
+from gguftool.facts.machine.rows import common, has_program, machine_of, program
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, from_source
@@ -57,11 +58,19 @@ def predict(what: Model | Source | bytes, build: int | None = None, given_as: st
         given_as: the role it is used in, a key of `gguftool.model.role.ROLES`; its own when None. A projector that is
             given as ``model`` is refused.
 
-    Raises:
-        UsageError: nothing is known of that build.
+    Of a build whose rows are not stored those of the nearest older one are run; `Prediction.build` says which.
+    Where all that are stored are newer, nothing but names is compared (`build` is None).
     """
-    if build not in (None, NUMBER):
-        raise UsageError(f"what {llama_cpp(build)} does with a file is not known here", f"known: {BUILD}")
+    if build is None or build >= NUMBER:
+        return _predicted(what, given_as)
+    stored = nearest(build)
+    if stored is None:
+        return Prediction(UNKNOWN, "file", not_evaluated=(f"nothing is known of {llama_cpp(build)}",), build=None)
+    with reading(stored):
+        return replace(_predicted(what, given_as), build=stored)
+
+
+def _predicted(what: Model | Source | bytes, given_as: str | None) -> Prediction:
     if isinstance(what, Model):
         return _as(what, given_as)
     source = Memory(what) if isinstance(what, bytes) else what

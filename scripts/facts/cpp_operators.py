@@ -40,7 +40,7 @@ class Operators:
         self.types: dict[str, str] = outer.types if outer else {}
         self.widths: dict[str, str] = outer.widths if outer else {}
         self.procs: dict[str, list[str]] = outer.procs if outer else {}
-        self.constants: dict[str, str] = outer.constants if outer else dict(CONSTANTS)
+        self.constants: dict[str, str] = outer.constants if outer else CONSTANTS | tables.constants
 
     @staticmethod
     def _tokens(text: str) -> list[tuple[str, str, int]]:

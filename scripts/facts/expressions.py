@@ -13,6 +13,11 @@ SCALARS |= {"llama_pooling_type": "u32", "llama_token": "u32"}
 ELEMENTS = {"uint32_t": "u32", "int32_t": "i32", "int": "i32", "llama_token": "i32", "float": "f32"}
 ELEMENTS |= {"uint64_t": "u64", "std::string": "str"}
 
+OWN = ("unique_count", "largest", "rope_scaling_of", "vocabulary_size")
+"""Functions of the evaluator that stand for what the sources say in many words (`patches.py`, `builds/layouts.py`)."""
+MISSING = "__missing__"
+"""Name of a tensor that an older tree does not name for an architecture (`llama-arch.cpp:LLM_TN_IMPL::str`)."""
+
 
 class Expressions(Operators):
     """Expressions with the names llama.cpp's loading functions use."""
@@ -45,10 +50,10 @@ class Expressions(Operators):
         if word in self.procs:
             self.needs("(")
             return f"{word}({', '.join(self.arguments())})"
-        if self.sees("(") and word in ("int64_t", "uint32_t", "int", "unique_count", "largest"):
+        if self.sees("(") and word in ("int64_t", "uint32_t", "int", *OWN):
             self.needs("(")
             out = ", ".join(self.arguments())
-            return f"{word}({out})" if word in ("unique_count", "largest") else out
+            return f"{word}({out})" if word in OWN else out
         if self.sees("(") and word in ("std::sqrt", "float", "std::pow", "sqrtf", "powf"):
             self.needs("(")
             return f"sqrt({', '.join(self.arguments())})"
@@ -219,6 +224,8 @@ class Expressions(Operators):
         if parts[0] not in self.tables.tensors:
             raise Unsupported(f"tensor {text}")
         name, rest = self.tables.tensors[parts[0]], parts[1:]
+        if name == MISSING:
+            return name, [], parts[0]
         if rest and rest[0].startswith('"'):
             name += "." + rest.pop(0).strip('"')
         return name, [self.translated(x) for x in rest], parts[0]

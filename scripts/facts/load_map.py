@@ -51,10 +51,13 @@ def common_rows(t: Tables) -> tuple[list[Any], list[str]]:
     if start is None:
         return [], ["llama-model.cpp: no load_hparams"]
     inside = body(text, start.end() - 1)
-    inside = inside[inside.index("ml.get_key(LLM_KV_GENERAL_NAME") : inside.index("load_arch_hparams(ml)")]
-    t.types |= {"m.name": "std::string", "m.classifier_labels": "std::vector<std::string>"}
-    parser = Statements(patched(inside), t)
+    parser = Statements(patched(common_text(inside[: inside.index("load_arch_hparams(ml)")])), t)
     return parser.rows(), [f"load_hparams: {why}" for why in parser.skipped]
+
+
+def common_text(text: str) -> str:
+    """What `load_hparams` does before it asks the architecture, from the first key on."""
+    return text[text.index("ml.get_key(LLM_KV_GENERAL_NAME") :]
 
 
 def reading(rows: list[Any]) -> list[Any]:

@@ -47,6 +47,12 @@ PATCHES = (
         f"const auto * ple_w = {_PLE}; if (ple_w != nullptr) {{",
     ),
     (
+        r"const auto & ple_w = ml\.require_weight\(ple_name\.c_str\(\)\);",
+        f"const auto * ple_w = {_PLE}; if (ple_w == nullptr) {{ throw std::runtime_error("
+        "\"require_weight: tensor 'per_layer_token_embd.weight' not found\"); }",
+    ),
+    (r"\bple_w\.tensor->", "ple_w->tensor->"),
+    (
         r'const std::string ple_name = tn\(LLM_TENSOR_PER_LAYER_TOKEN_EMBD, "weight"\)\.str\(\);',
         'const std::string ple_name = "per_layer_token_embd.weight";',
     ),

@@ -48,19 +48,28 @@ class Tables:
     families: dict[str, str] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
     shared_graphs: dict[str, str] = field(default_factory=dict)
+    own_names: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Names of tensors by architecture, in the trees where each has a table of its own."""
+    constants: dict[str, str] = field(default_factory=dict)
+    """What constants of an older tree are otherwise than in the newest."""
+    renames: tuple[tuple[str, str], ...] = ()
+    """What an older tree calls otherwise than the newest: patterns and what to read instead."""
 
     def read(self, name: str) -> str:
-        """A source file without comments."""
-        return without_comments((self.src / name).read_text(encoding="utf-8"))
+        """A source file without comments, in the words of the newest tree."""
+        text = without_comments((self.src / name).read_text(encoding="utf-8"))
+        for pattern, instead in self.renames:
+            text = re.sub(pattern, instead, text)
+        return text
 
     def files(self) -> list[Path]:
         """The files of the model families."""
         return sorted((self.src / "models").glob("*.cpp"))
 
 
-def tables(src: Path) -> Tables:
+def tables(src: Path, renames: tuple[tuple[str, str], ...] = ()) -> Tables:
     """Read all tables."""
-    t = Tables(src)
+    t = Tables(src, renames=renames)
     arch = t.read("llama-arch.cpp")
 
     def table(name: str) -> str:
@@ -68,23 +77,28 @@ def tables(src: Path) -> Tables:
         return arch[start : arch.index("};", start)]
 
     t.keys = dict(re.findall(r'\{\s*(LLM_KV_\w+),\s*"([^"]*)"', arch))
-    t.tensors = dict(re.findall(r'\{\s*(LLM_TENSOR_\w+),\s*"([^"]*)"', table("LLM_TENSOR_NAMES = {")))
+    names = table("LLM_TENSOR_NAMES = {")
+    t.tensors = dict(re.findall(r'\{\s*(LLM_TENSOR_\w+),\s*"([^"]*)"', names))
+    for m in re.finditer(r"\{\s*(LLM_ARCH_\w+),\s*\{(.*?)\}\s*,?\s*\}\s*,?\s*\}", names, re.S):
+        t.own_names[m[1]] = dict(re.findall(r'\{\s*(LLM_TENSOR_\w+),\s*"([^"]*)"', m[2] + "}"))
     t.archs = dict(re.findall(r'\{\s*(LLM_ARCH_\w+),\s*"([^"]*)"', table("LLM_ARCH_NAMES = {")))
     info = r"\{\s*(LLM_TENSOR_\w+),\s*\{LLM_TENSOR_LAYER_\w+,\s*GGML_OP_(\w+)\s*\}"
     t.ops = dict(re.findall(info, table("LLM_TENSOR_INFOS = {")))
     for m in re.finditer(MEMBER.format(HPARAM_TYPES), t.read("llama-hparams.h"), re.M):
         t.types[m[2]] = m[1]
-    models = t.read("models/models.h")
+    models = t.read("models/models.h") if (src / "models" / "models.h").exists() else ""
     for m in re.finditer(MEMBER.format(r"uint32_t|int32_t|float|bool|std::string"), models, re.M):
         t.types.setdefault("m." + m[2], m[1])
     t.types["pooling_type"] = "llama_pooling_type"
     t.types["m.target_layer_ids"] = "std::vector<int32_t>"
+    t.types |= {"m.name": "std::string", "m.classifier_labels": "std::vector<std::string>"}
     t.parents = dict(re.findall(r"struct llama_model_(\w+) : public llama_model_(\w+)", models))
     for m in re.finditer(r"struct llama_model_(\w+) : public.*?\n\};", models, re.S):
         used = re.search(r"using graph = llama_model_(\w+)::graph", m[0])
         if used:
             t.shared_graphs[m[1]] = used[1]
-    _families(t)
+    if (src / "models" / "models.h").exists() and "llama_model_create(" in t.read("llama-model.cpp"):
+        _families(t)
     return t
 
 

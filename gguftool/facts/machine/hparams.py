@@ -21,6 +21,11 @@ DEFAULTS: dict[str, Any] = {
     "n_layer_kv_from_start": -1,
     "router_layer": -1,
     "n_cls_out": 1,
+    "n_layer_nextn": 0,
+    "n_expert": 0,
+    "n_expert_groups": 0,
+    "n_group_used": 0,
+    "pooling_type": -1,
     "swa_type": "none",
     "causal_attn": True,
     "rope_freq_base_train_swa": 10000.0,
@@ -35,10 +40,25 @@ DEFAULTS: dict[str, Any] = {
 }
 """What `llama-hparams.h:llama_hparams` starts with where it is not 0."""
 
+ARRAYS = ("is_swa_impl", "is_recr_impl", "is_indexer_full_impl", "is_ple_impl", "n_ff_exp_arr", "n_expert_used_arr")
+"""Numbers by layer that start as 0."""
+
 
 def recurrent(arch: str) -> bool:
     """No layer attends (`llm_arch_is_recurrent`)."""
     return "recurrent" in load("architectures.json")["architectures"].get(arch, {}).get("flags", ())
+
+
+def started(reader: Reader) -> dict[str, Any]:
+    """The hyperparameters before any key is read."""
+    h: dict[str, Any] = dict(DEFAULTS)
+    for name in ARRAYS:
+        h[name] = [0] * MAX_LAYERS
+    h["is_recr_impl"] = [int(recurrent(reader.arch))] * MAX_LAYERS
+    h["rope_pattern"] = [1] * MAX_LAYERS
+    h["rope_sections"] = [0] * 4
+    h["deepstack_mapping_arr"] = [-1] * MAX_LAYERS
+    return h
 
 
 def common(reader: Reader) -> dict[str, Any]:
@@ -48,13 +68,7 @@ def common(reader: Reader) -> dict[str, Any]:
         Refusal: a required key is missing, or one has another type or length.
         Abort: a failed assertion ends the process.
     """
-    h: dict[str, Any] = dict(DEFAULTS)
-    for name in ("is_swa_impl", "is_recr_impl", "is_indexer_full_impl", "is_ple_impl", "n_ff_exp_arr"):
-        h[name] = [0] * MAX_LAYERS
-    h["is_recr_impl"] = [int(recurrent(reader.arch))] * MAX_LAYERS
-    h["rope_pattern"] = [1] * MAX_LAYERS
-    h["rope_sections"] = [0] * 4
-    h["deepstack_mapping_arr"] = [-1] * MAX_LAYERS
+    h = started(reader)
     reader.scalar("=general.name", "str")
     if reader.arch == "clip":
         return h
@@ -199,7 +213,7 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     swa, heads_kv = at("is_swa_impl"), at("n_head_kv_arr")
 
     def pick(full: str, window: str) -> Callable[..., Any]:
-        return lambda layer=0: h.get(window if swa(layer) else full, 0)
+        return lambda layer=0: h.get(window if swa(layer) and window in h else full, 0)
 
     head_k, head_v = pick("n_embd_head_k_full", "n_embd_head_k_swa"), pick("n_embd_head_v_full", "n_embd_head_v_swa")
 
@@ -233,7 +247,8 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         "n_head_kv": heads_kv,
         "n_ff": at("n_ff_arr"),
         "n_ff_exp": at("n_ff_exp_arr"),
-        "n_expert_used": at("n_expert_used_arr"),
+        # Before b11000 one number for all layers.
+        "n_expert_used": lambda layer=0: h.get("n_expert_used", 0) or at("n_expert_used_arr")(layer),
         "n_expert_used_max": lambda: max(h["n_expert_used_arr"]),
         "n_gqa": lambda layer=0: divide(at("n_head_arr")(layer), heads_kv(layer)) if heads_kv(layer) else 0,
         "n_rot": pick("n_rot_full", "n_rot_swa"),

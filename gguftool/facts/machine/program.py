@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gguftool.facts.enums import words
 from gguftool.facts.machine.ends import Refusal, Unknown
 from gguftool.facts.machine.expressions import Names, compiled
 from gguftool.facts.machine.reader import Reader
@@ -85,6 +86,8 @@ class Machine:
             "i32": lambda v: (v & 0xFFFFFFFF) - ((v & 0x80000000) << 1),
             "filled": lambda v: [int(v)] * MAX_LAYERS,
             "unique_count": lambda v: len({x for x in v if x >= 0}),
+            "rope_scaling_of": lambda v: v if v in words("rope.scaling.type") else "unspecified",
+            "vocabulary_size": lambda: 0,  # the vocabulary is read later
             "largest": lambda v: max(v, default=-1),
         }
 

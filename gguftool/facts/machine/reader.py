@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
@@ -96,9 +97,12 @@ class Reader:
                 raise Refusal(f"array key not found in model: {full}", where(full))
             return None
         got = value_type_name(f.element_type if f.element_type is not None else -1)
-        if got not in _ARRAY_KNOWN and not (got == "bool" and most):
+        older = load("load_maps.json").get("arrays")
+        if older is not None:
+            self._older_array(full, got, element, older["fixed" if most else "free"], older["words"])
+        elif got not in _ARRAY_KNOWN and not (got == "bool" and most):
             raise Refusal(f"{full} is not a string/float32/uint32/int32/uint64 array", where(full))
-        if got not in _ARRAY_OK[element] and not (got == "bool" and element in ("u32", "i32")):
+        elif got not in _ARRAY_OK[element] and not (got == "bool" and element in ("u32", "i32")):
             raise Refusal(f"{full} has wrong array element type {got}", where(full))
         count = f.count or 0
         if most and count > most:
@@ -111,6 +115,15 @@ class Reader:
         if element == "i32" and got == "u32":
             return [v - (1 << 32) if v >> 31 else v for v in values]
         return values if most or element != "str" else [None] * count
+
+    def _older_array(self, full: str, got: str, element: str, known: Mapping[str, str], words: str) -> None:
+        """Types of elements as an older build looks at them: by an assertion where it has one."""
+        if got not in known:
+            raise Refusal(words.format(full), where(full))
+        if got not in _ARRAY_OK[element] and not (got == "bool" and element in ("u32", "i32")):
+            if known[got]:
+                raise Abort(known[got], where(full))
+            raise Refusal(f"{full} has wrong array element type {got}", where(full))
 
     def array_length(self, key: str, required: bool = True) -> int | None:
         """Length of an array key of any element type."""

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.facts.machine import hparams
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader
 
@@ -63,6 +64,22 @@ def _tensors(rows: list[Row]) -> Iterator[Row]:
             for part in row:
                 if isinstance(part, list) and part and isinstance(part[0], list):
                     yield from _tensors(part)
+
+
+def common(reader: Reader) -> dict[str, Any]:
+    """Read what every architecture reads, as the build that is asked about does it.
+
+    Raises:
+        Refusal, Abort: as `hparams.common`.
+    """
+    rows = load("load_maps.json").get("program")
+    if rows is None:
+        return hparams.common(reader)
+    h = hparams.started(reader)
+    reader.scalar("=general.name", "str")
+    if reader.arch != "clip":
+        machine_of(reader, h).run(rows)
+    return h
 
 
 def machine_of(reader: Reader, h: dict[str, Any]) -> Machine:

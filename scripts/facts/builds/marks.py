@@ -1,0 +1,99 @@
+"""Checks and wordings that a build has or has not, told by a text in its sources."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+GGUF, LOADER, MODEL = "ggml/src/gguf.cpp", "src/llama-model-loader.cpp", "src/llama-model.cpp"
+VOCAB = "src/llama-vocab.cpp"
+MARKS = {
+    # gguf.cpp
+    "reader": (GGUF, r"gguf_init_from_reader\("),
+    "empty-key": (GGUF, r"key %\" PRIi64 \" is empty"),
+    "kv-pair": (GGUF, r"for KV pair"),
+    "alignment-type": (GGUF, r"key '%s' must be of type %s but is %s"),
+    "printable-magic": (GGUF, r"isprint\(magic"),
+    "version-0": (GGUF, r"bad GGUF version"),
+    "other-endian": (GGUF, r"is extremely large, is there a mismatch"),
+    "incorrect-shape": (GGUF, r"incorrect shape for a tensor"),
+    "type-range": (GGUF, r"should be in \[0, %d\)"),
+    "size-overflow": (GGUF, r"cannot accumulate size"),
+    "string-limit": (GGUF, r"exceeds maximum"),
+    "errno": (GGUF, r"failed to open GGUF file '%s' \(%s\)"),
+    # llama-model-loader.cpp
+    "line-feed": (LOADER, r'failed to load model from %s\\n"'),
+    "split-line-feed": (LOADER, r'failed to load GGUF split from %s\\n"'),
+    "dims-first": (LOADER, r"check_tensor_dims\(tn\.str\(\)(?s:.*)= buft_for_tensor\("),
+    "u64-arrays": (LOADER, r"uint32/int32/uint64 array"),
+    "string-arrays": (LOADER, r"is not a string/float32/uint32/int32"),
+    "element-type": (LOADER, r"has wrong array element type"),
+    "too-many": (LOADER, r"too many tensors created"),
+    "tensor-extra": (LOADER, r"tensor_extra|prec_a4"),
+    "bounds": (LOADER, r"data is not within the file bounds"),
+    "split-name": (LOADER, r"invalid split file name"),
+    "unsupported": (MODEL, r"unsupported model architecture"),
+    # llama-vocab.cpp
+    "scores-length": (VOCAB, r"Index out of array bounds for (?:scores|%s)"),
+    "merges-type": (VOCAB, r"invalid gguf type for"),
+    "kimi-merges": (VOCAB, r"kimi-k2"),
+}
+
+
+def marks(tree: Path) -> list[str]:
+    """Names of the marks that the sources of a build bear."""
+    texts: dict[str, str] = {}
+
+    def there(place: str | tuple[str, ...], pattern: str) -> bool:
+        if isinstance(place, tuple):
+            return any(there(one, pattern) for one in place)
+        if place not in texts:
+            file = tree / place
+            texts[place] = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+        return re.search(pattern, texts[place]) is not None
+
+    return [name for name, (place, pattern) in MARKS.items() if there(place, pattern)]
+
+
+def limits(tree: Path) -> dict[str, int]:
+    """Numbers beyond which a build refuses."""
+    out: dict[str, int] = {}
+    for name, file in (("LLAMA_MAX_LAYERS", "src/llama-hparams.h"), ("LLAMA_MAX_EXPERTS", "src/llama-hparams.h")):
+        path = tree / file
+        hit = re.search(rf"#define {name}\s+(\d+)", path.read_text(encoding="utf-8")) if path.exists() else None
+        if hit:
+            out[name] = int(hit[1])
+    return out
+
+
+KINDS = {"UINT32": "u32", "INT32": "i32", "UINT64": "u64", "FLOAT32": "f32", "STRING": "str", "BOOL": "bool"}
+_CASE = re.compile(r"case GGUF_TYPE_(\w+):|default:")
+
+
+def arrays(tree: Path) -> dict[str, Any]:
+    """Types of elements that the two readers of arrays take, with what each asserts of the reader, "" for nothing."""
+    text = (tree / LOADER).read_text(encoding="utf-8")
+    found = [text[m.end() :] for m in re.finditer(r"bool llama_model_loader::get_arr\(const std::string & key,", text)]
+    if len(found) != 2:
+        raise ValueError(f"{LOADER}: {len(found)} readers of arrays")
+    words = re.search(r'format\("(%s is not a [^"]*array)"', text)
+    free, fixed = (_taken(body[: body.index("result.")]) for body in found)
+    return {"words": words[1].replace("%s", "{}") if words else "", "free": free, "fixed": fixed}
+
+
+def _taken(text: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    waiting: list[str] = []
+    marks = list(_CASE.finditer(text))
+    for m, end in zip(marks, [*(m.start() for m in marks[1:]), len(text)], strict=True):
+        if m[1] is None:
+            break
+        waiting.append(KINDS[m[1]])
+        said = text[m.end() : end]
+        if said.strip():
+            asserted = re.search(r"GGML_ASSERT\((.*)\);\s*break", said, re.S)
+            words = f"GGML_ASSERT({' '.join(asserted[1].split())}) failed" if asserted else ""
+            out |= dict.fromkeys(waiting, words)
+            waiting = []
+    return out
