@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from architectures import FLAGS, _listed
-from builds.layouts import modern, new_parts, old_parts, renames, spoken
-from builds.marks import arrays, limits, marks
 from graph import assertions, graph_texts, looks, owner, slots_of, unused
 from load_map import SCALE
 from rows import compact, used_names, uses_type
 from source import Tables, tables
 from vocabulary import ROLES, vocabulary
+
+from builds.layouts import modern, new_parts, old_parts, renames, spoken
+from builds.marks import arrays, limits, marks
 
 Row = list[Any]
 Documents = dict[str, Any]

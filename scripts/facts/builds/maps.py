@@ -21,7 +21,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts" / "facts")]
 
 from builds.differences import difference  # noqa: E402
 from builds.edition import edition  # noqa: E402
-
 from gguftool.facts import BUILD  # noqa: E402
 from gguftool.facts.data import load  # noqa: E402
 
