@@ -2,6 +2,8 @@
 decode do. One child holds the library and forks for every file, so that a file may take its process down.
 
     for path, judged in judge(paths): judged.verdict, judged.context, judged.use, judged.errors, judged.warnings
+
+The library of another build (``library=``) is called with its own defaults, whose structures need not be known for it.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -23,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROMPT = b"Hello world 123\n"
 LIMIT = 20
 """Seconds a file may take."""
+MEMORY = 8 << 30
+"""Bytes of address space that a file may take with the library of another build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,17 @@ class Judged:
     stderr: str
 
 
-def judge(paths: Iterable[str], n_ctx: int = 512) -> Iterator[Judged]:
-    """Ask for each path in turn."""
+class _Any(ctypes.Structure):
+    """Parameters of an unknown build: larger than any, given back as they came; what lies beyond is not read."""
+
+    _fields_ = (("bytes", ctypes.c_uint64 * 64),)
+
+
+def judge(paths: Iterable[str], n_ctx: int = 512, library: Path | None = None) -> Iterator[Judged]:
+    """Ask for each path in turn; a ``library`` of another build makes contexts of its own default, 512."""
     env = {**os.environ, "GGML_NO_BACKTRACE": "1", "PYTHONPATH": str(ROOT)}
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.oracle.verdicts"],
+        [sys.executable, "-m", "tests.oracle.verdicts", *([str(library)] if library else [])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -68,12 +79,15 @@ def judge(paths: Iterable[str], n_ctx: int = 512) -> Iterator[Judged]:
 
 
 class _Library:
-    def __init__(self) -> None:
-        from gguftool.run.abi import ContextParams, LogCallback, ModelParams
+    def __init__(self, file: str | None = None) -> None:
+        from gguftool.run import abi
         from tests.oracle.llama import _Batch
 
         folder = next(Path(p) / "xllamacpp" for p in sys.path if (Path(p) / "xllamacpp").is_dir())
-        lib = self.lib = ctypes.CDLL(str(next(folder.glob("xllamacpp.*.so"))))
+        lib = self.lib = ctypes.CDLL(file or str(next(folder.glob("xllamacpp.*.so"))))
+        self.own = file is None
+        LogCallback = abi.LogCallback
+        ModelParams, ContextParams = (abi.ModelParams, abi.ContextParams) if self.own else (_Any, _Any)
         pointer, flag, number = ctypes.c_void_p, ctypes.c_bool, ctypes.c_int32
         for name, result, arguments in (
             ("llama_model_default_params", ModelParams, ()),
@@ -110,13 +124,15 @@ class _Library:
         self.say = say
         lib = self.lib
         params = lib.llama_model_default_params()
-        params.n_gpu_layers = 0
+        if self.own:
+            params.n_gpu_layers = 0
         model = lib.llama_model_load_from_file(os.fsencode(path), params)
         say(verdict="loads" if model else "refused")
         if not model:
             return
         wanted = lib.llama_context_default_params()
-        wanted.n_ctx, wanted.n_threads, wanted.n_threads_batch = n_ctx, 1, 1
+        if self.own:
+            wanted.n_ctx, wanted.n_threads, wanted.n_threads_batch = n_ctx, 1, 1
         context = lib.llama_init_from_model(model, wanted)
         say(context="ok" if context else "refused")
         if context:
@@ -150,6 +166,8 @@ def _one(library: _Library, path: str, n_ctx: int) -> dict[str, Any]:
         def say(**line: Any) -> None:
             os.write(write, json.dumps(line).encode() + b"\n")
 
+        if not library.own:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
             library.run(path, n_ctx, say)
             say(done=True)
@@ -198,7 +216,7 @@ def _collect(pid: int, *pipes: int) -> tuple[str, str, bool]:
 
 
 def _serve() -> None:
-    library = _Library()
+    library = _Library(*sys.argv[1:2])
     for line in sys.stdin:
         request = json.loads(line)
         sys.stdout.write(json.dumps(_one(library, request["path"], request["n_ctx"])) + "\n")

@@ -175,7 +175,7 @@ def mutations(seed: int, n: int) -> Iterator[dict[str, Any]]:
         recipe = {"base": base, "ops": [op for op in ops if op]}
         try:
             size = built(recipe).size
-        except (AssertionError, StopIteration, OverflowError):
+        except (AssertionError, StopIteration, OverflowError, ValueError):
             continue  # the second operation wants what the first took away
         if recipe["ops"] and size < 1 << 30:
             made += 1

@@ -309,6 +309,11 @@ def _add_tensor(h: _Header, op: dict[str, Any]) -> None:
     h.lay_out(op)
 
 
+def _del_tensors(h: _Header, op: dict[str, Any]) -> None:
+    h.tensors = [e for e in h.tensors if not e[0].decode().endswith(tuple(op["ending"]))]
+    h.lay_out()
+
+
 def _gap(h: _Header, op: dict[str, Any]) -> None:
     for e in h.tensors[h.tensors.index(h.tensor(op)) :]:
         e[3] += op["bytes"]
@@ -350,6 +355,7 @@ _OPS: dict[str, Any] = {
     "array_set": _array_set,
     "elem_type": _elem_type,
     "del_tensor": _on_tensor(lambda h, e, op: h.tensors.remove(e)),
+    "del_tensors": _del_tensors,
     "rename_tensor": lambda h, op: h.tensor(op).__setitem__(0, op["to"].encode()),
     "dup_tensor": _on_tensor(
         lambda h, e, op: h.tensors.append([op.get("to", op["name"]).encode(), list(e[1]), e[2], h.data_size])
