@@ -14,7 +14,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from gguftool.predict import Prediction, predict
 from tests.builds.records import HELD_OUT, Record, records
@@ -106,9 +105,10 @@ def disagreements(row: Row, kinds: tuple[str, ...]) -> Iterator[str]:
     """Each disagreement as two lines."""
     for kind, record, p in row.wrong:
         if kind in kinds:
-            mine: tuple[Any, ...] = (p.verdict, p.first_error or p.not_evaluated, p.warnings if kind == "warnings" else "")
-            real = record.verdict, record.error, record.warnings if kind == "warnings" else ""
-            yield f"{kind}: b{record.build} {record.kind} {record.recipe['base']} {record.recipe['ops']}\n  real {real}\n  mine {mine}"
+            texts = ("", "") if kind != "warnings" else (str(p.warnings), str(record.warnings))
+            mine, real = (p.verdict, p.first_error or p.not_evaluated), (record.verdict, record.error)
+            place = f"b{record.build} {record.kind} {record.recipe['base']} {record.recipe['ops']}"
+            yield f"{kind}: {place}\n  real {real} {texts[1]}\n  mine {mine} {texts[0]}"
 
 
 def _main() -> None:

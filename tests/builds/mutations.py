@@ -18,12 +18,26 @@ from tests.predict.recipes import bases, built
 SEED = 20270115
 Op = dict[str, Any]
 EARLY = frozenset(
-    "llama qwen2 qwen2moe gemma gemma2 phi2 phi3 mamba falcon gpt2 gptneox starcoder2 bert command-r deepseek2 t5 rwkv6 "
-    "stablelm nomic-bert olmo2 minicpm3 mpt bloom granite granitemoe jina-bert-v2 qwen deci cohere2 qwen2vl".split()
+    "llama qwen2 qwen2moe gemma gemma2 phi2 phi3 mamba falcon gpt2 gptneox starcoder2 bert command-r deepseek2 t5 "
+    "rwkv6 stablelm nomic-bert olmo2 minicpm3 mpt bloom granite granitemoe jina-bert-v2 qwen deci cohere2".split()
 )
 NO_NAMES = ("llamaa", "Llama", "gemma5", "qwen4", "", "llama ", "deepseek9", "grok2", "phi4", "mistral5", "gptoss")
 NO_PRE = ("llama-bpe2", "qwen4", "LLAMA-BPE", "gemma5", "x", "gpt-5")
-TOKENIZERS = ("llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "no_vocab", "none", "test", "gemma4", "hybriddna", "x", "")
+TOKENIZERS = (
+    "llama",
+    "gpt2",
+    "bert",
+    "t5",
+    "rwkv",
+    "plamo2",
+    "no_vocab",
+    "none",
+    "test",
+    "gemma4",
+    "hybriddna",
+    "x",
+    "",
+)
 ROPES = ("none", "linear", "yarn", "longrope", "su", "dynamic", "", "YARN", "llama3", "mrope")
 VALUES: dict[str, tuple[tuple[str, Any], ...]] = {
     "block_count": (("u32", 0), ("u32", 1), ("u32", 256), ("u32", 257), ("u32", 512), ("u32", 513), ("u32", 600)),
@@ -39,7 +53,7 @@ VALUES: dict[str, tuple[tuple[str, Any], ...]] = {
     "feed_forward_length": (("arr:u32", [256, 256, 256, 256]), ("arr:i32", [256, 256]), ("u32", 0)),
     "nextn_predict_layers": (("u32", 0), ("u32", 1), ("u32", 99)),
     "pooling_type": (("u32", 0), ("u32", 1), ("u32", 4), ("u32", 9), ("i32", -1)),
-    "rope.dimension_sections": (("arr:i32", [8, 8, 8, 0]), ("arr:i32", [8, 8, 8]), ("arr:u32", [8, 8, 8, 0]), ("u32", 8)),
+    "rope.dimension_sections": (("arr:i32", [8, 8, 8, 0]), ("arr:i32", [8, 8]), ("arr:u32", [8, 8, 8, 0]), ("u32", 8)),
     "rope.dimension_count": (("u32", 0), ("u32", 16), ("arr:u32", [16, 16]), ("i32", 32)),
     "rope.freq_base": (("f32", 0.0), ("u32", 10000), ("arr:f32", [1e4, 1e6]), ("f64", 1e4)),
     "attention.key_length": (("u32", 16), ("u32", 64), ("arr:u32", [32, 32])),
@@ -76,7 +90,7 @@ def _plain(_: random.Random) -> Iterator[tuple[str, list[Op]]]:
 
 
 def _older(base: str) -> list[Op]:
-    """A base of llama.cpp's own generator without its vocabulary for tests and its scales, which older builds refuse."""
+    """A base of llama.cpp's own generator without the vocabulary and the scales that older builds refuse."""
     size = model(base).tensors.get("token_embd.weight")
     return [
         _set("tokenizer.ggml.model", "str", "no_vocab"),
@@ -94,9 +108,10 @@ def _architectures(r: random.Random) -> Iterator[tuple[str, list[Op]]]:
     for name in (*architectures(), *NO_NAMES):
         yield r.choice(_small()), [{"op": "arch", "to": name, "keys": True}]
     for name in r.sample([*architectures()], 60):
-        yield r.choice(["tiny/llama-mha", "tiny/qwen2", "tiny/qwen3", "tiny/gemma2"]), [
-            {"op": "arch", "to": name, "keys": r.random() < 0.8}
-        ]
+        yield (
+            r.choice(["tiny/llama-mha", "tiny/qwen2", "tiny/qwen3", "tiny/gemma2"]),
+            [{"op": "arch", "to": name, "keys": r.random() < 0.8}],
+        )
 
 
 def _pre_tokenizers(r: random.Random) -> Iterator[tuple[str, list[Op]]]:
@@ -224,4 +239,3 @@ def _builds(base: str, ops: list[Op]) -> bool:
         return built({"base": base, "ops": ops}).size < 1 << 30
     except (AssertionError, StopIteration, OverflowError, ValueError, IndexError):
         return False
-

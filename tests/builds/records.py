@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "builds"
-HELD_OUT: frozenset[int] = frozenset()
+HELD_OUT = frozenset({5772, 9713})
 """Builds that nobody looked at while the maps were made."""
 
 
