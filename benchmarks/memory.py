@@ -3,7 +3,8 @@
 Usage: ``./dev bench-memory SERVER [REQUESTS [MODEL ...]]`` (200 requests; further models are run as they are). One
 llama-server after the other is started with the very command that `plan` prints, and asked one prompt after another.
 ``buffers`` are those its log names, summed; ``anonymous`` is what the system cannot take back (`RssAnon`), so without
-pages of the file. ``planned`` of that is everything but mapped weights, and ``limit`` what an emitted file would allow.
+pages of the file, which `VmRSS` has, too. ``planned`` of the first is everything but mapped weights and the program's
+code. A compute buffer is anonymous only as far as it was written to.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def cases(folder: Path, more: list[str]) -> Iterator[tuple[str, str, dict[str, A
     """Name, model, wishes."""
     from tests.beside import control_vector, lora, projector, sighted
     from tests.real_models import GEMMA3, SMOLLM2, ensure
+    from tests.speculators import glm
 
     smol, gemma = str(ensure(SMOLLM2)), str(ensure(GEMMA3))
     adapter = lora(*((f"blk.{i}.attn_q.weight", 576, 576) for i in range(30)), rank=16)
@@ -48,14 +50,23 @@ def cases(folder: Path, more: list[str]) -> Iterator[tuple[str, str, dict[str, A
     yield "SmolLM2, control vector", smol, {"ctx": 2048, "control_vector": [str(steers.write(folder / "cv.gguf"))]}
     yield "gemma-3-270m f16", gemma, {"ctx": 4096}
     yield "gemma-3-270m q8_0, 2 slots", gemma, {"ctx": 4096, "parallel": 2, "cache_type": "q8_0"}
+    heads = glm(width=256).write(folder / "glm.gguf")
+    yield "tiny glm4moe that drafts with its own layer", str(heads), {"ctx": 2048, "spec_type": ("draft-mtp",)}
+    yield "SmolLM2, n-grams", smol, {"ctx": 2048, "spec_type": ("ngram-mod", "ngram-map-k", "ngram-cache")}
     yield "tiny projector pair", str(text), {"ctx": 512, "mmproj": str(eyes)}
     for path in more:
         yield Path(path).stem, path, {"ctx": 2048, "parallel": 2}
 
 
-def resident(pid: int) -> int:
-    """Bytes of `RssAnon`."""
-    found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+COLUMNS = (
+    "planned buffers", "buffers", "planned anonymous", "at start", "after", "may grow to", "planned in all",
+    "VmRSS at start", "VmRSS after", "limit",
+)  # fmt: skip
+
+
+def resident(pid: int, kind: str = "RssAnon") -> int:
+    """Bytes of a process in memory: anonymous, or `RssFile`, `VmRSS`."""
+    found = re.search(rf"{kind}:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) << 10 if found else 0
 
 
@@ -71,14 +82,21 @@ def logged(log: str) -> float:
     return sum(found.values())
 
 
-def post(port: int, body: dict[str, Any]) -> None:
-    """One request; an answer that is no text is no matter here."""
+def ask(port: int, body: dict[str, Any]) -> dict[str, Any]:
+    """One request, and the answer; {} for one that is no text, which is no matter here.
+
+    Raises:
+        OSError: nobody answers.
+    """
     data = json.dumps(body).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/completion", data, {"Content-Type": "application/json"})
     try:
-        urllib.request.urlopen(request, timeout=300).read()
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
     except urllib.error.HTTPError as error:
         error.read()
+        return {}
 
 
 def measured(server: str, model: str, wishes: dict[str, Any], requests: int, folder: Path) -> dict[str, float]:
@@ -97,24 +115,20 @@ def measured(server: str, model: str, wishes: dict[str, Any], requests: int, fol
     try:
         if not wait_until_ready(running, 300):
             raise SystemExit(Path(running.log_path).read_text()[-2000:])
-        at_start = resident(running.process.pid)
+        at_start = [resident(running.process.pid, kind) for kind in ("RssAnon", "VmRSS")]
         for i in range(requests):
             text = f"Story {i * 7919}: " + " ".join(rng.choice(WORDS) for _ in range(8))
-            post(port, {"prompt": text, "n_predict": 1, "temperature": 0})
-        after = resident(running.process.pid)
+            ask(port, {"prompt": text, "n_predict": 1, "temperature": 0})
+        after = [resident(running.process.pid, kind) for kind in ("RssAnon", "VmRSS")]
     finally:
         stop(running)
     log = Path(running.log_path).read_text(errors="replace")
     mapped = m.placed.mapped + sum(d.weights for x in m.drafts for d in x.devices)
-    return {
-        "planned buffers": m.total / MIB,
-        "buffers": logged(log),
-        "planned anonymous": (m.total - mapped + m.program) / MIB,
-        "at start": at_start / MIB,
-        "after": after / MIB,
-        "may grow to": (m.total - mapped + m.program + m.grows()) / MIB,
-        "limit": host_limit(m) / MIB,
-    }
+    start_plan = m.total - mapped + m.process.own
+    figures = (m.total, 0, start_plan, at_start[0], after[0], start_plan + m.grows(), m.total + m.program, at_start[1],
+               after[1], host_limit(m))  # fmt: skip
+    row = dict(zip(COLUMNS, (x / MIB for x in figures), strict=True))
+    return {**row, "buffers": logged(log)}
 
 
 def main(argv: list[str]) -> int:
@@ -123,13 +137,12 @@ def main(argv: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     server, requests = argv[0], int(argv[1]) if len(argv) > 1 else 200
-    columns = ("planned buffers", "buffers", "planned anonymous", "at start", "after", "may grow to", "limit")
-    print("| MiB | " + " | ".join(columns) + " |\n|---" * 1 + "|---" * len(columns) + "|")
+    print("| MiB | " + " | ".join(COLUMNS) + " |\n" + "|---" * (1 + len(COLUMNS)) + "|")
     with tempfile.TemporaryDirectory() as name:
         for title, model, wishes in cases(Path(name), argv[2:]):
             began = time.monotonic()
             row = measured(server, model, wishes, requests, Path(name))
-            print(f"| {title} | " + " | ".join(f"{row[c]:,.1f}" for c in columns) + " |", flush=True)
+            print(f"| {title} | " + " | ".join(f"{row[c]:,.1f}" for c in COLUMNS) + " |", flush=True)
             print(f"{title}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     return 0
 

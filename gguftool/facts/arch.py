@@ -7,7 +7,7 @@ what it makes of them is in the load maps (`facts/keys.py`, `facts/shape.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
 from gguftool.brief import line, shown
@@ -31,6 +31,7 @@ class ArchFacts:
         flags: ``hybrid``, ``recurrent``, ``diffusion``, ``rs_rollback``, ``no-sm-tensor``; ``mtp``: it can draft with
             its own prediction layers, ``mtp-one``: with one of them only; ``layer-inputs``, ``head-input``: its graph
             gives a draft what goes into its layers, and into its output layer.
+        nodes: most nodes of its graph for each token of a batch, and for each tensor (`graph_max_nodes`).
     """
 
     name: str
@@ -41,6 +42,7 @@ class ArchFacts:
     reuses_kv: bool
     unsupported: str
     flags: tuple[str, ...]
+    nodes: tuple[int, int]
 
 
 def names() -> tuple[str, ...]:
@@ -62,6 +64,7 @@ def facts(name: str) -> ArchFacts | None:
         reuses_kv=e.get("reuses_kv", False),
         unsupported=e.get("unsupported", ""),
         flags=tuple(e.get("flags", ())),
+        nodes=tuple(e.get("nodes", (0, 8))),
     )
 
 
@@ -82,12 +85,20 @@ class Hparams:
         arch: architecture name, the prefix of the keys.
         get: returns the decoded value of a whole key, or None.
         stored: returns the shape of a tensor of the file, or None; None: tensors are not at hand.
+        count: returns the length of the array of a whole key, 0 for none; None: arrays are decoded to be counted.
     """
 
-    def __init__(self, arch: str, get: Callable[[str], object], stored: Stored | None = None) -> None:
+    def __init__(
+        self,
+        arch: str,
+        get: Callable[[str], object],
+        stored: Stored | None = None,
+        count: Callable[[str], _int] | None = None,
+    ) -> None:
         self.arch = arch
         self._get = get
         self._stored = stored
+        self._count = count
         self.facts = facts(arch)
         self._shape: Shape | None = None
 
@@ -109,6 +120,18 @@ class Hparams:
     def raw(self, key: str) -> object:
         """Value of ``{arch}.{key}`` as decoded, or None."""
         return self._get(f"{self.arch}.{key}")
+
+    def text(self, key: str) -> str:
+        """Text of a whole key, "" when it is absent or of another type."""
+        v = self._get(key)
+        return v if isinstance(v, str) else ""
+
+    def entries(self, key: str) -> _int:
+        """Length of the array of a whole key, 0 when it is absent or no array."""
+        if self._count is not None:
+            return self._count(key)
+        v = self._get(key)
+        return 0 if isinstance(v, str | bytes) or not isinstance(v, Sized) else len(v)
 
     def int(self, key: str, default: _int = 0) -> _int:
         """A whole number; ``default`` when absent, an array or of another type."""

@@ -24,7 +24,7 @@ from gguftool.quantity import human
 MIB = 1 << 20
 CELL = 12
 """A cell's position, its number of slots, and the slot (`llama-kv-cache.cpp:state_write_meta`)."""
-PROMPTS, CHECKPOINTS, DRAFTING, PICTURES = "prompt cache", "checkpoints", "drafting", "pictures"
+PROMPTS, CHECKPOINTS, DRAFTING, PICTURES, NGRAMS = "prompt cache", "checkpoints", "drafting", "pictures", "n-grams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Growth:
     """One thing that grows after the start.
 
     Attributes:
-        what: `PROMPTS`, `CHECKPOINTS`, `DRAFTING` or `PICTURES`.
+        what: `PROMPTS`, `CHECKPOINTS`, `DRAFTING`, `PICTURES` or `NGRAMS`.
         bytes: the most it comes to.
         basis: ``bounded``: never more; ``estimated``.
         why: how it comes about, with the option that bounds it.

@@ -44,8 +44,12 @@ def with_slack(grown: int) -> int:
 
 def host_limit(plan: MemoryPlan) -> int:
     """Bytes of host memory under which the server is never killed, with everything that comes after the start."""
-    host = plan.devices[-1]
-    return host.total + overhead(plan) + with_slack(plan.grows(host.name))
+    return host_start(plan) + with_slack(plan.grows(plan.devices[-1].name))
+
+
+def host_start(plan: MemoryPlan) -> int:
+    """Bytes of host memory that the server takes before it grows."""
+    return plan.devices[-1].total + overhead(plan)
 
 
 def room(plan: MemoryPlan) -> int | None:

@@ -13,7 +13,8 @@ from gguftool.memory.compute import Terms, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.growth import PICTURES, Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
-from gguftool.memory.settings import Settings
+from gguftool.memory.program import Program, graphs, program, vocabulary
+from gguftool.memory.settings import Context, Settings
 from gguftool.memory.use import PROJECTOR, DeviceUse, DraftContext, Side, Sums
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
 from gguftool.model import Model
@@ -22,8 +23,6 @@ GIB = 1 << 30
 DEFAULT_RESERVE = GIB
 """Kept free on every device, as by llama.cpp's own fit (`common.h:fit_params_target`): drivers and desktops need it."""
 HOST_ALIGNMENT = 32
-PROGRAM, TOKEN = 48 << 20, 128
-"""Bytes of llama-server beside its buffers, and of each token of the vocabulary (measured, b11434)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class MemoryPlan(Sums):
         skipped_bytes: of them, those llama.cpp does not load.
         drafts: contexts that draft beside the model's own.
         growth: what comes after the start.
-        program: bytes of the program itself: its code, the vocabulary, its threads; estimated.
+        process: the program itself: its code, its threads, the vocabularies.
     """
 
     settings: Settings
@@ -58,7 +57,7 @@ class MemoryPlan(Sums):
     compute_basis: str = "estimated"
     drafts: tuple[DraftContext, ...] = ()
     growth: tuple[Growth, ...] = ()
-    program: int = 0
+    process: Program = field(default_factory=Program)
 
     __repr__ = short_repr
 
@@ -69,6 +68,11 @@ class MemoryPlan(Sums):
             for d in self.devices
         )
         return table("bytes by device", head, rows)
+
+    @property
+    def program(self) -> int:
+        """Bytes of the program itself."""
+        return self.process.total
 
     @property
     def fits(self) -> bool | None:
@@ -144,6 +148,11 @@ class Planner:
         """Rows of the output matrix."""
         return self.weights.output_rows or self.hp.int("vocab_size")
 
+    def own(self, c: Context) -> int:
+        """Bytes that the program keeps for such a context beside its buffers."""
+        words = 0 if self.layers == "draft" and not self.tensors else vocabulary(self.hp, self.vocabulary)
+        return words + graphs(self.hp, c, len(self.tensors))
+
     def plan(self, s: Settings, p: Placement | None = None) -> MemoryPlan:
         """What a launch takes.
 
@@ -161,10 +170,14 @@ class Planner:
         refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
         uses = self._uses(placement, cache, placed, t, output, drafts)
         w = self.weights
-        more = (*self._pictures(), *growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts]))
+        more = (
+            *self._pictures(),
+            *self._seen(cache.context.total),
+            *growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts]),
+        )
         return MemoryPlan(
             s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts, growth=more,
-            program=PROGRAM + TOKEN * self.vocabulary,
+            process=program(self.hp, self.own(cache.context), sum(x.own for x in drafts)),
         )  # fmt: skip
 
     def _uses(
@@ -217,6 +230,10 @@ class Planner:
     def _pictures(self) -> tuple[Growth, ...]:
         why = "the largest picture, beside the one it warmed up with (--image-max-tokens)"
         return tuple(Growth(PICTURES, x.pictures, "estimated", why, self._place(x)) for x in self.sides if x.pictures)
+
+    def _seen(self, tokens: int) -> tuple[Growth, ...]:
+        why = "what was written before, of each token of the contexts (--spec-type)"
+        return tuple(Growth(x.what, x.token * tokens, "estimated", why) for x in self.sides if x.token)
 
     def _projectors(self, device: str) -> int:
         """Bytes of the projector that go to a device: its weights, and its graph."""

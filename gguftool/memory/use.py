@@ -71,6 +71,7 @@ class Side:
         pictures: what that buffer grows by for the largest picture.
         inputs: the picture itself; where the rest is on a device it is there once more, and on the host.
         device: where it goes, `HOST` or the name of a device; "": to the first device there is.
+        token: what comes for each token of a context while it is used.
         layers: of an adapter, the parts of `bytes` by layer; they go where the layers are. -1: the token embedding.
     """
 
@@ -80,6 +81,7 @@ class Side:
     compute: int = 0
     pictures: int = 0
     inputs: int = 0
+    token: int = 0
     layers: tuple[tuple[int, int], ...] = ()
 
     __repr__ = short_repr
@@ -132,6 +134,7 @@ class DraftContext(Sums):
         devices: what it takes by device; without weights where they are the model's.
         refused: why llama.cpp would not set it up, in its words; empty: it would.
         kept: what a slot of it is when it is written out.
+        own: bytes that the program keeps for it: the vocabulary of a model of its own, graphs.
     """
 
     what: str
@@ -139,6 +142,7 @@ class DraftContext(Sums):
     devices: tuple[DeviceUse, ...]
     refused: tuple[str, ...] = ()
     kept: Kept = NOTHING
+    own: int = 0
 
     __repr__ = short_repr
 

@@ -156,7 +156,12 @@ class Model(Mapping[str, object]):
         """Hyperparameters under the file's own architecture prefix."""
         # Of a set that is not whole the tensors say nothing.
         stored = None if self.missing_shards or not self.tensors else self._shape_of
-        return Hparams(self.architecture, self.get, stored)
+
+        def count(key: str) -> int:
+            found = self.fields.get(key)
+            return 0 if found is None else found.count or 0
+
+        return Hparams(self.architecture, self.get, stored, count)
 
     def _shape_of(self, name: str) -> tuple[int, ...] | None:
         tensor = self.tensors.get(name)

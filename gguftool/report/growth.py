@@ -13,7 +13,7 @@ from gguftool.report.text import Style, size, table
 def growth_text(plan: MemoryPlan, style: Style) -> str:
     """At the start, what comes to it, and in all; of all devices together."""
     start = plan.total + plan.program
-    parts = f"the buffers above, and about {size(plan.program)} of the program"
+    parts = f"the buffers above, and {size(plan.program)} of the program ({plan.process.basis})"
     rows: list[list[object]] = [["at start", size(start), plan.compute_basis, parts]]
     for g in plan.growth:
         where = "" if g.device == HOST else f" on {g.device}"
@@ -49,6 +49,7 @@ def growth_json(plan: MemoryPlan) -> dict[str, object]:
         ],
         "process": {
             "program": plan.program,
+            "program_basis": plan.process.basis,
             "at_start": start,
             "at_most": start + plan.grows(),
             "host_limit": host_limit(plan),

@@ -111,7 +111,7 @@ def beside(model: Model, w: Wishes, machine: Machine) -> Beside:
     if w.draft is None:
         _drafting(model, None, w, machine, out)
     if found := speculative.tables(w):
-        out.sides.append(Side("n-grams", found, HOST))
+        out.sides.append(found)
     if w.mmproj is None and (lies := note(model)):
         out.notes.append(lies)
     return out

@@ -144,6 +144,22 @@ def _attends(text: str) -> tuple[dict[str, str], list[str]]:
     return out, gaps
 
 
+_NODES = re.compile(r"n_tokens \* (\d+), (\d+)u ?\* ?model\.n_tensors")
+
+
+def _nodes(text: str) -> dict[str, list[int]]:
+    """Nodes of a graph for each token of a batch and for each tensor, of architectures that have more than the others.
+
+    Those that need more under some settings only are left out.
+    """
+    out: dict[str, list[int]] = {}
+    for part in re.split(r"\belse\b", _function(text, r"llama_context::graph_max_nodes\(")):
+        if found := _NODES.search(part):
+            for label in re.findall(r"model\.arch == (LLM_ARCH_\w+)(?! &&)\b", part):
+                out[label] = [int(found[1]), int(found[2])]
+    return out
+
+
 def architectures(
     t: Tables, maps: dict[str, Any], measured: dict[str, Any], build: str
 ) -> tuple[dict[str, Any], list[str]]:
@@ -159,6 +175,9 @@ def architectures(
     reusing = set(re.findall(r"LLM_ARCH_\w+", reuse[1])) if reuse else set()
     if "reuse = [&]" in model and not reusing:
         gaps.append("create_memory: who reuses caches")
+    nodes = _nodes(t.read("llama-context.cpp"))
+    if not nodes:
+        gaps.append("graph_max_nodes: nobody has a larger graph")
     flags = {flag: _listed(arch, name, answer) for flag, name, answer in FLAGS}
     gaps += [f"llama-arch.cpp: no {name}" for flag, name, _ in FLAGS if not flags[flag]]
 
@@ -186,6 +205,8 @@ def architectures(
             entry["reuses_kv"] = True
         if label in attends:
             entry["attends"] = attends[label]
+        if label in nodes:
+            entry["nodes"] = nodes[label]
         own = [flag for flag, archs in flags.items() if label in archs]
         if "unsupported" not in entry:
             own += [flag for flag, place, code in DRAWN if re.search(code, _drawn(t, texts, t.families[name], place))]

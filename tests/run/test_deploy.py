@@ -230,6 +230,7 @@ def test_what_is_declared_to_touch_the_plan_does(tmp_path: Path) -> None:
         "fit": {"gpu_layers": 1}, "draft_type_k": {"ctx": 4096, **drafted}, "draft_type_v": {"ctx": 4096, **drafted},
             "ngram_mod_max": {"spec_type": ("ngram-mod",)}, "ngram_simple_m": {"spec_type": ("ngram-simple",)},
             "ngram_map_k_m": {"spec_type": ("ngram-map-k",)}, "ngram_map_k4v_m": {"spec_type": ("ngram-map-k4v",)},
+            "lookup_static": {"spec_type": ("ngram-cache",)}, "lookup_dynamic": {"spec_type": ("ngram-cache",)},
         "slot_ctx": {"parallel": 2, "ctx": 4096},
     }  # fmt: skip
     wrong = []

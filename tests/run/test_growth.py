@@ -70,7 +70,22 @@ def test_a_server_stays_below_its_limit(smollm2: Path, server: str, tmp_path: Pa
     assert f"limits: {plan.memory.settings.cache_ram}.000 MiB" in log
 
 
-KINDS = {"systemd": r"MemoryHigh=(\d+)M", "docker-compose": r"mem_limit: (\d+)m", "k8s": r'memory: "(\d+)Mi"'}
+def test_a_pod_requests_what_it_starts_with_and_may_grow_to_its_limit() -> None:
+    for asked in ({}, {"ram": 512 * MIB, "reserve": 0}, {"cache_ram": 0}):
+        plan = planned("/srv/models/m.gguf", ctx=4096, **asked)
+        m = plan.memory
+        found = re.search(r'requests: {memory: "(\d+)Mi"}', emit("k8s", plan))
+        assert found
+        requested = int(found[1]) * MIB
+        assert m.total + m.program <= requested <= limit(plan)
+        assert (requested < limit(plan)) == (m.settings.cache_ram != 0)
+        # What is not requested comes later: it is the growth, and what the system keeps of it.
+        assert limit(plan) - requested <= m.grows() * 33 // 32 + 64 * MIB
+
+
+KINDS = {
+    "systemd": r"MemoryHigh=(\d+)M", "docker-compose": r"mem_limit: (\d+)m", "k8s": r'limits: {memory: "(\d+)Mi"',
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,21 @@ def test_layers_of_a_draft_go_where_llama_cpp_puts_them(
             assert kv in (layers, layers - 1)
         assert sum(x.kv for x in draft.devices) == draft.kv
         assert plan.kv == draft.kv
+
+
+def test_what_repetitions_are_kept_of_is_counted(tmp_path: Path) -> None:
+    """b11434's own `common_ngram_cache_update` over 4,096 random tokens: 992 bytes each; a file of 455,152 bytes of
+    them takes 8.93 times as much, once a slot.
+    """
+    m = opened(llama(layers=3))
+    kept = tmp_path / "seen.bin"
+    kept.write_bytes(bytes(455152))
+    w = Wishes(ctx=4096, parallel=2, spec_type=("ngram-cache",))
+    plain, file = planned(m, w), planned(m, replace(w, lookup_static=str(kept)))
+    (grown,) = (g for g in plain.growth if g.what == "n-grams")
+    assert 4096 * 992 <= grown.bytes <= 1.05 * 4096 * 992
+    assert 2 * 992.4 * 4096 <= file.devices[-1].beside - plain.devices[-1].beside <= 1.05 * 2 * 992.4 * 4096
+    assert not [g for g in planned(m, Wishes(ctx=4096, spec_type=("ngram-mod",))).growth if g.what == "n-grams"]
 
 
 def test_tables_of_repetitions_are_counted() -> None:

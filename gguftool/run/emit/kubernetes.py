@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from gguftool.run.emit.inside import Inside, inside
-from gguftool.run.emit.words import comment, flow, mib, name, path, scheme, which, yaml
+from gguftool.run.emit.words import comment, flow, mib, mib_start, name, path, scheme, which, yaml
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.sidefiles import Mount
 from gguftool.shell import shell
@@ -19,6 +19,11 @@ _RESOURCES = {
     "vulkan": "amd.com/gpu",
 }
 """What the makers' device plugins call their GPUs."""
+_GROWS = (
+    "It starts with the memory that is requested and may grow to the limit (prompts seen before, checkpoints). A node",
+    "that runs short ends first what is above its request: request the limit, or bound it (--cache-ram,",
+    "--ctx-checkpoints).",
+)
 _SAID = {
     "sycl": "gpu.intel.com/xe: cards of the kernel's older driver are gpu.intel.com/i915.",
     "vulkan": "Vulkan runs on the GPUs of every maker: amd.com/gpu, nvidia.com/gpu, or gpu.intel.com/xe.",
@@ -31,9 +36,9 @@ def k8s(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -> s
     called = name(plan.model)
     volumes, uses = _volumes(called, x.mounts)
     probe = _probe(x)
-    memory = f"memory: {yaml(f'{mib(plan)}Mi')}"
-    limits = ", ".join((memory, *_gpus(x.gpus)))
-    notes = [f"# {line}" for line in _notes(called, x)]
+    start, most = mib_start(plan), mib(plan)
+    limits = ", ".join((_memory(most), *_gpus(x.gpus)))
+    notes = [f"# {line}" for line in (*_notes(called, x), *(_GROWS if start < most else ()))]
     ports = "" if x.port is None else f"          ports: [{{containerPort: {x.port}}}]\n"
     return f"""\
 # llama-server for {comment(os.path.basename(plan.model))}. Replace the images and the volumes.
@@ -61,7 +66,7 @@ spec:
           image: {yaml(image or "REPLACE-WITH-AN-IMAGE-OF-LLAMA-SERVER")}
           args: {_k8s_words(x.serve)}
 {ports}          resources:
-            requests: {{{memory}}}
+            requests: {{{_memory(start)}}}
             limits: {{{limits}}}
           startupProbe: {probe}, periodSeconds: 5, failureThreshold: 180}}
           readinessProbe: {probe}, periodSeconds: 5}}
@@ -71,6 +76,10 @@ spec:
       volumes:
 {volumes}
 {_service(called, x.port)}"""
+
+
+def _memory(size: int) -> str:
+    return f"memory: {yaml(f'{size}Mi')}"
 
 
 def _service(called: str, port: int | None) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gguftool.memory.limit import host_limit
+from gguftool.memory.limit import host_limit, host_start
 from gguftool.programs import SERVER
 from gguftool.run.args import own_words
 from gguftool.run.launch import LaunchPlan
@@ -63,8 +63,16 @@ def installed() -> str:
 def mib(plan: LaunchPlan) -> int:
     """Host memory to allow, in MiB, rounded up to a multiple of 64: with all that comes after the start."""
     needed, there = host_limit(plan.memory), plan.memory.devices[-1].memory
-    rounded = math.ceil(needed / (64 << 20)) * 64
-    return rounded if there is None or needed > there else min(rounded, there >> 20)
+    return _round(needed) if there is None or needed > there else min(_round(needed), there >> 20)
+
+
+def mib_start(plan: LaunchPlan) -> int:
+    """Host memory at the start in MiB, rounded likewise: what has to be there before anything grows."""
+    return min(_round(host_start(plan.memory)), mib(plan))
+
+
+def _round(size: int) -> int:
+    return math.ceil(size / (64 << 20)) * 64
 
 
 def name(file: str) -> str:

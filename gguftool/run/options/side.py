@@ -76,6 +76,12 @@ class SideWishes(PlacementWishes):
     ngram_map_k4v_m: int | None = option(
         numbers(1, 1024), names=("--spec-ngram-map-k4v-size-m",), plan=True, needs="spec_type"
     )
+    lookup_static: str | None = option(
+        FILE, names=("-lcs", "--lookup-cache-static"), path="read", plan=True, needs="spec_type"
+    )
+    lookup_dynamic: str | None = option(
+        FILE, names=("-lcd", "--lookup-cache-dynamic"), path="read", plan=True, needs="spec_type"
+    )
     template: str | None = option(
         FILE, help="Chat template instead of the file's own.", names=("--chat-template-file",), path="read",
         shown=(LAUNCH,),
