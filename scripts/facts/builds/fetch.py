@@ -267,6 +267,15 @@ def learn(all_of_them: list[Release]) -> Iterator[Release]:
             yield new if new.commit else replace(new, lacking=True)
 
 
+def update_all() -> None:
+    """Bring `releases.json` up to date; what was learnt is written at once, so that a broken run goes on."""
+    found = {(r.package, r.version): r for r in update()}
+    write(list(found.values()))
+    for new in learn(list(found.values())):
+        found[new.package, new.version] = new
+        write(list(found.values()))
+
+
 def write(all_of_them: list[Release]) -> None:
     """Write `releases.json`, a line for each."""
     rows = []
@@ -285,11 +294,7 @@ def main() -> int:
     words.add_argument("--update", action="store_true", help="ask the registries for new releases")
     asked = words.parse_args()
     if asked.update:
-        found = {(r.package, r.version): r for r in update()}
-        write(list(found.values()))
-        for new in learn(list(found.values())):
-            found[new.package, new.version] = new
-            write(list(found.values()))
+        update_all()
     for text in asked.build:
         package, _, version = text.partition("=")
         named = [r for r in releases() if (r.package, r.version) == (package, version)] if version else []

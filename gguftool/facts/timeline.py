@@ -1,0 +1,146 @@
+"""Since which build llama.cpp knows a name: architectures, types, keys, options, messages, and until when.
+
+`./dev facts --builds` writes the data from the sources of the builds themselves; docs/builds.md tells how. A kind is
+read when it is first asked, a few kilobytes each.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from gguftool.errors import UsageError
+from gguftool.facts.data import load
+
+KINDS = (
+    "architecture", "loaded_architecture", "pre_tokenizer", "tokenizer_model", "tensor_type", "key", "tensor_name",
+    "projector", "template_engine",
+)  # fmt: skip
+"""What is known by build.
+
+``architecture`` are the names that are not refused as unknown; ``loaded_architecture`` those whose tensors are loaded:
+some had a name long before. Keys have ``%s`` in place of the architecture, tensors ``%d`` in place of the layer.
+"""
+_NUMBER = re.compile(r"b?([0-9]{1,6})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Where in the row of builds a name is known.
+
+    Attributes:
+        since: first build it was seen in.
+        not_in: last older build seen without it; None: it is in the oldest one that was looked at.
+        gone: first build without it after that; None: still there in the newest.
+        last: last build seen with it, where it went.
+        evidence: what it was read from: ``sources``.
+    """
+
+    since: int
+    not_in: int | None
+    gone: int | None
+    last: int | None
+    evidence: str
+
+    def holds(self, build: int) -> bool | None:
+        """Whether a build has it; None in the gap between the last without it and the first with it.
+
+        Before the oldest and after the newest build that was looked at, the answer is that one's.
+        """
+        if self.not_in is not None and build <= self.not_in:
+            return False
+        if self.gone is not None and build >= self.gone:
+            return False
+        if self.not_in is not None and build < self.since:
+            return None
+        return None if self.last is not None and build > self.last else True
+
+
+def build_number(text: str) -> int:
+    """``b8179`` or ``8179`` as a number.
+
+    Raises:
+        UsageError: it is no build of llama.cpp.
+    """
+    hit = _NUMBER.fullmatch(text.strip())
+    if hit is None:
+        raise UsageError(
+            f"{text!r} is no build of llama.cpp",
+            hint="builds are written b8179 or 8179; llama-server --version says yours",
+        )
+    return int(hit[1])
+
+
+def builds() -> tuple[int, ...]:
+    """Numbers of the builds that were looked at, oldest first."""
+    return tuple(n for first, last in _index()["looked_at"] for n in range(first, last + 1))
+
+
+def oldest() -> int:
+    """The oldest build that was looked at: the one that brought GGUF."""
+    return int(_index()["looked_at"][0][0])
+
+
+def newest() -> int:
+    """The newest build that was looked at."""
+    return int(_index()["looked_at"][-1][1])
+
+
+def intervals(kind: str) -> Mapping[str, Interval]:
+    """Every name of one kind (`KINDS`), older ones first."""
+    return _kind(kind)
+
+
+def interval(kind: str, name: str) -> Interval | None:
+    """Where one name is known; None: in no build that was looked at.
+
+    Keys and tensors may be asked as they stand in a file: ``gemma3.block_count`` is found as ``%s.block_count``,
+    ``blk.3.attn_q.weight`` as ``blk.%d.attn_q``.
+    """
+    rows = _kind(kind)
+    spellings = _SPELLINGS[kind](name) if kind in _SPELLINGS else (name,)
+    found = [rows[x] for x in dict.fromkeys(spellings) if x in rows]
+    if len(found) < 2:
+        return found[0] if found else None
+    # One name written in two ways, one after the other: ``clip.vision.block_count`` became ``clip.%s.block_count``.
+    first = min(found, key=lambda x: x.since)
+    end = max(found, key=lambda x: x.gone or sys.maxsize)
+    return Interval(first.since, first.not_in, end.gone, end.last, first.evidence)
+
+
+def _key(name: str) -> Iterator[str]:
+    head, _, rest = name.partition(".")
+    yield name
+    yield f"%s.{rest}"
+    yield f"{head}.%s.{rest.partition('.')[2]}"
+    yield f"{name.rpartition('.')[0]}.%s"
+
+
+def _tensor(name: str) -> Iterator[str]:
+    plain = re.sub(r"(?<=\.)[0-9]+(?=\.)", "%d", name)
+    bare = re.sub(r"\.(?:weight|bias|scale|input_scale)$", "", plain)
+    for text in (plain, bare, f"{bare}.%s"):
+        yield text
+        yield re.sub(r"^[a-z]+(?=\.)", "%s", text)
+
+
+_SPELLINGS: Mapping[str, Callable[[str], Iterable[str]]] = {"key": _key, "tensor_name": _tensor}
+
+
+@cache
+def _index() -> Any:
+    return load("builds/builds.json")
+
+
+@cache
+def _kind(kind: str) -> Mapping[str, Interval]:
+    out = {}
+    for name, row in load(f"builds/{kind}.json")["names"].items():
+        since, *rest = row
+        not_in, gone, last = [*rest, None, None, None][:3] if rest else (since - 1, None, None)
+        out[name] = Interval(since, not_in, gone, last, "sources")
+    return out
