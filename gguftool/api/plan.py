@@ -133,7 +133,7 @@ def plan(
         command = tuple(planned_command(spec, m.name, rests_on))
         others = ways(m, d, advice.planner, found, spec)
         fast = speed(d, advice.planner, advice.plan)
-        expected = expectations(m, advice.plan, rests_on)
+        expected = expectations(m, advice.plan, rests_on, d.sides)
         return Planned(advice, d, rests_on, command, expected, fast, others, _not_loaded(m))
 
 

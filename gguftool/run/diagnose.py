@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.programs import architectures, program, tensor_types
@@ -34,6 +34,9 @@ class Diagnosis:
         request: a request failed with it.
         symptom: the reason stands in another line.
         place: of the row in the table; after all of them when the table does not know the line.
+        off: what it says is off.
+        harmless: an error by its level alone.
+        quiet: no notice.
     """
 
     kind: str
@@ -48,6 +51,9 @@ class Diagnosis:
     request: bool = False
     symptom: bool = False
     place: int = MOST
+    off: str = ""
+    harmless: bool = False
+    quiet: bool = False
 
     __repr__ = short_repr
 
@@ -63,12 +69,14 @@ class Judgement:
         error: why it failed, None when it did not.
         notices: what is worth knowing although it runs.
         facts: what the log says.
+        off: the lines that say that something is off, by what it is.
     """
 
     status: str
     error: Diagnosis | None
     notices: tuple[Diagnosis, ...]
     facts: LogFacts
+    off: Mapping[str, Diagnosis] = field(default_factory=dict)
 
     __repr__ = short_repr
 
@@ -76,12 +84,14 @@ class Judgement:
     def undone(self) -> tuple[Diagnosis, ...]:
         """Notices that speak against the start: errors on the way, and what the server goes on without.
 
-        Builds of before 2026 say no level: there a line that the table calls fatal counts.
+        Every error counts but those that are known to be harmless. A log without levels has those of llama.cpp's
+        sources; there a line that the table calls fatal counts, too. A quiet log does not say when it was ready.
         """
         ready = self.facts.ready_line
-        return tuple(
-            d for d in self.notices if d.undone or (d.fatal and d.level in ("E", "") and ready and d.number < ready)
-        )
+        end = ready if ready is not None else MOST if self.status == "ready" else 0
+        loud = (d for d in self.notices if d.level == "E" or (d.fatal and not d.level))
+        before = {d.number for d in loud if d.number < end and not d.harmless}
+        return tuple(d for d in self.notices if d.undone or d.number in before)
 
     @property
     def failures(self) -> tuple[Diagnosis, ...]:
@@ -90,7 +100,9 @@ class Judgement:
         if self.status != "ready" or ready is None:
             return ()
         return tuple(
-            d for d in self.notices if d.number > ready and (d.level == "E" or (d.request and d.level in ("", "W")))
+            d
+            for d in self.notices
+            if d.number > ready and not d.harmless and (d.level == "E" or (d.request and d.level in ("", "W")))
         )
 
 
@@ -145,6 +157,8 @@ def judge(text: str) -> Judgement:
     lines = [line for line in lines_of(text) if line.text.strip()]
     facts = read_log(lines)
     known, unknown = _all_known(lines)
+    off = {d.off: d for d in reversed(known) if d.off}
+    known = [d for d in known if not d.quiet]
     # What was said before the server was ready did not keep it from that.
     fatal = [d for d in known if d.fatal and not d.request and not (facts.ready_line and d.number < facts.ready_line)]
     error = _reason(_first(fatal), unknown)
@@ -152,7 +166,7 @@ def judge(text: str) -> Judgement:
         error = _unnamed(lines, facts, {d.number for d in known})
     others = [d for d in unknown[:MOST_UNKNOWN] if error is None or d.number != error.number]
     notices = (*_once(d for d in known if d not in fatal), *others)
-    return Judgement(_status(facts, error), error, notices, facts)
+    return Judgement(_status(facts, error), error, notices, facts, off)
 
 
 def _first(found: Sequence[Diagnosis]) -> Diagnosis | None:
@@ -197,13 +211,14 @@ MOST_UNKNOWN = 5
 _ERROR = re.compile(r"(?:error|fatal)\b", re.IGNORECASE)
 
 
-def _all_known(lines: Iterable[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]:
+def _all_known(lines: Sequence[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]:
     """What the table knows, and what is said to be an error without it knowing (each shape of a line once)."""
     found: list[Diagnosis] = []
     unknown: list[Diagnosis] = []
     dull = Dull()
     waiting = {row.after for row in table() if row.after}
     heard: set[str] = set()
+    lettered = any(line.level and line.own for line in lines)
     for line in lines:
         heard.update(after for after in waiting - heard if after in line.text)
         shape = dull.shape(line.text)
@@ -214,11 +229,18 @@ def _all_known(lines: Iterable[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]
             hit = None  # prompts and answers are printed there, and may hold any words
         if hit is None or hit.row.quiet or len(found) > MOST_KNOWN:
             dull.add(shape)
-        if hit is not None and not hit.row.quiet:
-            found.append(replace(_diagnosis(hit, line.text, line.number), level=line.level))
-        elif hit is None and line.level == "E":
-            unknown.append(_not_known(line))
+        level = line.level if lettered or line.level else _level(line.text)
+        if hit is not None and (not hit.row.quiet or hit.row.off):
+            found.append(replace(_diagnosis(hit, line.text, line.number), level=level))
+        elif hit is None and level == "E":
+            unknown.append(replace(_not_known(line), level=level))
     return found, unknown
+
+
+def _level(text: str) -> str:
+    """The level of a line of a log without levels, where llama.cpp's sources tell that it is an error."""
+    said = where(text)
+    return "E" if said is not None and said.level == "error" else ""
 
 
 MOST_KNOWN = 1000
@@ -248,10 +270,10 @@ _NO_ERRORS = ("this warning is normal during memory fitting", "failed to measure
 
 
 def _once(found: Iterable[Diagnosis]) -> Iterable[Diagnosis]:
-    seen: set[str] = set()
+    seen: set[tuple[str, bool]] = set()
     for d in found:
-        if d.kind not in seen:
-            seen.add(d.kind)
+        if (d.kind, d.level == "E") not in seen and (d.kind, True) not in seen:
+            seen.add((d.kind, d.level == "E"))
             yield d
 
 
@@ -268,7 +290,8 @@ def _diagnosis(found: Found, text: str, number: int) -> Diagnosis:
         cause, remedy = _LOOKUPS[row.lookup](filled, cause, remedy)
     return Diagnosis(
         row.kind, text.strip(), number, cause, remedy, row.fatal, found.details, undone=row.undone,
-        request=row.request, symptom=row.symptom, place=found.place,
+        request=row.request, symptom=row.symptom, place=found.place, off=row.off, harmless=row.harmless,
+        quiet=row.quiet,
     )  # fmt: skip
 
 

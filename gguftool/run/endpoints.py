@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gguftool.brief import short_repr
+from gguftool.run.features import mark
 from gguftool.run.known import KNOWS, UNJUDGED, Known, Subject
 from gguftool.run.proof import Check, Expected
 from gguftool.run.scored import score
@@ -113,6 +114,7 @@ def endpoint_checks(running: Running, expected: Expected, model: str) -> list[Ch
         *(_same(f"/props: {name}", True, takes.get(name)) for name in expected.media),
         _same("/props: slots", expected.slots, body.get("total_slots")),
         _same("/props: model", model, body.get("model_path")),
+        _same("/props: chat template", expected.template, _mark(body.get("chat_template"))),
     ]
     if slots.status == 200 and isinstance(slots.body, list):
         contexts = {s.get("n_ctx") for s in slots.body if isinstance(s, dict)}
@@ -120,6 +122,10 @@ def endpoint_checks(running: Running, expected: Expected, model: str) -> list[Ch
         each = contexts.pop() if len(contexts) == 1 else None
         out.append(_same("/slots: context of each", expected.slot_context, each))
     return [c for c in out if c.expected is not None]
+
+
+def _mark(template: object) -> str | None:
+    return mark(template) if isinstance(template, str) else None
 
 
 def _same(what: str, expected: object, observed: object) -> Check:

@@ -39,6 +39,15 @@ def text_of(data: bytes, name: str = "stdin") -> str:
     return data.decode("utf-8", "replace")
 
 
+def whole_text(path: str) -> str:
+    """The text of a file that llama.cpp reads whole.
+
+    Raises:
+        MissingFile, Unreadable: it cannot be read.
+    """
+    return _bytes(path).decode("utf-8", "replace")
+
+
 def json_object(path: str) -> dict[str, Any]:
     """A JSON object out of a file.
 

@@ -16,6 +16,7 @@ from gguftool.memory.fit import Fit
 from gguftool.memory.kv import Cache
 from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.speed.estimate import Estimate
+from gguftool.memory.use import PROJECTOR, Side
 from gguftool.model import Model
 from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
@@ -28,6 +29,7 @@ from gguftool.run.deploy import Deployment, Found, deploy, growth_notes, outcome
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
 from gguftool.run.engine import Engine, no_engine
+from gguftool.run.features import features, template
 from gguftool.run.known import Subject, subject
 from gguftool.run.options.extra import changes_rope, silences
 from gguftool.run.options.serving import LOOPBACK
@@ -150,7 +152,7 @@ def plan_launch(
         t.notes.append(f"{why}: little can be proven, and only by its endpoints")
     if engine.build.assumed:
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
-    expected = expectations(model, fit.plan, said)
+    expected = expectations(model, fit.plan, said, d.sides)
     notes = (*t.notes, *d.notes, *growth_notes(d, fit.plan), *command.notes)
     files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
     gives = served(model, said)
@@ -279,13 +281,14 @@ def _quiet(w: Wishes) -> str:
     return f"at --verbosity {w.verbosity} the log shows no sizes (wants {TRACE})" if low else ""
 
 
-def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
+def expectations(model: Model, plan: MemoryPlan, said: Wishes, sides: Sequence[Side] = ()) -> Expected:
     """What the log of this launch has to show."""
+    named: dict[str, Any] = {"media": media(said), "features": features(said), "template": template(model, said)}
     c, s, hp = plan.cache.context, plan.settings, model.arch
     if _quiet(said):
         # The endpoints are left to ask, and whether it drafts.
         usable = None if changes_rope(said.extra) else c.usable
-        return Expected(slots=c.slots, slot_context=usable, media=media(said))
+        return Expected(slots=c.slots, slot_context=usable, **named)
     same = not changes_rope(said.extra)
     ropes = hp.ropes and same
     usable = min(c.usable, said.slot_ctx) if said.slot_ctx else c.usable
@@ -311,8 +314,10 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes) -> Expected:
         rope_freq_scale=hp.rope_freq_scale if ropes else None,
         devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.weights),
         rpc=tuple(d.about for d in plan.devices if d.kind == "rpc" and d.name in plan.placed.layer_device),
-        media=media(said),
+        kv_devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.kv),
+        projector_bytes=sum(x.compute for x in sides if x.what == PROJECTOR) or None,
         drafting=asked(said),
+        **named,
         **_draft_expected(plan),
     )
 

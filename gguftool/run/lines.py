@@ -16,6 +16,11 @@ FIRST, LAST = 600_000, 200_000
 _SGR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _OWN = re.compile(r"(?:^|(?<=[\s|]))\d+\.\d{2}\.\d{3}\.\d{3} (?P<level>[IWED]) ")
 """What llama.cpp puts before a line (`common/log.cpp:common_log_entry::print`)."""
+_BARE = re.compile(r"(?P<level>[IWED]) (?=\S)")
+_IS_BARE = re.compile(
+    r"(?:^|[\s|])[IWED] (?:(?:srv|cmn|slot) +\w+: |llama_model_loader: |(?:print_info|load_tensors): )", re.M
+)
+"""Of ``--no-log-timestamps``, whose letters alone could be words: lines that no other program begins like that."""
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)"
@@ -44,17 +49,26 @@ _TEXTS = ("msg", "log", "MESSAGE", "message")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its prefix; ``level`` is I, W, E, D or "" and ``number`` counts from 1."""
+    """One line without its prefix.
+
+    Attributes:
+        number: counts from 1.
+        level: I, W, E, D or "".
+        text: the rest.
+        own: the level is llama.cpp's, not that of a program around it.
+    """
 
     number: int
     level: str
     text: str
+    own: bool = True
 
 
 def lines_of(text: str) -> Iterator[Line]:
     """The lines without colours and prefixes; of a huge log the first and the last."""
+    bare = _IS_BARE.search(text) is not None
     for number, raw in _numbered(text):
-        yield _line(number, raw, 3)
+        yield _line(number, raw, 3, bare)
 
 
 def _numbered(text: str) -> Iterator[tuple[int, str]]:
@@ -68,23 +82,25 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
     yield from enumerate(tail[1:], count - LAST + 2)
 
 
-def _line(number: int, raw: str, depth: int) -> Line:
+def _line(number: int, raw: str, depth: int, bare: bool) -> Line:
     cut = _SGR.sub("", raw[:MAX_LINE])
     level = ""
     for _ in range(4):
         if own := _OWN.search(cut):
             # What counts begins after llama.cpp's own prefix, whatever stands before it.
             return Line(number, own["level"], cut[own.end() :])
+        if bare and (own := _BARE.match(cut)):
+            return Line(number, own["level"], cut[own.end() :])
         front = FRONT.match(cut)
         if front is None:
             break
         cut = cut[front.end() :]
     if depth and cut.startswith("{") and (inner := _object(cut)):
-        line = _line(number, inner[1], depth - 1)
+        line = _line(number, inner[1], depth - 1, bare)
         return Line(number, line.level or inner[0], line.text)
     if slog := _SLOG.match(cut):
         level = _LEVELS.get(slog["level"].lower(), "")
-        return Line(number, level, _unquoted(slog["msg"]) + slog["rest"])
+        return Line(number, level, _unquoted(slog["msg"]) + slog["rest"], own=False)
     return Line(number, level, cut)
 
 

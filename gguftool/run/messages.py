@@ -37,6 +37,8 @@ class KnownError:
         after: what must have been said before, for it means nothing by itself; "": nothing.
         request: a request failed, the program goes on.
         quiet: said of sound models, too: an answer to who asks, no notice.
+        off: the feature (`gguftool.run.features`) or option that is off with it: a difference where it was asked for.
+        harmless: llama.cpp may print it as an error, and nothing that was planned is missing.
     """
 
     kind: str
@@ -53,6 +55,8 @@ class KnownError:
     after: str = ""
     request: bool = False
     quiet: bool = False
+    off: str = ""
+    harmless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

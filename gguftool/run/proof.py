@@ -58,6 +58,10 @@ class Expected:
         rpc: ``host:port`` of servers that must hold weights.
         media: what it must take beside text: ``vision``, ``audio``.
         drafting: kinds of speculative decoding that must be set up.
+        features: what was asked for by name, which the log may say is off (`gguftool.run.features`).
+        template: mark of the chat template that it must say it uses.
+        kv_devices: devices that must hold a part of the KV cache.
+        projector_bytes: of the graphs of the projector at the start; an estimate.
         draft_kv_bytes, draft_compute_bytes, draft_type_k, draft_type_v: of the context that drafts.
     """
 
@@ -81,6 +85,10 @@ class Expected:
     rpc: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
     drafting: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    template: str | None = None
+    kv_devices: tuple[str, ...] = ()
+    projector_bytes: int | None = None
     draft_kv_bytes: int | None = None
     draft_compute_bytes: int | None = None
     draft_type_k: str | None = None
@@ -132,30 +140,46 @@ def compare(expected: Expected, j: Judgement) -> list[Check]:
     if expected.state_bytes:
         out.append(_size("recurrent state", expected.state_bytes, f.state_mib, vital=True))
     out += _compute("compute buffers", expected.compute_bytes, f.buffers)
+    out += _projector(expected.projector_bytes, f.buffers)
     out += _rope("RoPE base", expected.rope_freq_base, c.get("freq_base"), 0.051)
     out += _rope("RoPE scale", expected.rope_freq_scale, c.get("freq_scale"), 1e-5)
     out += _places(expected, f)
     out += _drafting(expected, f)
-    return [*out, *_undone(j)]
+    return [*out, *_off(expected, j), *_undone(j)]
 
 
 def _compute(what: str, planned: int | None, buffers: Sequence[Buffer]) -> list[Check]:
     """More than was planned for differs; less is what the estimate allows for (`gguftool.memory.notes`)."""
     # Reserved anew, a buffer is told again.
     last = {b.device: b.mib for b in buffers if b.kind == "compute"}
+    return _over(what, planned, sum(last.values()) if last else None)
+
+
+def _over(what: str, planned: int | None, seen: float | None) -> list[Check]:
     if not planned:
         return []
-    seen = sum(last.values()) if last else None
     ok = None if seen is None else seen <= planned / MIB * (1 + COMPUTE_OVER) + COMPUTE_MIB
     observed = None if seen is None else f"{seen:.2f} MiB"
     return [Check(what, f"about {planned / MIB:.2f} MiB", observed, ok)]
 
 
+def _projector(planned: int | None, buffers: Sequence[Buffer]) -> list[Check]:
+    """An encoder has a graph of its own; each buffer is told once."""
+    graphs = [b for b in buffers if b.kind == "projector"]
+    return _over("projector: compute buffers", planned, sum(b.mib for b in graphs) if graphs else None)
+
+
+def _off(expected: Expected, j: Judgement) -> list[Check]:
+    """What was asked for by name, and the log says it is off."""
+    return [Check(name, "on", f"off: {j.off[name].line}", False) for name in expected.features if name in j.off]
+
+
 def _undone(j: Judgement) -> list[Check]:
-    """Errors on the way to a server that runs all the same: it goes on without something, whatever it is."""
-    if j.status != "ready" or not j.undone:
+    """Errors on the way to a server that runs all the same, which goes on without something, and of requests."""
+    if j.status != "ready":
         return []
-    return [Check("errors", "none", d.line, False) for d in j.undone]
+    lines = dict.fromkeys(d.line for d in (*j.undone, *j.failures))
+    return [Check("errors", "none", line, False) for line in lines]
 
 
 def _drafting(expected: Expected, f: LogFacts) -> list[Check]:
@@ -279,6 +303,9 @@ def _places(expected: Expected, f: LogFacts) -> list[Check]:
         # Metal's are called MTL0_Mapped, a card's CUDA0 or CUDA0_Split.
         there = any(device == name or device.startswith(name + "_") for device in holding)
         out.append(Check(f"weights on {name}", "yes", _yes(there, f), there if holding else None))
+    caching = {b.device for b in f.buffers if b.kind == "KV" and b.mib > 0}
+    for name in expected.kv_devices:
+        out.append(Check(f"KV cache on {name}", "yes", _yes(name in caching, f), name in caching if caching else None))
     for endpoint in expected.rpc:
         there = any(endpoint in device for device in holding)
         out.append(Check(f"weights on RPC {endpoint}", "yes", _yes(there, f), there if holding else None, vital=True))
@@ -308,7 +335,7 @@ def from_json(body: Mapping[str, Any]) -> Expected:
 _MAKE_ONE = "`gguftool plan --format json` makes one"
 
 
-_LISTS = ("devices", "rpc", "media", "drafting")
+_LISTS = ("devices", "rpc", "media", "drafting", "features", "kv_devices")
 
 
 def _own(whole: Mapping[str, Any]) -> Expected:

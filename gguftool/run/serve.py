@@ -151,13 +151,13 @@ def prove(
     drafted = _drafts(running, plan)
     endpoints = endpoint_checks(running, plan.expected, plan.model)
     given = vectors.checks(running, plan)
-    checks = (*compare(plan.expected, _serving(judge(running.log()))), *endpoints, *given)
+    # After everything that was asked: it may have ended it, and warnings about kernels come with the first decode.
+    judged = _serving(judge(running.log()))
+    checks = (*compare(plan.expected, judged), *endpoints, *given)
     if tested is not None:
         checks = (*checks, _tested(tested))
     if drafted is not None:
         checks = (*checks, *_drafted(drafted))
-    # Once more: the completion may have ended it, and warnings about kernels come with the first decode.
-    judged = _serving(judge(running.log()))
     if plan.gives is not None:
         judged = replace(judged, notices=tuple(n for n in judged.notices if n.kind not in ABOUT_ANSWERS))
     code = running.process.poll()

@@ -18,31 +18,8 @@ from gguftool.chat.engine.reasoning import Reasoning, reasoning
 from gguftool.chat.engine.request import Asked, BadRequest, message, resumed, tool
 from gguftool.chat.engine.values import BLANKS
 from gguftool.chat.sandbox import Rendered
+from gguftool.chat.sources import main_source
 from gguftool.near import same_beginning
-
-CHATML = (
-    "{%- for message in messages -%}\n"
-    "  {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' -}}\n"
-    "{%- endfor -%}\n"
-    "{%- if add_generation_prompt -%}\n"
-    "  {{- '<|im_start|>assistant\n' -}}\n"
-    "{%- endif -%}"
-)
-"""What llama.cpp takes where a model has no template."""
-_SWITCHED_OFF = (
-    (
-        ("<|channel|>", "in message.content or"),
-        '{%- if "<|channel|>analysis<|message|>" in message.content or '
-        '"<|channel|>final<|message|>" in message.content %}',
-    ),
-    (
-        ("[TOOL_CALLS]", "if (message['content'] is none or"),
-        "{%- if (message['content'] is none or message['content'] == '' or message['content']|length == 0) and "
-        "(message['tool_calls'] is not defined or message['tool_calls'] is none or "
-        "message['tool_calls']|length == 0) %}",
-    ),
-)
-"""Conditions of two templates that llama.cpp takes out: what they refuse is what a server needs."""
 
 
 class Server:
@@ -77,11 +54,7 @@ class Server:
 
         self._bos, self._eos, self._add_bos, self._add_eos = bos, eos, add_bos, add_eos
         self._now = now or datetime.now()
-        source = template if template not in (None, "", "chatml") else tool_use or CHATML
-        for words, condition in _SWITCHED_OFF:
-            if all(word in source for word in words):
-                source = source.replace(condition, "{%- if false %}")
-        self.main = Program(source)
+        self.main = Program(main_source(template, tool_use))
         self.tool_use: Program | None = None
         if tool_use:
             try:
