@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from gguftool.model import open_model
 from gguftool.run.diagnose import judge
+from gguftool.run.features import features, mark, template
 from gguftool.run.proof import Expected, compare
+from gguftool.run.wishes import Wishes
+from tests.build import GGUF, llama
 
 
 @pytest.mark.parametrize(
@@ -53,3 +58,132 @@ def test_compute_buffers_and_those_of_the_context_that_drafts_are_compared() -> 
     assert row(28.3, text.replace("26.77", "513.25")) == ("513.25 MiB", False)
     assert row(28.3, "main: model loaded\n") == (None, None)
     assert "compute buffers" not in {c.what for c in compare(Expected(), judge(text))}
+
+
+def wrong(text: str, expected: Expected | None = None) -> list[tuple[str, str]]:
+    j = judge(text)
+    assert j.status == "ready"
+    return [(c.what, str(c.observed)) for c in compare(expected or Expected(), j) if c.ok is False]
+
+
+STRANGE = "ggml_backend_foo: something that no table has ever heard of"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # Rows that end nothing: at error level before the server is ready they count all the same.
+        "srv    load_model: failed to parse UI config: parse error",
+        "failed to prepare attention ubatches",
+        # What nobody knows.
+        STRANGE,
+    ],
+)
+def test_every_error_before_ready_takes_the_proof_away(line: str) -> None:
+    ready = "0.00.000.009 I srv  llama_server: model loaded\n"
+    assert wrong(f"0.00.000.001 E {line}\n{ready}") == [("errors", line)]
+    assert wrong(f"E {line}\nI srv  llama_server: model loaded\n") == [("errors", line)], "--no-log-timestamps"
+    assert wrong(f"0.00.000.001 I {line}\n{ready}") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected",
+        "load_backend: failed to load /x/libggml-cuda.so: libcuda.so.1: cannot open shared object file",
+        "common_fit_params: failed to fit params to free device memory: n_gpu_layers already set by user to 9, abort",
+    ],
+)
+def test_errors_that_are_known_to_be_harmless_are_shown_and_no_more(line: str) -> None:
+    j = judge(f"0.00.000.001 E {line}\n0.00.000.009 I srv  llama_server: model loaded\n")
+    assert [d.line for d in j.notices] == [line]
+    assert not any(c.ok is False for c in compare(Expected(), j))
+
+
+def test_an_error_of_a_request_while_it_is_proven() -> None:
+    ready = "0.00.000.009 I srv  llama_server: model loaded\n"
+    assert wrong(f"{ready}0.00.001.000 E srv  foo: {STRANGE}\n") == [("errors", f"srv  foo: {STRANGE}")]
+
+
+def test_a_log_without_levels_has_those_of_the_sources() -> None:
+    """`download.cpp`: printed with LOG_ERR; no row of the table has its text."""
+    ready = "srv  llama_server: model loaded\n"
+    line = "read_etag: could not open .etag file for reading: /x/m.gguf.etag"
+    assert [what for what, _ in wrong(f"{line}\n{ready}")] == ["errors"]
+    # In a log with levels a line without one is no message of llama.cpp's: a prompt, metadata.
+    assert wrong(f"0.00.000.001 I srv  llama_server: initializing\n{line}\n0.00.000.002 I {ready}") == []
+    # Ollama writes levels of its own before its own lines, and llama.cpp's without.
+    slog = 'time=2026-01-01T00:00:00Z level=INFO source=server.go:1 msg="starting runner"\n'
+    assert [what for what, _ in wrong(f"{slog}{line}\n{ready}")] == ["errors"]
+
+
+@pytest.mark.parametrize(
+    ("feature", "line"),
+    [
+        ("gpu-layers", "warning: no usable GPU found, --gpu-layers option will be ignored"),
+        ("gpu-layers", "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected"),
+        ("flash-attn", "llama_init_from_model: flash_attn is not compatible with Grok - forcing off"),
+        ("flash-attn", "resolve: Flash Attention not supported, set to disabled"),
+        ("mmap", "llama_model_loader: mmap is not supported on this platform"),
+        ("direct-io", "Failed to open file 'm' with error: Invalid argument. Falling back to buffered I/O"),
+        ("--cache-idle-slots", "srv    load_model: --cache-idle-slots requires --cache-ram, disabling"),
+        ("--backend-sampling", "set_sampler: backend sampling not supported with SPLIT_MODE_TENSOR; using CPU"),
+    ],
+)
+def test_what_nobody_asked_for_may_be_off(feature: str, line: str) -> None:
+    text = f"0.00.000.001 W {line}\n0.00.000.002 I srv  llama_server: model loaded\n"
+    assert wrong(text) == []
+    assert wrong(text, Expected(features=(feature,))) == [(feature, f"off: {line}")]
+
+
+def test_what_is_asked_for_is_read_from_the_wishes() -> None:
+    assert features(Wishes()) == ()
+    assert features(Wishes(gpu_layers=0, device=("none",), flash_attn="auto", load_mode="none")) == ()
+    assert features(Wishes(gpu_layers=99, flash_attn="on", load_mode="mmap+mlock")) == (
+        "gpu-layers", "flash-attn", "mmap", "mlock",
+    )  # fmt: skip
+    assert features(Wishes(extra=("--cache-idle-slots", "-bs"))) == ("--cache-idle-slots", "-bs")
+
+
+def test_graphs_of_a_projector_and_the_place_of_the_cache_are_compared() -> None:
+    text = (
+        "llama_context: constructing llama_context\nllama_kv_cache:        CPU KV buffer size =     9.00 MiB\n"
+        "reserve_compute_meta:        CPU compute buffer size =     5.00 MiB\n"
+        "reserve_compute_meta:        CPU compute buffer size =     3.00 MiB\nmain: model loaded\n"
+    )
+
+    def row(what: str, **planned: object) -> tuple[object, bool | None]:
+        found = {c.what: c for c in compare(Expected(**planned), judge(text))}  # type: ignore[arg-type]
+        return found[what].observed, found[what].ok
+
+    mib = 1 << 20
+    assert row("projector: compute buffers", projector_bytes=8 * mib) == ("8.00 MiB", True), "an encoder has one each"
+    assert row("projector: compute buffers", projector_bytes=5 * mib) == ("8.00 MiB", False)
+    assert row("KV cache on CUDA0", kv_devices=("CUDA0",)) == ("no", False)
+
+
+def test_the_chat_template_is_that_of_the_file_or_of_the_option(tmp_path: Path) -> None:
+    """`chat.cpp:common_chat_templates_init`: the option, else the file's, else that for tools, else ChatML."""
+    own, other = "{{ messages[0].content }}", tmp_path / "t.jinja"
+    other.write_bytes(b"{{ 'x' }}\r\n{{ 'y' }}\n")
+
+    def wanted(g: GGUF, env: dict[str, str] | None = None, **asked: object) -> str | None:
+        with open_model(g.write(tmp_path / "m.gguf")) as m:
+            return template(m, Wishes(**asked), env or {})  # type: ignore[arg-type]
+
+    def made(**keys: str) -> GGUF:
+        g = llama()
+        for name, text in keys.items():
+            g.kv(f"tokenizer.chat_template{name}", text)
+        return g
+
+    plain = llama().drop("tokenizer.chat_template")
+    assert wanted(plain) is None, "ChatML as the build has it"
+    assert wanted(made(**{"": own})) == mark(own)
+    assert wanted(made(**{".tool_use": own})) == mark(own)
+    assert wanted(made(**{"": own}), template=str(other)) == mark("{{ 'x' }}\n{{ 'y' }}")
+    assert wanted(made(**{"": own}), extra=("--chat-template", "llama3")) == mark("llama3")
+    assert wanted(made(**{"": own}), env={"LLAMA_ARG_CHAT_TEMPLATE_FILE": str(other)}) == mark(other.read_text())
+    assert wanted(made(**{"": own}), env={"LLAMA_ARG_CHAT_TEMPLATE": "vicuna"}) == mark("vicuna")
+    assert wanted(made(**{"": own}), extra=("--override-kv", "tokenizer.chat_template=str:x")) is None
+    assert mark(own) != mark(own + " ")

@@ -76,6 +76,7 @@ def test_a_healthy_server_is_found_healthy(
     seen = checks(result.json)
     assert seen["smoke test"] is True
     assert seen["/props: slots"] is True
+    assert seen["/props: chat template"] is True
     assert seen["status"] is True
     assert seen.get("KV cache") is (None if log else True)
     assert any("little can be proven" in note for note in result.json["notes"]) is bool(log)
