@@ -48,6 +48,11 @@ def builds() -> tuple[int, ...]:
     return tuple(_head()[0]["builds"])
 
 
+def documents() -> tuple[str, ...]:
+    """Names of the documents that are stored."""
+    return tuple(_head()[0]["at"])
+
+
 def nearest(build: int) -> int | None:
     """The newest stored build that is not newer; None when all are."""
     return NUMBER if build >= NUMBER else next((b for b in builds() if b <= build), None)

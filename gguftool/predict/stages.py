@@ -14,6 +14,7 @@ from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import common, has_program, machine_of, program
+from gguftool.facts.marks import bears
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, from_source
@@ -206,7 +207,8 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
     reader = _reader(state.model)
     name = state.model.architecture.partition("\0")[0]
     if reader.arch == "(unknown)":
-        raise Refusal(f"unknown model architecture: '{name}'", "field:general.architecture")
+        wrap = "" if bears("bare-architecture") else "error loading model architecture: "
+        raise Refusal(f"{wrap}unknown model architecture: '{name}'", "field:general.architecture")
     if not has_program(name):
         raise Refusal(f"unsupported model architecture: '{name}'", "field:general.architecture")
     state.stage = "hyperparameters"

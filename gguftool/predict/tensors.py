@@ -16,6 +16,7 @@ from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.program import DUPLICATED, OPTIONAL, RESHAPE, SKIP, Machine, Row
+from gguftool.facts.marks import bears
 from gguftool.format.header import TensorInfo
 
 F32, NVFP4 = 0, 40
@@ -79,7 +80,8 @@ class Asked:
         info = self.stored.get(name)
         if info is None:
             if required:
-                return self._fault(Refusal(f"check_tensor_dims: tensor '{name}' not found", f"tensor:{name}"))
+                words = "check_tensor_dims: tensor '{}' not found" if bears("dims-first") else "missing tensor '{}'"
+                return self._fault(Refusal(words.format(name), f"tensor:{name}"))
             return False
         have = padded(info.shape)
         fits = math.prod(have) == math.prod(shape) if flags & RESHAPE else have == padded(tuple(shape))
@@ -239,7 +241,7 @@ def count(asked: Asked) -> None:
     total = len(asked.stored)
     if asked.created != total and not asked.forgiven:
         extra = [name for name in asked.stored if name not in asked.wanted]
-        words = "too many tensors created" if asked.created > total else "wrong number of tensors"
+        words = "too many tensors created" if asked.created > total and bears("too-many") else "wrong number of tensors"
         text = f"done_getting_tensors: {words}; expected {total}, got {asked.created}"
         where = f"tensor:{extra[0]}" if extra else "file"
         asked._fault(Refusal(text, where, extra=extra))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.format.header import Field
@@ -106,8 +107,8 @@ def load_vocab(reader: Reader, vocab: Vocabulary) -> Loaded:
     model = reader.scalar(_TG + "model", "str", True)
     pre = reader.scalar(_TG + "pre", "str") or ""
     types = reader.scalar(_TG + "token_type_count", "u32") or 0
-    kind = KINDS.get(model)
-    if model in ("no_vocab", "none"):
+    kind = KINDS.get(model) if model in load("load_maps.json").get("tokenizers", KINDS) else None
+    if kind is not None and model in ("no_vocab", "none"):
         size = reader.scalar("vocab_size", "u32")
         warnings = [] if size is None else [f"load: adding {size} dummy tokens"]
         return Loaded("none", size or 0, types, warnings=warnings)

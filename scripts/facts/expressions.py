@@ -54,7 +54,7 @@ class Expressions(Operators):
             self.needs("(")
             out = ", ".join(self.arguments())
             return f"{word}({out})" if word in OWN else out
-        if self.sees("(") and word in ("std::sqrt", "float", "std::pow", "sqrtf", "powf"):
+        if self.sees("(") and word in ("std::sqrt", "float", "std::pow", "sqrtf", "powf", "logf"):
             self.needs("(")
             return f"sqrt({', '.join(self.arguments())})"
         if self.sees("("):

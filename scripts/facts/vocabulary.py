@@ -33,7 +33,7 @@ def vocabulary(t: Tables, build: str) -> tuple[dict[str, Any], list[str]]:
         out[role] = between(role, start, rf"special_{role}_id = t\.second", rf"t\.first == {TEXT}")
     out["eog"] = between(
         "eog",
-        r"auto & attr = id_to_token\[t\.second\]\.attr;\s*if \(false",
+        r"(?:auto & attr = id_to_token\[t\.second\]\.attr;|for \(const auto & t : token_to_id\) \{)\s*if \(false",
         r"special_eog_ids\.insert",
         rf"t\.first == {TEXT}",
     )

@@ -101,7 +101,7 @@ def _graphs(t: Tables, families: dict[str, Any], out: Documents) -> Documents:
 def _lists(tree: Path, t: Tables, families: dict[str, Any], gaps: list[str]) -> Documents:
     model = t.read("llama-model.cpp")
     known, missing = vocabulary(t, "")
-    gaps += [gap for gap in missing if not any(f"no {role}" in gap for role in (*ROLES, "user_defined"))]
+    gaps += [gap for gap in missing if not any(f"no {role}" in gap for role in (*ROLES[1:], "user_defined"))]
     del known["source"]
     types = _types(tree)
     arch = t.read("llama-arch.cpp")

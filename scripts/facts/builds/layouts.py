@@ -29,12 +29,17 @@ FIELDS = (
 """A member of `llama_hparams` in the newest tree, and what it was called before."""
 EVERYWHERE = (
     (r"\bauto & hparams = model\.hparams;", ""),
-    (r"llama_model_loader::(TENSOR_\w+)", r"\1"),
     (r"\blayer\.b([qkvo])\b", r"layer.w\1_b"),
     (r"std::fill\(\s*hparams\.is_recr_impl[^;]*llm_arch_is_recurrent[^;]*;", ""),
+    (r"\b(?:e_model::)?MODEL_(?=\d|UNKNOWN|SMALL|MEDIUM|LARGE|XL)", "LLM_TYPE_"),
+    (r"\bget_n_embd_out\(", "n_embd_out("),
+    (r"\bmodel\.(?=\w)", ""),
+    (r"\bllama_model_loader::(?=TENSOR_)", ""),
     (r"\bvocab\.n_tokens\(\)", "vocabulary_size()"),
     (r"\bllama_rope_scaling_type_from_string\(", "rope_scaling_of("),
 )
+HPARAMS = r"void (?:llama_model::|llm_)load_hparams\("
+TENSORS = r"bool (?:llama_model::|llm_)load_tensors(?:_impl)?\("
 NO_EXPERTS = "model has expert layers but no expert layers are used"
 _CASE = re.compile(r"case (LLM_ARCH_\w+):|default:")
 
@@ -93,7 +98,7 @@ def _function(text: str, head: str) -> str:
 
 def _switch(inside: str) -> tuple[str, str]:
     """What stands before the switch over architectures, and in it."""
-    start = re.search(r"switch \((?:model\.)?arch\) \{", inside)
+    start = re.search(r"switch \(arch\) \{", inside)
     if start is None:
         raise ValueError("no switch over architectures")
     return inside[: start.start()], body(inside, start.end() - 1)
@@ -115,12 +120,14 @@ def _own(t: Tables, label: str) -> Tables:
 def old_parts(t: Tables) -> tuple[Parts, list[Row], list[str]]:
     """Rows of every architecture and part out of the two switches, what all read, and what could not be read."""
     text = t.read("llama-model.cpp")
+    if "load_tensors(" not in text:
+        text += t.read("llama.cpp")
     out: Parts = {}
     gaps: list[str] = []
-    before, hparams = _switch(_function(text, r"void llama_model::load_hparams\(llama_model_loader & ml\)"))
+    before, hparams = _switch(_function(text, HPARAMS))
     common, missed = _rows(common_text(before), t)
     gaps += [f"load_hparams: {why}" for why in missed]
-    prelude, tensors = _switch(_function(text, r"bool llama_model::load_tensors\(llama_model_loader & ml\)"))
+    prelude, tensors = _switch(_function(text, TENSORS))
     first: list[Row] = []
     if NO_EXPERTS in prelude:
         first = [["if", "(n_expert > 0 and h.n_expert_used == 0)", [["fail", repr(NO_EXPERTS)]], []]]

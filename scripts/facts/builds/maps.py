@@ -1,6 +1,7 @@
 """`builds/maps.jsonl`: what a series of llama.cpp builds does with a file, each as it differs from the next.
 
-    python scripts/facts/builds/maps.py                 all builds of `SERIES`, fetched where they are missing
+    python scripts/facts/builds/maps.py            builds of `SERIES` that are not in the file, fetched where missing
+    python scripts/facts/builds/maps.py --again    all of them, after a change of what reads the sources
     python scripts/facts/builds/maps.py --tree FOLDER b9093 ...    trees that lie in FOLDER/llama.cpp-bN
 
 The first line says the builds, newest first, and where the line of each document stands (offset and length in bytes,
@@ -21,11 +22,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts" / "facts")]
 
 from builds.differences import difference  # noqa: E402
 from builds.edition import edition  # noqa: E402
-from gguftool.facts import BUILD  # noqa: E402
+from gguftool.facts import NUMBER, editions  # noqa: E402
 from gguftool.facts.data import load  # noqa: E402
 
 OUT = ROOT / "gguftool" / "facts" / "data" / "builds" / "maps.jsonl"
-SERIES = (11223, 11003, 10683, 10362, 9993, 9743, 9444, 9093)
+SERIES = (
+    *(11223, 11003, 10683, 10362, 9993, 9743, 9444, 9093, 8942, 8672, 8531, 8390, 8179, 7964, 7698, 7551, 7347),
+    *(7079, 6845, 6673, 6431, 6301, 6122, 5904, 5763, 5640, 5415, 5308, 4980, 4875, 4753, 4600),
+)
 """About one build a month, and those that programs were shipped with."""
 
 
@@ -43,7 +47,7 @@ def written(found: dict[int, dict[str, Any]]) -> str:
         last: Any = newest["classes"].get(name.removeprefix("class/")) if name.startswith("class/") else None
         steps = {}
         for build in builds:
-            now = found[build].get(name)
+            now = found[build].get(name, None if name.startswith("class/") else last)
             if name.startswith("class/") and build == builds[0]:
                 now = last
             step = difference(last, now)
@@ -62,18 +66,37 @@ def written(found: dict[int, dict[str, Any]]) -> str:
     return "\n".join([head, *lines.values()]) + "\n"
 
 
+def stored() -> dict[int, dict[str, Any]]:
+    """The documents of the builds that are in the file."""
+    if not OUT.exists():
+        return {}
+    base = load("load_maps.json")["classes"]
+    names = {*editions.documents(), *(f"class/{name}" for name in base)}
+    found: dict[int, dict[str, Any]] = {}
+    for build in editions.builds():
+        at = editions.edition(build)
+        values = {name: at.document(name, base.get(name.removeprefix("class/"))) for name in names}
+        found[build] = {name: value for name, value in values.items() if value is not None}
+    return found
+
+
 def main() -> int:
     """Run it; the exit code."""
     words = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     words.add_argument("build", nargs="*", help="b9093; without any: the series")
     words.add_argument("--tree", type=Path, help="folder with trees named llama.cpp-bN")
     words.add_argument("--output", type=Path, default=OUT)
+    words.add_argument("--again", action="store_true", help="read builds again that are in the file")
     asked = words.parse_args()
-    wanted = [int(text.removeprefix("b")) for text in asked.build] or list(SERIES)
-    found: dict[int, dict[str, Any]] = {}
+    wanted = {int(text.removeprefix("b")) for text in asked.build} or set(SERIES)
+    found = stored() if asked.output == OUT else {}
+    again = wanted if asked.again or asked.build else wanted - set(found)
     missed = 0
-    for build in sorted({int(BUILD[1:]), *wanted}, reverse=True):
-        found[build], gaps = edition(_tree(build, asked.tree), load("load_maps.json"))
+    for build in sorted({NUMBER, *again}, reverse=True):
+        try:
+            found[build], gaps = edition(_tree(build, asked.tree), load("load_maps.json"))
+        except (OSError, ValueError, KeyError) as fault:
+            gaps = [f"the whole tree: {fault}"]
         missed += len(gaps)
         for gap in gaps:
             print(f"b{build} not read: {gap}", file=sys.stderr)

@@ -1,0 +1,11 @@
+"""Checks and words that came with some build: what the build that is asked about has of them."""
+
+from __future__ import annotations
+
+from gguftool.facts.data import load
+
+
+def bears(mark: str) -> bool:
+    """Whether the build has it; the newest has all (`scripts/facts/builds/marks.py` lists them)."""
+    marks = load("load_maps.json").get("marks")
+    return marks is None or mark in marks
