@@ -12,6 +12,8 @@ from gguftool.version import __version__ as __version__
 
 if TYPE_CHECKING:
     # For checkers of types, which do not see what `__getattr__` finds; a test holds the lists together.
+    from gguftool.api.compat import Compatibility as Compatibility
+    from gguftool.api.compat import compat as compat
     from gguftool.api.converted import check_converted as check_converted
     from gguftool.api.diagnosed import Cause as Cause
     from gguftool.api.diagnosed import Diagnosed as Diagnosed
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     from gguftool.predict import AfterLoad as AfterLoad
     from gguftool.predict import Harm as Harm
     from gguftool.predict import Prediction as Prediction
+    from gguftool.predict.needs import Need as Need
     from gguftool.predict.pairs.misfit import Misfit as Misfit
     from gguftool.run.diagnose import Diagnosis as Diagnosis
     from gguftool.run.diagnose import Judgement as Judgement
@@ -140,6 +143,7 @@ __all__ = [
     "Change",
     "ChangedMeanwhile",
     "Compared",
+    "Compatibility",
     "Converted",
     "Dedupe",
     "Delete",
@@ -171,6 +175,7 @@ __all__ = [
     "Misfit",
     "MissingFile",
     "Model",
+    "Need",
     "NoRoom",
     "NotGguf",
     "Obstacle",
@@ -213,6 +218,7 @@ __all__ = [
     "check_log",
     "compare_templates",
     "compare_tokenizers",
+    "compat",
     "convert",
     "diagnose",
     "diff",

@@ -12,16 +12,17 @@ from gguftool.api.known import known_text
 from gguftool.api.plan import plan
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError
+from gguftool.facts import llama_cpp as llama_cpp_of
 from gguftool.hub import named, opened
 from gguftool.lint.call import lint
 from gguftool.model import in_folder
 from gguftool.model.role import only_runnable
-from gguftool.predict.verdict import ABORTS, REFUSED
 from gguftool.programs import SERVER, find
 from gguftool.quantity import human
 from gguftool.run.devices import devices
 from gguftool.run.known import BROKEN, KNOWS, Known
 from gguftool.run.symptoms import Symptom, Usual, match, symptoms
+from gguftool.run.target import at_hand
 from gguftool.shell import path_word
 from gguftool.verify.call import verify
 from gguftool.verify.deep import expectations
@@ -139,10 +140,10 @@ def diagnose(
     """
     s = named_symptom(symptom) if symptom else None
     path = named(model)
-    report = lint(model, data=run)
+    report = lint(model, data=run, build=at_hand(llama_cpp))
     looked, causes = _linted(report, s)
     more = [*_whole(model, path, hashes), *_memory(model, s)]
-    stops = report.load is not None and report.load.verdict in (REFUSED, ABORTS)
+    stops = report.load is not None and report.load.ends
     seen = devices(find(SERVER, llama_cpp, may_lack=True)) if s else []
     known = None
     if not run:
@@ -194,9 +195,9 @@ def _linted(report: Report, s: Symptom | None) -> tuple[list[Looked], list[Cause
         out.insert(
             0,
             Looked(
-                "llama.cpp",
+                llama_cpp_of(report.build),
                 report.load.first_error or report.load.verdict,
-                report.load.verdict not in (REFUSED, ABORTS),
+                not report.load.ends,
             ),
         )
     causes: dict[str, Cause] = {}

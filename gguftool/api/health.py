@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gguftool.api.upgrade import Upgrade, upgrade
 from gguftool.brief import short_repr
 from gguftool.build.survey import Found, survey
 from gguftool.hub import opened
@@ -28,35 +30,43 @@ class Health:
     Attributes:
         examination: programs, devices, memory, model caches, known traps.
         builders: what converts and quantises.
+        upgrade: the llama-server at hand among all builds: its age, what it cannot load, what changes for commands.
         plan: how the model would be launched here; None when none was named.
     """
 
     examination: Examination
     builders: tuple[Found, ...]
+    upgrade: Upgrade
     plan: LaunchPlan | None = None
 
     __repr__ = short_repr
 
     @property
     def ok(self) -> bool:
-        """False when the model named has no room."""
-        return self.plan is None or self.plan.memory.fits is not False
+        """False when the model named has no room, or a newer build would break a saved command."""
+        return self.upgrade.ok and (self.plan is None or self.plan.memory.fits is not False)
 
 
-def doctor(model: Model | str | os.PathLike[str] | None = None, *, llama_cpp: str | None = None) -> Health:
+def doctor(
+    model: Model | str | os.PathLike[str] | None = None, *, llama_cpp: str | None = None, commands: Sequence[str] = ()
+) -> Health:
     """Look at the machine; starts programs with ``--help``, ``--version`` and ``--list-devices`` only.
 
     Args:
         model: a path, an address or an open model, to be planned for this machine.
         llama_cpp: folder or program of llama.cpp to prefer.
+        commands: files with commands of llama-server: a unit, a compose file, a llama-swap.yaml, a script.
 
     Raises:
         MissingFile: what is named as llama.cpp is not there.
+        UsageError: no command of llama-server stands in such a file.
     """
     found = examine(stores(hub_cache(), ollama_stores()), llama_cpp=llama_cpp)
     builders = survey(llama_cpp)
+    server = next((p.build for p in found.programs if p.tool.name == SERVER and p.build), None)
+    among = upgrade(server, found.stores, commands)
     if model is None:
-        return Health(found, builders)
+        return Health(found, builders, among)
     with opened(model) as m:
         seen = devices(find(SERVER, llama_cpp, may_lack=True))
-        return Health(found, builders, plan_launch(m, Wishes(), None, seen, host_memory()))
+        return Health(found, builders, among, plan_launch(m, Wishes(), None, seen, host_memory()))

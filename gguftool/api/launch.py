@@ -22,6 +22,7 @@ from gguftool.run.launch import plan_launch as planned
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.serve import Outcome, prove, serving
 from gguftool.run.server import Running
+from gguftool.run.target import older
 from gguftool.run.translate import translate as translated
 from gguftool.run.translate import translate_script as translated_script
 from gguftool.run.translation.result import Script, Translation
@@ -67,7 +68,7 @@ def plan_launch(
         plan = planned(m, said, engine, found.devices, found.host)
         if not check:
             return plan
-        checked = preflight(m.name, m, plan.asked, plan.obstacles)
+        checked = preflight(m.name, m, plan.asked, plan.obstacles, older(plan.engine.build))
         return with_findings(plan, checked.obstacles, checked.notes)
 
 

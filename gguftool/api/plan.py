@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
+from gguftool.facts import llama_cpp
 from gguftool.hub import is_remote, opened
 from gguftool.memory.advice import Advice, advise
 from gguftool.memory.fit import Fit
@@ -15,9 +16,8 @@ from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.speed.estimate import Estimate
 from gguftool.model.role import only_runnable
 from gguftool.predict import predict
+from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
-from gguftool.predict.verdict import ABORTS as DIES
-from gguftool.predict.verdict import REFUSED as NOT_LOADED
 from gguftool.run.args import server_command
 from gguftool.run.deploy import Deployment, deploy, growth_notes, look, outcome, resolved, with_largest_context
 from gguftool.run.engine import choose
@@ -25,6 +25,7 @@ from gguftool.run.launch import expectations
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command
 from gguftool.run.proof import Expected
+from gguftool.run.target import older
 from gguftool.run.ways import Way, speed, ways
 from gguftool.run.wishes import Wishes
 
@@ -142,7 +143,15 @@ def _not_loaded(m: Model) -> str:
     if is_remote(m.name):
         return ""
     load = predict(m)
-    return load.first_error or (load.verdict if load.verdict in (NOT_LOADED, DIES) else "")
+    return load.first_error or (load.verdict if load.ends else "")
+
+
+def _refused_by(m: Model, build: int | None) -> list[str]:
+    """Why the llama-server at hand does not load the model, where it is older than the newest that is known."""
+    if build is None or is_remote(m.name) or not (load := predict(m, build)).ends:
+        return []
+    need = sentence(needs(m))
+    return [f"{llama_cpp(build)} does not load it: {load.first_error}" + (f"; it {need}" if need else "")]
 
 
 def _advise(
@@ -157,8 +166,9 @@ def _advise(
     # What the llama-server at hand has no way to say: `launch` is stopped by it, too.
     blockers = server_command("", resolved(d, planner, fit.plan), engine.build).blockers
     unfit = [x.text for x in d.unfit if x.misfit.outcome in (REFUSED, ABORTS)]
-    if d.problems or blockers or unfit:
-        fit = replace(fit, plan=replace(fit.plan, refused=(*d.problems, *blockers, *unfit, *fit.plan.refused)))
+    stopped = [*_refused_by(m, older(engine.build)), *d.problems, *blockers, *unfit]
+    if stopped:
+        fit = replace(fit, plan=replace(fit.plan, refused=(*stopped, *fit.plan.refused)))
     source = ""
     if measure:
         from gguftool.api.measured import measured_fit

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
+from gguftool.facts import llama_cpp
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.lint.run import lint
 from gguftool.model import Model
@@ -36,7 +37,9 @@ class Preflight:
     __repr__ = short_repr
 
 
-def preflight(model: str, opened: Model, wishes: Wishes, known: Sequence[Obstacle] = ()) -> Preflight:
+def preflight(
+    model: str, opened: Model, wishes: Wishes, known: Sequence[Obstacle] = (), build: int | None = None
+) -> Preflight:
     """Faults that `verify` sees at once and findings of `lint` for the wanted context and cache types.
 
     Errors and warnings that change the run stand in its way; the others are counted in a note.
@@ -46,6 +49,7 @@ def preflight(model: str, opened: Model, wishes: Wishes, known: Sequence[Obstacl
         opened: the same, open.
         wishes: what is asked for.
         known: what the plan found; a file beside the model that it refuses is not looked at again.
+        build: number of the build that will serve; None: the newest that is known speaks for it.
     """
     told = [o.message for o in known if o.where == "pair" and o.severity == "error"]
     sides = [(by_field()[field].ours, path) for field, path in named(wishes)]
@@ -56,7 +60,7 @@ def preflight(model: str, opened: Model, wishes: Wishes, known: Sequence[Obstacl
         if not any(message.startswith(f"{name}:") for message in told)
         for fault in _verify(path)
     ]
-    stops, notes = _lint(model, opened, wishes)
+    stops, notes = _lint(model, opened, wishes, build)
     return Preflight((*_verify(model), *whole, *stops), tuple(notes))
 
 
@@ -66,22 +70,24 @@ def _verify(model: str) -> list[Obstacle]:
     return [Obstacle("verify", f.message, f.hint or gguftool("verify", path_word(model))) for f in faults]
 
 
-def _lint(model: str, opened: Model, wishes: Wishes) -> tuple[list[Obstacle], list[str]]:
+def _lint(model: str, opened: Model, wishes: Wishes, build: int | None) -> tuple[list[Obstacle], list[str]]:
     shared = wishes.kv_unified or wishes.parallel is None
     per_slot = None if not wishes.ctx else wishes.ctx if shared else -(-wishes.ctx // (wishes.parallel or 1))
     wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)
     pooled = ANSWERED_BY_POOLING if wishes.pooling or wishes.rerank else ()
-    report = lint(opened, Context(wish=wish), ignore=(*ANSWERED_BY_THE_PLAN, *pooled))
+    report = lint(opened, Context(wish=wish, build=build), ignore=(*ANSWERED_BY_THE_PLAN, *pooled))
     found = [f for f in report.findings if f.severity is not Severity.INFO]
     out = []
     for f in found:
         if f.changes_run:
             words = ("fix", "--auto", path_word(model)) if f.fix and f.fix.safe else ("rules", f.rule)
+            if build is not None and f.family == "load":
+                words = ("compat", path_word(model))
             remedy = gguftool(*words)
             out.append(Obstacle("lint", f"{f.rule}: {f.message}", remedy, str(f.severity)))
-    if report.load is not None and str(report.load.verdict) in ("refused", "aborts") and not out:
-        said = "; ".join(str(m) for m in report.load.messages[:2])
-        out.append(Obstacle("lint", f"llama.cpp would not load it: {said}", gguftool("lint", path_word(model))))
+    if report.load is not None and report.load.ends and not out:
+        said = f"{llama_cpp(build)} would not load it: {'; '.join(report.load.messages[:2])}"
+        out.append(Obstacle("lint", said, gguftool("lint", path_word(model))))
     idle = sorted({f.rule for f in found if not f.changes_run})
     told = f"lint finds what changes nothing in this run, {', '.join(idle)}: {gguftool('lint', path_word(model))}"
     return out, [told] if idle else []

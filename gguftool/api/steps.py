@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.build.pipeline import Outcome, Step
+from gguftool.facts import llama_cpp
 from gguftool.quantity import human
 from gguftool.shell import shell
 
@@ -65,17 +66,18 @@ def lint_step(request: Request, against: str | None, fail_on: str) -> Step:
         from gguftool.lint.rule import Severity
         from gguftool.lint.run import lint
         from gguftool.model import open_model
+        from gguftool.run.target import at_hand
 
         with ExitStack() as stack:
             sides = tuple(stack.enter_context(open_model(path, strict=False)) for path in request.beside)
             model = stack.enter_context(open_model(request.draft, strict=False))
-            told = replace(context(request.wanted, against), beside=sides)
+            told = replace(context(request.wanted, against), beside=sides, build=at_hand())
             found = lint(model, told, ignore=answered(request.wanted))
         counts = {str(s): found.count(s) for s in Severity}
         rows = [{"rule": f.rule, "severity": str(f.severity), "message": f.message} for f in found.findings]
         verdict = str(found.load.verdict) if found.load is not None else None
         said = ", ".join(f"{n} {word}{'s' if n > 1 and word != 'info' else ''}" for word, n in counts.items() if n)
-        summary = (said or "clean") + (f"; llama.cpp: {verdict}" if verdict else "")
+        summary = (said or "clean") + (f"; {llama_cpp(told.build)}: {verdict}" if verdict else "")
         ok = verdict not in ("refused", "aborts") and (fail_on == "never" or not found.at_least(Severity(fail_on)))
         lines = tuple(f"{f.severity}: {f.rule}: {f.message}" for f in found.findings)
         data = {"counts": counts, "findings": rows, "load": verdict}

@@ -14,6 +14,7 @@ from gguftool.cli.values import MODEL
     examples="""
     gguftool doctor
     gguftool doctor model.gguf                 is there room for this model?
+    gguftool doctor --command llama.service    what changes for it with a newer llama.cpp?
     gguftool doctor --symptom "it never stops"
     gguftool doctor --error "No LM Runtime found for model format 'gguf'"
     llama-server -m x.gguf 2>&1 | gguftool doctor --error -
@@ -22,15 +23,30 @@ from gguftool.cli.values import MODEL
 @click.argument("model", type=MODEL, metavar="[MODEL]", required=False)
 @option("--error", "message", metavar="TEXT", help="Say what an error message means; - reads it from stdin.")
 @option("--symptom", metavar="TEXT", help="Say what usually causes it; with MODEL as `gguftool diagnose`.")
+@option(
+    "--command",
+    "commands",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="A unit, compose file, llama-swap.yaml or script: which of its options change with a newer build?",
+)
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
 @format_option("text", "json")
 @pass_session
 def doctor(
-    session: Session, /, model: str | None, message: str | None, symptom: str | None, llama_cpp: str | None
+    session: Session,
+    /,
+    model: str | None,
+    message: str | None,
+    symptom: str | None,
+    commands: tuple[str, ...],
+    llama_cpp: str | None,
 ) -> int:
     """Show what is installed and what it can do, memory, model caches, and known traps.
 
-    With --error, exit code 1 when the message is not known.
+    With --error, exit code 1 when the message is not known; with --command, when the newest build that is known would
+    not start with an option that the file says, or read it otherwise.
     """
     if message is not None:
         return _explain(session, sys.stdin.read() if message == "-" else message)
@@ -43,11 +59,11 @@ def doctor(
     from gguftool.api.health import doctor as look
     from gguftool.report import doctor as report
 
-    found = look(model or None, llama_cpp=llama_cpp)
+    found = look(model or None, llama_cpp=llama_cpp, commands=commands)
     if session.format == "json":
-        session.write_json(ok=found.ok, body=report.json_body(found.examination, found.builders, found.plan))
+        session.write_json(ok=found.ok, body=report.json_body(found))
     else:
-        session.out("\n".join(report.lines(found.examination, found.builders, session.style, verbose=session.verbose)))
+        session.out("\n".join(report.lines(found, session.style, verbose=session.verbose)))
         if found.plan is not None:
             session.out("\n" + "\n".join(report.model_lines(found.plan, session.style)))
     return 0 if found.ok else 1

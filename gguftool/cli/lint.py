@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gguftool.cli.builds import build_options
 from gguftool.cli.complete import RULES
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     gguftool lint --against ./hf-folder --tokenizer model.gguf
                                                           does it cut text, and build prompts, as its source does?
     gguftool lint model.gguf --with mmproj.gguf           does the projector (adapter, draft …) fit it?
+    gguftool lint --build b8179 model.gguf                will that llama.cpp load it?
     gguftool lint --format sarif model.gguf > lint.sarif
     gguftool lint --format json --exit-zero model.gguf > known.json
     gguftool lint --baseline known.json model.gguf        only what is new
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
 @option("--layout", type=click.Choice(["lmstudio"]), help="Check where the files of a whole models folder lie.")
 @option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")
 @option("--no-config", is_flag=True, help="Look for no gguftool.toml or pyproject.toml.")
+@build_options
 @option("--no-load", is_flag=True, help="Do not predict what llama.cpp does with the file.")
 @pass_session
 def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:

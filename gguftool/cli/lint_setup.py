@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gguftool.cli.builds import asked
 from gguftool.cli.opened import open_for
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.lint.baseline import Baseline, read_baseline
@@ -64,7 +65,7 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
     baseline = options["baseline"] or config.baseline
     return Settings(
         opener=lambda spec: open_for(session, spec, strict=False),
-        context=_context(options, config),
+        context=_context(session, options, config),
         select=_names(options["select"]) or config.select,
         ignore=(*_names(options["ignore"]), *config.ignore),
         fail_on=None if fail_on == "never" else Severity(fail_on),
@@ -76,13 +77,14 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
     )
 
 
-def _context(options: Mapping[str, Any], config: Config) -> Context:
+def _context(session: Session, options: Mapping[str, Any], config: Config) -> Context:
     policy = options["policy"] or config.policy
     against = _against(options["against"]) if options["against"] else None
     if policy:
         from gguftool.lint.policy import read_policy
 
         policy = read_policy(policy)
+    target = asked(session, options["build"], options["llama_cpp"], options["llama_cpp_python"])
     if options["tokenizer"] and against is None:
         raise UsageError("--tokenizer compares with a source", "name it with --against HF_FOLDER")
     return Context(
@@ -92,6 +94,7 @@ def _context(options: Mapping[str, Any], config: Config) -> Context:
         tokenized=_tokenized(options["against"]) if options["tokenizer"] else None,
         data=options["data"],
         models_folder=options["models"][0] if options["layout"] else None,
+        build=target.build if target is not None else None,
     )
 
 

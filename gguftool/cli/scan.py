@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gguftool.cli.builds import asked, build_options
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import MODEL
 
@@ -14,10 +15,12 @@ from gguftool.cli.values import MODEL
     gguftool scan --fail-on error --format markdown /srv/models > models.md
     gguftool scan --resume scan.jsonl /mnt/archive
     gguftool scan hf://owner/repo hf://owner
+    gguftool scan --build b8179 ~/models                which models will that llama.cpp not load?
     """
 )
 @click.argument("paths", type=MODEL, metavar="PATH...", nargs=-1, required=True)
 @option("--jobs", type=click.IntRange(1), help="Models at a time; the number of processors when left out.")
+@build_options
 @option("--no-lint", is_flag=True, help="Facts and integrity only.")
 @option(
     "--resume",
@@ -35,19 +38,29 @@ from gguftool.cli.values import MODEL
 @format_option("text", "json", "jsonl", "markdown")
 @pass_session
 def scan(
-    session: Session, paths: tuple[str, ...], jobs: int | None, no_lint: bool, resume: str | None, fail_on: str
+    session: Session,
+    /,
+    paths: tuple[str, ...],
+    jobs: int | None,
+    no_lint: bool,
+    resume: str | None,
+    fail_on: str,
+    **named: str | None,
 ) -> int:
     """Facts, integrity and lint of all models in files and folders (their subfolders too), in a repository of the Hub,
     or in all repositories of an owner.
 
     A set of shards is one row. Headers are read, tensor data is not. A model that cannot be read is a row that says so.
+    With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
     from gguftool.fleet.rows import fails
     from gguftool.fleet.rows import scan as look
     from gguftool.report import scan as report
 
+    target = asked(session, named["build"], named["llama_cpp"], named["llama_cpp_python"])
+    build = target.build if target is not None else None
     rows = []
-    for row in look(paths, jobs=jobs, lint=not no_lint, resume=resume):
+    for row in look(paths, jobs=jobs, lint=not no_lint, resume=resume, build=build):
         if session.format == "jsonl":
             session.out(report.line(row))
         rows.append(row)

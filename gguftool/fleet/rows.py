@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from gguftool.endings import as_usual, die_with_parent
 from gguftool.errors import GgufToolError, Refused
@@ -16,6 +16,9 @@ from gguftool.files.small import append
 from gguftool.fleet.find import models
 from gguftool.hub import named
 from gguftool.model import Model
+
+if TYPE_CHECKING:
+    from gguftool.predict import Prediction
 
 FEW = 3
 """Up to so many models another process costs more than it gives."""
@@ -33,6 +36,8 @@ class Row(TypedDict):
         facts: architecture, name, size, parameters, quantisation, bits per weight, context length, tensors.
         lint: number of findings by severity, None when the rules did not run.
         load: what llama.cpp is predicted to do with it, None when it was not asked.
+        build: number of the build that was asked about, None: the newest that is known.
+        said: first error line of that build, None where it has none.
         error: why it could not be read: code, message, hint.
     """
 
@@ -44,6 +49,8 @@ class Row(TypedDict):
     facts: dict[str, Any] | None
     lint: dict[str, int] | None
     load: str | None
+    build: int | None
+    said: str | None
     error: dict[str, str | None] | None
 
 
@@ -53,6 +60,7 @@ def scan(
     jobs: int | None = None,
     lint: bool = True,
     resume: str | os.PathLike[str] | None = None,
+    build: int | None = None,
 ) -> Iterator[Row]:
     """Look at many models: one row each, in the order they are done. Headers are read, tensor data is not.
 
@@ -62,6 +70,7 @@ def scan(
         jobs: models at a time; the number of processors when None.
         lint: run the rules too, and predict what llama.cpp does.
         resume: file that keeps the rows; models whose size and time are the same are taken from it.
+        build: number of the build of llama.cpp to judge by; None: the newest that is known.
 
     Raises:
         MissingFile: a path that does not exist.
@@ -70,7 +79,7 @@ def scan(
     """
     wanted = [paths] if isinstance(paths, (Model, str, os.PathLike)) else paths
     store = os.fspath(resume) if resume is not None else ""
-    kept = _kept(store, lint) if store else {}
+    kept = _kept(store, lint, build) if store else {}
     todo: list[str] = []
     for path in models([named(one) for one in wanted]):
         old = kept.get(path)
@@ -78,7 +87,7 @@ def scan(
             yield old
         else:
             todo.append(path)
-    for row in _work(todo, jobs, lint):
+    for row in _work(todo, jobs, lint, build):
         if store:
             append(store, [json.dumps(row)])
         yield row
@@ -93,7 +102,7 @@ def stamp(path: str) -> str | None:
     return f"{found.st_size}:{found.st_mtime_ns}"
 
 
-def _kept(resume: str, lint: bool) -> dict[str, Row]:
+def _kept(resume: str, lint: bool, build: int | None) -> dict[str, Row]:
     """Rows of an earlier run; a last line that was cut off is left out.
 
     Raises:
@@ -111,15 +120,16 @@ def _kept(resume: str, lint: bool) -> dict[str, Row]:
                     row = json.loads(line)
                 except ValueError:
                     continue
-                if isinstance(row, dict) and row.get("stamp") and (row.get("lint") is not None) == lint:
+                same = isinstance(row, dict) and row.get("build") == build and "said" in row
+                if same and row.get("stamp") and (row.get("lint") is not None) == lint:
                     found[str(row.get("path"))] = cast(Row, row)
     except FileNotFoundError:
         pass
     return found
 
 
-def _work(todo: Sequence[str], jobs: int | None, lint: bool) -> Iterator[Row]:
-    one = partial(look, lint=lint)
+def _work(todo: Sequence[str], jobs: int | None, lint: bool, build: int | None) -> Iterator[Row]:
+    one = partial(look, lint=lint, build=build)
     workers = min(jobs or os.cpu_count() or 1, len(todo))
     if workers < 2 or len(todo) <= FEW:
         yield from map(one, todo)
@@ -137,11 +147,12 @@ def _worker(bound: bool) -> None:
         die_with_parent()
 
 
-def look(path: str, *, lint: bool) -> Row:
+def look(path: str, *, lint: bool, build: int | None = None) -> Row:
     """The row of one model; what cannot be read is a row with an error."""
     row = Row(
-        path=path, stamp=stamp(path), ok=False, problems=[], set=None, facts=None, lint=None, load=None, error=None
-    )
+        path=path, stamp=stamp(path), ok=False, problems=[], set=None, facts=None, lint=None, load=None, build=build,
+        said=None, error=None,
+    )  # fmt: skip
     try:
         _fill(row, path, lint)
     except (GgufToolError, OSError) as error:
@@ -153,6 +164,7 @@ def look(path: str, *, lint: bool) -> Row:
 def _fill(row: Row, path: str, lint: bool) -> None:
     from gguftool import hub
     from gguftool.model.overview import overview
+    from gguftool.predict import predict
     from gguftool.verify import check
 
     with hub.open_any(path, strict=False) as model:
@@ -174,27 +186,33 @@ def _fill(row: Row, path: str, lint: bool) -> None:
             "context_length": o.context_length,
             "tensors": o.tensors,
         }
-        if lint:
-            _lint(row, model)
+        load = _lint(row, model) if lint else predict(model, row["build"]) if row["build"] is not None else None
+        row["load"] = load.verdict if load is not None else None
+        row["said"] = (load.first_error or None) if load is not None else None
 
 
-def _lint(row: Row, model: Model) -> None:
+def _lint(row: Row, model: Model) -> Prediction | None:
     from gguftool.lint.call import lint
     from gguftool.lint.rule import Severity
     from gguftool.model.role import ROLES, role
     from gguftool.run.lying import projectors
 
     # A projector in the folder of one model is meant for it.
-    report = lint(model, beside=list(projectors(model)) if ROLES[role(model)].runs else ())
+    report = lint(model, beside=list(projectors(model)) if ROLES[role(model)].runs else (), build=row["build"])
     row["lint"] = {str(severity): report.count(severity) for severity in Severity}
-    row["load"] = report.load.verdict if report.load is not None else None
+    return report.load
+
+
+def refuses(row: Mapping[str, Any]) -> bool:
+    """Whether the build that was asked about does not load the model."""
+    return row["build"] is not None and row["load"] in ("refused", "aborts")
 
 
 def fails(row: Row, fail_on: str) -> bool:
     """Whether a row makes the scan fail."""
     if fail_on == "never":
         return False
-    if not row["ok"]:
+    if not row["ok"] or refuses(row):
         return True
     counts = row["lint"] or {}
     levels = {"broken": (), "error": ("error",), "warning": ("error", "warning")}[fail_on]

@@ -31,6 +31,7 @@ def lint(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     load: bool = True,
+    build: int | None = None,
 ) -> Report:
     """Check one model; the report iterates over its findings, worst first.
 
@@ -46,6 +47,7 @@ def lint(
         select: rule ids and families to run; all when empty.
         ignore: rule ids and families to leave out.
         load: also predict what llama.cpp does with the file.
+        build: number of the build of llama.cpp to judge by; None: the newest that is known.
 
     Raises:
         MissingFile, Unreadable, NotGguf: the file cannot be opened as GGUF at all.
@@ -66,6 +68,7 @@ def lint(
         policy=read_policy(policy) if policy is not None else None,
         data=data,
         tokenized=tokenized,
+        build=build,
     )
     with ExitStack() as stack:
         sides = tuple(stack.enter_context(opened(side)) for side in beside)

@@ -17,6 +17,7 @@ from gguftool.lint.rules import FAMILIES, by_id, family
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
 from gguftool.near import near_names
+from gguftool.predict.needs import Need, needs
 from gguftool.predict.stages import OTHERS
 
 if TYPE_CHECKING:
@@ -37,12 +38,16 @@ class Report:
         findings: worst first, then in the order of the file.
         not_evaluated: rules that could not judge it, and why.
         load: what llama.cpp would do when it loads the file.
+        needs: names that a build of llama.cpp must know, and since when builds know them.
+        build: number of the build that was asked about; None: the newest that is known.
     """
 
     path: str
     findings: tuple[Finding, ...]
     not_evaluated: tuple[NotEvaluated, ...]
     load: Prediction | None
+    needs: tuple[Need, ...] = ()
+    build: int | None = None
 
     __repr__ = short_repr
 
@@ -114,14 +119,14 @@ def lint(
         except Exception as e:
             _trip(e, one.id, skipped)
     findings.sort(key=lambda f: (f.severity.rank, FAMILIES.index(f.family)))
-    predicted = None
+    predicted, names = None, tuple[Need, ...]()
     if load:
         findings = _offered(model, ctx, findings, skipped)
         try:
-            predicted = asked(model, ctx)
+            predicted, names = asked(model, ctx), needs(model)
         except Exception as e:
             _trip(e, "load", skipped)
-    return Report(model.name, tuple(findings), tuple(skipped), predicted)
+    return Report(model.name, tuple(findings), tuple(skipped), predicted, names, ctx.build)
 
 
 def _explained(model: Model, ctx: Context, findings: Sequence[Finding]) -> bool:

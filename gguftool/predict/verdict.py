@@ -79,6 +79,11 @@ class Prediction:
         return bool(self.data.get("skipped"))
 
     @property
+    def ends(self) -> bool:
+        """True when the load ends in an error, or with the process."""
+        return self.verdict in (REFUSED, ABORTS)
+
+    @property
     def loads(self) -> bool:
         """True when the file is loaded and used, with or without warnings."""
         return self.verdict in (LOADS, WARNS) and not self.skipped

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import asdict
 
+from gguftool.api.health import Health
+from gguftool.api.upgrade import Upgrade
 from gguftool.build.survey import Found
+from gguftool.facts import llama_cpp
+from gguftool.report.compat import dated
 from gguftool.report.text import Style, safe, size, table
+from gguftool.run.changed import DEFAULT, OptionChange
 from gguftool.run.diagnose import Diagnosis
-from gguftool.run.doctor import Examination, Program
+from gguftool.run.doctor import Program
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.stores import Store
 from gguftool.run.traps import Trap
@@ -17,8 +23,9 @@ SHOWN = 8
 """Models of a store that are named without --verbose."""
 
 
-def lines(e: Examination, builders: Sequence[Found], style: Style, *, verbose: bool = False) -> Iterator[str]:
+def lines(h: Health, style: Style, *, verbose: bool = False) -> Iterator[str]:
     """Everything, by section; traps last, where they are seen."""
+    e, builders = h.examination, h.builders
     yield style.bold("machine")
     rows = [
         ("system", e.system.system),
@@ -38,6 +45,7 @@ def lines(e: Examination, builders: Sequence[Found], style: Style, *, verbose: b
     yield table([_program(p) for p in e.programs], align="ll", indent="  ") if e.programs else "  no program found"
     if e.missing:
         yield f"  not found: {', '.join(e.missing)}"
+    yield from _age(h.upgrade)
     yield ""
     yield style.bold("convert and quantise")
     yield table([(f.name, _builder(f)) for f in builders], align="ll", indent="  ")
@@ -52,11 +60,57 @@ def lines(e: Examination, builders: Sequence[Found], style: Style, *, verbose: b
     if not e.stores:
         yield "  no cache of Hugging Face, Ollama, LM Studio or llama.cpp"
     yield ""
+    yield from _upgrade(h.upgrade, style)
     yield style.bold("traps")
     for t in e.traps:
         yield from trap_lines(t, style)
     if not e.traps:
         yield "  none found"
+
+
+def _age(u: Upgrade) -> Iterator[str]:
+    """How old the llama-server at hand is."""
+    if u.build is None:
+        return
+    newest = f"the newest known here is {dated(u.newest)}"
+    if u.build > u.newest:
+        yield f"  {llama_cpp(u.build)} is newer than what is known here: {newest}"
+        return
+    days = f", {u.days:,} days ago" if u.days is not None else ""
+    behind = "the newest known here" if u.build == u.newest else newest
+    yield f"  {llama_cpp(u.build)} " + (f"was made on {u.date}{days}; {behind}" if u.date else f"; {behind}")
+
+
+def _upgrade(u: Upgrade, style: Style) -> Iterator[str]:
+    """What the llama-server at hand cannot load, and what a newer one changes for saved commands."""
+    if u.cannot:
+        yield style.bold(f"models that {llama_cpp(u.build)} does not load")
+        for x in u.cannot:
+            yield f"  {style.red(x.path)}: {safe(x.line)}"
+            if x.needs:
+                yield f"    it {safe(x.needs)}"
+        yield ""
+    for c in u.commands:
+        yield style.bold(f"{c.file}: {c.command.where}")
+        older = f"b{u.build}" if u.build is not None else "its build, which is not known"
+        if not c.changes:
+            yield f"  nothing that it says changes from {older} to b{u.newest}"
+        else:
+            rows = [_change(x, style) for x in c.changes]
+            yield f"  from {older} to b{u.newest}:"
+            yield table(rows, align="llll", indent="  ")
+        yield ""
+
+
+def _change(c: OptionChange, style: Style) -> tuple[object, ...]:
+    paint = style.red if c.said and c.kind != DEFAULT else style.dim
+    became = f"{c.was or 'nothing'} -> {c.becomes or 'nothing'}"
+    return safe(c.option), paint(_KINDS[c.kind]), safe(became), safe(c.why)
+
+
+_KINDS = {
+    "gone": "gone", "renamed": "renamed", "values": "other values", "default": "other default", "later": "newer only",
+}  # fmt: skip
 
 
 def _program(p: Program) -> tuple[str, str]:
@@ -114,8 +168,9 @@ def diagnosis_json(d: Diagnosis | None) -> dict[str, object]:
     }  # fmt: skip
 
 
-def json_body(e: Examination, builders: Sequence[Found], plan: LaunchPlan | None = None) -> dict[str, object]:
+def json_body(h: Health) -> dict[str, object]:
     """The fields of an examination."""
+    e, builders, plan = h.examination, h.builders, h.plan
     return {
         "system": {
             "system": e.system.system, "python": e.system.python, "processor": e.system.processor,
@@ -151,7 +206,22 @@ def json_body(e: Examination, builders: Sequence[Found], plan: LaunchPlan | None
         "traps": [
             {"kind": t.kind, "severity": t.severity, "message": t.message, "remedy": t.remedy} for t in e.traps
         ],
+        "upgrade": _upgrade_json(h.upgrade),
         "model": _model(plan) if plan else None,
+    }  # fmt: skip
+
+
+def _upgrade_json(u: Upgrade) -> dict[str, object]:
+    return {
+        "build": u.build, "date": u.date or None, "days": u.days, "newest": u.newest, "looked": u.looked,
+        "cannot_load": [{"path": x.path, "message": x.line, "needs": x.needs or None} for x in u.cannot],
+        "commands": [
+            {
+                "file": c.file, "where": c.command.where, "breaks": c.breaks,
+                "changes": [asdict(x) for x in c.changes],
+            }
+            for c in u.commands
+        ],
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from gguftool.facts import llama_cpp
 from gguftool.lint.baseline import digest
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Fix, NotEvaluated, Severity
+from gguftool.predict.needs import Need, sentence
 from gguftool.report.text import Style, Styled, count, safe
 from gguftool.shell import ELLIPSIS, FILE, gguftool, path_word, shell
 
@@ -88,7 +89,7 @@ def file_lines(check: FileCheck, style: Style, *, verbose: bool = False) -> Iter
     if not verbose and len(check.gone) > MANY:
         yield f"  {style.dim(f'… and {len(check.gone) - MANY:,} more that no longer occur (-v shows them all)')}"
     if report.load is not None:
-        yield f"  {_load_line(report.load, style)}"
+        yield f"  {load_line(report.load, style, report.needs, report.build)}"
     yield from _skipped_lines(report.not_evaluated, style, verbose)
 
 
@@ -111,8 +112,21 @@ _AFTER = {"refused": "refuses", "aborts": "aborts at", "hangs": "hangs at"}
 _STAGE = {"context": "the context", "decode": "the first tokens"}
 
 
-def _load_line(load: Prediction, style: Style) -> str:
-    label, who, after = style.dim("load    "), llama_cpp(load.build), load.after_load
+def load_line(load: Prediction, style: Style, names: Sequence[Need] = (), build: int | None = None) -> str:
+    """What the build that was asked about (None: the newest known) does with a file, and which builds can load it."""
+    said = sentence(names)
+    return _verdict(load, llama_cpp(build), style) + style.dim(judged_by(load, build)) + (f"; {said}" if said else "")
+
+
+def judged_by(load: Prediction, build: int | None) -> str:
+    """Whose loading code spoke for a build; "" for its own."""
+    if load.build is None:
+        return " (by the names in it alone)"
+    return f" (by the code of b{load.build})" if build is not None and load.build != build else ""
+
+
+def _verdict(load: Prediction, who: str, style: Style) -> str:
+    label, after = style.dim("load    "), load.after_load
     if load.verdict in _REFUSED:
         first = f": {safe(load.messages[0])}" if load.messages else ""
         return f"{label} {style.red(f'{who} {_REFUSED[load.verdict]}')}{first}"
@@ -198,6 +212,7 @@ def file_json(check: FileCheck) -> dict[str, object]:
         "known": len(check.known),
         "gone": [{"rule": e.rule, "where": e.where, "severity": e.severity} for e in check.gone],
         "load": None if report is None or report.load is None else load_json(report.load),
+        "needs": [need_json(n) for n in report.needs] if report else [],
         "not_evaluated": [{"rule": s.rule, "why": s.why} for s in report.not_evaluated] if report else [],
     }
 
@@ -224,11 +239,20 @@ def finding_json(f: Finding) -> dict[str, object]:
     }
 
 
+def need_json(n: Need) -> dict[str, object]:
+    """One thing that a build must know."""
+    return {
+        "what": n.what, "kind": n.kind, "name": n.name, "since": n.since, "not_in": n.not_in, "gone": n.gone,
+        "last": n.last, "evidence": n.evidence, "refuses": n.refuses, "where": n.where,
+    }  # fmt: skip
+
+
 def load_json(load: Prediction) -> dict[str, object]:
     """The predicted load as JSON; ``messages`` are the lines behind the verdict, of a mere warning the warnings."""
     after = load.after_load
     lines = load.warnings if load.verdict == "warns" and not load.messages else load.messages
     return {
+        "build": load.build,
         "verdict": load.verdict,
         "stage": load.stage,
         "messages": list(lines),

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gguftool.facts import llama_cpp
+from gguftool.fleet.rows import refuses
 from gguftool.model.role import ROLES
 from gguftool.predict.stages import OTHERS
 from gguftool.report.envelope import dumps
@@ -27,9 +29,14 @@ def text(rows: Sequence[Row], style: Style) -> str:
         reason = _reason(row)
         if reason:
             lines.append(f"{style.red('FAULT')}  {safe(_short(row, folder))}: {safe(reason)}")
+        if refuses(row):
+            lines.append(f"{style.red('REFUSED')}  {safe(_short(row, folder))}: {safe(row['said'] or '')}")
     bad = sum(not row["ok"] for row in rows)
     total = f"{len(rows)} model{'s' if len(rows) != 1 else ''}, {len(rows) - bad} whole, {bad} not"
-    lines.append(style.red(total) if bad else style.green(total))
+    asked = next((row["build"] for row in rows if row["build"] is not None), None)
+    if asked is not None:
+        total += f"; {llama_cpp(asked)} does not load {sum(map(refuses, rows))} of them"
+    lines.append(style.red(total) if bad or any(map(refuses, rows)) else style.green(total))
     return "\n".join(lines) + "\n"
 
 

@@ -25,6 +25,7 @@ _BUILDS = (
     re.compile(r"version: (?P<build>\d+) \((?P<commit>[0-9a-f]+|\w+)\)"),
     re.compile(r"\bb(?P<build>\d{3,6})-(?P<commit>[0-9a-f]{6,})"),
 )
+_NUMBER = re.compile(r"-?[0-9]{1,9}(?![0-9.])")
 _STARTS = re.compile(r" {0,4}-(?!-{3})")
 SMALLEST_BUILD = 100
 """Lower numbers come from a build outside its repository (0, 1) and say nothing."""
@@ -88,6 +89,12 @@ class Capabilities:
         """Whether this build knows the spelling ``name``."""
         option = self.by_name.get(name)
         return option is not None and not option.removed
+
+    def number(self, names: Iterable[str]) -> int | None:
+        """The default of an option, where the help says it as a number."""
+        name = self.spelling(names)
+        found = _NUMBER.match(self.by_name[name].default) if name is not None else None
+        return int(found[0]) if found else None
 
     def nearest(self, name: str) -> list[str]:
         """Spellings that resemble ``name``, best first."""

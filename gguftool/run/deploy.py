@@ -37,6 +37,7 @@ from gguftool.run.options.extra import take_in
 from gguftool.run.options.ours import BACKENDS
 from gguftool.run.options.table import by_field, options
 from gguftool.run.sidefiles import checked
+from gguftool.run.target import remarks
 from gguftool.run.wishes import Wishes
 
 MIB = 1 << 20
@@ -141,6 +142,7 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     """
     taken = take_in(wishes, build)
     problems, notes = taken.problems, taken.notes
+    notes += remarks(build.build if build else None)
     w, told = chosen(model, checked(taken.wishes))
     notes += told
     machine = _machine(w, found, problems, notes)
@@ -259,6 +261,9 @@ def _by_memory(devices: Sequence[Device]) -> tuple[float, ...]:
 def _settings(hp: Hparams, w: Wishes, e: Embedder | None, build: Capabilities | None) -> Settings:
     types = w.cache_type or recorded(hp) or (DEFAULT, DEFAULT)
     ubatch, batch = graph(e, w)
+    if build is not None and e is None:
+        ubatch = _default(build, "ubatch", w.ubatch, ubatch)
+        batch = _default(build, "batch", w.batch, batch)
     pooled = w.embeddings or w.rerank or w.pooling not in (None, "none")
     slots = SERVER_SLOTS if w.parallel is None else w.parallel
     ctx = slots * w.slot_ctx if w.ctx is None and w.slot_ctx else w.ctx
@@ -267,8 +272,9 @@ def _settings(hp: Hparams, w: Wishes, e: Embedder | None, build: Capabilities | 
 
     def grown(field: str, said: int | None, default: int) -> int:
         # A build of before they were there keeps none.
-        there = build is None or build.spelling(by_field()[field].names) is not None
-        return (default if said is None else said) if there else 0
+        if build is not None and build.spelling(by_field()[field].names) is None:
+            return 0
+        return (default if said is None else said) if build is None else _default(build, field, said, default)
 
     return Settings(
         ctx=ctx,
@@ -286,6 +292,14 @@ def _settings(hp: Hparams, w: Wishes, e: Embedder | None, build: Capabilities | 
         checkpoints=grown("ctx_checkpoints", w.ctx_checkpoints, CHECKPOINT_COUNT),
         drafting=drafted > 0,
     )
+
+
+def _default(build: Capabilities, field: str, said: int | None, default: int) -> int:
+    """What was said, else the default of this build, else that of the build we know."""
+    if said is not None:
+        return said
+    own = build.number(by_field()[field].names)
+    return default if own is None else own
 
 
 def _placement(w: Wishes, machine: Machine) -> Placement:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, UsageError
-from gguftool.facts import llama_cpp
+from gguftool.facts import NUMBER, llama_cpp
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import flash_attn_said, flash_attn_used, recorded, refusals, shown, slow_pairs
 from gguftool.memory.fit import Fit
@@ -118,7 +118,7 @@ def plan_launch(
     engine = engine or no_engine()
     t = _Thoughts()
     only_runnable(model)
-    _loads(model, t)
+    _loads(model, engine.build.build, t)
     found = Found(tuple(devices), host, hardware.repacked(), asked=engine.tool is not None)
     d = deploy(model, wishes, found, engine.build)
     if d.wishes.against is not None and not os.path.exists(d.wishes.against):
@@ -180,14 +180,18 @@ def first_shard(model: Model) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def _loads(model: Model, t: _Thoughts) -> None:
+def _loads(model: Model, build: int | None, t: _Thoughts) -> None:
     if model.missing_shards:
         numbers = ", ".join(str(n) for n in model.missing_shards)
         t.stop("model", f"shard {numbers} of {model.shard_count} is missing", gguftool("verify", path_word(model.name)))
     facts = model.arch.facts
     if facts is None:
         name = model.architecture
-        t.stop("model", f"{llama_cpp()} knows no architecture {name!r}", gguftool("lint", path_word(model.name)))
+        text = f"{llama_cpp()} knows no architecture {name!r}"
+        if build is not None and build > NUMBER:
+            t.stop("model", f"{text}; {llama_cpp(build)} is newer, and may know it", severity="warning")
+        else:
+            t.stop("model", text, gguftool("compat", path_word(model.name)))
     elif facts.unsupported:
         t.stop("model", f"llama.cpp cannot run {model.architecture}: {facts.unsupported}")
 

@@ -24,6 +24,7 @@ CALLS: dict[str, tuple[str, str | None]] = {
     "explain": ("general.name", None),
     "lint": ("m.gguf --no-config --exit-zero", None),
     "verify": ("m.gguf", None),
+    "compat": ("m.gguf", None),
     "hash": ("m.gguf", None),
     "fix": ("m.gguf --set general.name=there", "m.gguf"),
     "undo": ("edited.gguf", "edited.gguf"),

@@ -1,0 +1,135 @@
+"""Which llama.cpp loads a file: what it needs, who ships that, and what a build at hand does with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gguftool.brief import short_repr
+from gguftool.facts import llama_cpp as named
+from gguftool.facts import timeline
+from gguftool.hub import opened
+from gguftool.predict import Prediction, predict
+from gguftool.predict.needs import Need, needs, newest_of
+from gguftool.predict.verdict import UNKNOWN
+from gguftool.run.target import Target, target
+
+if TYPE_CHECKING:
+    from gguftool.facts.timeline import Shipped
+    from gguftool.model import Model
+
+FIRST_YEAR = "2024"
+"""The row of builds begins here."""
+ROW = 16
+"""Builds of the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One build of the row.
+
+    Attributes:
+        build: its number.
+        date: when it was made; "" where that is not known.
+        load: what it does with the file.
+    """
+
+    build: int
+    date: str
+    load: Prediction
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class Compatibility:
+    """Which builds load a file.
+
+    Attributes:
+        path: the model as it was named.
+        needs: names that a build must know, and since when builds know them.
+        since: the first build that is known to know all of them; None: every build does, or none.
+        shipped: packages that carry such builds, the oldest and the newest version of each.
+        asked: the llama.cpp that was asked about; None: none was.
+        load: what that does with the file; None: none was asked about.
+        row: builds from 2024 to now; empty where one build was asked about.
+    """
+
+    path: str
+    needs: tuple[Need, ...]
+    since: int | None
+    shipped: tuple[Shipped, ...]
+    asked: Target | None
+    load: Prediction | None
+    row: tuple[Judged, ...]
+
+    __repr__ = short_repr
+
+    @property
+    def ok(self) -> bool:
+        """False where the build that was asked about refuses the file, or dies of it."""
+        return self.load is None or not (self.load.ends or self.load.skipped)
+
+
+def compat(
+    model: Model | str | os.PathLike[str],
+    *,
+    build: str | int | None = None,
+    llama_cpp: str | None = None,
+    llama_cpp_python: str | None = None,
+    row: Sequence[int] | None = None,
+) -> Compatibility:
+    """Which builds of llama.cpp load a file; or what one build does with it.
+
+    Args:
+        model: a path, an address, or a model opened with ``strict=False``.
+        build: number of the build, ``b8179`` or ``8179``.
+        llama_cpp: a program of llama.cpp, or its folder.
+        llama_cpp_python: version of that package.
+        row: builds to judge; None: a row from 2024 to now, or none where one build is asked about.
+
+    Raises:
+        UsageError: two builds are named, or one that is none.
+        MissingFile, ToolFailed: the program is not there, or does not run.
+    """
+    asked = target(build, llama_cpp, llama_cpp_python)
+    with opened(model) as m:
+        found = needs(m, ignored=True)
+        load = judged(m, asked) if asked is not None else None
+        which = row if row is not None else () if asked is not None else builds_of_row()
+        judgements = tuple(Judged(n, timeline.date(n), predict(m, n)) for n in which)
+        return Compatibility(m.name, found, newest_of(found), shippers(found), asked, load, judgements)
+
+
+def judged(m: Model, asked: Target) -> Prediction:
+    """What the llama.cpp that is asked about does with a file; unknown where its range of builds is not of one mind."""
+    first = predict(m, asked.build)
+    if asked.last is None or asked.last == asked.build:
+        return first
+    last = predict(m, asked.last)
+    if last.verdict == first.verdict:
+        return first
+    why = f"{named(asked.build)}: {first.verdict}, {named(asked.last)}: {last.verdict}"
+    return replace(first, verdict=UNKNOWN, messages=(), not_evaluated=(why, *first.not_evaluated))
+
+
+def builds_of_row() -> tuple[int, ...]:
+    """Builds from 2024 to now, about as far apart in time as in number."""
+    known = [n for n in timeline.builds() if timeline.date(n)[:4] >= FIRST_YEAR or not timeline.date(n)]
+    if len(known) <= ROW:
+        return tuple(known)
+    picked = [known[round(i * (len(known) - 1) / (ROW - 1))] for i in range(ROW)]
+    return tuple(dict.fromkeys(picked))
+
+
+def shippers(found: Sequence[Need]) -> tuple[Shipped, ...]:
+    """Of each package the first version whose build knows all that is asked for, and the newest."""
+    refusing = [n for n in found if n.refuses]
+    out: list[Shipped] = []
+    for package in dict.fromkeys(s.package for s in timeline.shipped()):
+        fit = [s for s in timeline.shipped() if s.package == package and all(n.there(s.since) for n in refusing)]
+        fit.sort(key=lambda s: (s.since, s.date))
+        out += dict.fromkeys((*fit[:1], *fit[-1:]))
+    return tuple(out)

@@ -1,0 +1,133 @@
+"""The llama.cpp at hand among all builds: how old it is, what it cannot load, what changes for saved commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from gguftool.brief import short_repr
+from gguftool.errors import GgufToolError
+from gguftool.facts import timeline
+from gguftool.hub import opened
+from gguftool.predict import predict
+from gguftool.predict.needs import needs, sentence
+from gguftool.run.capabilities import Capabilities, known
+from gguftool.run.changed import OptionChange, changes
+from gguftool.run.saved import Saved, saved
+from gguftool.run.stores import Store
+
+MOST_MODELS = 200
+"""Models of the caches that are looked at: a header takes a fraction of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unloadable:
+    """A model that the llama.cpp at hand does not load.
+
+    Attributes:
+        path: its file.
+        line: llama.cpp's first line.
+        needs: what it needs, as a sentence; "" where names do not tell.
+    """
+
+    path: str
+    line: str
+    needs: str
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCommand:
+    """A saved command and what changes for it.
+
+    Attributes:
+        file: where it stands.
+        command: its place and words.
+        changes: what is not the same in the newest build that is known.
+    """
+
+    file: str
+    command: Saved
+    changes: tuple[OptionChange, ...]
+
+    __repr__ = short_repr
+
+    @property
+    def breaks(self) -> bool:
+        """The newer build would not start with it, or read it otherwise."""
+        return any(c.said and c.kind != "default" for c in self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The llama.cpp at hand among all builds.
+
+    Attributes:
+        build: its number; None: there is none, or it does not say.
+        date: when it was made; "" where that is not known.
+        days: how long ago that is; None where it is not known.
+        newest: the newest build that is known.
+        looked: models of the caches that were looked at.
+        cannot: those that it does not load.
+        commands: saved commands, and what changes for them.
+    """
+
+    build: int | None
+    date: str
+    days: int | None
+    newest: int
+    looked: int
+    cannot: tuple[Unloadable, ...]
+    commands: tuple[SavedCommand, ...]
+
+    __repr__ = short_repr
+
+    @property
+    def ok(self) -> bool:
+        """No saved command breaks."""
+        return not any(c.breaks for c in self.commands)
+
+
+def upgrade(server: Capabilities | None, stores: Sequence[Store] = (), files: Iterable[str] = ()) -> Upgrade:
+    """Hold the llama.cpp at hand against the newest that is known.
+
+    Args:
+        server: what it is; None: there is none, and only files are read.
+        stores: caches whose models are looked at.
+        files: files with commands (`gguftool.run.saved`).
+
+    Raises:
+        MissingFile, Unreadable, UsageError: a file is not there, or holds no command of llama-server.
+    """
+    build = server.build if server is not None else None
+    paths = [m.path for s in stores for m in s.models if m.whole and m.path.lower().endswith(".gguf")]
+    looked = paths[:MOST_MODELS] if build is not None else []
+    made = timeline.date(build) if build is not None else ""
+    commands = [
+        SavedCommand(file, one, tuple(changes(one.words, server or known(), known())))
+        for file in files
+        for one in saved(file)
+    ]
+    return Upgrade(
+        build, made, _days(made), timeline.newest(), len(looked), tuple(_cannot(looked, build)), tuple(commands)
+    )
+
+
+def _days(made: str) -> int | None:
+    try:
+        return (date.today() - date.fromisoformat(made)).days if made else None
+    except ValueError:
+        return None
+
+
+def _cannot(paths: Sequence[str], build: int | None) -> Iterable[Unloadable]:
+    for path in paths:
+        try:
+            with opened(path) as m:
+                load = predict(m, build)
+                if load.ends:
+                    yield Unloadable(path, load.first_error, sentence(needs(m)))
+        except GgufToolError as error:
+            yield Unloadable(path, str(error), "")

@@ -1,0 +1,43 @@
+"""``gguftool compat``: which llama.cpp loads a file."""
+
+from __future__ import annotations
+
+from gguftool.cli.builds import build_options
+from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+
+
+@command(
+    examples="""
+    gguftool compat model.gguf                          what it needs, and which builds load it
+    gguftool compat model.gguf --build b8179            will that build load it?
+    gguftool compat model.gguf --llama-cpp /opt/llama.cpp
+    gguftool compat model.gguf --llama-cpp-python 0.3.9
+    gguftool compat hf://owner/repo:Q4_K_M --build b8179 --format json
+    """
+)
+@model_argument
+@build_options
+@format_option("text", "json")
+@pass_session
+def compat(
+    session: Session, /, model: str, build: str | None, llama_cpp: str | None, llama_cpp_python: str | None
+) -> int:
+    """Show which builds of llama.cpp load MODEL: what it needs, who ships that, and what a build at hand does with it.
+
+    Only the header is read. Exit code 1 when the build that is asked about, or without one the newest that is known,
+    refuses the file.
+    """
+    from gguftool.api.compat import compat as look
+    from gguftool.cli.opened import open_for
+    from gguftool.report import compat as report
+    from gguftool.report.text import safe
+
+    with open_for(session, model, strict=False) as m:
+        found = look(m, build=build, llama_cpp=llama_cpp, llama_cpp_python=llama_cpp_python)
+    for text in found.asked.notes if found.asked is not None else ():
+        session.note(f"note: {safe(text)}")
+    if session.format == "json":
+        session.write_json(ok=found.ok, body=report.json_body(found))
+    else:
+        session.out("\n".join(report.text(found, session.style, verbose=session.verbose)))
+    return 0 if found.ok else 1
