@@ -8,7 +8,7 @@ from datetime import date
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
-from gguftool.facts import timeline
+from gguftool.facts import NUMBER, timeline
 from gguftool.hub import opened
 from gguftool.predict import predict
 from gguftool.predict.needs import needs, sentence
@@ -111,7 +111,7 @@ def upgrade(server: Capabilities | None, stores: Sequence[Store] = (), files: It
         for one in saved(file)
     ]
     return Upgrade(
-        build, made, _days(made), timeline.newest(), len(looked), tuple(_cannot(looked, build)), tuple(commands)
+        build, made, _days(made), NUMBER, len(looked), tuple(_cannot(looked, build)), tuple(commands)
     )
 
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.facts import llama_cpp, timeline
 from gguftool.facts.machine.clip import ENCODERS
+from gguftool.facts.reads import reads
 from gguftool.format.types import tensor_type_name
 from gguftool.model import Model
 from gguftool.model.projector import named_type
 from gguftool.model.role import ROLES, role
 
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
-KEY, TENSOR = "key", "tensor_name"
+KEY, TENSOR, LOADED = "key", "tensor_name", "loaded_architecture"
 WORDS = {
     ARCH: "architecture", TOKENIZER: "tokenizer model", PRE: "pre-tokenizer", TYPE: "tensor type",
     PROJECTOR: "projector type", KEY: "key", TENSOR: "tensor",
@@ -103,7 +104,8 @@ def newest_of(needs: Iterable[Need]) -> int | None:
 
 
 def _need(kind: str, name: str, where: str) -> Need:
-    found = timeline.interval(kind, name)
+    # Some architectures had a name long before there was code that loads them.
+    found = timeline.interval(LOADED if kind == ARCH and name != "clip" else kind, name)
     if found is None:
         return Need(kind, name, None, timeline.newest(), evidence="", where=where)
     return Need(kind, name, found.since, found.not_in, found.gone, found.last, found.evidence, where)
@@ -140,7 +142,8 @@ def _ignored(m: Model, told: set[tuple[str, str]]) -> Iterator[Need]:
     arch = m.architecture.partition("\0")[0]
     since = timeline.interval(ARCH, arch)
     floor = since.since if since is not None else 0
-    asked = [(KEY, _template(key, arch), f"field:{key}") for key in m.fields]
+    read = {r.removeprefix("=") if r.startswith("=") else f"{arch}.{r}" for r in reads(arch)}
+    asked = [(KEY, key, f"field:{key}") for key in m.fields if key in read or key.startswith("tokenizer.ggml.")]
     names: dict[str, str] = {}
     for tensor in m.all_tensors():
         names.setdefault(_BLOCK.sub("%d", tensor.name).removesuffix(".weight").removesuffix(".bias"), tensor.name)
@@ -151,11 +154,6 @@ def _ignored(m: Model, told: set[tuple[str, str]]) -> Iterator[Need]:
             continue
         if found.gone is not None or (found.not_in is not None and found.since > floor):
             yield Need(kind, name, found.since, found.not_in, found.gone, found.last, found.evidence, where)
-
-
-def _template(key: str, arch: str) -> str:
-    """A key as llama.cpp's list has it: ``%s`` stands for the architecture."""
-    return f"%s{key.removeprefix(arch)}" if arch and key.startswith(f"{arch}.") else key
 
 
 def sentence(found: Iterable[Need]) -> str:

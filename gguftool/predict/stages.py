@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from gguftool.errors import FormatError
-from gguftool.facts import NUMBER, llama_cpp
+from gguftool.facts import NUMBER
 from gguftool.facts.arch import facts
-from gguftool.facts.editions import nearest, reading
+from gguftool.facts.editions import builds, nearest, reading
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
@@ -21,6 +22,7 @@ from gguftool.model import Model, from_source
 from gguftool.model.role import role
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
+from gguftool.predict.byname import by_names, edition
 from gguftool.predict.file import check_bounds, check_file, keys_as_c
 from gguftool.predict.splits import check_splits
 from gguftool.predict.state import Run
@@ -59,27 +61,31 @@ def predict(what: Model | Source | bytes, build: int | None = None, given_as: st
         given_as: the role it is used in, a key of `gguftool.model.role.ROLES`; its own when None. A projector that is
             given as ``model`` is refused.
 
-    Of a build whose rows are not stored those of the nearest older one are run; `Prediction.build` says which.
-    Where all that are stored are newer, nothing but names is compared (`build` is None).
+    Of a build whose rows are not stored those of a build near it are run (`byname.edition`); `Prediction.build` says
+    which. Where all that are stored are newer, nothing but names is compared (`build` is None).
     """
+    if not isinstance(what, Model):
+        source = Memory(what) if isinstance(what, bytes) else what
+        try:
+            what = from_source(source, strict=False)
+        except FormatError:
+            stored = None if build is None or build >= NUMBER else nearest(build) or builds()[-1]
+            return _by(stored, lambda: _of_other_bytes(source, given_as))
+    model = what
     if build is None or build >= NUMBER:
-        return _predicted(what, given_as)
-    stored = nearest(build)
+        return _as(model, given_as)
+    stored, why = edition(model, build, builds())
+    if why:
+        return Prediction(UNKNOWN, "file", not_evaluated=(why,), build=None)
+    return by_names(model, build) if stored is None else _by(stored, lambda: _as(model, given_as))
+
+
+def _by(stored: int | None, predicted: Callable[[], Prediction]) -> Prediction:
+    """What comes of it with the rows of a build; None: the newest."""
     if stored is None:
-        return Prediction(UNKNOWN, "file", not_evaluated=(f"nothing is known of {llama_cpp(build)}",), build=None)
+        return predicted()
     with reading(stored):
-        return replace(_predicted(what, given_as), build=stored)
-
-
-def _predicted(what: Model | Source | bytes, given_as: str | None) -> Prediction:
-    if isinstance(what, Model):
-        return _as(what, given_as)
-    source = Memory(what) if isinstance(what, bytes) else what
-    try:
-        model = from_source(source, strict=False)
-    except FormatError:
-        return _of_other_bytes(source, given_as)
-    return _as(model, given_as)
+        return replace(predicted(), build=stored)
 
 
 def _as(model: Model, given_as: str | None) -> Prediction:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed, UsageError
-from gguftool.facts import timeline
+from gguftool.facts import NUMBER, timeline
 from gguftool.near import near_names
 from gguftool.programs import PROGRAMS, SERVER, Tool
 from gguftool.run.capabilities import Capabilities, parse_version
@@ -71,7 +71,7 @@ def of_program(path: str) -> Target:
         raise MissingFile(f"{path}: holds no program of llama.cpp", "name one, or its folder")
     number = build_of(tool)
     if number is None:
-        note = f"{tool.path} does not say which build it is: it is judged as b{timeline.newest()}, the newest known"
+        note = f"{tool.path} does not say which build it is: it is judged as b{NUMBER}, the newest known"
         return Target(None, None, tool.path, (note,))
     return Target(number, number, tool.path, tuple(remarks(number)))
 
@@ -115,21 +115,21 @@ def at_hand(llama_cpp: str | None = None) -> int | None:
         number = build_of(tool) if tool is not None else None
     except ToolFailed:
         return None
-    return number if number is not None and number < timeline.newest() else None
+    return number if number is not None and number < NUMBER else None
 
 
 def older(build: Capabilities | None) -> int | None:
     """The number of a build that is older than the newest known, which alone need not speak for it; else None."""
     number = build.build if build is not None and not build.assumed else None
-    return number if number is not None and number < timeline.newest() else None
+    return number if number is not None and number < NUMBER else None
 
 
 def remarks(number: int | None) -> list[str]:
     """What is to be known of an answer about a build."""
     if number is None:
         return []
-    if number > timeline.newest():
-        return [f"b{number} is newer than b{timeline.newest()}, the newest known here: it is judged as that"]
+    if number > NUMBER:
+        return [f"b{number} is newer than b{NUMBER}, the newest known here: it is judged as that"]
     if number < timeline.oldest():
         return [f"b{number} is older than b{timeline.oldest()}, the oldest that was looked at"]
     return []
