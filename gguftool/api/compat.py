@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.facts import llama_cpp as named
-from gguftool.facts import timeline
+from gguftool.facts import shipping, timeline
 from gguftool.hub import opened
 from gguftool.predict import Prediction, predict
 from gguftool.predict.needs import Need, needs, newest_of
@@ -17,7 +17,7 @@ from gguftool.predict.verdict import UNKNOWN
 from gguftool.run.target import Target, target
 
 if TYPE_CHECKING:
-    from gguftool.facts.timeline import Shipped
+    from gguftool.facts.shipping import Shipped
     from gguftool.model import Model
 
 FIRST_YEAR = "2024"
@@ -99,7 +99,7 @@ def compat(
         found = needs(m, ignored=True)
         load = judged(m, asked) if asked is not None else None
         which = row if row is not None else () if asked is not None else builds_of_row()
-        judgements = tuple(Judged(n, timeline.date(n), predict(m, n)) for n in which)
+        judgements = tuple(Judged(n, shipping.date(n), predict(m, n)) for n in which)
         return Compatibility(m.name, found, newest_of(found), shippers(found), asked, load, judgements)
 
 
@@ -117,7 +117,7 @@ def judged(m: Model, asked: Target) -> Prediction:
 
 def builds_of_row() -> tuple[int, ...]:
     """Builds from 2024 to now, about as far apart in time as in number."""
-    known = [n for n in timeline.builds() if timeline.date(n)[:4] >= FIRST_YEAR or not timeline.date(n)]
+    known = [n for n in timeline.builds() if shipping.date(n)[:4] >= FIRST_YEAR or not shipping.date(n)]
     if len(known) <= ROW:
         return tuple(known)
     picked = [known[round(i * (len(known) - 1) / (ROW - 1))] for i in range(ROW)]
@@ -128,8 +128,8 @@ def shippers(found: Sequence[Need]) -> tuple[Shipped, ...]:
     """Of each package the first version whose build knows all that is asked for, and the newest."""
     refusing = [n for n in found if n.refuses]
     out: list[Shipped] = []
-    for package in dict.fromkeys(s.package for s in timeline.shipped()):
-        fit = [s for s in timeline.shipped() if s.package == package and all(n.there(s.since) for n in refusing)]
+    for package in dict.fromkeys(s.package for s in shipping.shipped()):
+        fit = [s for s in shipping.shipped() if s.package == package and all(n.there(s.since) for n in refusing)]
         fit.sort(key=lambda s: (s.since, s.date))
         out += dict.fromkeys((*fit[:1], *fit[-1:]))
     return tuple(out)

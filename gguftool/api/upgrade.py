@@ -8,7 +8,7 @@ from datetime import date
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
-from gguftool.facts import NUMBER, timeline
+from gguftool.facts import NUMBER, shipping
 from gguftool.hub import opened
 from gguftool.predict import predict
 from gguftool.predict.needs import needs, sentence
@@ -104,15 +104,13 @@ def upgrade(server: Capabilities | None, stores: Sequence[Store] = (), files: It
     build = server.build if server is not None else None
     paths = [m.path for s in stores for m in s.models if m.whole and m.path.lower().endswith(".gguf")]
     looked = paths[:MOST_MODELS] if build is not None else []
-    made = timeline.date(build) if build is not None else ""
+    made = shipping.date(build) if build is not None else ""
     commands = [
         SavedCommand(file, one, tuple(changes(one.words, server or known(), known())))
         for file in files
         for one in saved(file)
     ]
-    return Upgrade(
-        build, made, _days(made), NUMBER, len(looked), tuple(_cannot(looked, build)), tuple(commands)
-    )
+    return Upgrade(build, made, _days(made), NUMBER, len(looked), tuple(_cannot(looked, build)), tuple(commands))
 
 
 def _days(made: str) -> int | None:

@@ -15,7 +15,7 @@ from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN
 
 _ORDER = (TYPE, ARCH, TOKENIZER, PRE)
 _STAGE = {TYPE: "file", ARCH: "architecture", TOKENIZER: "vocabulary", PRE: "vocabulary"}
-_NOT_LOOKED_AT = "only names were compared, not keys and tensors: no loading code of that age is stored"
+NOT_COMPARED = "only names were compared, not keys and tensors: no loading code of that age is stored"
 STAGES_NAMED = (1600, 8800)
 """Between about these builds the line names the stage it ends in: ``error loading model architecture:`` …"""
 TYPE_ASSERTED, TYPE_SANITIZED = 3995, 4440
@@ -49,16 +49,19 @@ def edition(model: Model, build: int, stored: Sequence[int]) -> tuple[int | None
 
 def by_names(model: Model, build: int) -> Prediction:
     """What a build does with a file, as far as names tell."""
-    found = needs(model)
+    found, open_ = needs(model), [NOT_COMPARED]
     asked = [n for kind in _ORDER for n in found if n.kind == kind]
     for n in asked:
         there = n.there(build)
         if there is None:
             why = f"whether {llama_cpp(build)} knows {n.what} is not known: {span(n)}"
             return Prediction(UNKNOWN, _STAGE[n.kind], where=n.where, not_evaluated=(why,), build=None)
-        if not there and (ended := _ended(n, build, model)) is not None:
+        if there:
+            continue
+        if (ended := _ended(n, build, model)) is not None:
             return ended
-    return Prediction(LOADS, "done", not_evaluated=(_NOT_LOOKED_AT,), build=None)
+        open_.insert(0, f"it does not know the {n.what} and goes on: it cuts text otherwise than was meant")
+    return Prediction(LOADS, "done", not_evaluated=tuple(open_), build=None)
 
 
 def span(n: Need) -> str:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gguftool.facts import timeline
+from gguftool.facts import shipping, timeline
+from gguftool.predict.byname import NOT_COMPARED
 from gguftool.predict.needs import Need, sentence
-from gguftool.report.lint import judged_by, load_json, load_line, need_json
+from gguftool.predict.verdict import LOAD_ERROR
+from gguftool.report.lint import load_json, load_line, need_json
 from gguftool.report.text import Style, Styled, safe, shorten, table
+from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from gguftool.api.compat import Compatibility, Judged
-    from gguftool.facts.timeline import Shipped
+    from gguftool.facts.shipping import Shipped
     from gguftool.run.target import Target
 
 LINE = 90
 """Columns of llama.cpp's line in the row of builds."""
+MANY = 8
+"""Keys and tensors that are shown without ``-v``."""
 
 
 def text(c: Compatibility, style: Style, *, verbose: bool = False) -> Iterator[str]:
@@ -25,54 +30,70 @@ def text(c: Compatibility, style: Style, *, verbose: bool = False) -> Iterator[s
     if c.load is not None and c.asked is not None:
         yield f"  {load_line(c.load, style, build=c.asked.build)}"
     said = sentence(c.needs)
-    yield f"  {said}" if said else f"  every llama.cpp since b{timeline.oldest()} knows what stands in it"
-    yield ""
-    yield from _needs(c.needs, style, verbose)
-    if c.shipped:
+    yield f"  {said or f'every llama.cpp since {dated(timeline.oldest())} knows the names in it'}"
+    yield from _must(c, style)
+    yield from _ignored(c, style, verbose)
+    if c.shipped and (c.load is None or c.load.ends):
         yield ""
         yield style.bold("who ships such a build")
         yield table([_package(of) for of in _by_package(c.shipped)], align="ll", indent="  ")
     if c.row:
         yield ""
-        yield style.bold("builds")
-        yield table([_judged(j, style) for j in c.row], ("build", "of", "", "llama.cpp's first line"), indent="  ")
-        yield style.dim("  one in full: gguftool compat MODEL --build NUMBER")
+        yield style.bold("what builds do with it")
+        heads = ("build", "of", "", "judged by", "llama.cpp's first line, or what is to be known")
+        yield table([_judged(j, style) for j in c.row], heads, align="lllll", indent="  ")
+        if any(j.load.build is None for j in c.row):
+            yield style.dim(f"  names: {NOT_COMPARED}")
+        yield style.dim(f"  any other build: {gguftool('compat', path_word(c.path), '--build', 'b8179')}")
 
 
-def _needs(found: Sequence[Need], style: Style, verbose: bool) -> Iterator[str]:
-    refusing = [n for n in found if n.refuses]
-    if refusing:
-        yield style.bold("what a build must know")
-        yield table([_need(n) for n in refusing], ("", "first build seen with it", "last without"), indent="  ")
-    later = [n for n in found if not n.refuses]
+def _must(c: Compatibility, style: Style) -> Iterator[str]:
+    """Names that not every build knows; the others in one line."""
+    refusing = [n for n in c.needs if n.refuses]
+    later = [n for n in refusing if not n.always]
+    build = c.asked.build if c.asked is not None else None
     if later:
         yield ""
-        yield style.bold("what older builds do not look at")
-        shown = later if verbose else later[:MANY]
-        yield table([_need(n) for n in shown], ("", "first build seen with it", "last without"), indent="  ")
-        if len(later) > len(shown):
-            yield style.dim(f"  … and {len(later) - len(shown)} more (-v shows them all)")
+        yield style.bold("what a build must know")
+        heads = ["", "first build with it", "last without it"]
+        rows = [list(_need(n)) for n in later]
+        if build is not None:
+            heads.append(f"b{build}")
+            for row, n in zip(rows, later, strict=True):
+                row.append({True: style.green("yes"), False: style.red("no"), None: "not known"}[n.there(build)])
+        yield table(rows, heads, align="llll"[: len(heads)], indent="  ")
+    if always := [n.what for n in refusing if n.always]:
+        yield style.dim(f"  {safe(', '.join(always))}: in every build since {dated(timeline.oldest())}")
 
 
-MANY = 8
-"""Keys and tensors that are shown without ``-v``."""
+def _ignored(c: Compatibility, style: Style, verbose: bool) -> Iterator[str]:
+    """Keys and tensors that came later; of one build those it does not look at."""
+    later = [n for n in c.needs if not n.refuses]
+    build = c.asked.build if c.asked is not None else None
+    if build is not None:
+        later = [n for n in later if n.there(build) is not True]
+    if not later:
+        return
+    yield ""
+    yield style.bold("what older builds do not look at" if build is None else f"what b{build} does not look at")
+    shown = later if verbose else later[:MANY]
+    yield table([_need(n) for n in shown], ("", "first build with it", "last without it"), align="lll", indent="  ")
+    if len(later) > len(shown):
+        yield style.dim(f"  … and {len(later) - len(shown)} more (-v shows them all)")
 
 
-def _need(n: Need) -> tuple[str, str, str]:
-    what = safe(n.what)
+def _need(n: Need) -> tuple[Styled | str, ...]:
     if n.since is None:
-        return what, "none", dated(n.not_in)
-    ended = f", last seen in {dated(n.last)}" if n.last is not None else ""
-    if n.not_in is None:
-        return what, f"b{n.since}, the oldest looked at{ended}", ""
-    return what, dated(n.since) + ended, dated(n.not_in)
+        return safe(n.what), "none", dated(n.not_in)
+    ended = f", last in {dated(n.last)}" if n.last is not None else ""
+    return safe(n.what), dated(n.since) + ended, dated(n.not_in)
 
 
 def dated(build: int | None) -> str:
     """A build with its date, where it is known: ``b8179 (2026-02-27)``."""
     if build is None:
         return ""
-    when = timeline.date(build)
+    when = shipping.date(build)
     return f"b{build} ({when})" if when else f"b{build}"
 
 
@@ -85,7 +106,7 @@ def _by_package(shipped: Sequence[Shipped]) -> list[list[Shipped]]:
 
 def _package(of: Sequence[Shipped]) -> tuple[str, str]:
     first, last = of[0], of[-1]
-    newest = "" if last == first else f"; newest {last.version} ({last.date})"
+    newest = "" if last == first else f"; newest known {last.version} ({last.date})"
     return first.package, f"{first.version} ({first.date}) or newer{newest}"
 
 
@@ -96,12 +117,14 @@ _VERDICT = {"warns": "loads with warnings", "refused": "refuses"}
 def _judged(j: Judged, style: Style) -> tuple[object, ...]:
     load = j.load
     after = load.after_load
-    verdict, line = _VERDICT.get(load.verdict, load.verdict), load.first_error or " ".join(load.warnings[:1])
-    paint = _PAINT[load.verdict]
+    open_ = [why for why in load.not_evaluated if why != NOT_COMPARED]
+    said = load.first_error or " ".join((*load.warnings[:1], *open_)[:1])
+    verdict, paint = _VERDICT.get(load.verdict, load.verdict), _PAINT[load.verdict]
     if load.loads and after is not None and after.outcome not in ("ok", "unknown"):
         verdict, paint = f"loads, then {after.outcome}", "red"
     shown: Styled = getattr(style, paint)(verdict)
-    return f"b{j.build}", j.date, shown, shorten(safe(line), LINE) + style.dim(judged_by(load, j.build))
+    by = "names" if load.build is None else f"b{load.build}"
+    return f"b{j.build}", j.date, shown, style.dim(by), shorten(safe(said.removeprefix(LOAD_ERROR)), LINE)
 
 
 # -- JSON

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed, UsageError
-from gguftool.facts import NUMBER, timeline
+from gguftool.facts import NUMBER, shipping, timeline
 from gguftool.near import near_names
 from gguftool.programs import PROGRAMS, SERVER, Tool
 from gguftool.run.capabilities import Capabilities, parse_version
@@ -92,7 +92,7 @@ def of_package(package: str, version: str) -> Target:
     Raises:
         UsageError: no such version is known.
     """
-    known = {s.version: s for s in timeline.shipped() if s.package == package}
+    known = {s.version: s for s in shipping.shipped() if s.package == package}
     found = known.get(version.strip().removeprefix("v").removeprefix("=="))
     if found is None:
         near = near_names(version, known, 3)

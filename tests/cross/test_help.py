@@ -60,7 +60,7 @@ def test_version(cli, program):
 def test_unknown_command_names_the_nearest(cli):
     result = cli("completoin", "bash")
     assert result.code == 2
-    assert "There is no command 'completoin'. Did you mean `gguftool completion`?" in result.err
+    assert "There is no command 'completoin'. Did you mean `gguftool completion`" in result.err
     assert result.out == ""
 
 
@@ -84,7 +84,7 @@ def test_completion_script_calls_us_back(cli, shell: str):
 
 
 def test_completion_completes_commands(program):
-    env = {"_GGUFTOOL_COMPLETE": "bash_complete", "COMP_WORDS": "gguftool comp", "COMP_CWORD": "1"}
+    env = {"_GGUFTOOL_COMPLETE": "bash_complete", "COMP_WORDS": "gguftool compl", "COMP_CWORD": "1"}
     result = program(env=env)
     assert result.code == 0
     assert result.out.split() == ["plain,completion"]

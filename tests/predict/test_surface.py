@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import gguftool.predict
-from gguftool.errors import UsageError
 from gguftool.facts import NUMBER
+from gguftool.facts.editions import builds
 from gguftool.format.parse import parse
 from gguftool.model import from_source, with_header
 from gguftool.predict import predict
@@ -38,10 +36,15 @@ def test_bytes_that_are_no_gguf() -> None:
     )
 
 
-def test_only_one_build_is_known() -> None:
-    assert predict(DATA, build=NUMBER).ok
-    with pytest.raises(UsageError, match="b9999"):
-        predict(DATA, build=9999)
+def test_a_prediction_names_the_build_it_is_of() -> None:
+    """Of a build whose code is not stored that of an older one speaks; before all of them names alone."""
+    assert (predict(DATA).build, predict(DATA, build=NUMBER).build) == (NUMBER, NUMBER)
+    assert predict(DATA, build=NUMBER + 1000).build == NUMBER
+    stored = predict(DATA, build=9999).build
+    assert stored == max(n for n in builds() if n <= 9999)
+    old = predict(DATA, build=1100)
+    assert (old.verdict, old.build) == ("loads", None)
+    assert old.not_evaluated
 
 
 def test_a_header_yet_to_be_written() -> None:
