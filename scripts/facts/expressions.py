@@ -6,6 +6,7 @@ import json
 import re
 
 from cpp_operators import Operators, Unsupported
+from source import RAW
 from words import METHODS, MODEL_TENSORS
 
 SCALARS = {"uint32_t": "u32", "int32_t": "u32", "float": "f32", "bool": "bool", "std::string": "str"}
@@ -15,8 +16,6 @@ ELEMENTS |= {"uint64_t": "u64", "std::string": "str"}
 
 OWN = ("unique_count", "largest", "rope_scaling_of", "vocabulary_size")
 """Functions of the evaluator that stand for what the sources say in many words (`patches.py`, `builds/layouts.py`)."""
-MISSING = "__missing__"
-"""Name of a tensor that an older tree does not name for an architecture (`llama-arch.cpp:LLM_TN_IMPL::str`)."""
 
 
 class Expressions(Operators):
@@ -224,8 +223,8 @@ class Expressions(Operators):
         if parts[0] not in self.tables.tensors:
             raise Unsupported(f"tensor {text}")
         name, rest = self.tables.tensors[parts[0]], parts[1:]
-        if name == MISSING:
-            return name, [], parts[0]
+        if name.startswith(RAW):
+            return name.removeprefix(RAW), [], parts[0]
         if rest and rest[0].startswith('"'):
             name += "." + rest.pop(0).strip('"')
         return name, [self.translated(x) for x in rest], parts[0]

@@ -12,6 +12,10 @@ HPARAM_TYPES = (
     r"uint32_t|int32_t|float|bool|std::string|llama_token|llama_pooling_type|llama_swa_type|"
     r"std::array<[^>]+>|std::bitset<[^>]+>|std::vector<[^>]+>"
 )
+RAW = "="
+"""Before the name of a tensor that stands as it is: no number, no ending."""
+MISSING = "=__missing__"
+"""A tensor that an older tree does not name for an architecture (`llama-arch.cpp:LLM_TN_IMPL::str`)."""
 
 
 def without_comments(text: str) -> str:
@@ -83,6 +87,7 @@ def tables(src: Path, renames: tuple[tuple[str, str], ...] = ()) -> Tables:
         t.own_names[m[1]] = dict(re.findall(r'\{\s*(LLM_TENSOR_\w+),\s*"([^"]*)"', m[2] + "}"))
     t.archs = dict(re.findall(r'\{\s*(LLM_ARCH_\w+),\s*"([^"]*)"', table("LLM_ARCH_NAMES = {")))
     info = r"\{\s*(LLM_TENSOR_\w+),\s*\{LLM_TENSOR_LAYER_\w+,\s*GGML_OP_(\w+)\s*\}"
+    _sets(t, arch)
     t.ops = dict(re.findall(info, table("LLM_TENSOR_INFOS = {")))
     for m in re.finditer(MEMBER.format(HPARAM_TYPES), t.read("llama-hparams.h"), re.M):
         t.types[m[2]] = m[1]
@@ -100,6 +105,25 @@ def tables(src: Path, renames: tuple[tuple[str, str], ...] = ()) -> Tables:
     if (src / "models" / "models.h").exists() and "llama_model_create(" in t.read("llama-model.cpp"):
         _families(t)
     return t
+
+
+def _sets(t: Tables, text: str) -> None:
+    """Names by architecture of the trees where one table is for all and each has a set of it.
+
+    A tensor outside the set has its name as the table has it, without number and ending.
+    """
+    head = re.search(r"llm_get_tensor_names\(llm_arch arch\) \{", text)
+    if head is None:
+        return
+    waiting: list[str] = []
+    for m in re.finditer(r"case (LLM_ARCH_\w+):|return (\{[^}]*\});", body(text, head.end() - 1)):
+        if m[1]:
+            waiting.append(m[1])
+            continue
+        known = set(re.findall(r"LLM_TENSOR_\w+", m[2]))
+        names = {key: name if key in known else RAW + name for key, name in t.tensors.items()}
+        t.own_names |= dict.fromkeys(waiting, names)
+        waiting = []
 
 
 def _families(t: Tables) -> None:

@@ -233,9 +233,12 @@ class Machine:
 
 
 def filled_name(name: str, index: Sequence[int]) -> str:
-    """``blk.%d.attn_q.weight`` with its numbers; too many are ignored, as printf ignores them."""
+    """``blk.%d.attn_q.weight`` with its numbers; too many are ignored, as printf ignores them.
+
+    Some older builds ask for a tensor they have no name for by the bare pattern: without any number it stays.
+    """
     n = name.count("%d")
-    return name % tuple(index[:n]) if n else name
+    return name % tuple(index[:n]) if n and index else name
 
 
 def printf(template: str, *values: object) -> str:

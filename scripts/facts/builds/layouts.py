@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from expressions import MISSING
 from load_map import common_text, loading_rows
 from patches import patched
-from source import Tables, body
+from source import MISSING, Tables, body
 from statements import Statements
 
 Row = list[Any]
