@@ -22,18 +22,32 @@ _IS_BARE = re.compile(
 )
 """Of ``--no-log-timestamps``, whose letters alone could be words: lines that no other program begins like that."""
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_WEEK = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )"
+_UNIT = r"(?![IWED] )[\w.-]+ [\w./@:-]+?(?:\[\d+\])?"
+_HASH = "[bcdfghjklmnpqrstvwxz2456789]"
+"""What Kubernetes makes names of pods of (`k8s.io/apimachinery/pkg/util/rand`)."""
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)"
 FRONT = re.compile(
     "|".join(
         (
             rf"{_DAY} (?:stdout|stderr) [FP] ",  # Kubernetes' files (CRI)
-            rf"(?:<\d+>)?(?:{_DAY}|{_MONTH}) [\w.-]+ [\w./@:-]+?(?:\[\d+\])?: ",  # journald, syslog
+            # journald in each of its short forms (-o short-full, short-unix, short-monotonic), syslog
+            rf"(?:<\d+>)?(?:{_WEEK}?{_DAY}(?: [A-Z]{{2,5}})?|{_MONTH}|\d{{9,10}}\.\d{{6}}|\[ *\d+\.\d{{6}}\]) {_UNIT}: ",
+            rf"<\d+>1 {_DAY} \S+ \S+ \S+ \S+ (?:-|\[[^\]\n]{{0,200}}\]) ",  # syslog of RFC 5424
+            rf"\[{_DAY} {_LEVEL} +[\w:.-]{{1,80}}\] ",  # env_logger
             rf"\[?(?:{_DAY}|{_MONTH})\]?(?:\s|$|(?=\[))\s*",  # docker -t, ts, GitHub
             r"[A-Za-z][\w.-]{0,80} +\| ",  # docker compose
             r"\[pod/[\w./-]+\] ",  # kubectl --prefix
+            rf"(?:[a-z][a-z0-9-]{{0,62}} )?[a-z][a-z0-9-]{{0,52}}-{_HASH}{{8,10}}-{_HASH}{{5}} [a-z][a-z0-9-]{{0,62}} ",  # stern
+            r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [\w.-]+:\d+\] ",  # Kubernetes' own programs
+            r"#\d+ \d+\.\d+ ",  # docker build
+            r"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?:\s|$)\s*",  # ts, --time
+            rf"[-|] (?:[\w.]{{1,80}} - )?{_LEVEL} *(?:-|\|[^|\n]{{0,80}} -) ",  # Python's logging, loguru
+            r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):llama[\w.-]*: ?",  # logging of llama-cpp-python
+            r"\[(?:stdout|stderr)\] |(?:stdout|stderr): ",
             rf"\[{_LEVEL}\](?:\[[^\]\n]{{0,80}}\])?(?:\s|$)\s*",  # LM Studio
-            r"\[(?:LM STUDIO SERVER|llama-swap|llama\.cpp|llama-server)\]\s*",
+            r"\[(?:LM STUDIO SERVER|llama-swap|llama\.cpp|llama-server(?: std\w+)?)\]\s*",
             # LocalAI
             r"\d\d?:\d\d(?::\d\d)?(?:AM|PM)? (?:DBG|INF|WRN|ERR) (?:GRPC\([^)\n]{0,200}\): std\w+ )?",
             r"llama-[\w-]+\.exe : ",  # PowerShell

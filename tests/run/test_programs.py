@@ -112,6 +112,39 @@ def test_what_others_put_before_a_line_is_stripped(text: str, level: str) -> Non
     assert (cache.cells, cache.type_k, cache.type_v) == (32768, "q8_0", "q4_0")
 
 
+PREFIXES = (
+    # journalctl -o short, short-full, short-precise, short-iso, short-iso-precise, short-unix, short-monotonic; syslog
+    "Jul 04 00:23:03 host llama-server[123]: ", "Sat 2026-07-04 00:23:03 CEST host llama@a.service[9]: ",
+    "Jul 04 00:23:03.123456 host llama-server[123]: ", "2026-07-04T00:23:03+02:00 host llama-server[123]: ",
+    "2026-07-04T00:23:03.123456+0200 my-host.example.com llama-server[123]: ",
+    "1783117383.123456 host llama-server[123]: ", "[    5.123456] host llama-server[123]: ",
+    "<30>1 2026-07-04T00:23:03.123Z host llama-server 123 - - ",
+    # kubectl logs --timestamps, --prefix with it, stern with and without a namespace, CRI's files, kubelet, docker build
+    "2026-07-04T00:23:03.123456789Z ", "[pod/llama-5d8f7b9c4-bcdfg/server] 2026-07-04T00:23:03.1Z ",
+    "llama-5d8f7b9c4-bcdfg server ", "default llama-5d8f7b9c4-bcdfg server 2026-07-04T00:23:03.1Z ",
+    "2026-07-04T00:23:03.1+00:00 stdout F ", "I0704 00:23:03.123456       1 log.go:1] ", "#12 1.234 ",
+    # docker compose logs, with --timestamps, in colours
+    "llama-server-1  | ", "llama-server-1  | 2026-07-04T00:23:03.123456789Z ", "\x1b[36mllama-1  | \x1b[0m",
+    # LM Studio, Ollama under a unit, Python's logging, loguru, env_logger, ts
+    "[2026-07-04 00:23:03][ERROR][llama.cpp] ", "2026-07-04 00:23:03  [INFO] [LM STUDIO SERVER] ",
+    "Jul 04 00:23:03 host ollama[123]: ", "2026-07-04 00:23:03,123 - llama - INFO - ", "INFO:llama_cpp:",
+    "2026-07-04 00:23:03.123 | INFO     | a:b:1 - ", "[2026-07-04T00:23:03Z INFO  llama] ", "00:23:03.123 ",
+    "[00:23:03] ", "stderr: ", "[stdout] ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_every_form_of_a_prefix(prefix: str) -> None:
+    lines = (
+        "common_params_print_info: verbosity = 4 (adjust with the `-lv N` CLI arg)", LINE,
+        "srv  llama_server: model loaded", "srv    send_error: task id = 7, error: Context size has been exceeded.",
+    )  # fmt: skip
+    for level in ("", "0.00.000.001 I ", "E "):
+        text = "\n".join(f"{prefix}{level}{x}" for x in lines)
+        assert [x.text for x in lines_of(text)] == list(lines)
+        assert (judge(text).status, len(judge(text).facts.caches)) == ("ready", 1)
+
+
 def test_lm_studio_with_its_marks_on_lines_of_their_own() -> None:
     """Finding: "nothing in it is known to come from llama.cpp" above the sizes that were read from it."""
     text = f"2026-07-04 00:23:03 [DEBUG]\n\n2026-07-04 00:23:03 [DEBUG]\n{LINE}\n2026-07-04 00:23:04 [DEBUG]\n"
@@ -120,6 +153,11 @@ def test_lm_studio_with_its_marks_on_lines_of_their_own() -> None:
 
 
 def test_words_of_a_model_that_look_like_a_prefix_stay() -> None:
+    for text in (
+        "llama-server exited with code", "ggml-alloc: failed", "I have 12:30:00 here", "E for effort",
+        "server-context error here", "[1]4.1234,[2]5.1,", "INFO:hf-to-gguf:Model successfully exported to x",
+    ):  # fmt: skip
+        assert next(lines_of(text)).text == text
     for text in ("load: printing all EOG tokens:", "The model said | this", "a_b | c", "1 | 2 | 3"):
         assert next(lines_of(text)).text.endswith(text.rpartition("| ")[2])
     assert next(lines_of("print_info: arch = llama")).text == "print_info: arch = llama"
