@@ -17,13 +17,18 @@ _SGR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _OWN = re.compile(r"(?:^|(?<=[\s|]))\d+\.\d{2}\.\d{3}\.\d{3} (?P<level>[IWED]) ")
 """What llama.cpp puts before a line (`common/log.cpp:common_log_entry::print`)."""
 _BARE = re.compile(r"(?P<level>[IWED]) (?=\S)")
+_COLOUR = r"\x1b\[[0-9;]{0,9}m"
 _IS_BARE = re.compile(
-    r"(?:^|[\s|])[IWED] (?:(?:srv|cmn|slot) +\w+: |llama_model_loader: |(?:print_info|load_tensors): )", re.M
+    rf"(?:^|[\s|:\]]|{_COLOUR})[IWED] (?:{_COLOUR})?"
+    r"(?:(?:srv|cmn|slot) +\w+: |llama_model_loader: |(?:print_info|load_tensors): )",
+    re.M,
 )
 """Of ``--no-log-timestamps``, whose letters alone could be words: lines that no other program begins like that."""
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _WEEK = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )"
 _UNIT = r"(?![IWED] )[\w.-]+ [\w./@:-]+?(?:\[\d+\])?"
+_SECONDS = r"(?:\d{9,10}\.\d{6}|\[ *\d+\.\d{6}\])"
+_NAME = "[a-z][a-z0-9-]{0,62}"
 _HASH = "[bcdfghjklmnpqrstvwxz2456789]"
 """What Kubernetes makes names of pods of (`k8s.io/apimachinery/pkg/util/rand`)."""
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
@@ -33,13 +38,13 @@ FRONT = re.compile(
         (
             rf"{_DAY} (?:stdout|stderr) [FP] ",  # Kubernetes' files (CRI)
             # journald in each of its short forms (-o short-full, short-unix, short-monotonic), syslog
-            rf"(?:<\d+>)?(?:{_WEEK}?{_DAY}(?: [A-Z]{{2,5}})?|{_MONTH}|\d{{9,10}}\.\d{{6}}|\[ *\d+\.\d{{6}}\]) {_UNIT}: ",
+            rf"(?:<\d+>)?(?:{_WEEK}?{_DAY}(?: [A-Z]{{2,5}})?|{_MONTH}|{_SECONDS}) {_UNIT}: ",
             rf"<\d+>1 {_DAY} \S+ \S+ \S+ \S+ (?:-|\[[^\]\n]{{0,200}}\]) ",  # syslog of RFC 5424
             rf"\[{_DAY} {_LEVEL} +[\w:.-]{{1,80}}\] ",  # env_logger
             rf"\[?(?:{_DAY}|{_MONTH})\]?(?:\s|$|(?=\[))\s*",  # docker -t, ts, GitHub
             r"[A-Za-z][\w.-]{0,80} +\| ",  # docker compose
             r"\[pod/[\w./-]+\] ",  # kubectl --prefix
-            rf"(?:[a-z][a-z0-9-]{{0,62}} )?[a-z][a-z0-9-]{{0,52}}-{_HASH}{{8,10}}-{_HASH}{{5}} [a-z][a-z0-9-]{{0,62}} ",  # stern
+            rf"(?:{_NAME} )?{_NAME}-{_HASH}{{8,10}}-{_HASH}{{5}} {_NAME} ",  # stern
             r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [\w.-]+:\d+\] ",  # Kubernetes' own programs
             r"#\d+ \d+\.\d+ ",  # docker build
             r"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?:\s|$)\s*",  # ts, --time

@@ -119,7 +119,7 @@ PREFIXES = (
     "2026-07-04T00:23:03.123456+0200 my-host.example.com llama-server[123]: ",
     "1783117383.123456 host llama-server[123]: ", "[    5.123456] host llama-server[123]: ",
     "<30>1 2026-07-04T00:23:03.123Z host llama-server 123 - - ",
-    # kubectl logs --timestamps, --prefix with it, stern with and without a namespace, CRI's files, kubelet, docker build
+    # kubectl logs --timestamps, --prefix with it, stern, with a namespace, CRI's files, kubelet, docker build
     "2026-07-04T00:23:03.123456789Z ", "[pod/llama-5d8f7b9c4-bcdfg/server] 2026-07-04T00:23:03.1Z ",
     "llama-5d8f7b9c4-bcdfg server ", "default llama-5d8f7b9c4-bcdfg server 2026-07-04T00:23:03.1Z ",
     "2026-07-04T00:23:03.1+00:00 stdout F ", "I0704 00:23:03.123456       1 log.go:1] ", "#12 1.234 ",
