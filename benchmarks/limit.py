@@ -1,10 +1,11 @@
 """A server under the limit of memory of its emitted file: many different prompts, and whether the kernel ends it.
 
-Usage: ``./dev bench-limit SERVER [PROMPTS [ROUND ...]]`` (300 different prompts of 60 to 1,800 tokens for SmolLM2-135M;
-rounds: check, bounded, plain), as root, where a memory controller can be written to (cgroup v1 or v2). A round is a
-server in a group of its own, with the very arguments and the limit of ``gguftool launch MODEL --ctx 2048 --emit k8s``:
-``bounded`` as it is emitted with ``--ram 512MiB``; ``plain`` as emitted without, whose prompt cache may take 8 GiB;
-``check``, the limit of the first with llama-server's own defaults, which the kernel must end, or the limit is none.
+Usage: ``./dev bench-limit SERVER [PROMPTS [ROUND ...]]`` (300 different prompts of up to 1,800 tokens for SmolLM2-135M;
+all rounds), as root, where a memory controller can be written to (cgroup v1 or v2). A round is a server in a group of
+its own, with the very arguments and the limit of ``gguftool launch MODEL --ctx 2048 --emit k8s``: ``bounded`` as it is
+emitted with ``--ram 512MiB``; ``talk`` the same for conversations that take turns; ``plain`` as emitted without, whose
+prompt cache may take 8 GiB; ``check``, the limit of the first with llama-server's own defaults, which the kernel must
+end, or the limit is none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -26,6 +28,8 @@ from benchmarks.memory import MIB, WORDS, ask  # noqa: E402
 
 LENGTHS = (60, 120, 250, 500, 900, 1800)
 """Words of the prompts, about a token each."""
+TALKS = 8
+"""Conversations at once."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,25 @@ class Group:
         text = (self.path / ("memory.oom_control" if self.old else "memory.events")).read_text()
         found = re.search(r"^oom_kill (\d+)", text, re.M)
         return int(found[1]) if found else 0
+
+
+def prompts_of(count: int, *, talk: bool) -> Iterator[str]:
+    """Different prompts: stories of all lengths, or the turns of conversations, each with all that was said before."""
+    rng = Random(1)
+
+    def words(n: int) -> str:
+        return " ".join(rng.choice(WORDS) for _ in range(n))
+
+    said = [f"Talk {i}:" for i in range(TALKS)]
+    for i in range(count):
+        if not talk:
+            yield f"Story {i * 7919}: {words(rng.choice(LENGTHS))}"
+            continue
+        who = rng.randrange(TALKS)
+        said[who] += f" {words(rng.randrange(20, 120))}."
+        if said[who].count(" ") > max(LENGTHS):
+            said[who] = f"Talk {i * 7919}: {words(60)}"
+        yield said[who]
 
 
 def group(name: str) -> Group:
@@ -83,7 +106,7 @@ def emitted(model: str, server: str, *more: str) -> tuple[list[str], int]:
     return [model if word == inside else word for word in container["args"]], int(found[1]) * MIB
 
 
-def round_of(title: str, server: str, arguments: list[str], size: int, prompts: int) -> bool:
+def round_of(title: str, server: str, arguments: list[str], size: int, prompts: int, *, talk: bool = False) -> bool:
     """One server, ended at the end; True: it was there to the last."""
     from gguftool.run.reach import Way
     from gguftool.run.server import free_port, start, stop, wait_until_ready
@@ -93,7 +116,6 @@ def round_of(title: str, server: str, arguments: list[str], size: int, prompts: 
     port = free_port("127.0.0.1")
     words = [*arguments[: arguments.index("--port") + 1], str(port), *arguments[arguments.index("--port") + 2 :]]
     enter = f'echo $$ > {at.path / "cgroup.procs"} && exec "$@"'
-    rng = Random(1)
     most = tokens = done = 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -102,8 +124,7 @@ def round_of(title: str, server: str, arguments: list[str], size: int, prompts: 
             if not wait_until_ready(running, 300):
                 raise SystemExit(running.log()[-2000:])
             at_start = at.anonymous()
-            for i in range(prompts):
-                text = f"Story {i * 7919}: " + " ".join(rng.choice(WORDS) for _ in range(rng.choice(LENGTHS)))
+            for i, text in enumerate(prompts_of(prompts, talk=talk)):
                 try:
                     tokens += ask(port, {"prompt": text, "n_predict": 1, "temperature": 0})["tokens_evaluated"]
                 except OSError:
@@ -132,7 +153,11 @@ def main(argv: list[str]) -> int:
         return 2
     from tests.real_models import SMOLLM2, ensure
 
-    server, prompts, wanted = argv[0], int(argv[1]) if len(argv) > 1 else 300, argv[2:] or ["check", "bounded", "plain"]
+    server, prompts, wanted = (
+        argv[0],
+        int(argv[1]) if len(argv) > 1 else 300,
+        argv[2:] or ["check", "bounded", "talk", "plain"],
+    )
     model = str(ensure(SMOLLM2))
     head = ("emitted with", "limit, MiB", "prompts", "tokens each", "anonymous at the start", "at most", "kills", "s")
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
@@ -143,6 +168,8 @@ def main(argv: list[str]) -> int:
         right &= not round_of("defaults, to check the limit", server, bare, size, prompts)
     if "bounded" in wanted:
         right &= round_of("`--ram 512MiB`", server, small, size, prompts)
+    if "talk" in wanted:
+        right &= round_of("`--ram 512MiB`, conversations", server, small, size, prompts, talk=True)
     if "plain" in wanted:
         right &= round_of("nothing more", server, *emitted(model, server), prompts)
     return int(not right)

@@ -91,7 +91,7 @@ def ask(port: int, body: dict[str, Any]) -> dict[str, Any]:
     data = json.dumps(body).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/completion", data, {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=300) as answer:
+        with urllib.request.urlopen(request, timeout=3600) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:
