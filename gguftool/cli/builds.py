@@ -32,6 +32,8 @@ def build_options(function: F) -> F:
 
 def asked(session: Session, build: str | None, llama_cpp: str | None, llama_cpp_python: str | None) -> Target | None:
     """The llama.cpp that these options name; what is to be known of it is told."""
+    if build is None and llama_cpp is None and llama_cpp_python is None:
+        return None
     from gguftool.report.text import safe
     from gguftool.run.target import target
 

@@ -12,11 +12,8 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts import llama_cpp, timeline
-from gguftool.facts.machine.clip import ENCODERS
-from gguftool.facts.reads import reads
 from gguftool.format.types import tensor_type_name
 from gguftool.model import Model
-from gguftool.model.projector import named_type
 from gguftool.model.role import ROLES, role
 
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
@@ -115,6 +112,10 @@ def _refusing(m: Model) -> Iterator[tuple[str, str, str]]:
     """Kind, name and place of what a loader compares with its lists."""
     own = role(m)
     if own == "mmproj":
+        # Large, and of no use for other files.
+        from gguftool.facts.machine.clip import ENCODERS
+        from gguftool.model.projector import named_type
+
         for modality in ENCODERS:
             name, key = named_type(m, modality)
             if name and m.get(ENCODERS[modality][0]) is True:
@@ -139,6 +140,8 @@ def _refusing(m: Model) -> Iterator[tuple[str, str, str]]:
 
 def _ignored(m: Model, told: set[tuple[str, str]]) -> Iterator[Need]:
     """Keys and tensors that came to llama.cpp later than what refuses."""
+    from gguftool.facts.reads import reads
+
     arch = m.architecture.partition("\0")[0]
     since = timeline.interval(ARCH, arch)
     floor = since.since if since is not None else 0
