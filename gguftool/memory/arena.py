@@ -1,4 +1,4 @@
-"""What a graph takes of one buffer: ggml's allocator, run over a graph without data (`ggml-alloc.c`, b11434).
+"""What a graph takes of its buffers: ggml's allocator, run over a graph without data (`ggml-alloc.c`, b11434).
 
 Every tensor gets the smallest free block that holds it, takes the place of a parent that nothing else reads where its
 operation allows that, and is given back after its last reader.
@@ -6,8 +6,9 @@ operation allows that, and is given back after its last reader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from typing import Any, Protocol
 
 from gguftool.facts.data import load
 from gguftool.facts.machine.ggml import Tensor, nbytes
@@ -20,11 +21,22 @@ IN_PLACE = (
 _ENDLESS = 1 << 62
 
 
+class Allocated(Protocol):
+    """What the allocator looks at: `machine.ggml.Tensor`, whose operations are numbers, and `graph.Node`."""
+
+    op: Any
+    type: Any
+    ne: Any
+    nb: Any
+    src: Any
+    view_src: Any
+
+
 @cache
-def in_place() -> frozenset[int]:
-    """Numbers of those operations."""
-    constants = load("projectors.json")["constants"]
-    return frozenset(constants[f"GGML_OP_{n}"] for n in IN_PLACE.split() if f"GGML_OP_{n}" in constants)
+def in_place() -> frozenset[int | str]:
+    """Those operations, by number and by name."""
+    constants, names = load("projectors.json")["constants"], IN_PLACE.split()
+    return frozenset(names) | {constants[f"GGML_OP_{n}"] for n in names if f"GGML_OP_{n}" in constants}
 
 
 class Blocks:
@@ -67,58 +79,66 @@ class Blocks:
 
 
 class _Arena:
-    def __init__(self, nodes: Sequence[Tensor], outside: set[int], size: Callable[[Tensor], int], blocks: Blocks):
-        self.nodes, self.outside, self.size, self.blocks = nodes, outside, size, blocks
-        self.at: dict[int, int] = {}
+    def __init__(
+        self,
+        outside: Callable[[Any], bool],
+        where: Callable[[Any], str],
+        size: Callable[[Any], int],
+        kept: Callable[[Any], bool],
+        sources: Callable[[Any], Sequence[Any]],
+        blocks: Mapping[str, Blocks],
+    ) -> None:
+        self.outside, self.where, self.size, self.kept, self.blocks = outside, where, size, kept, blocks
+        self.sources = sources
+        self.in_place = in_place()
+        self.at: dict[int, tuple[Blocks, int]] = {}
+        self.done: set[int] = set()
         self.readers: dict[int, int] = {}
         self.views: dict[int, int] = {}
 
-    def run(self) -> int:
-        work = [t for t in self.nodes if t.op]
-        for t in self.nodes:
-            if not t.op:
-                self.place(t)
-        for t in work:
-            if t.view_src is not None:
+    def run(self, leaves: Sequence[Any], nodes: Sequence[Any]) -> None:
+        for t in leaves:
+            self.place(t, self.where(t))
+        for t in nodes:
+            if t.view_src is not None and t.op:
                 self.views[id(t.view_src)] = self.views.get(id(t.view_src), 0) + 1
-            for s in _sources(t):
+            for s in self.sources(t):
                 self.readers[id(s)] = self.readers.get(id(s), 0) + 1
-        for t in work:
-            for s in _sources(t):
-                self.place(s)
-            self.place(t)
-            for s in _sources(t):
+        for t in nodes:
+            where = self.where(t)
+            for s in self.sources(t):
+                self.place(s, where)
+            self.place(t, where)
+            for s in self.sources(t):
                 self.read(s)
-        return self.blocks.most
 
-    def place(self, t: Tensor) -> None:
-        if id(t) in self.at or id(t) in self.outside or t.view_src is not None:
+    def place(self, t: Any, where: str) -> None:
+        if id(t) in self.at or id(t) in self.done or t.view_src is not None or self.outside(t):
             return
-        if t.op in in_place() and self.over_parent(t):
+        if t.op in self.in_place and self.over_parent(t):
             return
-        self.at[id(t)] = self.blocks.take(self.size(t))
+        blocks = self.blocks[where]
+        self.at[id(t)] = blocks, blocks.take(self.size(t))
 
-    def over_parent(self, t: Tensor) -> bool:
-        for p in _sources(t):
-            owner = p if p.view_src is None else p.view_src
-            if id(owner) not in self.at or (p.type, p.ne, p.nb) != (t.type, t.ne, t.nb):
+    def over_parent(self, t: Any) -> bool:
+        for p in self.sources(t):
+            # A view has no memory of its own to give (`ggml_gallocr_is_own`).
+            if id(p) not in self.at or (p.type, p.ne, p.nb) != (t.type, t.ne, t.nb) or self.kept(p):
                 continue
             if self.readers.get(id(p)) != 1 or self.views.get(id(p)):
                 continue
-            if owner is not p and (self.views.get(id(owner)) != 1 or self.readers.get(id(owner))):
-                continue
-            offset = self.at.pop(id(owner))
-            self.outside.add(id(owner))
-            self.at[id(t)] = offset
-            spare = _padded(self.size(owner), self.blocks) - _padded(self.size(t), self.blocks)
+            blocks, offset = self.at.pop(id(p))
+            self.done.add(id(p))
+            self.at[id(t)] = blocks, offset
+            spare = _padded(self.size(p), blocks) - _padded(self.size(t), blocks)
             if spare > 0:
-                self.blocks.give(offset + _padded(self.size(t), self.blocks), spare)
+                blocks.give(offset + _padded(self.size(t), blocks), spare)
             return True
         return False
 
-    def read(self, s: Tensor) -> None:
-        self.readers[id(s)] -= 1
-        if self.readers[id(s)] or self.views.get(id(s)):
+    def read(self, s: Any) -> None:
+        left = self.readers[id(s)] = self.readers[id(s)] - 1
+        if left or self.views.get(id(s)):
             return
         owner = s
         if s.view_src is not None:
@@ -126,25 +146,57 @@ class _Arena:
             self.views[id(owner)] -= 1
             if self.views[id(owner)] or self.readers.get(id(owner)):
                 return
-        if id(owner) in self.at:
-            self.blocks.give(self.at.pop(id(owner)), self.size(owner))
-            self.outside.add(id(owner))
+        if id(owner) in self.at and not self.kept(owner):
+            blocks, offset = self.at.pop(id(owner))
+            blocks.give(offset, self.size(owner))
+            self.done.add(id(owner))
 
 
 def _padded(n: int, blocks: Blocks) -> int:
     return -(-n // blocks.alignment) * blocks.alignment
 
 
-def _sources(t: Tensor) -> list[Tensor]:
+def _sources(t: Allocated) -> list[Any]:
     return [s for s in t.src if s is not None]
 
 
 def arena(nodes: Sequence[Tensor], outside: Collection[int], alignment: int = 32) -> int:
-    """Bytes of the buffer that a graph needs.
+    """Bytes of the one buffer that a graph needs.
 
     Args:
         nodes: everything in the graph, in the order in which it was put there, inputs too.
         outside: ``id`` of tensors that lie elsewhere, the weights.
         alignment: of the buffer.
     """
-    return _Arena(nodes, set(outside), nbytes, Blocks(alignment)).run()
+    blocks = {"": Blocks(alignment)}
+    it = _Arena(lambda t: id(t) in outside, lambda t: "", nbytes, lambda t: False, _sources, blocks)
+    it.run([t for t in nodes if not t.op], [t for t in nodes if t.op])
+    return blocks[""].most
+
+
+def arenas(
+    leaves: Sequence[Allocated],
+    nodes: Sequence[Allocated],
+    *,
+    outside: Callable[[Any], bool],
+    where: Callable[[Any], str],
+    size: Callable[[Any], int],
+    kept: Callable[[Any], bool],
+    sources: Callable[[Any], Sequence[Any]],
+    alignments: Mapping[str, int],
+) -> dict[str, int]:
+    """Bytes of every buffer that a graph over several devices needs.
+
+    Args:
+        leaves: what is placed first: inputs, and copies of them.
+        nodes: the rest, in order.
+        outside: whether a tensor lies elsewhere: weights, caches.
+        where: the buffer a tensor goes to.
+        size: its bytes.
+        kept: whether it is never given back.
+        sources: what it is made from.
+        alignments: of the buffers, by name.
+    """
+    blocks = {name: Blocks(n) for name, n in alignments.items()}
+    _Arena(outside, where, size, kept, sources, blocks).run(leaves, nodes)
+    return {name: b.most for name, b in blocks.items()}

@@ -35,14 +35,19 @@ class Formula:
 
     __repr__ = short_repr
 
+    @property
+    def mixed(self) -> bool:
+        """A batch may hold tokens and embeddings: two more rows on the host."""
+        return self.host_rows > 2
+
 
 OLDEST = 7551
 """Nothing older was measured."""
 FORMULAS = (
     Formula(
-        9713, True, True, 2, -15, 39, "reserve logits for all tokens of a graph and wide masks, more than later ones"
+        9713, True, True, 2, -4, 9, "reserve logits for all tokens of a graph and wide masks, more than later ones"
     ),
-    Formula(11434, False, False, 2, 0, 36, "keep fewer rows on the host than later ones"),
+    Formula(11434, False, False, 2, 0, 1, "keep fewer rows on the host than later ones"),
     Formula(None),
 )
 

@@ -18,9 +18,11 @@ from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import is_mla, layers
 from gguftool.facts.reads import reads
 from gguftool.memory.builds import formula
+from gguftool.memory.devices import HOST, Device
 from gguftool.memory.kv import CachePlan
 from gguftool.memory.settings import Settings
 from gguftool.memory.state import conv_width, recurrent_width
+from gguftool.memory.weights import Placed, Placement
 
 F32, F16 = 4, 2
 ROWS = 5
@@ -138,6 +140,45 @@ def terms(hp: Hparams, s: Settings, plan: CachePlan, vocabulary: int, build: int
     )
 
 
+def by_formula(
+    t: Terms, devices: Sequence[Device], p: Placement, placed: Placed, *, first: int, copies: int, cache: int
+) -> dict[str, int]:
+    """Bytes by device of a model whose graph is not known.
+
+    Args:
+        t: the parts.
+        devices: the accelerators.
+        p: placement.
+        placed: where the weights are.
+        first: the layer the graph begins with.
+        copies: how often inputs exist.
+        cache: bytes of the largest layer's cache on the host.
+    """
+    if not devices:
+        return {HOST: t.whole}
+    repeating = set(placed.layer_device[first:-1])
+    everything = HOST not in repeating and not placed.experts_on_host
+    lends = p.op_offload and any(d.backend.offloads and d.backend.pinned_host for d in devices)
+    apart = not p.kv_offload and HOST not in repeating
+    host = t.host_inputs(copies) if everything or lends else t.whole
+    if HOST not in repeating and not everything and not lends:
+        host = t.host_experts(copies)
+    out: dict[str, int] = {HOST: host}
+    for i, d in enumerate(devices):
+        # The first device does the large batches of what lies on the host.
+        borrows = lends and i == 0 and not everything
+        if d.name in repeating or borrows:
+            out[d.name] = t.device(
+                borrowed=placed.largest_on_host if borrows else 0,
+                cache=cache if borrows and not apart else 0,
+                copies=copies,
+                first=i == 0,
+            ) + (cache if apart else 0)
+        elif d.name == placed.layer_device[-1]:
+            out[d.name] = t.device(output_only=True)
+    return out
+
+
 def _feed_forward(hp: Hparams) -> int:
     """Gate, up and their product; with experts each of them once an expert used, and every expert's answer."""
     dense = 3 * max(hp.per_layer("feed_forward_length"), default=0) * F32
@@ -225,21 +266,24 @@ def _state(hp: Hparams, plan: CachePlan) -> int:
     return 2 * plan.context.slots * (conv_width(hp) + recurrent_width(hp)) * F32
 
 
-def _tables(hp: Hparams, s: Settings, plan: CachePlan) -> int:
-    """Hadamard matrices that rotate quantised K and V (`llama-kv-cache.cpp`), one set a cache."""
+def turns(hp: Hparams, s: Settings) -> tuple[int, int]:
+    """Sides of the Hadamard matrices that rotate quantised K and V (`llama-kv-cache.cpp`); 0: there is none."""
     sizes = {x.key_length for x in layers(hp) if x.trunk and not x.recurrent and x.heads_kv}
     if len(sizes) != 1:
-        return 0
-    key = sizes.pop()
-    total = 0
+        return 0, 0
+    key, k, v = sizes.pop(), 0, 0
     if CACHE_TYPES[s.type_k].quantized and key and key % 64 == 0:
-        n = 64
-        while key % (2 * n) == 0:
-            n *= 2
-        total += n * n * F32
+        k = 64
+        while key % (2 * k) == 0:
+            k *= 2
     if CACHE_TYPES[s.type_v].quantized and hp.value_length % 64 == 0 and not is_mla(hp):
-        total += 64 * 64 * F32
-    return total * len(plan.caches)
+        v = 64
+    return k, v
+
+
+def _tables(hp: Hparams, s: Settings, plan: CachePlan) -> int:
+    """Those matrices, one set a cache."""
+    return sum(n * n * F32 for n in turns(hp, s)) * len(plan.caches)
 
 
 def pipeline_copies(kinds: Sequence[str], *, all_layers: bool, overrides: bool, kv_offload: bool) -> int:

@@ -9,11 +9,15 @@ from gguftool.brief import short_repr, table
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import refusals
 from gguftool.facts.layers import nextn_layers
-from gguftool.memory.compute import Terms, pipeline_copies, terms
+from gguftool.memory.blocks import NotKnownHere
+from gguftool.memory.builds import formula
+from gguftool.memory.compute import Terms, by_formula, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.growth import PICTURES, Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
+from gguftool.memory.layout import Layout
 from gguftool.memory.program import Program, graphs, program, vocabulary
+from gguftool.memory.schedule import Backends
 from gguftool.memory.settings import Context, Settings
 from gguftool.memory.use import PROJECTOR, DeviceUse, DraftContext, Side, Sums
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
@@ -36,6 +40,7 @@ class MemoryPlan(Sums):
         devices: use by device, the host last.
         compute: bytes of all compute buffers.
         compute_basis: ``estimated`` or ``measured``.
+        laid_out: estimated by laying out the model's graph as llama.cpp does; else by a formula.
         refused: why llama.cpp would not start like this, in its words; empty: it would.
         terms: parts of the compute buffer.
         tensor_bytes: bytes of all tensors in the file.
@@ -55,6 +60,7 @@ class MemoryPlan(Sums):
     tensor_bytes: int
     skipped_bytes: int
     compute_basis: str = "estimated"
+    laid_out: bool = False
     drafts: tuple[DraftContext, ...] = ()
     growth: tuple[Growth, ...] = ()
     process: Program = field(default_factory=Program)
@@ -136,11 +142,14 @@ class Planner:
     drafts: tuple[Callable[[Settings, Placement], DraftContext], ...] = ()
     build: int | None = None
     weights: Weights = field(init=False)
+    layout: Layout = field(init=False)
+    _laid: dict[object, dict[str, int]] = field(init=False, default_factory=dict)
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
         m = self.machine
+        self.layout = Layout(self.hp, self.tensors)
         self.weights = Weights(self.hp, self.tensors, m.devices, self.overrides, m.repack, nextn=bool(self.layers))
 
     @property
@@ -168,7 +177,8 @@ class Planner:
         output = self.vocabulary * 4 * cache.context.slots
         drafts = tuple(draw(s, placement) for draw in self.drafts)
         refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
-        uses = self._uses(placement, cache, placed, t, output, drafts)
+        laid = self._laid_out(s, placement, cache, placed)
+        uses = self._uses(placement, cache, placed, t, laid, output, drafts)
         w = self.weights
         more = (
             *self._pictures(),
@@ -177,11 +187,19 @@ class Planner:
         )
         return MemoryPlan(
             s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts, growth=more,
+            laid_out=bool(laid),
             process=program(self.hp, self.own(cache.context), sum(x.own for x in drafts)),
         )  # fmt: skip
 
     def _uses(
-        self, p: Placement, cache: CachePlan, placed: Placed, t: Terms, output: int, drafts: tuple[DraftContext, ...]
+        self,
+        p: Placement,
+        cache: CachePlan,
+        placed: Placed,
+        t: Terms,
+        laid: dict[str, int],
+        output: int,
+        drafts: tuple[DraftContext, ...],
     ) -> tuple[DeviceUse, ...]:
         m = self.machine
 
@@ -192,7 +210,9 @@ class Planner:
         kv: dict[str, int] = {}
         state: dict[str, int] = {}
         largest_host_cache = self._book_caches(p, cache, placed, kinds, kv, state)
-        compute = self._compute(p, placed, t, largest_host_cache)
+        first = self.weights.layer_count - nextn_layers(self.hp) if self.layers == "draft" else 0
+        copies = self._copies(p, placed)
+        compute = laid or by_formula(t, m.devices, p, placed, first=first, copies=copies, cache=largest_host_cache)
         uses = [
             DeviceUse(
                 d.name,
@@ -296,38 +316,34 @@ class Planner:
             state[name] = state.get(name, 0) + st.bytes(alignment)
         return max(on_host.values(), default=0)
 
-    def _compute(self, p: Placement, placed: Placed, t: Terms, host_cache: int) -> dict[str, int]:
-        devices = self.machine.devices
-        if not devices:
-            return {HOST: t.whole}
-        first = self.weights.layer_count - nextn_layers(self.hp) if self.layers == "draft" else 0
-        repeating = set(placed.layer_device[first:-1])
-        everything = HOST not in repeating and not placed.experts_on_host
-        copies = pipeline_copies(
-            [d.kind for d in devices],
-            all_layers=HOST not in placed.layer_device,
-            overrides=bool(self.overrides or p.cpu_moe),
-            kv_offload=p.kv_offload,
+    def _copies(self, p: Placement, placed: Placed) -> int:
+        kinds, everything = [d.kind for d in self.machine.devices], HOST not in placed.layer_device
+        moved = bool(self.overrides or p.cpu_moe)
+        return pipeline_copies(kinds, all_layers=everything, overrides=moved, kv_offload=p.kv_offload)
+
+    def _laid_out(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed) -> dict[str, int]:
+        """Compute buffers by device as the graph needs them; empty: the graph of this model is not known."""
+        if self.layers == "draft":
+            return {}
+        devices, at = self.machine.devices, placed.layer_device
+        key = (replace(s, cache_ram=0, checkpoints=0), replace(p, split=(), gpu_layers=None), at)
+        if key in self._laid:
+            return self._laid[key]
+        backends = Backends(
+            tuple(d.name for d in devices),
+            {HOST: HOST_ALIGNMENT, **{d.name: d.rules.alignment for d in devices}},
+            tuple(d.name for d in devices if d.backend.offloads) if p.op_offload else (),
+            self._copies(p, placed),
         )
-        lends = p.op_offload and any(d.backend.offloads and d.backend.pinned_host for d in devices)
-        apart = not p.kv_offload and HOST not in repeating
-        host = t.host_inputs(copies) if everything or lends else t.whole
-        if HOST not in repeating and not everything and not lends:
-            host = t.host_experts(copies)
-        out: dict[str, int] = {HOST: host}
-        for i, d in enumerate(devices):
-            # The first device does the large batches of what lies on the host.
-            borrows = lends and i == 0 and not everything
-            if d.name in repeating or borrows:
-                out[d.name] = t.device(
-                    borrowed=placed.largest_on_host if borrows else 0,
-                    cache=host_cache if borrows and not apart else 0,
-                    copies=copies,
-                    first=i == 0,
-                ) + (host_cache if apart else 0)
-            elif d.name == placed.layer_device[-1]:
-                out[d.name] = t.device(output_only=True)
-        return out
+        try:
+            found = self.layout.reserved(
+                s, cache, formula(self.build), at, lambda w: self.weights.lies(w, at, p), backends,
+                kv_offload=p.kv_offload,
+            )  # fmt: skip
+        except NotKnownHere:
+            found = {}
+        self._laid[key] = found
+        return found
 
 
 def _unknown(hp: Hparams) -> list[str]:

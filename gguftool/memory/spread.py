@@ -9,20 +9,39 @@ from gguftool.facts.data import load
 from gguftool.memory.devices import HOST
 from gguftool.memory.plan import MemoryPlan
 
+SMALL = 512
+"""Models narrower than this are nobody's: fractions of a MiB decide there."""
+
 
 def class_of(plan: MemoryPlan) -> str:
-    """Where the layers are, one slot or several, with a recurrent state or without."""
+    """Where the layers are, one slot or several, with a recurrent state or without, and how the figure was got."""
     devices = [d for d in plan.devices if d.name != HOST]
     apart = not plan.placement.kv_offload or plan.placed.experts_on_host or HOST in plan.placed.layer_device
     where = "host" if not devices else "split" if apart else "one device" if len(devices) == 1 else "devices"
     slots = "one slot" if plan.cache.context.slots == 1 else "several slots"
-    return f"{where}, {slots}" + (", state" if plan.cache.state else "")
+    state = ", state" if plan.cache.state else ""
+    small = ", small" if plan.terms.row < SMALL * 4 * plan.cache.context.ubatch else ""
+    return f"{where}, {slots}{state}{small}" + ("" if plan.laid_out else ", by formula")
 
 
-def spread(plan: MemoryPlan) -> tuple[int, int] | None:
+REORDERS = frozenset({"vulkan", "metal", "hexagon"})
+"""Backends that compute a graph in another order than llama.cpp wrote it down (`graph_optimize`)."""
+REORDERED = (-33.0, 8.0)
+"""Per cent between which estimates lay on a real device of that kind (Vulkan on llvmpipe, b10434, 26 plans)."""
+
+
+def reorders(plan: MemoryPlan) -> bool:
+    """Whether a device of the plan may change the order of its graph, and so what is held at once."""
+    return any(d.kind in REORDERS and d.compute for d in plan.devices)
+
+
+def spread(plan: MemoryPlan) -> tuple[float, float] | None:
     """Per cent between which nine of ten estimates of this class lay; None: the class was not measured."""
     row = load("compute_errors.json")["classes"].get(class_of(plan))
-    return (row["low"], row["high"]) if row else None
+    if row is None:
+        return None
+    low, high = row["low"], row["high"]
+    return (min(low, REORDERED[0]), max(high, REORDERED[1])) if reorders(plan) else (low, high)
 
 
 def words(plan: MemoryPlan) -> str:
@@ -30,4 +49,5 @@ def words(plan: MemoryPlan) -> str:
     found = spread(plan)
     if found is None:
         return "nothing of this class was measured"
-    return f"{found[0]:+d} … {found[1]:+d} % in nine of ten measured plans of this class ({class_of(plan)})"
+    where = f"{class_of(plan)}; its backend reorders the graph" if reorders(plan) else class_of(plan)
+    return f"{found[0]:+.0f} … {found[1]:+.0f} % in nine of ten measured plans of this class ({where})"

@@ -177,6 +177,7 @@ class Weights:
         self._repacked = REPACKED[repack]
         self._alignments = {(d.rules.alignment, d.backend.pads_rows) for d in self.devices}
         self.groups: dict[tuple[int, bool, str | None], Group] = {}
+        self._ways: dict[str, tuple[Group, bool]] = {}
         self.frequencies = Group(0, False, None)
         embedding, output = None, False
         for w in tensors:
@@ -210,23 +211,21 @@ class Weights:
         return 0 if stem in _FIRST_LAYER_NAMES else self.layer_count
 
     def _add(self, w: Weight, layer: int) -> None:
-        experts = _EXPERTS.search(w.name) is not None
-        target = next((device for pattern, device in self._rules if pattern.search(w.name)), None)
+        experts, target = self._way(w)
         key = (layer, experts, target)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(layer, experts, target)
+        self._ways[w.name] = group, layer != INPUT and self._rearranged(w, experts=experts)
         self._measure(group, w, matrix=layer != INPUT)
 
     def _measure(self, group: Group, w: Weight, *, matrix: bool) -> None:
         group.data += w.nbytes
         size = pad(w.nbytes, 32)
         group.plain += size
-        rows = self._repacked.get(w.type_name)
         dims = sum(1 for n in w.shape if n > 1)
-        fits = matrix and rows and len(w.shape) > 1 and w.shape[1] % rows == 0
         _stretch(group.spans, w)
-        if fits and dims == (3 if group.experts else 2):
+        if matrix and self._rearranged(w, experts=group.experts):
             group.repacked += size
         else:
             group.kept += size
@@ -240,12 +239,35 @@ class Weights:
             key = (alignment, rows_padded)
             group.aligned[key] = group.aligned.get(key, 0) + pad(w.nbytes + extra, alignment)
 
+    def _rearranged(self, w: Weight, *, experts: bool) -> bool:
+        """Whether a matrix on the host is kept in another order."""
+        rows = self._repacked.get(w.type_name)
+        dims = sum(1 for n in w.shape if n > 1)
+        return bool(rows and len(w.shape) > 1 and w.shape[1] % rows == 0 and dims == (3 if experts else 2))
+
+    def lies(self, w: Weight, at: Sequence[str], p: Placement) -> str:
+        """The buffer of one tensor: a device, `HOST`, or ``CPU_REPACK``; "": it is not loaded."""
+        known = self._ways.get(w.name)
+        if known is None:
+            return ""
+        group, rearranged = known
+        name = self._where(group, at, p)
+        return "CPU_REPACK" if rearranged and name == HOST and self._repacks(p) else name
+
+    def _way(self, w: Weight) -> tuple[bool, str | None]:
+        """Whether it is of the experts, and the device a pattern names for it."""
+        target = next((device for pattern, device in self._rules if pattern.search(w.name)), None)
+        return _EXPERTS.search(w.name) is not None, target
+
+    def _repacks(self, p: Placement) -> bool:
+        pinned = p.host_buffers and any(d.backend.pinned_host for d in self.devices)
+        return p.repack != "none" and not pinned
+
     def place(self, p: Placement) -> Placed:
         """Bytes by buffer under a placement."""
         at = layer_devices(self.layer_count, self.devices, p)
         by_name = {d.name: d for d in self.devices}
-        pinned = p.host_buffers and any(d.backend.pinned_host for d in self.devices)
-        repack = p.repack != "none" and not pinned
+        repack = self._repacks(p)
         buffers: dict[str, int] = {}
         spans: dict[int, tuple[int, int]] = {}
         experts = largest = 0

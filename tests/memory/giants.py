@@ -25,6 +25,15 @@ NAMES = (
     "qwen3-30b-a3b",
     "qwen3-next-80b",
 )
+SHAPES = tuple(
+    "glm-4.5-air glm4-32b gpt-oss-120b llama2-7b qwen25-05b qwen25-32b qwen25-3b qwen3-0.6b qwen3-coder-480b "
+    "qwen35-27b-mtp qwen35-9b".split()
+)
+"""More of them, whose layouts were looked at while the graphs of `gguftool.memory` were written."""
+HELD_OUT = tuple(
+    "gemma2-9b mistral-nemo-12b mixtral-8x7b phi3-mini olmo2-13b granite-3-8b command-r7b starcoder2-7b".split()
+)
+"""Shapes of published models that nothing was written or fitted to."""
 
 
 @cache

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from gguftool.facts.arch import Hparams
+from gguftool.memory.builds import formula
 from gguftool.memory.compute import pipeline_copies, terms
 from gguftool.memory.devices import Device
 from gguftool.memory.kv import kv_cache
 from gguftool.memory.notes import warnings
 from gguftool.memory.plan import Machine, Planner, memory, weights_of
+from gguftool.memory.schedule import Backends
 from gguftool.memory.settings import Settings
-from gguftool.memory.weights import Placement
+from gguftool.memory.spread import REORDERED, class_of, spread, words
+from gguftool.memory.weights import Placement, layer_devices
 from gguftool.model import open_model
 from tests.memory.giants import giant
 from tests.memory.records import DATA, records
@@ -100,10 +103,12 @@ def test_a_device_and_the_host():
         host.append(uses["CPU"] / sum(v for k, v in run["compute"].items() if k != "Vulkan0") - 1)
     assert len(device) == 26
     assert max(map(abs, host)) < 0.01
-    assert min(device) >= 0
-    assert max(device) < 0.48
-    assert statistics.median(device) < 0.04
-    assert statistics.quantiles(map(abs, device), n=10)[-1] < 0.22
+    # Vulkan reorders its graph: this is the range that `plan` prints for it
+    low, high = REORDERED
+    assert low / 100 - 0.005 < min(device)
+    assert max(device) < high / 100 + 0.005
+    assert statistics.median(device) == pytest.approx(0, abs=0.01)
+    assert spread(plan) == (low, high)
 
 
 @pytest.mark.real
@@ -193,21 +198,89 @@ def test_older_builds_have_their_own_formula(gemma3: Path, build: int, mib: floa
     assert not any("builds before" in line for line in warnings(Planner(m.arch, weights_of(m)), newest))
 
 
-def test_the_errors_by_class_are_those_of_the_record():
-    """605 layouts of eight large models by b11434's libllama: on the host, one device, several, and split."""
-    from scripts.compute_errors import OUT, errors
+def test_layouts_of_real_libraries_are_met():
+    """2,705 layouts by b11434's libllama, host to four devices; one in fifteen here."""
+    from scripts.compute_errors import OUT, record, wrong
 
-    assert json.loads(OUT.read_text()) == errors()
+    classes = json.loads(OUT.read_text())["classes"]
+    held, runs = record()
+    laid: list[float] = []
+    for ask, real in runs[:: len(runs) // 180]:
+        plan, found = wrong(ask, real)
+        row = classes[class_of(plan)]
+        for _, e in found:
+            assert row["least"] - 1 <= 100 * e <= row["most"] + 1
+        if plan.laid_out and "small" not in class_of(plan):
+            laid += [e for _, e in found]
+    assert len(laid) > 150
+    assert sum(abs(e) < 0.01 for e in laid) / len(laid) > 0.96
+    assert sum(abs(e) < 0.1 for e in laid) / len(laid) > 0.98
+    assert any(ask["model"].startswith(held) for ask, _ in runs)
 
 
-def test_the_host_beside_devices_is_met():
-    """Where all layers are on devices the host's buffer was met to the rounding of its tensors, in a pipeline, too."""
-    from scripts.compute_errors import RECORD, planned
+def test_nine_of_ten_within_a_tenth_in_every_class():
+    """Of all recorded buffers of models of real size whose graph is known; the held-out ones apart, too."""
+    from scripts.compute_errors import OUT
 
-    seen = 0
-    for ask, real in json.loads(gzip.decompress(RECORD.read_bytes()))["runs"]:
-        if not ask["devices"] or ask["ngl"] is not None or ask["cpu_moe"] or not ask["kv_offload"]:
-            continue
-        seen += 1
-        assert planned(ask).devices[-1].compute == pytest.approx(real["CPU"], rel=0.002)
-    assert seen > 100
+    data = json.loads(OUT.read_text())
+    for name, row in data["classes"].items():
+        if "by formula" not in name and "small" not in name:
+            assert row["near"] >= 90
+            assert row["low"] > -10
+            assert row["high"] < 10
+    assert data["cuts"]["models held out"]["near"] > 98
+    assert data["settings"] > 1500
+
+
+def test_the_table_in_the_docs_is_that_of_the_record():
+    from scripts.compute_errors import BEGIN, DOC, OUT, table
+
+    assert f"{BEGIN}\n{table(json.loads(OUT.read_text()))}" in DOC.read_text()
+
+
+def test_a_server_keeps_its_norms_where_measuring_forgets_them(giant_plan):
+    """Llama 8B over four devices: 147,169,280 as a server reserves, 180,723,712 as `no_alloc` measures (b11434)."""
+    planner, s, p, at, backends = giant_plan
+    cache = kv_cache(planner.hp, s)
+
+    def lies(w):
+        return planner.weights.lies(w, at, p)
+
+    for pins, bytes_ in ((True, 147169280), (False, 180723712)):
+        found = planner.layout.reserved(s, cache, formula(None), at, lies, backends, pins=pins)
+        assert found["MOCK1"] == bytes_
+        assert found["MOCK0"] == 222683136
+        assert found["CPU"] == 92676224
+
+
+@pytest.fixture
+def giant_plan():
+    m = giant("llama-3.1-8b")
+    devices = tuple(Device(f"MOCK{i}", "cuda", 64 << 30) for i in range(4))
+    planner = Planner(m.arch, weights_of(m), Machine(devices))
+    p = Placement(split=(1.0,) * 4)
+    at = layer_devices(planner.weights.layer_count, devices, p)
+    names = tuple(d.name for d in devices)
+    backends = Backends(names, {"CPU": 32, **dict.fromkeys(names, 128)}, names, 4)
+    return planner, Settings(2048, "q8_0", "q8_0"), p, at, backends
+
+
+@pytest.mark.parametrize("arch", ["tiny/lfm2", "tiny/rwkv7", "tiny/gemma3n", "tiny/bert", "archs/minimax-01-moe"])
+def test_a_graph_that_is_not_known_falls_back_to_the_formula(arch: str):
+    from scripts.compute_errors import planned
+
+    ask = {
+        "model": arch,
+        "devices": 1,
+        "kind": "cuda",
+        "ctx": 2048,
+        "k": "f16",
+        "v": "f16",
+        "slots": 1,
+        "unified": False,
+    }
+    ask |= {"ubatch": 512, "fa": "auto", "swa_full": False, "ngl": None, "cpu_moe": 0, "kv_offload": True}
+    plan = planned(ask)
+    assert not plan.laid_out
+    assert plan.compute > 0
+    assert "by formula" in words(plan) or "nothing" in words(plan)

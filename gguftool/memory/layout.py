@@ -1,0 +1,270 @@
+"""The graph of a whole model under given settings, and the compute buffers it needs on every device.
+
+Layers that are alike need alike buffers, so of a long row of them only the first few are built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from gguftool.facts.arch import Hparams
+from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
+from gguftool.facts.layers import layers
+from gguftool.facts.shape import Layer
+from gguftool.memory.blocks import Build, CacheOf, NotKnownHere, Tensors, attention, experts, feed_forward, matrix, norm
+from gguftool.memory.builds import Formula
+from gguftool.memory.compute import turns
+from gguftool.memory.devices import HOST
+from gguftool.memory.graph import F16, F32, I32, I64, Graph, Node, get_rows, given, like, made, mul_mat, stored, written
+from gguftool.memory.kv import CachePlan
+from gguftool.memory.recurrent import StateOf, delta_net, mamba
+from gguftool.memory.schedule import Backends, reserved
+from gguftool.memory.settings import Settings
+from gguftool.memory.weights import Weight
+
+_BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
+ALIKE = 3
+"""So many layers between like neighbours are built; the others need no more."""
+LATE = frozenset(
+    "bailingmoe3 cohere2moe gemma4 hy-v3 nemotron_h nemotron_h_moe gpt-oss qwen35 qwen35moe qwen3next step35".split()
+)
+"""Architectures whose last layer goes on with all tokens: rows for the output are picked after it."""
+NOT_MIXED = frozenset("cogvlm deepseek4 granite-switch eagle3 dflash gemma4-assistant".split())
+"""Architectures whose batches hold either tokens or embeddings (`llm_arch_supports_mixed_batch`)."""
+PARTS = frozenset("full window".split())
+MEMORIES = frozenset("kv iswa iswa-if-window mla recurrent hybrid".split())
+SCALED = ("gemma",)
+UNUSED = frozenset({"rope_freqs.weight", "layer_output_scale.weight"})
+
+
+class Layout:
+    """A model's tensors, sorted once.
+
+    Args:
+        hp: hyperparameters.
+        tensors: all tensors.
+    """
+
+    def __init__(self, hp: Hparams, tensors: Sequence[Weight]) -> None:
+        self.hp = hp
+        self.layers = [x for x in layers(hp) if x.trunk]
+        self.blocks: dict[int, dict[str, Weight]] = {}
+        self.rest: dict[str, Weight] = {}
+        for w in tensors:
+            m = _BLOCK.fullmatch(w.name)
+            if m:
+                self.blocks.setdefault(int(m[1]), {})[m[2]] = w
+            else:
+                self.rest[w.name] = w
+        numbers: dict[object, int] = {}
+        kinds = {i: tuple((k, w.shape, w.type_name) for k, w in sorted(t.items())) for i, t in self.blocks.items()}
+        self.kinds = {i: numbers.setdefault(kind, len(numbers)) for i, kind in kinds.items()}
+
+    def reserved(
+        self,
+        s: Settings,
+        plan: CachePlan,
+        formula: Formula,
+        at: Sequence[str],
+        lies: Callable[[Weight], str],
+        backends: Backends,
+        *,
+        kv_offload: bool = True,
+        pins: bool = True,
+    ) -> dict[str, int]:
+        """Bytes of the compute buffer of every device and the host.
+
+        Args:
+            s: settings.
+            plan: its caches.
+            formula: what the build does otherwise.
+            at: device of each layer, the output layer's last.
+            lies: buffer of a tensor.
+            backends: where the graph runs.
+            kv_offload: caches follow their layers.
+            pins: what llama.cpp keeps on a device of its choice stays there. A server does so; llama.cpp's own
+                measuring (`no_alloc`) forgets it (`ggml_backend_sched_reserve_size`).
+
+        Raises:
+            NotKnownHere: the graph of this model is not known.
+        """
+        hp, c = self.hp, plan.context
+        if hp.facts is None or hp.facts.memory not in MEMORIES or any(x.name not in PARTS for x in plan.caches):
+            raise NotKnownHere("its memory")
+        n = -(-c.ubatch // c.slots) * c.slots
+        flash = flash_attn_used(hp, s.type_v, s.flash_attn)
+        b = Build(hp, Graph(), n, c.slots, c.streams, flash, given(I32, n))
+        b.host_attention = HOST if pins and not kv_offload else ""
+        full = pins and HOST not in at
+        outputs = n if formula.all_logits else min(n, s.outputs if s.outputs is not None else c.slots)
+        memory = _Memory(b, s, plan, at, kv_offload=kv_offload, wide=formula.wide_masks)
+        x = self._input(b, lies, mixed=formula.mixed and hp.arch not in NOT_MIXED)
+        out_ids = given(I32, outputs)
+        last = self.layers[-1].index
+        for layer in self._kept(at, lies):
+            b.pin = at[layer.index] if full else ""
+            b.used = set()
+            x = self._layer(b, layer, x, memory, lies, out_ids if layer.index == last and hp.arch not in LATE else None)
+        b.pin = ""
+        t = self._globals(lies)
+        if hp.arch == "gpt-oss":
+            x.output = True
+            x = get_rows(x, out_ids)
+        x = norm(b, t, "output_norm", x)
+        x.output = True
+        if hp.arch in LATE and hp.arch != "gpt-oss":
+            x = get_rows(x, out_ids)
+            x.output = True
+        w = t.get("output.weight")
+        if w is None:
+            e = self.rest["token_embd.weight"]
+            w = stored(at[-1], e.nbytes, *e.shape, weight=True)
+        x = mul_mat(w, x)
+        x.output = True
+        b.graph.expand(x)
+        return reserved(b.graph, backends)
+
+    def _globals(self, lies: Callable[[Weight], str]) -> Tensors:
+        return {k: stored(lies(w), w.nbytes, *w.shape, weight=True) for k, w in self.rest.items()}
+
+    def _kept(self, at: Sequence[str], lies: Callable[[Weight], str]) -> list[Layer]:
+        """Layers that are built: of those between like neighbours the first few, and the last."""
+        if any(x.index not in self.blocks for x in self.layers):
+            raise NotKnownHere("a layer without tensors")
+        signs = [
+            (self.kinds[x.index], x.swa, x.recurrent, at[x.index], tuple(map(lies, self.blocks[x.index].values())))
+            for x in self.layers
+        ]
+        seen: Counter[object] = Counter()
+        numbered: dict[object, int] = {}
+        marks = [numbered.setdefault(sign, len(numbered)) for sign in signs]
+        out = []
+        for i, x in enumerate(self.layers):
+            around = tuple(marks[max(0, i - 1) : i + 2])
+            seen[around] += 1
+            if seen[around] <= ALIKE or i == len(marks) - 1:
+                out.append(x)
+        return out
+
+    def _input(self, b: Build, lies: Callable[[Weight], str], *, mixed: bool) -> Node:
+        """`build_inp_embd`: tokens, embeddings, or both, of which one is used."""
+        w = self.rest.get("token_embd.weight")
+        if w is None:
+            raise NotKnownHere("no token embedding")
+        rows, width, n = stored(lies(w), w.nbytes, *w.shape, weight=True), w.shape[0], b.tokens
+        g = b.graph
+        x = g.expand(get_rows(rows, given(I32, n)))
+        g.expand(given(F32, width, n))
+        if mixed:
+            copy = like("DUP", given(F32, width, n))
+            g.expand(written("SET_ROWS", copy, get_rows(rows, given(I32, n)), given(I64, n)))
+        if b.hp.arch.startswith(SCALED):
+            x = like("MUL", x, given(F32, 1, n))
+        g.expand(x)
+        t = self._globals(lies)
+        if "position_embd.weight" in t:
+            x = like("ADD", x, get_rows(t["position_embd.weight"], b.position))
+        return norm(b, t, "token_embd_norm", x) if "token_embd_norm.weight" in t else x
+
+    def _layer(
+        self, b: Build, layer: Layer, x: Node, memory: _Memory, lies: Callable[[Weight], str], out_ids: Node | None
+    ) -> Node:
+        weights = self.blocks[layer.index]
+        t = {k: stored(lies(w), w.nbytes, *w.shape, weight=True) for k, w in weights.items()}
+        left = x
+        if matrix(b, t, "attn_norm") is not None:
+            x = norm(b, t, "attn_norm", x)
+        normed = x
+        if layer.recurrent:
+            block = mamba if "ssm_x.weight" in t else delta_net
+            x = block(b, t, x, memory.state(layer.index))
+        else:
+            x = attention(b, t, x, layer, memory.cache(layer.index))
+        if out_ids is not None:
+            x, left, normed = (get_rows(a, out_ids) for a in (x, left, normed))
+        x = _onward(b, t, x, left, normed)
+        if "layer_output_scale.weight" in t:
+            x = like("MUL", x, t["layer_output_scale.weight"])
+        strange = sorted(k for k in t if k not in b.used and k not in UNUSED and not k.endswith(".input_scale"))
+        if strange:
+            raise NotKnownHere(strange[0])
+        return x
+
+
+def _onward(b: Build, t: Tensors, x: Node, left: Node, normed: Node) -> Node:
+    """From attention's answer to the end of the layer."""
+    before, after = matrix(b, t, "ffn_norm"), matrix(b, t, "post_attention_norm")
+    last = matrix(b, t, "post_ffw_norm")
+    further = experts if matrix(b, t, "ffn_gate_inp") is not None else feed_forward
+    if before is None and after is None:
+        if matrix(b, t, "ffn_up") is None:
+            return like("ADD", x, left)
+        # Attention and feed-forward work side by side.
+        return like("ADD", like("ADD", further(b, t, normed), left), x)
+    if after is not None and (before is not None or last is not None):
+        x = norm(b, t, "post_attention_norm", x)
+    x = left = like("ADD", x, left)
+    if before is not None:
+        x = norm(b, t, "ffn_norm", x)
+    elif last is None:
+        x = norm(b, t, "post_attention_norm", x)
+    x = further(b, t, x)
+    if last is not None:
+        x = norm(b, t, "post_ffw_norm", x, pinned=False)
+    return like("ADD", x, left)
+
+
+class _Memory:
+    """Caches and states of the layers, and the inputs that go with them."""
+
+    def __init__(
+        self, b: Build, s: Settings, plan: CachePlan, at: Sequence[str], *, kv_offload: bool, wide: bool
+    ) -> None:
+        self.b, self.plan, self.at, self.kv_offload = b, plan, at, kv_offload
+        self.of = {x.index: (c, x) for c in plan.caches for x in c.layers}
+        self.states = {x.index: x for x in plan.state}
+        n, g = b.tokens, given
+        k_side, v_side = turns(b.hp, s)
+        self.inputs = {
+            c.name: (
+                g(I64, n),
+                g(I64, n if b.flash else n * max(x.v_width for x in c.layers)),
+                _mask(b, c.cells, wide=wide),
+                g(F32, k_side, k_side) if k_side else None,
+                g(F32, v_side, v_side) if v_side else None,
+            )
+            for c in plan.caches
+        }
+        self.rows = given(I32, plan.context.slots)
+
+    def device(self, layer: int) -> str:
+        return self.at[layer] if self.kv_offload else HOST
+
+    def cache(self, layer: int) -> CacheOf:
+        if layer not in self.of:
+            raise NotKnownHere("a layer without a cache of its own")
+        c, x = self.of[layer]
+        k_row, v_row = CACHE_TYPES[c.type_k].row_bytes(x.k_width), CACHE_TYPES[c.type_v].row_bytes(x.v_width)
+        numbers_k, numbers_v, mask, k_turn, v_turn = self.inputs[c.name]
+        home = self.device(layer)
+        k = stored(home, k_row * c.cells * c.streams, x.k_width, c.cells, c.streams)
+        v = stored(home, v_row * c.cells * c.streams, x.v_width, c.cells, c.streams) if x.v_width else None
+        return CacheOf(k, v, k_row, v_row, c.cells, c.type_k, c.type_v, numbers_k, numbers_v, mask, k_turn, v_turn)
+
+    def state(self, layer: int) -> StateOf:
+        x = self.states.get(layer)
+        if x is None or len(x.tensors) != 2:
+            raise NotKnownHere("a state of another kind")
+        home = self.device(layer)
+        window, state = (stored(home, n * x.rows * 4, n, x.rows) for n in x.tensors)
+        slots = self.plan.context.slots
+        return StateOf(window, state, self.rows, slots, x.rows // slots - 1)
+
+
+def _mask(b: Build, cells: int, *, wide: bool) -> Node:
+    ne = (cells, b.tokens // b.streams, 1, b.streams)
+    if b.flash and wide:
+        return made("CPY", ne, given(F32, *ne), kind=F16)
+    return given(F16 if b.flash else F32, *ne)
