@@ -32,11 +32,14 @@ class Allocated(Protocol):
     view_src: Any
 
 
+IN_PLACE_NAMES = frozenset(IN_PLACE.split())
+
+
 @cache
-def in_place() -> frozenset[int | str]:
-    """Those operations, by number and by name."""
-    constants, names = load("projectors.json")["constants"], IN_PLACE.split()
-    return frozenset(names) | {constants[f"GGML_OP_{n}"] for n in names if f"GGML_OP_{n}" in constants}
+def in_place() -> frozenset[int]:
+    """Numbers of those operations."""
+    constants = load("projectors.json")["constants"]
+    return frozenset(constants[f"GGML_OP_{n}"] for n in IN_PLACE_NAMES if f"GGML_OP_{n}" in constants)
 
 
 class Blocks:
@@ -86,11 +89,12 @@ class _Arena:
         size: Callable[[Any], int],
         kept: Callable[[Any], bool],
         sources: Callable[[Any], Sequence[Any]],
+        in_place: Collection[int | str],
         blocks: Mapping[str, Blocks],
     ) -> None:
         self.outside, self.where, self.size, self.kept, self.blocks = outside, where, size, kept, blocks
         self.sources = sources
-        self.in_place = in_place()
+        self.in_place = in_place
         self.at: dict[int, tuple[Blocks, int]] = {}
         self.done: set[int] = set()
         self.readers: dict[int, int] = {}
@@ -169,7 +173,7 @@ def arena(nodes: Sequence[Tensor], outside: Collection[int], alignment: int = 32
         alignment: of the buffer.
     """
     blocks = {"": Blocks(alignment)}
-    it = _Arena(lambda t: id(t) in outside, lambda t: "", nbytes, lambda t: False, _sources, blocks)
+    it = _Arena(lambda t: id(t) in outside, lambda t: "", nbytes, lambda t: False, _sources, in_place(), blocks)
     it.run([t for t in nodes if not t.op], [t for t in nodes if t.op])
     return blocks[""].most
 
@@ -198,5 +202,5 @@ def arenas(
         alignments: of the buffers, by name.
     """
     blocks = {name: Blocks(n) for name, n in alignments.items()}
-    _Arena(outside, where, size, kept, sources, blocks).run(leaves, nodes)
+    _Arena(outside, where, size, kept, sources, IN_PLACE_NAMES, blocks).run(leaves, nodes)
     return {name: b.most for name, b in blocks.items()}
