@@ -25,8 +25,8 @@ from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Weight
 
 _BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
-ALIKE = 3
-"""So many layers between like neighbours are built; the others need no more."""
+ALIKE, ALIKE_APART = 2, 3
+"""So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
 LATE = frozenset(
     "bailingmoe3 cohere2moe gemma4 hy-v3 nemotron_h nemotron_h_moe gpt-oss qwen35 qwen35moe qwen3next step35".split()
 )
@@ -137,6 +137,7 @@ class Layout:
             (self.kinds[x.index], x.swa, x.recurrent, at[x.index], tuple(map(lies, self.blocks[x.index].values())))
             for x in self.layers
         ]
+        most = ALIKE_APART if HOST in at and len(set(at)) > 1 else ALIKE
         seen: Counter[object] = Counter()
         numbered: dict[object, int] = {}
         marks = [numbered.setdefault(sign, len(numbered)) for sign in signs]
@@ -144,7 +145,7 @@ class Layout:
         for i, x in enumerate(self.layers):
             around = tuple(marks[max(0, i - 1) : i + 2])
             seen[around] += 1
-            if seen[around] <= ALIKE or i == len(marks) - 1:
+            if seen[around] <= most or i == len(marks) - 1:
                 out.append(x)
         return out
 

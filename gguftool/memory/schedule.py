@@ -149,10 +149,7 @@ class _Schedule:
                 for s in reads:
                     leaves += self.copied[id(s), device]
         leaves += self.graph.leaves
-        return arenas(
-            leaves, nodes, outside=attrgetter("buffer"), where=attrgetter("at"), size=attrgetter("size"),
-            kept=attrgetter("output"), sources=attrgetter("src"), alignments=self.b.alignments,
-        )  # fmt: skip
+        return _arenas(leaves, nodes, self.b)
 
 
 def _large(t: Node) -> bool:
@@ -172,4 +169,15 @@ def reserved(graph: Graph, backends: Backends) -> dict[str, int]:
         graph: it is used up: what is read from elsewhere is replaced by its copy.
         backends: where it runs.
     """
-    return _Schedule(graph, backends).sizes()
+    if backends.devices:
+        return _Schedule(graph, backends).sizes()
+    for t in (*graph.leaves, *graph.nodes):
+        t.at = HOST
+    return _arenas(graph.leaves, graph.nodes, backends)
+
+
+def _arenas(leaves: Sequence[Node], nodes: Sequence[Node], backends: Backends) -> dict[str, int]:
+    return arenas(
+        leaves, nodes, outside=attrgetter("buffer"), where=attrgetter("at"), size=attrgetter("size"),
+        kept=attrgetter("output"), sources=attrgetter("src"), alignments=backends.alignments,
+    )  # fmt: skip
