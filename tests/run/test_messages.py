@@ -243,3 +243,56 @@ def test_commands_that_help_exist() -> None:
             there = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
             for option in re.findall(r"(?<=\s)(-{1,2}[a-z][a-z-]*)(?==|\s|$)", words):
                 assert option in there, (known.kind, option, known.remedy)
+
+
+def test_options_that_help_exist() -> None:
+    """An option in a remedy for one of llama.cpp's messages is taken by a program of llama.cpp, or is gguftool's."""
+    import click
+
+    from gguftool.cli.group import gguftool as group
+    from gguftool.run import tools
+    from gguftool.run.capabilities import known as newest
+
+    there = {"--gpus", "--summary", *newest().by_name}  # of docker and vulkaninfo
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        there |= {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+    for known in table():
+        if not known.program:
+            named = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]", known.remedy)
+            assert not [o for o in named if o not in there and not tools.having(o)], (known.kind, known.remedy)
+
+
+def test_the_count_of_answers_is_told() -> None:
+    """Those with an answer of their own, and those that only their place in the sources answers."""
+    direct = sum((known := row(said)) is not None and not known.symptom for said in messages())
+    told = " ".join((Path(__file__).parents[2] / "docs" / "launch.md").read_text().split())
+    assert f"Of those explained {direct:,} have an answer of their own" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("llm_load_vocab: missing or unrecognized pre-tokenizer type, using: 'default'", "pre-tokenizer-missing"),
+        ("llm_load_vocab: GENERATION QUALITY WILL BE DEGRADED!", "pre-tokenizer-missing"),
+        ("update_slots : failed to find free space in the KV cache, retrying with smaller batch size", "cache-full"),
+        ("main: prompt is too long (5000 tokens, max 4092)", "prompt-long"),
+        (
+            "main: error: Input prompt is too big compared to KV size. Please try increasing KV size.",
+            "prompt-too-long-old",
+        ),
+        ("gguf_init_from_file: invalid magic characters 'tjgg'", "old-ggml"),
+        ("error loading model: unknown (magic, version) combination: 67676a74, 00000003", "magic-old"),
+        ("done_getting_tensors: wrong number of tensors; expected 292, got 291", "tensor-count"),
+        ("warning: not compiled with GPU offload support, --gpu-layers option will be ignored", "cpu-build"),
+        ("srv  log_server_r: Invalid slot ID", "request-slot"),
+        ("got exception: Invalid tool_choice: any", "request-tool-choice"),
+        ("Cannot perform operation on null values", "jinja-undefined"),
+        ("common_ngram: failed to open static lookup cache: /m/x.bin", "lookup-cache"),
+        ("llama_kv_cache: mismatched key type (8 != 1, layer 0)", "state-other-settings"),
+    ],
+)
+def test_messages_of_old_and_new_builds_have_answers_of_their_own(line: str, kind: str) -> None:
+    found = explain_line(line)
+    assert found is not None
+    assert found.kind == kind
