@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
+from gguftool.facts import editions, shipping, timeline
 from gguftool.facts import llama_cpp as named
-from gguftool.facts import shipping, timeline
 from gguftool.hub import opened
 from gguftool.predict import Prediction, predict
 from gguftool.predict.needs import Need, needs, newest_of
@@ -117,7 +117,8 @@ def judged(m: Model, asked: Target) -> Prediction:
 
 def builds_of_row() -> tuple[int, ...]:
     """Builds from 2024 to now, about as far apart in time as in number."""
-    known = [n for n in timeline.builds() if shipping.date(n)[:4] >= FIRST_YEAR or not shipping.date(n)]
+    every = sorted({*timeline.builds(), *editions.builds()})
+    known = [n for n in every if shipping.date(n)[:4] >= FIRST_YEAR or not shipping.date(n)]
     if len(known) <= ROW:
         return tuple(known)
     picked = [known[round(i * (len(known) - 1) / (ROW - 1))] for i in range(ROW)]

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from gguftool.api.upgrade import Upgrade, upgrade
 from gguftool.brief import short_repr
 from gguftool.build.survey import Found, survey
+from gguftool.facts.timeline import build_number
 from gguftool.hub import opened
 from gguftool.hub.cache import hub_cache, ollama_stores
 from gguftool.programs import SERVER, find
+from gguftool.run.bybuild import of_build
 from gguftool.run.devices import devices, host_memory
 from gguftool.run.doctor import Examination, examine
 from gguftool.run.launch import LaunchPlan, plan_launch
@@ -48,7 +50,11 @@ class Health:
 
 
 def doctor(
-    model: Model | str | os.PathLike[str] | None = None, *, llama_cpp: str | None = None, commands: Sequence[str] = ()
+    model: Model | str | os.PathLike[str] | None = None,
+    *,
+    llama_cpp: str | None = None,
+    commands: Sequence[str] = (),
+    build: str | int | None = None,
 ) -> Health:
     """Look at the machine; starts programs with ``--help``, ``--version`` and ``--list-devices`` only.
 
@@ -56,6 +62,7 @@ def doctor(
         model: a path, an address or an open model, to be planned for this machine.
         llama_cpp: folder or program of llama.cpp to prefer.
         commands: files with commands of llama-server: a unit, a compose file, a llama-swap.yaml, a script.
+        build: number of the build that the caches and commands are for; None: that of the llama-server at hand.
 
     Raises:
         MissingFile: what is named as llama.cpp is not there.
@@ -64,6 +71,8 @@ def doctor(
     found = examine(stores(hub_cache(), ollama_stores()), llama_cpp=llama_cpp)
     builders = survey(llama_cpp)
     server = next((p.build for p in found.programs if p.tool.name == SERVER and p.build), None)
+    if build is not None:
+        server = of_build(build if isinstance(build, int) else build_number(build))
     among = upgrade(server, found.stores, commands)
     if model is None:
         return Health(found, builders, among)

@@ -22,7 +22,7 @@ def build_options(function: F) -> F:
             "--llama-cpp",
             aliases=("--server",),
             metavar="PATH",
-            help="Judge by this llama.cpp: its folder, or a program of it.",
+            help="Judge by this llama.cpp: its folder, or a program of it; or --server.",
         ),
         option("--build", metavar="BUILD", help="Judge by that build of llama.cpp: b8179."),
     ):

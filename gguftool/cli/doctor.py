@@ -31,6 +31,7 @@ from gguftool.cli.values import MODEL
     metavar="FILE",
     help="A unit, compose file, llama-swap.yaml or script: which of its options change with a newer build?",
 )
+@option("--build", metavar="BUILD", help="The caches and commands are for that build, which is elsewhere: b8179.")
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
 @format_option("text", "json")
 @pass_session
@@ -41,6 +42,7 @@ def doctor(
     message: str | None,
     symptom: str | None,
     commands: tuple[str, ...],
+    build: str | None,
     llama_cpp: str | None,
 ) -> int:
     """Show what is installed and what it can do, memory, model caches, and known traps.
@@ -59,7 +61,7 @@ def doctor(
     from gguftool.api.health import doctor as look
     from gguftool.report import doctor as report
 
-    found = look(model or None, llama_cpp=llama_cpp, commands=commands)
+    found = look(model or None, llama_cpp=llama_cpp, commands=commands, build=build)
     if session.format == "json":
         session.write_json(ok=found.ok, body=report.json_body(found))
     else:

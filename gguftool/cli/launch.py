@@ -21,6 +21,7 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap", "dockerfile", "preset
     gguftool launch model.gguf --watch -- --metrics        arguments behind -- go to llama-server
     gguftool launch model.gguf --rpc 10.0.0.7:50052=24GiB,10.0.0.8:50052=24GiB
     gguftool launch model.gguf --emit systemd > llama.service
+    gguftool launch model.gguf --print --build b8179       the command, spelled for that build
     gguftool launch --translate "./main -m m.gguf --ctk q4_0 --rope-scale 4 --no-rope-shift"
     """
 )
@@ -33,6 +34,7 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap", "dockerfile", "preset
 @option("--emit", type=click.Choice(KINDS), help="Print a ready file for a service manager.")
 @option("--image", metavar="NAME", help="For --emit: the image of llama-server.")
 @option("--force", is_flag=True, help="Go on in spite of what was found; says what it ignores.")
+@option("--build", metavar="BUILD", help="With --print or --translate: spell for that build of llama.cpp: b8179.")
 @option("--translate", metavar="COMMAND", help="Turn commands out of an article into ones that work; - reads stdin.")
 @format_option("text", "json")
 @pass_session
@@ -45,13 +47,20 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     from gguftool.api.launch import plan_launch
     from gguftool.cli import launch_run as act
     from gguftool.cli.opened import open_for
+    from gguftool.facts.timeline import build_number
     from gguftool.hub import on_this_machine
-    from gguftool.run.engine import choose
+    from gguftool.run.engine import choose, engine_of
 
     wishes = wished(extra)
-    engine = choose(wishes, printed=options["action"] == "print")
+    printed = options["action"] == "print" or options["translate"] is not None
+    if options["build"] is None:
+        engine = choose(wishes, printed=options["action"] == "print")
+    elif wishes.server or not (printed or (options["action"] is None and not options["emit"])):
+        raise click.UsageError("--build is for --print and --translate: a build by its number cannot be started.")
+    else:
+        engine = engine_of(build_number(options["build"]))
     if options["translate"] is not None:
-        return act.translate(session, options["translate"], engine, wishes.server)
+        return act.translate(session, options["translate"], wishes.server, options["build"])
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
     with open_for(session, on_this_machine(model), strict=False) as m:

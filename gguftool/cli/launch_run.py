@@ -12,7 +12,6 @@ from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
-    from gguftool.run.engine import Engine
     from gguftool.run.launch import LaunchPlan
     from gguftool.run.serve import Outcome
     from gguftool.run.server import Running
@@ -102,15 +101,14 @@ def run(session: Session, plan: LaunchPlan, *, force: bool, keep: bool) -> int:
     return code
 
 
-def translate(session: Session, command: str, engine: Engine, llama_cpp: str | None = None) -> int:
+def translate(session: Session, command: str, llama_cpp: str | None = None, build: str | None = None) -> int:
     """An article's command as one that works, and what each wrong flag was meant to be."""
-    from gguftool.api.launch import installed
+    from gguftool.api.launch import translate_script
     from gguftool.report import translate as report
-    from gguftool.run.translate import translate_script as make
 
     if command == "-":
         command = os.fsdecode(stdin_bytes())
-    made = make(command, engine.build, lambda name: installed(name, llama_cpp))
+    made = translate_script(command, server=llama_cpp, build=build)
     if session.format == "json":
         session.write_json(ok=not made.lost, body=report.script_json(made))
         return int(made.lost)

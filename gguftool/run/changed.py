@@ -87,7 +87,7 @@ def _change(given: str, value: str, was: Option | None, now: Option | None, new:
     if before and after and value in before and value not in after:
         text = f"{value} is no longer taken: {', '.join(after)}"
         return OptionChange(given, VALUES, ", ".join(before), ", ".join(after), text)
-    if _default(was) != _default(now):
+    if _default(was) != _default(now) and _default(now):
         why = "the command says its own value, so nothing changes"
         return OptionChange(given, DEFAULT, _default(was), _default(now), why)
     return None

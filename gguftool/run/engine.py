@@ -11,6 +11,7 @@ from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.programs import SERVER, Tool
 from gguftool.run import embedded
+from gguftool.run.bybuild import of_build
 from gguftool.run.capabilities import Capabilities, capabilities, known
 from gguftool.run.wishes import Wishes
 
@@ -37,6 +38,11 @@ class Engine:
 def no_engine() -> Engine:
     """For a command that is only printed: spelled as the build we know takes it."""
     return Engine(SERVER, (SERVER,), None, known())
+
+
+def engine_of(build: int) -> Engine:
+    """For a command that is only printed: spelled as that build takes it."""
+    return Engine(SERVER, (SERVER,), None, of_build(build))
 
 
 def library_engine() -> Engine:

@@ -120,7 +120,7 @@ def at_hand(llama_cpp: str | None = None) -> int | None:
 
 def older(build: Capabilities | None) -> int | None:
     """The number of a build that is older than the newest known, which alone need not speak for it; else None."""
-    number = build.build if build is not None and not build.assumed else None
+    number = build.build if build is not None else None
     return number if number is not None and number < NUMBER else None
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.api.launch import translate
 from gguftool.errors import UsageError
+from gguftool.run.bybuild import of_build
 from gguftool.run.capabilities import Capabilities, Option, known, parse_help
 from gguftool.run.changed import changes
 from gguftool.run.saved import of_text, saved
@@ -134,3 +136,26 @@ def test_every_kind_of_change() -> None:
         "--parallel", "default", "1", "-1", False,
     )  # fmt: skip
     assert changes(["-m", "x"], old, old) == []
+
+
+def test_the_options_of_a_build_without_its_program() -> None:
+    """The timeline knows every option of the real b10434, and no other (its own ``--help`` is recorded)."""
+    made, real = of_build(10434), older()
+    assert {n for n in made.by_name if made.takes(n)} == {n for n in real.by_name if real.takes(n)}
+    taken = [n for n in real.by_name if real.takes(n)]
+    assert [n for n in taken if bool(made.by_name[n].value) != bool(real.by_name[n].value)] == []
+
+
+def test_flash_attention_was_a_switch() -> None:
+    """``-fa`` takes a value since b6325 (2025-08-30), slots keep 32 checkpoints since b8218 (8 before)."""
+    assert (of_build(6324).by_name["-fa"].value, of_build(6325).by_name["-fa"].value) == (
+        "",
+        "[auto|disabled|enabled|off|on]",
+    )
+    assert (of_build(8217).by_name["--ctx-checkpoints"].default, of_build(8217).takes("--load-mode")) == ("8", False)
+    (change,) = [c for c in changes(["-fa", "-m", "x"], of_build(6000), known()) if c.said]
+    assert (change.option, change.kind) == ("-fa", "values")
+    old = translate("llama-server -m m.gguf -fa --no-mmap", build="b6000")
+    assert old.argv == ("llama-server", "-m", "m.gguf", "-fa", "--no-mmap", "-np", "1")
+    new = translate("llama-server -m m.gguf -fa --no-mmap", build=11434)
+    assert new.argv[:7] == ("llama-server", "-m", "m.gguf", "-fa", "on", "-lm", "none")
