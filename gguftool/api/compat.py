@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.facts import editions, shipping, timeline
 from gguftool.facts import llama_cpp as named
 from gguftool.hub import opened
+from gguftool.model import with_header
 from gguftool.predict import Prediction, predict
-from gguftool.predict.needs import Need, needs, newest_of
+from gguftool.predict.needs import CODE, Need, needs, newest_of
 from gguftool.predict.verdict import UNKNOWN
 from gguftool.run.target import Target, target
 
@@ -20,10 +22,8 @@ if TYPE_CHECKING:
     from gguftool.facts.shipping import Shipped
     from gguftool.model import Model
 
-FIRST_YEAR = "2024"
-"""The row of builds begins here."""
-ROW = 16
-"""Builds of the row."""
+FIRST_DAY, APART = "2024-01-01", timedelta(58)
+"""Where the row of builds begins, and how far apart its builds are at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class Compatibility:
         asked: the llama.cpp that was asked about; None: none was.
         load: what that does with the file; None: none was asked about.
         row: builds from 2024 to now; empty where one build was asked about.
+        cut: the file lacks data that its header promises, and the row is judged as if it were there.
     """
 
     path: str
@@ -64,13 +65,15 @@ class Compatibility:
     asked: Target | None
     load: Prediction | None
     row: tuple[Judged, ...]
+    cut: bool = False
 
     __repr__ = short_repr
 
     @property
     def ok(self) -> bool:
-        """False where the build that was asked about refuses the file, or dies of it."""
-        return self.load is None or not (self.load.ends or self.load.skipped)
+        """False where the build that was asked about, else the newest of the row, refuses the file or dies of it."""
+        load = self.load or (self.row[-1].load if self.row else None)
+        return load is None or not (load.ends or load.skipped)
 
 
 def compat(
@@ -96,11 +99,49 @@ def compat(
     """
     asked = target(build, llama_cpp, llama_cpp_python)
     with opened(model) as m:
+        whole = as_if_whole(m)
         found = needs(m, ignored=True)
+        done: dict[int, Prediction] = {}
+
+        def by(build: int) -> Prediction:
+            if build not in done:
+                done[build] = predict(whole or m, build)
+            return done[build]
+
+        if asked is None:
+            found = (*loading(by, found), *found)
         load = judged(m, asked) if asked is not None else None
         which = row if row is not None else () if asked is not None else builds_of_row()
-        judgements = tuple(Judged(n, shipping.date(n), predict(m, n)) for n in which)
-        return Compatibility(m.name, found, newest_of(found), shippers(found), asked, load, judgements)
+        judgements = tuple(Judged(n, shipping.date(n), by(n)) for n in which)
+        cut = whole is not None and bool(judgements)
+        return Compatibility(m.name, found, newest_of(found), shippers(found), asked, load, judgements, cut)
+
+
+def loading(by: Callable[[int], Prediction], found: Sequence[Need]) -> tuple[Need, ...]:
+    """What keys and tensors ask beside the names, as the stored loading code tells: the last build that refuses them.
+
+    Nothing where names already say it, or where the newest build refuses the file, too.
+
+    Args:
+        by: what a build does with the file.
+        found: the names in it.
+    """
+    first = newest_of(found) or 0
+    code = [n for n in editions.builds() if n >= first]
+    if (first == 0 and any(n.refuses and not n.always for n in found)) or not code or by(code[0]).ends:
+        return ()
+    later = code[0]
+    for build in code[1:]:
+        if by(build).ends:
+            return (Need(CODE, "keys and tensors", later, build, evidence="loading code"),)
+        later = build
+    return ()
+
+
+def as_if_whole(m: Model) -> Model | None:
+    """The model with all the data that its header promises; None where it is there, or is not all that is missing."""
+    end = m.header.data_end() if m.header.complete and m.shard_count == 1 else None
+    return with_header(m, m.header, end) if end is not None and m.parts[0].source.size < end else None
 
 
 def judged(m: Model, asked: Target) -> Prediction:
@@ -116,13 +157,17 @@ def judged(m: Model, asked: Target) -> Prediction:
 
 
 def builds_of_row() -> tuple[int, ...]:
-    """Builds from 2024 to now, about as far apart in time as in number."""
-    every = sorted({*timeline.builds(), *editions.builds()})
-    known = [n for n in every if shipping.date(n)[:4] >= FIRST_YEAR or not shipping.date(n)]
-    if len(known) <= ROW:
-        return tuple(known)
-    picked = [known[round(i * (len(known) - 1) / (ROW - 1))] for i in range(ROW)]
-    return tuple(dict.fromkeys(picked))
+    """Builds from 2024 to now, some two months apart; where loading code is stored, those that it is of."""
+    stored = editions.builds()
+    every = sorted({*(n for n in timeline.builds() if n < min(stored)), *stored})
+    row: list[int] = []
+    last = FIRST_DAY
+    for n in every:
+        made = shipping.date(n)
+        if made >= last:
+            row.append(n)
+            last = (date.fromisoformat(made) + APART).isoformat()
+    return tuple(dict.fromkeys((*row, every[-1])))
 
 
 def shippers(found: Sequence[Need]) -> tuple[Shipped, ...]:

@@ -17,13 +17,13 @@ from gguftool.model import Model
 from gguftool.model.role import ROLES, role
 
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
-KEY, TENSOR, LOADED = "key", "tensor_name", "loaded_architecture"
+KEY, TENSOR, LOADED, CODE = "key", "tensor_name", "loaded_architecture", "loading_code"
 WORDS = {
     ARCH: "architecture", TOKENIZER: "tokenizer model", PRE: "pre-tokenizer", TYPE: "tensor type",
-    PROJECTOR: "projector type", KEY: "key", TENSOR: "tensor",
+    PROJECTOR: "projector type", KEY: "key", TENSOR: "tensor", CODE: "code for its",
 }  # fmt: skip
 """Kinds of the timeline that files ask for, and what people call them."""
-REFUSING = (ARCH, TOKENIZER, PRE, TYPE, PROJECTOR)
+REFUSING = (ARCH, TOKENIZER, PRE, TYPE, PROJECTOR, CODE)
 """A build that does not know such a name refuses the file."""
 _BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
 _SIDES = {"adapter", "control-vector", "imatrix"}

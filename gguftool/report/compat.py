@@ -42,6 +42,8 @@ def text(c: Compatibility, style: Style, *, verbose: bool = False) -> Iterator[s
         yield style.bold("what builds do with it")
         heads = ("build", "of", "", "judged by", "llama.cpp's first line, or what is to be known")
         yield table([_judged(j, style) for j in c.row], heads, align="lllll", indent="  ")
+        if c.cut:
+            yield style.yellow("  the data of this file is not all here: this is what builds do with the whole file")
         if any(j.load.build is None for j in c.row):
             yield style.dim(f"  names: {NOT_COMPARED}")
         yield style.dim(f"  any other build: {gguftool('compat', path_word(c.path), '--build', 'b8179')}")
@@ -137,6 +139,7 @@ def json_body(c: Compatibility) -> dict[str, object]:
         "needs": [need_json(n) for n in c.needs],
         "since": c.since,
         "sentence": sentence(c.needs) or None,
+        "cut": c.cut,
         "shipped": [
             {"package": s.package, "version": s.version, "date": s.date or None, "since": s.since, "last": s.last}
             for s in c.shipped

@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from gguftool.api.compat import loading
+from gguftool.facts import editions
+from gguftool.predict import Prediction
+from gguftool.predict.needs import Need
 from tests.build import GGUF
 
 REFUSED = (
@@ -112,3 +116,30 @@ def test_doctor_for_a_saved_command(cli: Any, tmp_path: Path) -> None:
     (command,) = found.json["upgrade"]["commands"]
     assert (command["where"], command["breaks"]) == ("ExecStart", False)
     assert cli("doctor", "--command", tmp_path / "none").code == 2
+
+
+def test_code_that_refuses_what_names_allow() -> None:
+    """The last stored build that refuses keys and tensors, and the next one: the interval that is known."""
+    stored = editions.builds()
+    asked: list[int] = []
+
+    def by(build: int) -> Prediction:
+        asked.append(build)
+        return Prediction("loads" if build >= stored[3] else "refused", "tensors", build=build)
+
+    named = Need("architecture", "x", stored[6], stored[6] - 1)
+    (found,) = loading(by, [named])
+    assert (found.since, found.not_in, found.refuses) == (stored[3], stored[4], True)
+    assert min(asked) == stored[4]
+    assert loading(lambda n: Prediction("loads", "done", build=n), [named]) == ()
+    assert loading(lambda n: Prediction("refused", "data", build=n), [named]) == ()
+
+
+def test_a_header_alone_is_judged_as_the_whole_file(cli: Any, smollm2: Path, tmp_path: Path) -> None:
+    """What builds do with the model is asked, not what they do with a file that is cut off."""
+    head = tmp_path / "header.gguf"
+    head.write_bytes(smollm2.read_bytes()[: 6 << 20])
+    found = cli("compat", head, "--format", "json")
+    assert found.json["cut"] is True
+    assert found.json["builds"][-1]["verdict"] == "loads"
+    assert cli("compat", head, "--build", "b11434").code == 1
