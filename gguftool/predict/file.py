@@ -6,15 +6,28 @@ llama.cpp walks it (`walk.py`), because only that tells which of its messages co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from gguftool.facts.marks import bears
 from gguftool.format.header import Field, Header, TensorInfo, align
 from gguftool.format.types import ARR, MAX_NAME, U32, value_type_name
 from gguftool.model import Model, Part, with_header
 from gguftool.predict.verdict import LOAD_ERROR, LoadEnds
 from gguftool.predict.walk import walk
-from gguftool.predict.words import INIT, KV_FAILED, TENSOR_FAILED, check_offsets, failed, shape_fault, type_fault
+from gguftool.predict.words import (
+    KV_FAILED,
+    TENSOR_FAILED,
+    alignment_abort,
+    check_offsets,
+    empty_key,
+    failed,
+    init,
+    key_twice,
+    shape_fault,
+    tensor_twice,
+    type_fault,
+)
 
 
 def check_file(part: Part) -> None:
@@ -30,10 +43,10 @@ def check_file(part: Part) -> None:
     check_fields(header.fields, part.name)
     header = as_c_reads(header)
     check_alignment(header.fields, part.name)
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     for index, tensor in enumerate(header.tensors):
         check_tensor(index, tensor, part.name, seen)
-        seen.add(tensor.name)
+        seen[tensor.name] = index
     check_offsets(header.tensors, header.end, header.alignment, part.size, part.name)
 
 
@@ -65,14 +78,16 @@ def _nested(fields: Iterable[Field]) -> bool:
 
 def check_fields(fields: Iterable[Field], path: str) -> None:
     """Empty and duplicate keys."""
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     for index, f in enumerate(fields):
-        if not f.key:
-            raise LoadEnds(failed(path, f"{INIT}key {index} is empty", KV_FAILED), where="header")
+        if not f.key and bears("empty-key"):
+            raise LoadEnds(failed(path, f"{init()}key {index} is empty", init() + KV_FAILED), where="header")
+        if not f.key and f.key not in seen:
+            raise empty_key()
         if f.key in seen:
-            line = f"{INIT}duplicate key '{f.key}' for KV pair {index}"
-            raise LoadEnds(failed(path, line, KV_FAILED), where=f"field:{f.key}")
-        seen.add(f.key)
+            line = init() + key_twice(f.key, seen[f.key], index)
+            raise LoadEnds(failed(path, line, init() + KV_FAILED), where=f"field:{f.key}")
+        seen[f.key] = index
 
 
 def check_alignment(fields: Iterable[Field], path: str) -> None:
@@ -80,32 +95,34 @@ def check_alignment(fields: Iterable[Field], path: str) -> None:
     for f in fields:
         if f.key != "general.alignment":
             continue
-        if f.type != U32:
-            line = f"{INIT}key 'general.alignment' must be of type u32 but is {value_type_name(f.type)}"
+        if not bears("alignment-type") and (f.element_type if f.type == ARR else f.type) != U32:
+            raise alignment_abort(f.count if f.type == ARR else None)
+        if f.type != U32 and bears("alignment-type"):
+            line = f"{init()}key 'general.alignment' must be of type u32 but is {value_type_name(f.type)}"
             if f.type == ARR:
                 # gguf_get_kv_type says "arr" for arrays of any element type.
-                line = f"{INIT}key 'general.alignment' must be of type u32 but is arr"
+                line = f"{init()}key 'general.alignment' must be of type u32 but is arr"
             raise LoadEnds(failed(path, line), where="field:general.alignment")
         value = int.from_bytes(f.value_bytes, "little")
         if value == 0 or value & (value - 1):
             raise LoadEnds(
-                failed(path, f"{INIT}alignment {value} is not a power of 2"), where="field:general.alignment"
+                failed(path, f"{init()}alignment {value} is not a power of 2"), where="field:general.alignment"
             )
         return
 
 
-def check_tensor(index: int, tensor: TensorInfo, path: str, seen: Collection[str] = ()) -> None:
-    """Name, dimensions, type and size of one tensor record; ``seen``: the names before it."""
+def check_tensor(index: int, tensor: TensorInfo, path: str, seen: Mapping[str, int]) -> None:
+    """Name, dimensions, type and size of one tensor record; ``seen``: the names before it with their numbers."""
     raw_name = tensor.name.encode("utf-8", "surrogateescape")
     where = f"tensor:{tensor.name}"
 
     def end(line: str) -> LoadEnds:
-        return LoadEnds(failed(path, INIT + line, TENSOR_FAILED), where=where)
+        return LoadEnds(failed(path, init() + line, init() + TENSOR_FAILED), where=where)
 
     if len(raw_name) >= MAX_NAME:
         raise end(f"tensor name {index} is too long: {len(raw_name)} >= {MAX_NAME}")
     if tensor.name in seen:
-        raise end(f"duplicate tensor name '{tensor.name}' for tensor {index}")
+        raise end(tensor_twice(tensor.name, seen[tensor.name], index))
     text = shape_fault(tensor.name, tensor.shape) or type_fault(tensor.name, tensor.shape, tensor.type_id)
     if text:
         raise end(text)

@@ -37,6 +37,8 @@ _WRAP = {
     "hyperparameters": "error loading model hyperparameters: ",
     "vocabulary": "error loading model vocabulary: ",
 }
+_PRINTED = ("bos", "eos", "eot", "eom", "unk", "sep", "pad", "mask")
+"""Special tokens in the order in which their texts are printed."""
 TENSOR_ALIGNMENT = 32
 """The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
 
@@ -245,8 +247,11 @@ def stored_tensors(m: Model) -> dict[str, TensorInfo]:
 
 
 def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> None:
-    if vocab.linefeed >= vocab.n_tokens and vocab.kind != "none":
-        n, size = vocab.linefeed, vocab.n_tokens
+    size = vocab.n_tokens
+    n = next((i for i in (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed) if i >= size), -1)
+    if n >= 0 and vocab.kind != "none":
+        if not bears("ids-at"):
+            raise Abort("a token beyond the vocabulary is printed", where(TOKENS))
         raise Refusal(f"vector::_M_range_check: __n (which is {n}) >= this->size() (which is {size})", where(TOKENS))
     asked = state.asked = Asked(stored_tensors(state.model))
     machine.names |= local_names(machine, vocab.n_tokens, vocab.n_token_types)

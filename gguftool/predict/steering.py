@@ -17,7 +17,7 @@ from gguftool.predict.file import check_file, keys_as_c
 from gguftool.predict.stages import numbers
 from gguftool.predict.tensors import padded
 from gguftool.predict.verdict import ABORTS, LOADS, UNKNOWN, WARNS, AfterLoad, LoadEnds, Prediction
-from gguftool.predict.words import INIT, own_lines
+from gguftool.predict.words import init, own_lines
 from gguftool.source import Source
 
 NONE_VALID = "no valid control vector files passed"
@@ -157,7 +157,7 @@ def check_data(m: Model) -> None:
     if claimed > SURE:
         text = f"whether llama.cpp gets {claimed:,} bytes to read the data into"
         raise LoadEnds((text,), verdict=UNKNOWN, where=f"tensor:{header.tensors[-1].name}")
-    lines = (f"{INIT}failed to read tensor data binary blob",)
+    lines = (f"{init()}failed to read tensor data binary blob",)
     raise LoadEnds(lines, where=f"tensor:{header.tensors[-1].name}", missing=missing)
 
 

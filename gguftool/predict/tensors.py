@@ -77,15 +77,15 @@ class Asked:
         if name not in self.wanted or required:
             formula = tuple(row[3]) if not flags & RESHAPE else ()
             self.wanted[name] = Wanted(name, tuple(shape), required, pattern, formula, used, op, row[5])
-        info = self.stored.get(name)
+        info, dims_first = self.stored.get(name), bears("dims-first")
         if info is None:
             if required:
-                words = "check_tensor_dims: tensor '{}' not found" if bears("dims-first") else "missing tensor '{}'"
+                words = "check_tensor_dims: tensor '{}' not found" if dims_first else "missing tensor '{}'"
                 return self._fault(Refusal(words.format(name), f"tensor:{name}"))
             return False
         have = padded(info.shape)
         fits = math.prod(have) == math.prod(shape) if flags & RESHAPE else have == padded(tuple(shape))
-        if not fits:
+        if not fits and (used or dims_first):
             text = f"check_tensor_dims: tensor '{name}' has wrong shape; expected {_dims(shape)}, got {_dims(have)}"
             fault = Refusal(text, f"tensor:{name}", expected=list(shape), got=list(info.shape))
             self._fault(fault)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import Reader, where
-from gguftool.format.header import Field
-from gguftool.format.types import ARR, value_type_name
+from gguftool.facts.marks import bears
 from gguftool.model.vocab import (
     ADD_BOS_PRE,
     BYTE,
@@ -21,11 +20,11 @@ from gguftool.model.vocab import (
     Vocabulary,
     names,
 )
+from gguftool.predict.older import length, must_be, must_reach
 from gguftool.predict.texts import CHARSMAP, check_pieces, normalised, rwkv_gaps
 
 NULL = -1
 _TG = "=tokenizer.ggml."
-_BAD_TYPE = "invalid gguf type for {}"
 _BANNER = (
     "missing pre-tokenizer type, using: 'default'",
     "                                            ",
@@ -142,22 +141,19 @@ def load_vocab(reader: Reader, vocab: Vocabulary) -> Loaded:
 def _merges(reader: Reader, model: str, pre: str) -> None:
     f = reader.fields.get("tokenizer.ggml.merges")
     if f is None:
-        if pre != "kimi-k2" or model == "gemma4":
+        if pre != "kimi-k2" or model == "gemma4" or not bears("kimi-merges"):
             raise Refusal("cannot find tokenizer merges in model file\n", "field:tokenizer.ggml.merges")
         return
-    _must_be(f, "str")
-
-
-def _must_be(f: Field, *elements: str) -> None:
-    if f.type != ARR or value_type_name(f.element_type if f.element_type is not None else -1) not in elements:
-        raise Refusal(_BAD_TYPE.format(f.key), where(f.key), expected=list(elements), got=f.type_name)
+    must_be(f, "str")
 
 
 def _charsmap(reader: Reader) -> None:
     f = reader.fields.get(CHARSMAP)
     if f is None:
         return
-    _must_be(f, "i8", "u8")
+    must_be(f, "i8", "u8")
+    if not bears("charsmap-size"):
+        return
     data = bytes(f.value_bytes)
     if len(data) < 4:
         raise Refusal("precompiled_charsmap too small for xcda_blob_size header!", where(f.key))
@@ -194,8 +190,9 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
     f = reader.fields.get(TOKENS)
     if f is None:
         raise Refusal("cannot find tokenizer vocab in model file\n", where(TOKENS))
-    _must_be(f, "str")
-    n = out.n_tokens = f.count or 0
+    if bears("types"):
+        must_be(f, "str")
+    n = out.n_tokens = length(f)
     for key, elements, word in (
         ("tokenizer.ggml.scores", ("i32", "f32"), "scores"),
         (TYPES, ("i32",), "toktypes"),
@@ -203,11 +200,11 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
         other = reader.fields.get(key)
         if other is None:
             continue
-        _must_be(other, *elements)
-        have = other.count or 0
-        if have < n:
-            text = f"Index out of array bounds for {word} ({have} < {n})\n"
-            raise Refusal(text, where(key), expected=n, got=have)
+        if bears("types"):
+            must_be(other, *elements)
+        must_reach(other, n, word)
+        must_be(other, *elements)
+    must_be(f, "str")
     words = _Words(vocab)
     _rename_empty(vocab, words, out)
     if vocab.distinct - words.lost != len(vocab.records):
@@ -289,7 +286,7 @@ def _special_ids(reader: Reader, out: Loaded, pre: str) -> None:
     for key, role in SPECIAL:
         full = "tokenizer.ggml." + key
         default = out.ids[role]
-        if default >= n:
+        if default >= n and bears("default-out-of-range"):
             out.warnings.append(f"load: default special token '{full}' = {default} out of vocab range, disabling")
             default = out.ids[role] = NULL
         value = reader.scalar(_TG + key, "u32")
@@ -300,17 +297,20 @@ def _special_ids(reader: Reader, out: Loaded, pre: str) -> None:
         else:
             out.ids[role] = value
     for key, name in (("add_bos_token", "add_bos"), ("add_eos_token", "add_eos"), ("add_sep_token", "")):
+        if key == "add_sep_token" and not bears("add-sep"):
+            continue
         flag = reader.scalar(_TG + key, "bool")
         if flag is not None and name:
             setattr(out, name, flag)
     if out.kind == "BPE" and pre in _GEMMA4_PRE and not out.add_bos:
         out.add_bos = True
         out.warnings.append("load: override 'tokenizer.ggml.add_bos_token' to 'true' for Gemma4")
-    reader.scalar(_TG + "normalizer.lowercase", "bool")
-    reader.scalar(_TG + "normalizer.strip_accents", "bool")
+    for mark in ("lowercase", "strip_accents"):
+        if bears(mark):
+            reader.scalar(f"{_TG}normalizer.{mark}", "bool")
     suppress = reader.fields.get("tokenizer.ggml.suppress_tokens")
-    if suppress is not None:
-        _must_be(suppress, "i32")
+    if suppress is not None and bears("suppress"):
+        must_be(suppress, "i32")
 
 
 def _named(out: Loaded, words: _Words) -> None:
@@ -350,6 +350,8 @@ def _named(out: Loaded, words: _Words) -> None:
         if out.ids[role] != NULL and out.ids[role] not in eog:
             eog.add(out.ids[role])
             out.warnings.append(_NOT_EOG.format(role))
+    if max(eog, default=NULL) >= out.n_tokens and bears("eog-printed") and not bears("eog-range"):
+        raise Abort("a token beyond the vocabulary is printed", where(TOKENS))
     _removed_eog(out, words, eog)
 
 

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import struct
 
+from gguftool.facts.marks import bears
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, MAX_DIMS, MAX_NAME, STR, U32, VALUE_TYPES, value_type_name
 from gguftool.predict.verdict import UNKNOWN, LoadEnds
 from gguftool.predict.words import (
-    INIT,
     KV_FAILED,
     SIZE_MAX,
     TENSOR_FAILED,
+    alignment_abort,
     check_offsets,
+    empty_key,
     failed,
+    init,
+    key_twice,
     shape_fault,
     signed64,
+    tensor_twice,
     type_fault,
 )
 from gguftool.source import Source
@@ -28,6 +33,9 @@ MAX_STRING = MAX_ELEMENTS = 1 << 30
 """Limits of `gguf.cpp` for the length of a string and of an array."""
 SIZEOF_TENSOR_INFO, SIZEOF_KV = 344, 88
 """Sizes of two C++ structures that bound the counts (`gguf.cpp`, x86-64)."""
+_MOST_LENGTH = (1 << 62) - 1
+_MOST_ROOM = 64 << 30
+"""What a std::string can hold, and a machine."""
 _WALK_LIMIT = 256 << 20
 _CHUNK = 1 << 20
 
@@ -69,6 +77,8 @@ class _Cursor:
 
     def string(self) -> bytes:
         n = self.number("Q")
+        if not bears("string-limit"):
+            return self.unlimited(n)
         if n > MAX_STRING:
             raise _Eof(f"read: string length {n} exceeds maximum {MAX_STRING}")
         if n > self.left:
@@ -76,6 +86,16 @@ class _Cursor:
         if n == 0:
             return b""
         return self.take(n)
+
+    def unlimited(self, n: int) -> bytes:
+        """A string as builds before b8672 read it: room for all of it is made first."""
+        if n > _MOST_ROOM:
+            raise _TooLong("length_error" if n > _MOST_LENGTH else "bad_alloc")
+        return self.take(n) if n else b""
+
+
+class _TooLong(Exception):
+    """There is no room for so much."""
 
 
 def walk(source: Source, path: str) -> None:
@@ -96,24 +116,25 @@ def _prelude(cursor: _Cursor, path: str) -> tuple[int, int]:
     try:
         magic = cursor.take(4)
     except _Eof:
-        raise LoadEnds(failed(path, f"{INIT}failed to read magic")) from None
+        raise LoadEnds(failed(path, f"{init()}failed to read magic")) from None
     if magic != b"GGUF":
-        shown = "".join(chr(b) if 32 <= b < 127 else "?" for b in magic)
-        raise LoadEnds(failed(path, f"{INIT}invalid magic characters: '{shown}', expected 'GGUF'"))
-    end = f"{INIT}failed to read header"
+        printable = bears("printable-magic")
+        shown = "".join(chr(b) if 32 <= b < 127 or not printable else "?" for b in magic).partition("\0")[0]
+        raise LoadEnds(failed(path, f"{init()}invalid magic characters: '{shown}', expected 'GGUF'"))
+    end = f"{init()}failed to read header"
     try:
         fault = _version_fault(cursor.number("I"))
         if fault:
-            raise LoadEnds(failed(path, INIT + fault, end), where="header")
+            raise LoadEnds(failed(path, init() + fault, end), where="header")
         n_tensors = cursor.number("q")
         limit = SIZE_MAX // SIZEOF_TENSOR_INFO
         if not 0 <= n_tensors <= limit:
-            line = f"{INIT}number of tensors is {n_tensors} but must be in [0, {limit}]"
+            line = f"{init()}number of tensors is {n_tensors} but must be in [0, {limit}]"
             raise LoadEnds(failed(path, line, end), where="header")
         n_kv = cursor.number("q")
         limit = SIZE_MAX // SIZEOF_KV
         if not 0 <= n_kv <= limit:
-            line = f"{INIT}number of key value pairs is {n_kv} but must be in [0, {limit}]"
+            line = f"{init()}number of key value pairs is {n_kv} but must be in [0, {limit}]"
             raise LoadEnds(failed(path, line, end), where="header")
     except _Eof as e:
         raise LoadEnds(failed(path, *e.lines, end)) from None
@@ -121,9 +142,9 @@ def _prelude(cursor: _Cursor, path: str) -> tuple[int, int]:
 
 
 def _version_fault(version: int) -> str:
-    if version == 0:
+    if version == 0 and bears("version-0"):
         return "bad GGUF version: 0"
-    if version & 0xFFFF == 0:
+    if version & 0xFFFF == 0 and bears("other-endian"):
         return (
             f"failed to load model: this GGUF file version {version} is extremely large, "
             "is there a mismatch between the host and model endianness?"
@@ -135,22 +156,28 @@ def _version_fault(version: int) -> str:
 
 def _fields(cursor: _Cursor, n_kv: int, path: str) -> int:
     """All key-value pairs; returns the alignment."""
-    seen: set[bytes] = set()
+    seen: dict[bytes, int] = {}
     alignment: tuple[int, bytes] | None = None
     for index in range(n_kv):
         key = b""
         try:
             key = cursor.string()
             text = key.decode("utf-8", "surrogateescape")
-            if not key:
-                raise _Eof(f"{INIT}key {index} is empty")
+            if not key and bears("empty-key"):
+                raise _Eof(f"{init()}key {index} is empty")
             if key in seen:
-                raise _Eof(f"{INIT}duplicate key '{text}' for KV pair {index}")
-            seen.add(key)
+                raise _Eof(init() + key_twice(text, seen[key], index))
+            seen[key] = index
             type_id, raw = _value(cursor, text)
+            if not key:
+                raise empty_key()
+        except _TooLong as e:
+            what = f"value for key '{key.decode('utf-8', 'surrogateescape')}'" if key else f"key {index}"
+            line = f"{init()}encountered {e} error while reading {what}".replace("length_error error", "length_error")
+            raise LoadEnds(failed(path, line, init() + KV_FAILED), where="header") from None
         except _Eof as e:
             where = f"field:{key.decode('utf-8', 'surrogateescape')}" if key else "header"
-            raise LoadEnds(failed(path, *e.lines, KV_FAILED), where=where) from None
+            raise LoadEnds(failed(path, *e.lines, init() + KV_FAILED), where=where) from None
         if key == b"general.alignment":
             alignment = type_id, raw
     return _alignment(alignment, path)
@@ -161,12 +188,14 @@ def _alignment(stored: tuple[int, bytes] | None, path: str) -> int:
         return 32
     type_id, raw = stored
     where = "field:general.alignment"
+    if type_id != U32 and not bears("alignment-type"):
+        raise alignment_abort(None)
     if type_id != U32:
-        line = f"{INIT}key 'general.alignment' must be of type u32 but is {value_type_name(type_id)}"
+        line = f"{init()}key 'general.alignment' must be of type u32 but is {value_type_name(type_id)}"
         raise LoadEnds(failed(path, line), where=where)
     value = int.from_bytes(raw, "little")
     if value == 0 or value & (value - 1):
-        raise LoadEnds(failed(path, f"{INIT}alignment {value} is not a power of 2"), where=where)
+        raise LoadEnds(failed(path, f"{init()}alignment {value} is not a power of 2"), where=where)
     return value
 
 
@@ -179,8 +208,8 @@ def _value(cursor: _Cursor, key: str) -> tuple[int, bytes]:
         count = cursor.number("Q")
     t = VALUE_TYPES.get(element)
     if t is None or element == ARR:
-        raise _Eof(f"{INIT}key '{key}' has invalid GGUF type {element}")
-    if type_id == ARR and (count > MAX_ELEMENTS or cursor.left < count * (t.size or 8)):
+        raise _Eof(f"{init()}key '{key}' has invalid GGUF type {element}")
+    if type_id == ARR and bears("string-limit") and (count > MAX_ELEMENTS or cursor.left < count * (t.size or 8)):
         raise _Eof()
     if element == STR:
         for _ in range(count):
@@ -191,7 +220,7 @@ def _value(cursor: _Cursor, key: str) -> tuple[int, bytes]:
 
 def _tensors(cursor: _Cursor, n_tensors: int, path: str) -> list[TensorInfo]:
     out: list[TensorInfo] = []
-    seen: set[bytes] = set()
+    seen: dict[bytes, int] = {}
     for index in range(n_tensors):
         name = b""
         start = cursor.pos
@@ -199,25 +228,29 @@ def _tensors(cursor: _Cursor, n_tensors: int, path: str) -> list[TensorInfo]:
             name = cursor.string()
             text = name.decode("utf-8", "surrogateescape")
             if len(name) >= MAX_NAME:
-                raise _Eof(f"{INIT}tensor name {index} is too long: {len(name)} >= {MAX_NAME}")
+                raise _Eof(f"{init()}tensor name {index} is too long: {len(name)} >= {MAX_NAME}")
             if name in seen:
-                raise _Eof(f"{INIT}duplicate tensor name '{text}' for tensor {index}")
-            seen.add(name)
+                raise _Eof(init() + tensor_twice(text, seen[name], index))
+            seen[name] = index
             n_dims = cursor.number("I")
             if n_dims > MAX_DIMS:
-                raise _Eof(f"{INIT}tensor '{text}' has invalid number of dimensions: {n_dims} > {MAX_DIMS}")
+                raise _Eof(f"{init()}tensor '{text}' has invalid number of dimensions: {n_dims} > {MAX_DIMS}")
             shape = tuple(_dim(cursor, text, j) for j in range(n_dims))
             fault = shape_fault(text, shape)
             if fault:
-                raise _Eof(INIT + fault)
+                raise _Eof(init() + fault)
             type_id = cursor.number("I")
             fault = type_fault(text, shape, type_id)
             if fault:
-                raise _Eof(INIT + fault)
+                raise _Eof(init() + fault)
             offset = cursor.number("Q")
+        except _TooLong as e:
+            line = f"{init()}encountered {e} error while reading tensor name {index}"
+            line = line.replace("length_error error", "length_error")
+            raise LoadEnds(failed(path, line, init() + TENSOR_FAILED), where="header") from None
         except _Eof as e:
             where = f"tensor:{name.decode('utf-8', 'surrogateescape')}" if name else "header"
-            raise LoadEnds(failed(path, *e.lines, TENSOR_FAILED), where=where) from None
+            raise LoadEnds(failed(path, *e.lines, init() + TENSOR_FAILED), where=where) from None
         out.append(TensorInfo(text, shape, type_id, offset, (start, cursor.pos), memoryview(b"")))
     return out
 
@@ -225,5 +258,5 @@ def _tensors(cursor: _Cursor, n_tensors: int, path: str) -> list[TensorInfo]:
 def _dim(cursor: _Cursor, name: str, j: int) -> int:
     n = cursor.number("Q")
     if signed64(n) < 0:
-        raise _Eof(f"{INIT}tensor '{name}' dimension {j} has invalid number of elements: {signed64(n)} < 0")
+        raise _Eof(f"{init()}tensor '{name}' dimension {j} has invalid number of elements: {signed64(n)} < 0")
     return n

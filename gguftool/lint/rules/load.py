@@ -22,9 +22,9 @@ from gguftool.predict import Prediction
 from gguftool.predict.adapter import APPLY
 from gguftool.predict.stages import OTHERS
 from gguftool.predict.verdict import LOAD_ERROR
-from gguftool.predict.words import INIT
+from gguftool.predict.words import INITS
 
-_PREFIXES = (LOAD_ERROR, INIT, APPLY)
+_PREFIXES = (LOAD_ERROR, *INITS, APPLY)
 
 
 def _who(ctx: Context) -> str:

@@ -22,6 +22,11 @@ MARKS = {
     "size-overflow": (GGUF, r"cannot accumulate size"),
     "string-limit": (GGUF, r"exceeds maximum"),
     "errno": (GGUF, r"failed to open GGUF file '%s' \(%s\)"),
+    "file-ptr": (GGUF, r"gguf_init_from_file_ptr\(FILE"),
+    "zero-elements": (GGUF, r"zero-element tensor is trivially"),
+    "size-in-bytes": (GGUF, r"has a size in bytes >"),
+    "padding-overflow": (GGUF, r"overflows after padding"),
+    "gguf-log": (GGUF, r"GGML_LOG_ERROR"),
     # llama-model-loader.cpp
     "no-line-feed": (LOADER, r'failed to load model from %s\\n"', False),
     "no-split-line-feed": (LOADER, r'failed to load GGUF split from %s\\n"', False),
@@ -32,6 +37,16 @@ MARKS = {
     "lengths": (VOCAB, r"Index out of array bounds for"),
     "types": (VOCAB, r"invalid gguf type for"),
     "kimi-merges": (VOCAB, r"kimi-k2"),
+    "charsmap-type": (VOCAB, r"pc_type"),
+    "charsmap-size": (VOCAB, r"precompiled_charsmap too small"),
+    "default-out-of-range": (VOCAB, r"out of vocab range, disabling"),
+    "eog-range": (VOCAB, r"EOG token id %d is out of range"),
+    "eog-printed": (VOCAB, r"printing all EOG tokens"),
+    "ids-at": (VOCAB, r"id_to_token\.at\(special_bos_id\)"),
+    "add-sep": (VOCAB, r"LLM_KV_TOKENIZER_ADD_SEP"),
+    "lowercase": (VOCAB, r"LLM_KV_TOKENIZER_NORMALIZER_LOWERCASE"),
+    "strip_accents": (VOCAB, r"LLM_KV_TOKENIZER_NORMALIZER_STRIP_ACCENTS"),
+    "suppress": (VOCAB, r"LLM_KV_TOKENIZER_SUPPRESS_TOKENS"),
 }
 """Name of a mark, where it is told, by which text, and whether that is to be there: the newest build bears all."""
 
