@@ -217,10 +217,13 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
     if reader.arch == "(unknown)":
         wrap = "" if bears("bare-architecture") else "error loading model architecture: "
         raise Refusal(f"{wrap}unknown model architecture: '{name}'", "field:general.architecture")
-    if not has_program(name):
+    known = name == "clip" or has_program(name)
+    if not known and bears("bare-architecture"):
         raise Refusal(f"unsupported model architecture: '{name}'", "field:general.architecture")
     state.stage = "hyperparameters"
     h = common(reader)
+    if not known:
+        raise Refusal("unsupported model architecture", "field:general.architecture")
     if name == "clip":
         state.stage = "architecture"
         text = "CLIP cannot be used as main model, use it with --mmproj instead"

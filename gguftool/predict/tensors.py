@@ -172,7 +172,8 @@ def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _dims(shape: list[int] | tuple[int, ...]) -> str:
-    return ", ".join(f"{n:6d}" for n in shape)
+    width = 6 if bears("wide-sizes") else 5
+    return ", ".join(f"{n:{width}d}" for n in shape)
 
 
 def local_names(machine: Machine, n_vocab: int, n_token_types: int) -> dict[str, Any]:

@@ -33,6 +33,7 @@ MARKS = {
     "dims-first": (LOADER, r"check_tensor_dims\(tn\.str\(\)(?s:.*)= buft_for_tensor\("),
     "too-many": (LOADER, r"too many tensors created"),
     "bare-architecture": (MODEL_LOAD, r"error loading model architecture: ", False),
+    "wide-sizes": ("src/llama-impl.cpp", r'"%6" PRId64'),
     # llama-vocab.cpp
     "lengths": (VOCAB, r"Index out of array bounds for"),
     "types": (VOCAB, r"invalid gguf type for"),
