@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from gguftool.api.launch import Served as Served
     from gguftool.api.launch import launch as launch
     from gguftool.api.launch import plan_launch as plan_launch
-    from gguftool.api.launch import translate as translate
-    from gguftool.api.launch import translate_script as translate_script
     from gguftool.api.logs import LogCheck as LogCheck
     from gguftool.api.logs import check_log as check_log
     from gguftool.api.models import diff as diff
@@ -47,6 +45,8 @@ if TYPE_CHECKING:
     from gguftool.api.render import compare_templates as compare_templates
     from gguftool.api.render import render as render
     from gguftool.api.tokenizer import compare_tokenizers as compare_tokenizers
+    from gguftool.api.translated import translate as translate
+    from gguftool.api.translated import translate_script as translate_script
     from gguftool.build.convert import Converted as Converted
     from gguftool.build.convert import convert as convert
     from gguftool.build.quantize import Quantized as Quantized

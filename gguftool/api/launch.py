@@ -8,25 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gguftool import programs
 from gguftool.api.preflight import preflight
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, Refused
-from gguftool.facts.timeline import build_number
 from gguftool.files.small import kept_file
 from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.model.missing import missing_text
 from gguftool.run.deploy import look
-from gguftool.run.engine import Engine, choose, engine_of
+from gguftool.run.engine import Engine, choose
 from gguftool.run.launch import LaunchPlan, with_findings
 from gguftool.run.launch import plan_launch as planned
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.serve import Outcome, prove, serving
 from gguftool.run.server import Running
 from gguftool.run.target import older
-from gguftool.run.translate import translate as translated
-from gguftool.run.translate import translate_script as translated_script
-from gguftool.run.translation.result import Script, Translation
 from gguftool.run.wishes import Wishes
 from gguftool.shell import gguftool, path_word
 
@@ -146,45 +141,3 @@ def launch(
     finally:
         if own and outcome is not None and outcome.ok:
             os.unlink(log)
-
-
-def translate(command: str, *, server: str | None = None, build: str | int | None = None) -> Translation:
-    """A command out of an article as one that works with the llama-server at hand.
-
-    Args:
-        command: what the article says, backslashes at line ends and all.
-        server: llama-server or folder of llama.cpp to spell it for; None: the one found, else the build we know.
-        build: number of the build to spell it for, in place of a program.
-
-    Raises:
-        UsageError: it is no command, or one of a program that is not llama.cpp's; or there are several.
-    """
-    engine = _engine(server, build)
-    return translated(command, engine.build, lambda name: installed(name, server) if build is None else None)
-
-
-def translate_script(text: str, *, server: str | None = None, build: str | int | None = None) -> Script:
-    """The same for a text with several commands: each is translated, checked, answered or kept.
-
-    Args:
-        text: the lines of an article or a script, for a POSIX shell, cmd.exe or PowerShell.
-        server: as in `translate`.
-        build: as in `translate`.
-
-    Raises:
-        UsageError: no shell could read it, or nothing in it has anything to do with models.
-    """
-    engine = _engine(server, build)
-    return translated_script(text, engine.build, lambda name: installed(name, server) if build is None else None)
-
-
-def _engine(server: str | None, build: str | int | None) -> Engine:
-    if build is None:
-        return choose(Wishes(server=server), printed=True)
-    return engine_of(build if isinstance(build, int) else build_number(build))
-
-
-def installed(name: str, llama_cpp: str | None = None) -> str | None:
-    """Path of a program of llama.cpp by name, None when there is none."""
-    tool = programs.find(name, llama_cpp, may_lack=True)
-    return tool.path if tool else None

@@ -103,7 +103,7 @@ def run(session: Session, plan: LaunchPlan, *, force: bool, keep: bool) -> int:
 
 def translate(session: Session, command: str, llama_cpp: str | None = None, build: str | None = None) -> int:
     """An article's command as one that works, and what each wrong flag was meant to be."""
-    from gguftool.api.launch import translate_script
+    from gguftool.api.translated import translate_script
     from gguftool.report import translate as report
 
     if command == "-":
@@ -114,7 +114,8 @@ def translate(session: Session, command: str, llama_cpp: str | None = None, buil
         return int(made.lost)
     for line in report.script_lines(made, session.style):
         session.note(line)
-    session.out(made.text)
+    if made.text:
+        session.out(made.text)
     return int(made.lost)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gguftool.report.text import Style, safe
 from gguftool.run.explained import FlagAnswer
 from gguftool.run.translation.result import Answer, Kept, Part, Script, Translation
+from gguftool.shell import shell
 
 
 def script_lines(script: Script, style: Style) -> Iterator[str]:
@@ -16,7 +17,7 @@ def script_lines(script: Script, style: Style) -> Iterator[str]:
         yield f"{style.dim('note:')} {safe(note)}"
     for part in script.parts:
         if several and not isinstance(part, Kept):
-            yield style.bold(safe(part.line if isinstance(part, Translation) else part.given))
+            yield style.bold(safe(part.line or shell(part.argv) if isinstance(part, Translation) else part.given))
         if isinstance(part, Translation):
             yield from translation_lines(part, style)
         elif isinstance(part, Answer):
@@ -34,6 +35,8 @@ def translation_lines(t: Translation, style: Style) -> Iterator[str]:
         yield f"{was} -> {became}:{lost} {safe(c.why)}"
     for note in t.notes:
         yield f"{style.dim('note:')} {safe(note)}"
+    for why in t.stops:
+        yield f"{style.red('no command')}: it would not start here: {safe(why)}"
 
 
 def script_json(script: Script) -> dict[str, object]:
@@ -49,7 +52,7 @@ def script_json(script: Script) -> dict[str, object]:
     }
 
 
-_NOTHING: dict[str, object] = {"command": [], "environment": [], "shell": "", "changes": [], "notes": []}
+_NOTHING: dict[str, object] = {"command": [], "environment": [], "shell": "", "changes": [], "notes": [], "stops": []}
 
 
 def _part_json(part: Part) -> dict[str, object]:
@@ -73,6 +76,7 @@ def translation_json(t: Translation) -> dict[str, object]:
             {"was": c.was or None, "became": c.became or None, "why": c.why, "lost": c.lost} for c in t.changes
         ],
         "notes": list(t.notes),
+        "stops": list(t.stops),
     }
 
 

@@ -37,6 +37,7 @@ class Role:
         path: as in `gguftool.run.options.row.Option`.
         secret: its value is never shown.
         values: what is allowed, where the help does not list it.
+        form: what a value looks like, as a pattern, where `common/arg.cpp` throws at another.
     """
 
     role: str = "free"
@@ -44,6 +45,7 @@ class Role:
     path: str = ""
     secret: bool = False
     values: tuple[str, ...] = ()
+    form: str = ""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ def roles() -> dict[str, Role]:
     out: dict[str, Role] = {}
     for row in load("flag_roles.json")["options"]:
         made = Role(row.get("role", "free"), row.get("why", ""), row.get("path", ""), row.get("secret", False),
-                    tuple(row.get("values", ())))  # fmt: skip
+                    tuple(row.get("values", ())), row.get("form", ""))  # fmt: skip
         out.update(dict.fromkeys(row["names"], made))
     return out
 
@@ -194,6 +196,8 @@ def refused_value(name: str, value: str, option: Option) -> tuple[str, str]:
             found.option.kind.parse(value)
         elif allowed and value not in allowed and kinds.ON_OFF_WORDS.get(value) not in allowed:
             raise UsageError(f"{value!r} is not one of " + ", ".join(allowed))
+        elif role.form and not re.fullmatch(role.form, value):
+            raise UsageError(f"{value!r} is no value of {name} ({option.value}): llama.cpp ends with it")
     except UsageError as error:
         return str(error), _meant(value.lower(), allowed, option)
     return "", ""
@@ -219,6 +223,19 @@ def silences(extra: Sequence[str]) -> bool:
 def changes_rope(extra: Sequence[str]) -> bool:
     """Whether what is left behind ``--`` changes positions, and with them what the log shows of RoPE."""
     return any((role := roles().get(normal(word))) is not None and role.role == "rope" for word in extra)
+
+
+def planned_words(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command without what a plan refuses and llama-server takes: another model, other metadata."""
+    out: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        role, option = roles().get(normal(word), Role()), known().by_name.get(normal(word))
+        values = [rest.pop(0) for _ in range(min(_values(option) if option else 0, len(rest)))]
+        if role.role not in ("refused", "keys"):
+            out += [word, *values]
+    return tuple(out)
 
 
 def mapped(extra: Sequence[str], change: Callable[[str, str, Role], str]) -> tuple[str, ...]:

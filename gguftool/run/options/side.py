@@ -84,5 +84,5 @@ class SideWishes(PlacementWishes):
     )
     template: str | None = option(
         FILE, help="Chat template instead of the file's own.", names=("--chat-template-file",), path="read",
-        shown=(LAUNCH,),
+        shown=(LAUNCH,), plan=True,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 
@@ -15,6 +16,8 @@ from gguftool.shell import Expands, blank, path_word, shell
 _GREP = re.compile(r"[\w.-]+", re.ASCII)
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _OF_HASHES = ("dgst", "-hashfile", "sha256", "sha512", "md5", "-algorithm", "-a", "1", "256", "512")
+LARGEST = 1 << 20
+"""Bytes of a Modelfile that are looked at."""
 _DOCTOR = ("gguftool", "doctor")
 Filters = Iterable[tuple[str, ...]]
 
@@ -233,11 +236,37 @@ def _ollama(s: Start, filters: Filters) -> Answer:
         )
     if verb in ("list", "ls", "ps"):
         return Answer(s.name, _given(s), _DOCTOR, "`gguftool doctor` shows its store and what runs")
+    if verb == "create" and name:
+        return _create(s, name)
     way = (
         "`gguftool launch` takes the addresses of its models, ollama://…; `gguftool explain --flag=num_ctx` tells what "
         "its parameters are here"
     )
     return Answer(s.name, _given(s), (), "it has no options of llama.cpp", way, lost=True)
+
+
+def _create(s: Start, name: str) -> Answer:
+    """A Modelfile is read where it is here: what its FROM names can be made one again, checked."""
+    at = next((i for i, word in enumerate(s.words[:-1]) if word in ("-f", "--file")), None)
+    path = s.words[at + 1] if at is not None else "Modelfile"
+    model = _from(path) or "MODEL.gguf"
+    there = "" if model != "MODEL.gguf" else "; name the model"
+    return Answer(
+        s.name, _given(s), ("gguftool", "launch", path_word(model), "--emit", "ollama"),
+        f"`gguftool launch --emit ollama` writes a Modelfile of a checked model, with the `ollama create` line{there}",
+        f"save it as Modelfile, then: ollama create {shell((name,))} -f Modelfile", lost=model == "MODEL.gguf",
+    )  # fmt: skip
+
+
+def _from(path: str) -> str:
+    """The file that a Modelfile is made of; "" when it is not here, or of Ollama's own store."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = [line.split(None, 1) for line in file.read(LARGEST).splitlines()]
+    except OSError:
+        return ""
+    named = next((x[1].strip().strip('"') for x in lines if len(x) == 2 and x[0].upper() == "FROM"), "")
+    return os.path.join(os.path.dirname(path), named) if named.lower().endswith(".gguf") else ""
 
 
 _WAYS: dict[str, Callable[[Start, Filters], Answer]] = {

@@ -142,8 +142,9 @@ def _translated(s: Start, build: Capabilities, find: Find, dialect: str) -> Tran
             w.notes.append("images of today lie at ghcr.io/ggml-org/llama.cpp")
         return Translation(tuple(environment), (*s.prefix, *w.args), tuple(w.changes), tuple(w.notes), dialect=dialect)
     return Translation(
-        tuple(environment), (*head, *w.args), tuple(w.changes), tuple(w.notes), tuple(s.prefix), dialect=dialect
-    )
+        tuple(environment), (*head, *w.args), tuple(w.changes), tuple(w.notes), tuple(s.prefix), dialect=dialect,
+        program=w.program, args=tuple(w.args),
+    )  # fmt: skip
 
 
 def _last(given: str) -> str:

@@ -135,6 +135,16 @@ _FORMS: dict[str, tuple[Callable[[str], object], str]] = {
         _is_json,
         "it is no JSON: the shell of the article has eaten its quotes, or never had them",
     ),
+    **dict.fromkeys(
+        ("-ot", "--override-tensor"),
+        (
+            re.compile(
+                r"(?:[^,=]+=(?:CPU|CUDA|ROCm|MUSA|Vulkan|Metal|MTL|SYCL|CANN|OpenCL|GPUOpenCL|RPC|HTP|WebGPU|BLAS|AMX|"
+                r"OPENVINO|VirtGPU|Meta)[^,=]*,?)+"
+            ).fullmatch,
+            "llama.cpp reads PATTERN=BUFFER with the name of a kind of buffer: CPU, CUDA0, Vulkan0, ROCm0, Metal …",
+        ),
+    ),
     "--override-kv": (
         re.compile(r"(?:[^=]+=(?:int|float|bool|str):[^,]*,?)+").fullmatch,
         "llama.cpp reads KEY=TYPE:VALUE, with int, float, bool or str",

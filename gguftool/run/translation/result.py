@@ -42,6 +42,9 @@ class Translation:
         before, after: what a shell does around it, as it was given: pipes, redirections.
         then: what joins it to the next command.
         dialect: the shell it is written for, as that which was given.
+        program: its name; "" for one in an image.
+        args: its arguments.
+        stops: why it would not start; then there is no command.
     """
 
     environment: tuple[str, ...]
@@ -53,17 +56,22 @@ class Translation:
     after: str = ""
     then: str = ""
     dialect: str = POSIX
+    program: str = ""
+    args: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
 
     __repr__ = short_repr
 
     @property
     def lost(self) -> bool:
         """Something that was asked for is not done."""
-        return any(c.lost for c in self.changes)
+        return bool(self.stops) or any(c.lost for c in self.changes)
 
     @property
     def line(self) -> str:
-        """The command for the shell it was given for, what stands around it included."""
+        """The command for the shell it was given for, what stands around it included; "" when it would not start."""
+        if self.stops:
+            return ""
         words = (*self.prefix, *self.argv)
         if self.dialect == POSIX:
             return self.before + shell(words, environment=self.environment) + self.after

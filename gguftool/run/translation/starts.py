@@ -99,6 +99,9 @@ def _wrapped(s: Start, rest: list[str]) -> None:
         if assignment(rest[0]):
             (s.prefix if s.prefix else s.environment).append(rest.pop(0))
             continue
+        if base(rest[0]).lower() == "start" and len(rest) > 1:
+            _apart(s, rest)
+            continue
         known = prefixes.get(base(rest[0]))
         if known is None or len(rest) == 1:
             return
@@ -112,6 +115,17 @@ def _wrapped(s: Start, rest: list[str]) -> None:
             if s.prefix[-1] in takes and rest:
                 s.prefix.append(rest.pop(0))
         for _ in range(min(known["words"], len(rest))):
+            s.prefix.append(rest.pop(0))
+
+
+def _apart(s: Start, rest: list[str]) -> None:
+    """``start "title" /b PROGRAM``: cmd.exe's way to go on without waiting."""
+    s.prefix.append(rest.pop(0))
+    if rest and (not rest[0] or " " in rest[0]) and not rest[0].lower().endswith(".exe"):
+        s.prefix.append(rest.pop(0))
+    while len(rest) > 1 and rest[0].startswith("/"):
+        s.prefix.append(rest.pop(0))
+        if s.prefix[-1].lower() == "/d":
             s.prefix.append(rest.pop(0))
 
 

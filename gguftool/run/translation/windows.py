@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gguftool.errors import UsageError
+from gguftool.run.translation.inner import opened
 from gguftool.run.translation.words import CMD, LONGEST, POSIX, POWERSHELL, Command, Posix, Read
 from gguftool.shell import Expands, windows_quote
 
@@ -35,9 +36,13 @@ def read(text: str) -> Read:
     notes = ["quotes and dashes of a word processor were read as those of a shell"] if typed != clean else []
     unit = _UNIT.sub("", typed)
     kind = dialect(unit)
-    found = Posix(unit).read() if kind == POSIX else _Windows(unit, kind).read()
+    found = opened(_read(unit, kind), lambda inner: _read(inner, dialect(inner)))
     found.notes[:0] = notes
     return found
+
+
+def _read(text: str, kind: str) -> Read:
+    return Posix(text).read() if kind == POSIX else _Windows(text, kind).read()
 
 
 def dialect(text: str) -> str:
