@@ -40,6 +40,7 @@ class MemoryPlan(Sums):
         devices: use by device, the host last.
         compute: bytes of all compute buffers.
         compute_basis: ``estimated`` or ``measured``.
+        build: number of the build it is planned for; None: as the newest.
         laid_out: estimated by laying out the model's graph as llama.cpp does; else by a formula.
         refused: why llama.cpp would not start like this, in its words; empty: it would.
         terms: parts of the compute buffer.
@@ -61,6 +62,7 @@ class MemoryPlan(Sums):
     skipped_bytes: int
     compute_basis: str = "estimated"
     laid_out: bool = False
+    build: int | None = None
     drafts: tuple[DraftContext, ...] = ()
     growth: tuple[Growth, ...] = ()
     process: Program = field(default_factory=Program)
@@ -187,7 +189,7 @@ class Planner:
         )
         return MemoryPlan(
             s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts, growth=more,
-            laid_out=bool(laid),
+            laid_out=bool(laid), build=self.build,
             process=program(self.hp, self.own(cache.context), sum(x.own for x in drafts)),
         )  # fmt: skip
 

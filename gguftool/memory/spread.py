@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from gguftool.facts.data import load
+from gguftool.memory.builds import formula
 from gguftool.memory.devices import HOST
 from gguftool.memory.plan import MemoryPlan
 
@@ -44,10 +45,23 @@ def spread(plan: MemoryPlan) -> tuple[float, float] | None:
     return (min(low, REORDERED[0]), max(high, REORDERED[1])) if reorders(plan) else (low, high)
 
 
+def over(plan: MemoryPlan) -> float | None:
+    """The share by which a real buffer was larger than its estimate at most; None: nothing like it was measured."""
+    if plan.compute_basis == "measured":
+        return 0.0
+    row = load("compute_errors.json")["classes"].get(class_of(plan))
+    if row is None:
+        return None
+    lows = [row["low"], row["least"], formula(plan.build).low or 0, REORDERED[0] if reorders(plan) else 0]
+    return float(round(1 / (1 + max(-90, min(lows)) / 100) - 1, 3))
+
+
 def words(plan: MemoryPlan) -> str:
     """The error of a plan's estimate, for people."""
     found = spread(plan)
     if found is None:
         return "nothing of this class was measured"
     where = f"{class_of(plan)}; its backend reorders the graph" if reorders(plan) else class_of(plan)
-    return f"{found[0]:+.0f} … {found[1]:+.0f} % in nine of ten measured plans of this class ({where})"
+    row = load("compute_errors.json")["classes"][class_of(plan)]
+    all_of = f"{min(row['least'], found[0]):+.0f} … {max(row['most'], found[1]):+.0f} % in all"
+    return f"{found[0]:+.0f} … {found[1]:+.0f} % in nine of ten measured plans of this class, {all_of} ({where})"

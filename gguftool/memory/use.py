@@ -135,6 +135,7 @@ class DraftContext(Sums):
         refused: why llama.cpp would not set it up, in its words; empty: it would.
         kept: what a slot of it is when it is written out.
         own: bytes that the program keeps for it: the vocabulary of a model of its own, graphs.
+        over: share its compute buffers may be over; None: no plan of its class was measured.
     """
 
     what: str
@@ -143,6 +144,7 @@ class DraftContext(Sums):
     refused: tuple[str, ...] = ()
     kept: Kept = NOTHING
     own: int = 0
+    over: float | None = None
 
     __repr__ = short_repr
 

@@ -16,7 +16,8 @@ from gguftool.memory.fit import Fit
 from gguftool.memory.kv import Cache
 from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.speed.estimate import Estimate
-from gguftool.memory.use import PROJECTOR, Side
+from gguftool.memory.spread import over
+from gguftool.memory.use import PROJECTOR, DeviceUse, Side
 from gguftool.model import Model
 from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
@@ -25,6 +26,7 @@ from gguftool.predict.pairs import DOUBT
 from gguftool.run import devices as hardware
 from gguftool.run.args import TRACE, CommandLine, server_command
 from gguftool.run.beside import media
+from gguftool.run.buffers import ExpectedCompute
 from gguftool.run.deploy import Deployment, Found, deploy, growth_notes, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
@@ -313,7 +315,8 @@ def expectations(model: Model, plan: MemoryPlan, said: Wishes, sides: Sequence[S
         caches=tuple(_expected_cache(k) for k in plan.cache.caches) if known else (),
         kv_bytes=plan.cache.kv_bytes if known else None,
         state_bytes=plan.cache.state_bytes if known else None,
-        compute_bytes=plan.compute if known else None,
+        compute=_buffers(plan.devices) if known else (),
+        compute_over=over(plan),
         rope_freq_base=hp.rope_freq_base if ropes else None,
         rope_freq_scale=hp.rope_freq_scale if ropes else None,
         devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.weights),
@@ -333,9 +336,13 @@ def _draft_expected(plan: MemoryPlan) -> dict[str, Any]:
         return {}
     first = drafts[0].cache.caches[0]
     return {
-        "draft_kv_bytes": drafts[0].kv, "draft_compute_bytes": drafts[0].compute, "draft_type_k": first.type_k,
-        "draft_type_v": first.type_v,
+        "draft_kv_bytes": drafts[0].kv, "draft_compute": _buffers(drafts[0].devices),
+        "draft_compute_over": drafts[0].over, "draft_type_k": first.type_k, "draft_type_v": first.type_v,
     }  # fmt: skip
+
+
+def _buffers(devices: Sequence[DeviceUse]) -> tuple[ExpectedCompute, ...]:
+    return tuple(ExpectedCompute(d.name, d.compute) for d in devices)
 
 
 def _expected_cache(c: Cache) -> ExpectedCache:

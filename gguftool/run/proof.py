@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.quantity import whole
+from gguftool.run.buffers import ExpectedCompute, by_device, last_told, within
 
 if TYPE_CHECKING:
     from gguftool.run.diagnose import Judgement
     from gguftool.run.log import Buffer, LogFacts, LoggedCache
 
 MIB = 1 << 20
-COMPUTE_OVER, COMPUTE_MIB = 0.1, 1.0
-"""What compute buffers may take above the estimate: a share of it, and MiB."""
 ROUNDING = 0.0051
 """Sizes are logged in MiB with two digits."""
 
@@ -52,7 +51,8 @@ class Expected:
         flash_attn: ``on``, ``off`` or ``auto``.
         caches: KV caches.
         kv_bytes, state_bytes: totals.
-        compute_bytes: of the buffers of the model's own context, on all devices; an estimate, so with a tolerance.
+        compute: buffers of the model's own context by device.
+        compute_over: share they may be over: the largest error that was measured for plans of its class.
         rope_freq_base, rope_freq_scale: what the file says llama.cpp will use.
         devices: names that must hold weights, as far as they are known.
         rpc: ``host:port`` of servers that must hold weights.
@@ -62,7 +62,7 @@ class Expected:
         template: mark of the chat template that it must say it uses.
         kv_devices: devices that must hold a part of the KV cache.
         projector_bytes: of the graphs of the projector at the start; an estimate.
-        draft_kv_bytes, draft_compute_bytes, draft_type_k, draft_type_v: of the context that drafts.
+        draft_kv_bytes, draft_compute, draft_compute_over, draft_type_k, draft_type_v: of the context that drafts.
     """
 
     architecture: str | None = None
@@ -78,7 +78,8 @@ class Expected:
     caches: tuple[ExpectedCache, ...] = ()
     kv_bytes: int | None = None
     state_bytes: int | None = None
-    compute_bytes: int | None = None
+    compute: tuple[ExpectedCompute, ...] = ()
+    compute_over: float | None = None
     rope_freq_base: float | None = None
     rope_freq_scale: float | None = None
     devices: tuple[str, ...] = ()
@@ -90,7 +91,8 @@ class Expected:
     kv_devices: tuple[str, ...] = ()
     projector_bytes: int | None = None
     draft_kv_bytes: int | None = None
-    draft_compute_bytes: int | None = None
+    draft_compute: tuple[ExpectedCompute, ...] = ()
+    draft_compute_over: float | None = None
     draft_type_k: str | None = None
     draft_type_v: str | None = None
 
@@ -139,7 +141,7 @@ def compare(expected: Expected, j: Judgement) -> list[Check]:
     out += _caches(expected, f)
     if expected.state_bytes:
         out.append(_size("recurrent state", expected.state_bytes, f.state_mib, vital=True))
-    out += _compute("compute buffers", expected.compute_bytes, f.buffers)
+    out += _compute("compute buffers", expected.compute, expected.compute_over, f.buffers)
     out += _projector(expected.projector_bytes, f.buffers)
     out += _rope("RoPE base", expected.rope_freq_base, c.get("freq_base"), 0.051)
     out += _rope("RoPE scale", expected.rope_freq_scale, c.get("freq_scale"), 1e-5)
@@ -148,25 +150,25 @@ def compare(expected: Expected, j: Judgement) -> list[Check]:
     return [*out, *_off(expected, j), *_undone(j)]
 
 
-def _compute(what: str, planned: int | None, buffers: Sequence[Buffer]) -> list[Check]:
-    """More than was planned for differs; less is what the estimate allows for (`gguftool.memory.notes`)."""
-    # Reserved anew, a buffer is told again.
-    last = {b.device: b.mib for b in buffers if b.kind == "compute"}
-    return _over(what, planned, sum(last.values()) if last else None)
+def _compute(
+    what: str, planned: Sequence[ExpectedCompute], over: float | None, buffers: Sequence[Buffer]
+) -> list[Check]:
+    """By device where the log names them. More than the plan's error allows differs; less is no harm."""
+    rows = by_device(planned, last_told(buffers)) if planned else []
+    return [_over(f"{what} on {name}" if name else what, size, mib, over) for name, size, mib in rows]
 
 
-def _over(what: str, planned: int | None, seen: float | None) -> list[Check]:
-    if not planned:
-        return []
-    ok = None if seen is None else seen <= planned / MIB * (1 + COMPUTE_OVER) + COMPUTE_MIB
+def _over(what: str, planned: int, seen: float | None, over: float | None = None) -> Check:
     observed = None if seen is None else f"{seen:.2f} MiB"
-    return [Check(what, f"about {planned / MIB:.2f} MiB", observed, ok)]
+    return Check(what, f"about {planned / MIB:.2f} MiB", observed, within(planned, seen, over))
 
 
 def _projector(planned: int | None, buffers: Sequence[Buffer]) -> list[Check]:
     """An encoder has a graph of its own; each buffer is told once."""
     graphs = [b for b in buffers if b.kind == "projector"]
-    return _over("projector: compute buffers", planned, sum(b.mib for b in graphs) if graphs else None)
+    if not planned:
+        return []
+    return [_over("projector: compute buffers", planned, sum(b.mib for b in graphs) if graphs else None)]
 
 
 def _off(expected: Expected, j: Judgement) -> list[Check]:
@@ -201,7 +203,7 @@ def _drafting(expected: Expected, f: LogFacts) -> list[Check]:
             seen = {getattr(c, side) for c in caches}
             out += _equal(f"draft: {what} cache type", wanted, "/".join(sorted(seen)) or None)
     buffers = [b for d in f.drafts for b in d.buffers]
-    return [*out, *_compute("draft: compute buffers", expected.draft_compute_bytes, buffers)]
+    return [*out, *_compute("draft: compute buffers", expected.draft_compute, expected.draft_compute_over, buffers)]
 
 
 def _equal(what: str, expected: object, observed: object, *, vital: bool = False) -> list[Check]:
@@ -335,12 +337,15 @@ def from_json(body: Mapping[str, Any]) -> Expected:
 _MAKE_ONE = "`gguftool plan --format json` makes one"
 
 
+_COMPUTE = ("compute", "draft_compute")
 _LISTS = ("devices", "rpc", "media", "drafting", "features", "kv_devices")
 
 
 def _own(whole: Mapping[str, Any]) -> Expected:
     fields: dict[str, Any] = {k: v for k, v in whole.items() if k in Expected.__dataclass_fields__}
     fields["caches"] = tuple(ExpectedCache(**c) for c in whole.get("caches", ()))
+    for name in _COMPUTE:
+        fields[name] = tuple(ExpectedCompute(**c) for c in whole.get(name, ()))
     for name in _LISTS:
         fields[name] = tuple(str(v) for v in whole.get(name, ()))
     return Expected(**fields)
@@ -386,7 +391,8 @@ def to_json(e: Expected) -> dict[str, object]:
     plain = {
         name: getattr(e, name)
         for name in Expected.__dataclass_fields__
-        if name not in ("caches", *_LISTS) and getattr(e, name) is not None
+        if name not in ("caches", *_COMPUTE, *_LISTS) and getattr(e, name) is not None
     }
     caches = [{n: getattr(c, n) for n in ExpectedCache.__dataclass_fields__} for c in e.caches]
-    return {**plain, "caches": caches, **{name: list(getattr(e, name)) for name in _LISTS}}
+    compute = {k: [{"device": c.device, "bytes": c.bytes} for c in getattr(e, k)] for k in _COMPUTE}
+    return {**plain, "caches": caches, **compute, **{name: list(getattr(e, name)) for name in _LISTS}}

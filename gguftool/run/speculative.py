@@ -16,6 +16,7 @@ from gguftool.memory.devices import HOST
 from gguftool.memory.growth import NGRAMS, kept
 from gguftool.memory.plan import Machine, Planner, weights_of
 from gguftool.memory.settings import SERVER_SLOTS, Settings, context
+from gguftool.memory.spread import over
 from gguftool.memory.use import DraftContext, Side
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
@@ -182,6 +183,7 @@ def context_of(model: Model, draft: Model | None, w: Wishes, machine: Machine) -
         known = planner.hp.facts is not None and not planner.hp.facts.unsupported
         written = kept(planner.hp, own, plan.cache, layers=planner.layers == "draft")
         refused = plan.refused if known else ()
-        return DraftContext(what, plan.cache, plan.devices, refused, written, planner.own(plan.cache.context))
+        program = planner.own(plan.cache.context)
+        return DraftContext(what, plan.cache, plan.devices, refused, written, program, over(plan))
 
     return draw

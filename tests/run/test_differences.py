@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gguftool.model import open_model
+from gguftool.run.buffers import ExpectedCompute
 from gguftool.run.diagnose import judge
 from gguftool.run.features import features, mark, template
 from gguftool.run.proof import Expected, compare
@@ -50,13 +52,18 @@ def test_compute_buffers_and_those_of_the_context_that_drafts_are_compared() -> 
     )
     mib = 1 << 20
 
-    def row(planned: float, said: str) -> tuple[object, bool | None]:
-        found = {c.what: c for c in compare(Expected(compute_bytes=int(planned * mib)), judge(said))}
-        return found["compute buffers"].observed, found["compute buffers"].ok
+    def row(planned: float, said: str, over: float = 0.0) -> tuple[object, bool | None]:
+        wanted = (ExpectedCompute("CPU", int(planned * mib)),)
+        found = {c.what: c for c in compare(Expected(compute=wanted, compute_over=over), judge(said))}
+        check = next(c for what, c in found.items() if what.startswith("compute buffers"))
+        return check.observed, check.ok
 
     assert row(28.3, text) == ("26.77 MiB", True), "the last one counts"
     assert row(28.3, text.replace("26.77", "513.25")) == ("513.25 MiB", False)
     assert row(28.3, "main: model loaded\n") == (None, None)
+    # the room above it is the error of the plan's class
+    assert row(24.0, text) == ("26.77 MiB", False)
+    assert row(24.0, text, over=0.2) == ("26.77 MiB", True)
     assert "compute buffers" not in {c.what for c in compare(Expected(), judge(text))}
 
 
@@ -187,3 +194,43 @@ def test_the_chat_template_is_that_of_the_file_or_of_the_option(tmp_path: Path) 
     assert wanted(made(**{"": own}), env={"LLAMA_ARG_CHAT_TEMPLATE": "vicuna"}) == mark("vicuna")
     assert wanted(made(**{"": own}), extra=("--override-kv", "tokenizer.chat_template=str:x")) is None
     assert mark(own) != mark(own + " ")
+
+
+def test_compute_buffers_are_compared_by_device() -> None:
+    """One device over and the other under by as much differs; where the log has other names, the sum is compared."""
+    text = (
+        "sched_reserve:      CUDA0 compute buffer size =   300.00 MiB\n"
+        "sched_reserve:      CUDA1 compute buffer size =   100.00 MiB\n"
+        "sched_reserve:  CUDA_Host compute buffer size =    40.02 MiB\nmain: model loaded\n"
+    )
+
+    def rows(*planned: tuple[str, int]) -> dict[str, bool | None]:
+        wanted = tuple(ExpectedCompute(name, mib << 20) for name, mib in planned)
+        found = compare(Expected(compute=wanted, compute_over=0.0), judge(text))
+        return {c.what: c.ok for c in found if c.what.startswith("compute")}
+
+    at = "compute buffers on "
+    assert rows(("CUDA0", 300), ("CUDA1", 100), ("CPU", 40)) == dict.fromkeys(
+        (at + "CUDA0", at + "CUDA1", at + "CPU"), True
+    )
+    assert rows(("CUDA0", 200), ("CUDA1", 200), ("CPU", 40))[at + "CUDA0"] is False
+    assert rows(("CUDA0", 300), ("CUDA1", 100), ("CPU", 20))[at + "CPU"] is False
+    assert rows(("Vulkan0", 300), ("Vulkan1", 100), ("CPU", 40)) == {"compute buffers": True}
+
+
+def test_the_room_above_a_plan_is_the_error_of_its_class() -> None:
+    """On the host the estimate was never under; a Vulkan device reorders its graph; measured figures have no error."""
+    from gguftool.memory.devices import Device
+    from gguftool.memory.plan import Machine, Planner, weights_of
+    from gguftool.memory.settings import Settings
+    from gguftool.memory.spread import over
+    from tests.memory.giants import giant
+
+    m = giant("llama-3.1-8b")
+    plan = Planner(m.arch, weights_of(m)).plan(Settings(8192))
+    assert over(plan) == 0.0
+    vulkan = Planner(m.arch, weights_of(m), Machine((Device("Vulkan0", "vulkan"),))).plan(Settings(8192))
+    assert over(vulkan) == pytest.approx(0.493, abs=0.001)
+    assert over(replace(vulkan, compute_basis="measured")) == 0.0
+    old = Planner(m.arch, weights_of(m), build=9093).plan(Settings(8192))
+    assert over(old) == pytest.approx(0.042, abs=0.001)
