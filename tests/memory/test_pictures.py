@@ -51,8 +51,8 @@ REAL = {
     "voxtral": 1203968,
 }
 """Bytes of the weights and the graph on the CPU, as `mtmd_get_memory_usage` of b11434 gave them for these files."""
-SOUND_TOO_SMALL = {"glma", "meralion", "musicflamingo", "qwen2.5o", "qwen2a", "ultravox", "voxtral"}
-"""Encoders of sound after whisper's: the graph is a tenth larger here than ours comes to."""
+NEARLY = {"gemma4v": 64, "qwen2.5o": -150528}
+"""Bytes that ours comes to more: the one that was measured with another build, and one of two encoders."""
 
 
 def tower_27b() -> Model:
@@ -121,12 +121,7 @@ def test_the_graph_is_as_large_as_the_real_one(kind: str) -> None:
     weights = sum(-(-(t.nbytes or 0) // 32) * 32 for t in m.tensors.values())
     use, real = graphs(m), REAL[kind] - weights
     assert use.known
-    if kind in SOUND_TOO_SMALL:
-        assert 0.89 * real < use.start < real
-    elif kind in ("gemma3", "gemma4v"):
-        assert real < use.start <= real + 4096
-    else:
-        assert use.start == real
+    assert use.start - real == NEARLY.get(kind, 0)
 
 
 def test_the_graph_of_the_27b_to_the_byte() -> None:

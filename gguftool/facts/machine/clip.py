@@ -143,6 +143,7 @@ class Clip:
             "lookup_token": lambda text: -1,
             "replaced": lambda text, old, new: text.replace(old, new),
             "ggml_build_forward_expand": self._expand,
+            "ggml_build_forward_order": self._expand,
             "ggml_build_forward_select": self._select,
         }
         self.machine = CPlusMachine(load("projectors.json"), {**natives(), **own})

@@ -208,7 +208,7 @@ def natives() -> dict[str, Callable[..., Any]]:
     }
     silent = (
         "ggml_set_input ggml_set_output ggml_set_op_params ggml_set_op_params_i32 ggml_set_op_params_f32 "
-        "ggml_set_param cb ggml_build_forward_order"
+        "ggml_set_param cb"
     )
     return {
         **{name: _checked(f) for name, f in of_tensors.items()},
