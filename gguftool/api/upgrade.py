@@ -12,6 +12,7 @@ from gguftool.facts import NUMBER, shipping
 from gguftool.hub import opened
 from gguftool.predict import predict
 from gguftool.predict.needs import needs, sentence
+from gguftool.run.bybuild import between
 from gguftool.run.capabilities import Capabilities, known
 from gguftool.run.changed import OptionChange, changes
 from gguftool.run.saved import Saved, saved
@@ -65,7 +66,8 @@ class Upgrade:
     """The llama.cpp at hand among all builds.
 
     Attributes:
-        build: its number; None: there is none, or it does not say.
+        build: its number; of one that does not say it, the first that it can be by its options; None: not known.
+        last: the last that it can be; ``build`` where it says its number.
         date: when it was made; "" where that is not known.
         days: how long ago that is; None where it is not known.
         newest: the newest build that is known.
@@ -75,6 +77,7 @@ class Upgrade:
     """
 
     build: int | None
+    last: int | None
     date: str
     days: int | None
     newest: int
@@ -101,7 +104,9 @@ def upgrade(server: Capabilities | None, stores: Sequence[Store] = (), files: It
     Raises:
         MissingFile, Unreadable, UsageError: a file is not there, or holds no command of llama-server.
     """
-    build = server.build if server is not None else None
+    build = last = server.build if server is not None else None
+    if build is None and server is not None:
+        build, last = between(server) or (None, None)
     paths = [m.path for s in stores for m in s.models if m.whole and m.path.lower().endswith(".gguf")]
     looked = paths[:MOST_MODELS] if build is not None else []
     made = shipping.date(build) if build is not None else ""
@@ -110,7 +115,7 @@ def upgrade(server: Capabilities | None, stores: Sequence[Store] = (), files: It
         for file in files
         for one in saved(file)
     ]
-    return Upgrade(build, made, _days(made), NUMBER, len(looked), tuple(_cannot(looked, build)), tuple(commands))
+    return Upgrade(build, last, made, _days(made), NUMBER, len(looked), tuple(_cannot(looked, build)), tuple(commands))
 
 
 def _days(made: str) -> int | None:

@@ -76,6 +76,9 @@ def _age(u: Upgrade) -> Iterator[str]:
     if u.build > u.newest:
         yield f"  {llama_cpp(u.build)} is newer than what is known here: {newest}"
         return
+    if u.last != u.build:
+        yield f"  llama-server does not say its build: its options are those of {dated(u.build)} to {dated(u.last)}"
+        return
     days = f", {u.days:,} days ago" if u.days is not None else ""
     behind = "the newest known here" if u.build == u.newest else newest
     yield f"  {llama_cpp(u.build)} " + (f"was made on {u.date}{days}; {behind}" if u.date else f"; {behind}")
@@ -213,7 +216,8 @@ def json_body(h: Health) -> dict[str, object]:
 
 def _upgrade_json(u: Upgrade) -> dict[str, object]:
     return {
-        "build": u.build, "date": u.date or None, "days": u.days, "newest": u.newest, "looked": u.looked,
+        "build": u.build, "last": u.last, "date": u.date or None, "days": u.days, "newest": u.newest,
+        "looked": u.looked,
         "cannot_load": [{"path": x.path, "message": x.line, "needs": x.needs or None} for x in u.cannot],
         "commands": [
             {

@@ -77,3 +77,18 @@ def _switch(name: str, defaults: Words) -> bool:
     if found is not None:
         return not found.takes
     return name.startswith("--no-") or name not in defaults or defaults[name][0] in _NOTHING
+
+
+def between(build: Capabilities) -> tuple[int, int] | None:
+    """First and last build that a program can be of by its options, for one that does not say its number.
+
+    None where its options are no build's, as of a fork, or where nothing says that it is older than the newest known.
+    """
+    today = known().by_name
+    first, last = timeline.oldest(), NUMBER
+    for name, row in timeline.intervals("option").items():
+        if build.takes(name):
+            first = max(first, row.since)
+        elif name in today and not today[name].removed:
+            last = min(last, row.since - 1)
+    return (first, last) if first <= last < NUMBER else None

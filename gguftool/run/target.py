@@ -10,7 +10,8 @@ from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.facts import NUMBER, shipping, timeline
 from gguftool.near import near_names
 from gguftool.programs import PROGRAMS, SERVER, Tool
-from gguftool.run.capabilities import Capabilities, parse_version
+from gguftool.run.bybuild import between
+from gguftool.run.capabilities import Capabilities, capabilities, parse_version
 
 PYTHON = "llama-cpp-python"
 
@@ -70,6 +71,9 @@ def of_program(path: str) -> Target:
     if tool is None:
         raise MissingFile(f"{path}: holds no program of llama.cpp", "name one, or its folder")
     number = build_of(tool)
+    if number is None and (range_ := between(capabilities(tool))) is not None:
+        note = f"{tool.path} does not say which build it is; its options are those of b{range_[0]} to b{range_[1]}"
+        return Target(*range_, tool.path, (note,))
     if number is None:
         note = f"{tool.path} does not say which build it is: it is judged as b{NUMBER}, the newest known"
         return Target(None, None, tool.path, (note,))
@@ -112,15 +116,19 @@ def at_hand(llama_cpp: str | None = None) -> int | None:
     """
     tool = programs.find(SERVER, llama_cpp, may_lack=True)
     try:
-        number = build_of(tool) if tool is not None else None
+        return older(capabilities(tool)) if tool is not None else None
     except ToolFailed:
         return None
-    return number if number is not None and number < NUMBER else None
 
 
 def older(build: Capabilities | None) -> int | None:
-    """The number of a build that is older than the newest known, which alone need not speak for it; else None."""
+    """The number of a build that is older than the newest known, which alone need not speak for it; else None.
+
+    Of one that does not say its number, the first that it can be by its options.
+    """
     number = build.build if build is not None else None
+    if number is None and build is not None and (range_ := between(build)) is not None:
+        number = range_[0]
     return number if number is not None and number < NUMBER else None
 
 
