@@ -47,6 +47,8 @@ def dockerfile(plan: LaunchPlan, force: tuple[str, ...], image: str | None = Non
 # The options are spelled for {which(plan)}.
 {base}
 USER 0
+# Of the versions that the base has.
+# hadolint ignore=DL3008
 RUN apt-get update \\
  && apt-get install -y --no-install-recommends curl python3 python3-venv \\
  && rm -rf /var/lib/apt/lists/*
