@@ -43,7 +43,7 @@ class Failure(NamedTuple):
 
 def run(args: Sequence[str]) -> int:
     """Run one command line in this process and return its exit code; never raises."""
-    session = Session()
+    session = Session(words=tuple(args))
     try:
         with cancelling():
             code = _dispatch(args, session)

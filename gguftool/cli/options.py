@@ -45,7 +45,7 @@ class Session:
     """What holds for one call of the program: how much to say, in which format, in colour or not.
 
     ``done`` says what the command has changed for good, and ``done_code`` with which exit code it ends then: where the
-    report cannot be written, that is what counts.
+    report cannot be written, that is what counts. ``words`` are those of the command line.
     """
 
     command: str = "gguftool"
@@ -55,6 +55,7 @@ class Session:
     color: str = "auto"
     done: str | None = None
     done_code: int = 0
+    words: tuple[str, ...] = ()
 
     @property
     def style(self) -> Style:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 from gguftool.cli.wishes import wish_options, wished
 from gguftool.report.text import safe
+from gguftool.shell import gguftool
 
 if TYPE_CHECKING:
     from gguftool.api.plan import Planned
@@ -82,11 +84,24 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
             )
             session.write_json(ok=code == 0, body=body)
         else:
+            measuring = "" if options["measure"] else _measuring(session.words, found)
             text = report.plan_text(
-                advice, m.name, words, session.style, found.speed, found.ways, found.not_ready, found.not_loaded
-            )
+                advice, m.name, words, session.style, found.speed, found.ways, found.not_ready, found.not_loaded,
+                measuring,
+            )  # fmt: skip
             session.out(text)
     return code
+
+
+def _measuring(words: Sequence[str], found: Planned) -> str:
+    """The line that asks the real library of the same plan; "": none is at hand, or nothing is left to ask."""
+    from gguftool.api.measured import at_hand
+
+    if found.refused or not (who := at_hand(found.deployment, found.advice.planner)):
+        return ""
+    at = list(words).index("plan") + 1 if "plan" in words else len(words)
+    again = gguftool(*words[:at], "--measure", *(x for x in words[at:] if x != "--calibrate"))
+    return f"{safe(who)} measures it and allocates nothing: {safe(again)}"
 
 
 def _code(found: Planned) -> int:

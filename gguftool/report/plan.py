@@ -16,7 +16,6 @@ from gguftool.report.choices import choices_json, choices_text, speed_json, spee
 from gguftool.report.growth import growth_json, growth_text
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
 from gguftool.run.beside import Unfit
-from gguftool.run.measure import available
 from gguftool.run.proof import Expected, to_json
 from gguftool.run.ways import Way
 from gguftool.shell import gguftool, path_word, shell
@@ -33,12 +32,13 @@ def plan_text(
     ways: Sequence[Way] = (),
     not_ready: Sequence[str] = (),
     not_loaded: str = "",
+    measuring: str = "",
 ) -> str:
     """The screen: what it is, what lies where, what contexts fit, how it came about, the command where it can start."""
     fast = "\n".join(speed_lines(speed, style)) if speed is not None else ""
     parts = ["\n".join(_head(a, name, style)), _devices(a, style), growth_text(a.plan, style), fast, _table(a, style)]
     parts = [text for text in (*parts, choices_text(ways, style)) if text]
-    parts += [text for text in (_steps(a, style), _smaller(a, style), _notes(a, style)) if text]
+    parts += [text for text in (_steps(a, style), _smaller(a, style), _notes(a, style, measuring)) if text]
     if not_ready:
         parts.append(f"{style.red('no command')}: {safe('; '.join(not_ready))}")
     else:
@@ -201,14 +201,12 @@ def _smaller(a: Advice, style: Style) -> str:
     return table(rows, ["weights as", "weights", "in all", ""], align="lrrl", style=style)
 
 
-def _notes(a: Advice, style: Style) -> str:
+def _notes(a: Advice, style: Style, measuring: str = "") -> str:
     lines = [f"{style.yellow('note:')} {safe(x)}" for x in a.warnings]
     if a.plan.compute_basis == "estimated":
         lines.append(style.dim(f"compute is estimated: {words(a.plan)}"))
-        if len(a.plan.devices) == 1 and available():
-            lines.append(
-                style.dim("the real library is at hand: gguftool plan --measure asks it, and allocates nothing")
-            )
+        if measuring:
+            lines.append(style.dim(measuring))
     return "\n".join(lines)
 
 
