@@ -17,14 +17,19 @@ from gguftool.model import Model
 from gguftool.model.role import ROLES, role
 
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
+TEMPLATE = "template_engine"
 KEY, TENSOR, LOADED, CODE = "key", "tensor_name", "loaded_architecture", "loading_code"
 WORDS = {
     ARCH: "architecture", TOKENIZER: "tokenizer model", PRE: "pre-tokenizer", TYPE: "tensor type",
     PROJECTOR: "projector type", KEY: "key", TENSOR: "tensor", CODE: "code for its",
+    TEMPLATE: "template engine",
 }  # fmt: skip
 """Kinds of the timeline that files ask for, and what people call them."""
 REFUSING = (ARCH, TOKENIZER, PRE, TYPE, PROJECTOR, CODE)
 """A build that does not know such a name refuses the file."""
+LONG_TEMPLATE = 64_000
+"""A chat template of so many characters ends llama-server at its start where the engine before `jinja` reads it: it did
+with b4798 and b7551, and does no more with b8672."""
 _BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
 _SIDES = {"adapter", "control-vector", "imatrix"}
 
@@ -150,6 +155,9 @@ def _ignored(m: Model, told: set[tuple[str, str]]) -> Iterator[Need]:
     names: dict[str, str] = {}
     for tensor in m.all_tensors():
         names.setdefault(_BLOCK.sub("%d", tensor.name).removesuffix(".weight").removesuffix(".bias"), tensor.name)
+    template = m.get("tokenizer.chat_template")
+    if isinstance(template, str) and len(template) >= LONG_TEMPLATE:
+        asked.append((TEMPLATE, "jinja", "field:tokenizer.chat_template"))
     asked += [(TENSOR, name, f"tensor:{of}") for name, of in names.items()]
     for kind, name, where in asked:
         found = timeline.interval(kind, name)

@@ -143,3 +143,13 @@ def test_a_header_alone_is_judged_as_the_whole_file(cli: Any, smollm2: Path, tmp
     assert found.json["cut"] is True
     assert found.json["builds"][-1]["verdict"] == "loads"
     assert cli("compat", head, "--build", "b11434").code == 1
+
+
+def test_a_very_long_template_needs_the_newer_engine(cli: Any, tmp_path: Path) -> None:
+    """64,000 characters end b4798 and b7551 at their start; the engine that reads them came with b7756."""
+    for size, asked in ((64_000, {"template engine jinja": (7756, 7755)}), (9_000, {})):
+        made = GGUF().kv("general.architecture", "llama").kv("tokenizer.chat_template", "a" * size)
+        (tmp_path / "m.gguf").write_bytes(made.tensor("token_embd.weight", (32, 32), "f32").bytes())
+        needs = cli("compat", tmp_path / "m.gguf", "--build", "b7551", "--format", "json").json["needs"]
+        found = {n["what"]: (n["since"], n["not_in"]) for n in needs if n["kind"] == "template_engine"}
+        assert found == asked
