@@ -13,7 +13,7 @@ from gguftool.api.plan import plan
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError
 from gguftool.facts import llama_cpp as llama_cpp_of
-from gguftool.hub import named, opened
+from gguftool.hub import is_remote, named, opened
 from gguftool.lint.call import lint
 from gguftool.model import in_folder
 from gguftool.model.role import only_runnable
@@ -23,10 +23,10 @@ from gguftool.run.devices import devices
 from gguftool.run.known import BROKEN, KNOWS, Known
 from gguftool.run.symptoms import Symptom, Usual, match, symptoms
 from gguftool.run.target import at_hand
-from gguftool.shell import path_word
-from gguftool.verify.call import verify
-from gguftool.verify.deep import expectations
+from gguftool.shell import gguftool, path_word
+from gguftool.verify.deep import expectations, with_hashes
 from gguftool.verify.modelcheck import check
+from gguftool.verify.named import Asked, ask
 
 if TYPE_CHECKING:
     from gguftool.lint.rule import Finding
@@ -140,9 +140,10 @@ def diagnose(
     """
     s = named_symptom(symptom) if symptom else None
     path = named(model)
-    report = lint(model, data=run, build=at_hand(llama_cpp))
-    looked, causes = _linted(report, s)
-    more = [*_whole(model, path, hashes), *_memory(model, s)]
+    with opened(in_folder(path) if isinstance(model, (str, os.PathLike)) else model, strict=False) as m:
+        report = lint(m, data=run, build=at_hand(llama_cpp))
+        looked, causes = _linted(report, s)
+        more = [*_whole(m, hashes), *_memory(m, s)]
     stops = report.load is not None and report.load.ends
     seen = devices(find(SERVER, llama_cpp, may_lack=True)) if s else []
     known = None
@@ -226,29 +227,42 @@ def _finding(f: Finding, s: Symptom | None) -> Cause | None:
     return Cause(f.rule, f.message, f"lint: {f.severity} at {f.where}", ("rules", f.rule), weight, f)
 
 
-def _whole(model: Model | str | os.PathLike[str], path: str, hashes: bool) -> Iterator[tuple[Looked, Cause | None]]:
+def _whole(m: Model, hashes: bool) -> Iterator[tuple[Looked, Cause | None]]:
     """Size, truncation, shards; and the hash, where something says what it must be."""
-    told = hashes and "://" not in path and any(expectations(check(in_folder(path)).files).values())
-    result = verify(model, hash=told)
+    result, told, way = check(m), False, ("verify", "MODEL")
+    why = "nothing beside the file, in a cache or in its keys says what it must be"
+    if hashes and not is_remote(m.name):
+        said = expectations(result.files)
+        asked = Asked({}, ())
+        if not any(said.values()):
+            asked = ask(m, [report.path for report in result.files])
+            said = {**said, **asked.said}
+            if asked.why:
+                why = f"{asked.why}: {gguftool('verify', path_word(m.name), '--against', asked.repositories[0])}"
+        if told := any(said.values()):
+            sources = {part.name: part.source for part in m.parts}
+            [result], _ = with_hashes([result], said, sources=sources)
+            way = (*way, *(("--against", asked.repositories[0]) if asked.said else ("--hash",)))
+            why = next(x.source for statements in said.values() for x in statements)
+    elif not hashes:
+        why = "not looked at (--no-hash)"
     faults = [f for report in result.files for f in report.faults]
     if faults:
         f = faults[0]
-        way = ("verify", "MODEL", "--hash") if told else ("verify", "MODEL")
         yield Looked("integrity", f.message, False), Cause(f.kind, f.message, f"verify: {f.where}", way, CERTAIN)
     else:
         yield Looked("integrity", "whole", True), None
     if not told:
-        yield Looked("hash", "not checked: nothing beside the file or in a cache says what it must be", None), None
+        yield Looked("hash", f"not checked: {why}", None), None
     elif not faults:
-        yield Looked("hash", "as its source says", True), None
+        yield Looked("hash", f"as its source says ({why})", True), None
 
 
-def _memory(model: Model | str | os.PathLike[str], s: Symptom | None) -> Iterator[tuple[Looked, Cause | None]]:
+def _memory(m: Model, s: Symptom | None) -> Iterator[tuple[Looked, Cause | None]]:
     """Whether it fits here at the start, and later."""
     try:
-        with opened(model) as m:
-            only_runnable(m)
-            memory = plan(m).memory
+        only_runnable(m)
+        memory = plan(m).memory
     except GgufToolError as error:
         yield Looked("memory", f"not planned: {error}", None), None
         return
