@@ -37,6 +37,8 @@ def edition(model: Model, build: int, stored: Sequence[int]) -> tuple[int | None
         A build (None: names alone can be compared), and what is open ("": nothing).
     """
     older = max((b for b in stored if b <= build), default=None)
+    if older == build:
+        return older, ""
     newer = min((b for b in stored if b > build), default=None)
     asked = needs(model)
     for n in asked:

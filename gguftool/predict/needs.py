@@ -7,14 +7,17 @@ has all of them may refuse the file for another reason; `predict` of that build 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.facts import llama_cpp, timeline
-from gguftool.format.types import tensor_type_name
+from gguftool.facts import NUMBER, llama_cpp, timeline
+from gguftool.facts.data import load
+from gguftool.facts.machine.rows import has_program
+from gguftool.format.types import TENSOR_TYPE_BY_NAME, tensor_type_name
 from gguftool.model import Model
 from gguftool.model.role import ROLES, role
+from gguftool.model.vocab import KINDS
 
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
 TEMPLATE = "template_engine"
@@ -109,8 +112,22 @@ def _need(kind: str, name: str, where: str) -> Need:
     # Some architectures had a name long before there was code that loads them.
     found = timeline.interval(LOADED if kind == ARCH and name != "clip" else kind, name)
     if found is None:
-        return Need(kind, name, None, timeline.newest(), evidence="", where=where)
+        # The facts may be of a newer build than the last that the timeline has read.
+        since = NUMBER if timeline.newest() < NUMBER and _in_facts(kind, name) else None
+        return Need(kind, name, since, timeline.newest(), evidence="facts" if since else "", where=where)
     return Need(kind, name, found.since, found.not_in, found.gone, found.last, found.evidence, where)
+
+
+def _in_facts(kind: str, name: str) -> bool:
+    """Whether the build that the facts are of knows a name."""
+    if kind == ARCH:
+        return has_program(name)
+    if kind == PROJECTOR:
+        from gguftool.facts.machine.clip import type_number
+
+        return type_number(name) is not None
+    known: dict[str, Container[str]] = {TOKENIZER: KINDS, TYPE: TENSOR_TYPE_BY_NAME}
+    return name in known.get(kind, load("vocabulary.json")["pre"])
 
 
 def _refusing(m: Model) -> Iterator[tuple[str, str, str]]:

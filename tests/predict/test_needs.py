@@ -105,3 +105,4 @@ def test_which_code_speaks_for_a_build() -> None:
     assert edition(model("fresh"), 7500, stored) == (7000, "")
     assert edition(model("fresh"), 8500, stored)[1].startswith("whether llama.cpp b8500 knows architecture fresh")
     assert edition(model(), 2000, stored) == (None, "")
+    assert edition(model("fresh"), 8500, (11000, 8500)) == (8500, "")
