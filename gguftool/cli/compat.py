@@ -25,19 +25,25 @@ def compat(
     """Show which builds of llama.cpp load MODEL: what it needs, who ships that, and what a build at hand does with it.
 
     Only the header is read. Exit code 1 when the build that is asked about, or without one the newest that is known,
-    refuses the file.
+    refuses the file, 3 for a file that cannot be read as GGUF to the end of its header.
     """
     from gguftool.api.compat import compat as look
     from gguftool.cli.opened import open_for
+    from gguftool.lint.check import unreadable
     from gguftool.report import compat as report
+    from gguftool.report.lint import error_row
     from gguftool.report.text import safe
 
     with open_for(session, model, strict=False) as m:
         found = look(m, build=build, llama_cpp=llama_cpp, llama_cpp_python=llama_cpp_python)
+        broken = unreadable(m)
     for text in found.asked.notes if found.asked is not None else ():
         session.note(f"note: {safe(text)}")
     if session.format == "json":
-        session.write_json(ok=found.ok, body=report.json_body(found))
+        errors = [error_row(broken)] if broken is not None else []
+        session.write_json(ok=found.ok and not errors, body=report.json_body(found), errors=errors)
     else:
         session.out("\n".join(report.text(found, session.style, verbose=session.verbose)))
-    return 0 if found.ok else 1
+        if broken is not None:
+            session.note(f"error: {safe(str(broken))}")
+    return broken.exit_code if broken is not None else 0 if found.ok else 1

@@ -33,7 +33,7 @@ def text(c: Compatibility, style: Style, *, verbose: bool = False) -> Iterator[s
     yield f"  {said or f'every llama.cpp since {dated(timeline.oldest())} knows the names in it'}"
     yield from _must(c, style)
     yield from _ignored(c, style, verbose)
-    if c.shipped and (c.load is None or c.load.ends):
+    if c.shipped and (c.load is None or (c.load.ends and said)):
         yield ""
         yield style.bold("who ships such a build")
         yield table([_package(of) for of in _by_package(c.shipped)], align="ll", indent="  ")

@@ -153,3 +153,12 @@ def test_a_very_long_template_needs_the_newer_engine(cli: Any, tmp_path: Path) -
         needs = cli("compat", tmp_path / "m.gguf", "--build", "b7551", "--format", "json").json["needs"]
         found = {n["what"]: (n["since"], n["not_in"]) for n in needs if n["kind"] == "template_engine"}
         assert found == asked
+
+
+def test_a_header_that_breaks_off(cli: Any, smollm2: Path, tmp_path: Path) -> None:
+    """As for lint: it cannot be read to its end, and what a build says of it is told all the same."""
+    (tmp_path / "cut.gguf").write_bytes(smollm2.read_bytes()[:5000])
+    found = cli("compat", tmp_path / "cut.gguf", "--build", "b11434", "--format", "json")
+    assert found.code == 3
+    assert found.json["verdict"] == "refused"
+    assert found.json["errors"]
