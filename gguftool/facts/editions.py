@@ -116,12 +116,14 @@ class Edition:
             "arch": lists["arch"],
             "classes": _Classes(self),
             "program": self.document("common"),
+            "ops": base["ops"],
+            "scales": [],
             "enums": base["enums"] | {"rope.scaling.type": scaling},
             **{part: base[part] for part in MEASURED},
             **self.document("graphs"),
         }
         own = ("ops", "scales", "tokenizers", "types", "limits", "marks", "arrays")
-        return out | {part: lists[part] for part in own if part in lists}
+        return out | {part: lists[part] for part in own if lists.get(part)}
 
     @cached_property
     def architectures(self) -> Mapping[str, Any]:

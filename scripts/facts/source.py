@@ -61,7 +61,10 @@ class Tables:
 
     def read(self, name: str) -> str:
         """A source file without comments, in the words of the newest tree."""
-        text = without_comments((self.src / name).read_text(encoding="utf-8"))
+        file = self.src / name
+        if not file.exists() and name.startswith("llama-"):
+            file = self.src / "llama.cpp"  # until 2025 all stood in one file
+        text = without_comments(file.read_text(encoding="utf-8"))
         for pattern, instead in self.renames:
             text = re.sub(pattern, instead, text)
         return text
@@ -80,7 +83,7 @@ def tables(src: Path, renames: tuple[tuple[str, str], ...] = ()) -> Tables:
         start = arch.index(name)
         return arch[start : arch.index("};", start)]
 
-    t.keys = dict(re.findall(r'\{\s*(LLM_KV_\w+),\s*"([^"]*)"', arch))
+    t.keys = dict(re.findall(r'\{\s*(LLM_KV_\w+)\s*,\s*"([^"]*)"', arch))
     names = table("LLM_TENSOR_NAMES = {")
     t.tensors = dict(re.findall(r'\{\s*(LLM_TENSOR_\w+),\s*"([^"]*)"', names))
     for m in re.finditer(r"\{\s*(LLM_ARCH_\w+),\s*\{(.*?)\}\s*,?\s*\}\s*,?\s*\}", names, re.S):
@@ -88,8 +91,11 @@ def tables(src: Path, renames: tuple[tuple[str, str], ...] = ()) -> Tables:
     t.archs = dict(re.findall(r'\{\s*(LLM_ARCH_\w+),\s*"([^"]*)"', table("LLM_ARCH_NAMES = {")))
     info = r"\{\s*(LLM_TENSOR_\w+),\s*\{LLM_TENSOR_LAYER_\w+,\s*GGML_OP_(\w+)\s*\}"
     _sets(t, arch)
-    t.ops = dict(re.findall(info, table("LLM_TENSOR_INFOS = {")))
-    for m in re.finditer(MEMBER.format(HPARAM_TYPES), t.read("llama-hparams.h"), re.M):
+    there = next((x for x in ("LLM_TENSOR_INFOS = {", "llm_tensor_info_mapping = {") if x in arch), None)
+    t.ops = dict(re.findall(info, table(there))) if there else {}
+    header = t.read("llama-hparams.h")
+    header = header[header.index("struct llama_hparams {") :]
+    for m in re.finditer(MEMBER.format(HPARAM_TYPES), body(header, header.index("{")), re.M):
         t.types[m[2]] = m[1]
     models = t.read("models/models.h") if (src / "models" / "models.h").exists() else ""
     for m in re.finditer(MEMBER.format(r"uint32_t|int32_t|float|bool|std::string"), models, re.M):

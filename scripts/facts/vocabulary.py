@@ -12,9 +12,15 @@ ROLES = ("eot", "eom", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "f
 TEXT = r'"((?:\\.|[^"\\])*)"'
 
 
+def loading_text(t: Tables) -> str:
+    """The source file that loads the vocabulary: until 2025 that of all, for a short time that of models."""
+    texts = [t.read(name) for name in ("llama-vocab.cpp", "llama-model.cpp", "llama.cpp") if (t.src / name).exists()]
+    return next((text for text in texts if "LLM_KV_TOKENIZER_MODEL" in text), texts[0])
+
+
 def vocabulary(t: Tables, build: str) -> tuple[dict[str, Any], list[str]]:
     """The data file, and what could not be read."""
-    text = t.read("llama-vocab.cpp")
+    text = loading_text(t)
     missing: list[str] = []
 
     def between(name: str, start: str, end: str, pattern: str) -> list[str]:

@@ -40,7 +40,17 @@ DEFAULTS: dict[str, Any] = {
 }
 """What `llama-hparams.h:llama_hparams` starts with where it is not 0."""
 
-ARRAYS = ("is_swa_impl", "is_recr_impl", "is_indexer_full_impl", "is_ple_impl", "n_ff_exp_arr", "n_expert_used_arr")
+ARRAYS = (
+    "n_head_arr",
+    "n_head_kv_arr",
+    "n_ff_arr",
+    "is_swa_impl",
+    "is_recr_impl",
+    "is_indexer_full_impl",
+    "is_ple_impl",
+    "n_ff_exp_arr",
+    "n_expert_used_arr",
+)
 """Numbers by layer that start as 0."""
 
 
@@ -210,7 +220,12 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
         return get
 
-    swa, heads_kv = at("is_swa_impl"), at("n_head_kv_arr")
+    def number(name: str) -> Callable[..., Any]:
+        """Of a layer; before 2024-08 (heads) and b11000 (experts used) one number for all."""
+        by_layer = at(f"{name}_arr")
+        return lambda layer=0: h.get(name, 0) or by_layer(layer)
+
+    swa, heads_kv = at("is_swa_impl"), number("n_head_kv")
 
     def pick(full: str, window: str) -> Callable[..., Any]:
         return lambda layer=0: h.get(window if swa(layer) and window in h else full, 0)
@@ -243,14 +258,13 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
     return {
         "n_layer": n_layer,
-        "n_head": at("n_head_arr"),
+        "n_head": number("n_head"),
         "n_head_kv": heads_kv,
-        "n_ff": at("n_ff_arr"),
+        "n_ff": number("n_ff"),
         "n_ff_exp": at("n_ff_exp_arr"),
-        # Before b11000 one number for all layers.
-        "n_expert_used": lambda layer=0: h.get("n_expert_used", 0) or at("n_expert_used_arr")(layer),
+        "n_expert_used": number("n_expert_used"),
         "n_expert_used_max": lambda: max(h["n_expert_used_arr"]),
-        "n_gqa": lambda layer=0: divide(at("n_head_arr")(layer), heads_kv(layer)) if heads_kv(layer) else 0,
+        "n_gqa": lambda layer=0: divide(number("n_head")(layer), heads_kv(layer)) if heads_kv(layer) else 0,
         "n_rot": pick("n_rot_full", "n_rot_swa"),
         "n_embd_head_k": head_k,
         "n_embd_head_v": head_v,

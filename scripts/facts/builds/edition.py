@@ -15,13 +15,15 @@ from graph import assertions, graph_texts, looks, owner, slots_of, unused
 from load_map import SCALE
 from rows import compact, used_names, uses_type
 from source import Tables, tables
-from vocabulary import ROLES, vocabulary
+from vocabulary import loading_text, vocabulary
 
 from builds.layouts import modern, new_parts, old_parts, renames, spoken
 from builds.marks import arrays, limits, marks
 
 Row = list[Any]
 Documents = dict[str, Any]
+OF_ALL_LAYERS = frozenset({"h.n_head", "h.n_head_kv", "h.n_ff"})
+"""Numbers of all layers, which the evaluator looks at in the trees that have no such numbers by layer."""
 TYPE = re.compile(r"^\s*GGML_TYPE_(?!COUNT)(\w+)\s*=\s*(\d+),", re.M)
 TRAIT = re.compile(r"\[GGML_TYPE_(?!COUNT)(\w+)\]\s*=\s*\{(.*?)\n    \}", re.S)
 
@@ -36,13 +38,14 @@ def edition(tree: Path, newest: dict[str, Any]) -> tuple[Documents, list[str]]:
     Raises:
         OSError, ValueError: the tree is not laid out in a way that is known here.
     """
-    src = tree / "src"
-    header = (src / "llama-hparams.h").read_text(encoding="utf-8")
+    src = tree / "src" if (tree / "src" / "llama.cpp").exists() else tree
+    file = src / "llama-hparams.h"
+    header = (file if file.exists() else src / "llama.cpp").read_text(encoding="utf-8")
     t = tables(src, renames(header))
     t.constants = {name: str(value) for name, value in limits(tree).items()}
     raw, common, gaps = (new_parts if modern(t) else old_parts)(t)
     parts = raw if modern(t) else {(_class(arch, newest), part): rows for (arch, part), rows in raw.items()}
-    used = used_names({**parts, ("", "common"): common})
+    used = used_names({**parts, ("", "common"): common}) | OF_ALL_LAYERS
     keep_type = any(uses_type(rows) for rows in parts.values())
     out: Documents = {}
     for (name, part), rows in parts.items():
@@ -101,7 +104,7 @@ def _graphs(t: Tables, families: dict[str, Any], out: Documents) -> Documents:
 def _lists(tree: Path, t: Tables, families: dict[str, Any], gaps: list[str]) -> Documents:
     model = t.read("llama-model.cpp")
     known, missing = vocabulary(t, "")
-    gaps += [gap for gap in missing if not any(f"no {role}" in gap for role in (*ROLES[1:], "user_defined"))]
+    gaps += [gap for gap in missing if gap.endswith("pre-tokenizers") and "pre-tokenizer type" in loading_text(t)]
     del known["source"]
     types = _types(tree)
     arch = t.read("llama-arch.cpp")
@@ -114,7 +117,7 @@ def _lists(tree: Path, t: Tables, families: dict[str, Any], gaps: list[str]) -> 
         "ops": {t.tensors[i]: op for i, op in t.ops.items()},
         "scaling": sorted(re.findall(r'\{\s*LLAMA_ROPE_SCALING_TYPE_\w+,\s*"(\w+)"', model)),
         "vocabulary": known,
-        "tokenizers": _tokenizers(t.read("llama-vocab.cpp")),
+        "tokenizers": _tokenizers(t),
         "types": types,
         "limits": limits(tree),
         "arrays": arrays(tree),
@@ -122,16 +125,22 @@ def _lists(tree: Path, t: Tables, families: dict[str, Any], gaps: list[str]) -> 
     }
 
 
-def _tokenizers(text: str) -> list[str]:
-    return sorted(set(re.findall(r'tokenizer_model == "(\w+)"', text)))
+def _tokenizers(t: Tables) -> list[str]:
+    return sorted(set(re.findall(r'tokenizer_(?:model|name) == "(\w+)"', loading_text(t))))
+
+
+def _ggml(tree: Path, name: str) -> str:
+    """A file of ggml, which lay at the top of the tree until 2024."""
+    file = tree / "ggml" / name
+    return (file if file.exists() else tree / Path(name).name).read_text(encoding="utf-8")
 
 
 def _types(tree: Path) -> dict[str, Any]:
     """Numbers of the tensor types that this build reads, and the number behind the last."""
-    header = (tree / "ggml" / "include" / "ggml.h").read_text(encoding="utf-8")
+    header = _ggml(tree, "include/ggml.h")
     count = re.search(r"GGML_TYPE_COUNT(?:\s*=\s*(\d+))?,", header)
     numbers = {name: int(n) for name, n in TYPE.findall(header)}
-    code = (tree / "ggml" / "src" / "ggml.c").read_text(encoding="utf-8")
+    code = _ggml(tree, "src/ggml.c")
     blocks = dict(TRAIT.findall(code))
     known = [n for name, n in numbers.items() if ".blck_size" in blocks.get(name, "") and not _removed(blocks[name])]
     behind = int(count[1]) if count and count[1] else max(numbers.values()) + 1

@@ -31,6 +31,18 @@ EVERYWHERE = (
     (r"\blayer\.b([qkvo])\b", r"layer.w\1_b"),
     (r"std::fill\(\s*hparams\.is_recr_impl[^;]*llm_arch_is_recurrent[^;]*;", ""),
     (r"\b(?:e_model::)?MODEL_(?=\d|UNKNOWN|SMALL|MEDIUM|LARGE|XL)", "LLM_TYPE_"),
+    # 2024: tensors are asked for with the context they go to, and merged or counted by hand
+    (r"(?:auto|(?:struct )?ggml_context)\s*\*\s*ctx_\w+\s*= [^;]*;", ""),
+    (r"ggml_type type_\w+\s*= [^;]*;|layer\.\w+\s*= ggml_new_tensor_3d\([^;]*;|ggml_set_name\([^;]*;", ""),
+    (r"ml\.create_tensor_as_view\(ctx_\w+, [\w.]+,\s*(tn\([^)]*\)), (\{[^}]*\}),[^;]*;", r"create_tensor(\1, \2);"),
+    (r"layer\.\w+_exp\[x\]\s*= ", ""),
+    (r"\bml\.size_data \+= [^;]*;", ""),
+    (r"gguf_find_tensor\(ml\.(?:ctx_gguf|meta), (tn\([^;]*?\.c_str\(\))\) >= 0", r"ml.get_tensor_meta(\1) != nullptr"),
+    (r"(\w+) << 2\b", r"\1 * 4"),
+    (r"\bml\.create_tensor\(\s*ctx_\w+(?:\(\w+\))?,\s*", "create_tensor("),
+    (r"(create_tensor\(tn\([^;]*?\),\s*\{[^}]*\})\);(\s*)ml\.n_created--;", r"\1, TENSOR_DUPLICATED);\2"),
+    (r"\bn_vocab_type\b", "n_token_types"),
+    (r"\busing e_model = llm_type;", ""),
     (r"\bget_n_embd_out\(", "n_embd_out("),
     (r"\bmodel\.(?=\w)", ""),
     (r"\bllama_model_loader::(?=TENSOR_)", ""),
@@ -38,7 +50,7 @@ EVERYWHERE = (
     (r"\bllama_rope_scaling_type_from_string\(", "rope_scaling_of("),
 )
 HPARAMS = r"void (?:llama_model::|llm_)load_hparams\("
-TENSORS = r"bool (?:llama_model::|llm_)load_tensors(?:_impl)?\("
+TENSORS = r"(?:bool|void) (?:llama_model::|llm_)load_tensors(?:_impl)?\("
 NO_EXPERTS = "model has expert layers but no expert layers are used"
 _CASE = re.compile(r"case (LLM_ARCH_\w+):|default:")
 
@@ -119,7 +131,7 @@ def _own(t: Tables, label: str) -> Tables:
 def old_parts(t: Tables) -> tuple[Parts, list[Row], list[str]]:
     """Rows of every architecture and part out of the two switches, what all read, and what could not be read."""
     text = t.read("llama-model.cpp")
-    if "load_tensors(" not in text:
+    if not re.search(TENSORS, text):
         text += t.read("llama.cpp")
     out: Parts = {}
     gaps: list[str] = []
