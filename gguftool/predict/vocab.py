@@ -163,6 +163,8 @@ def _charsmap(reader: Reader) -> None:
 
 def _pre(pre: str, out: Loaded) -> None:
     """Pre-tokenizer of a BPE vocabulary."""
+    if not names("pre"):
+        return  # until b2750 or so a vocabulary was cut in one way
     if not pre:
         out.warnings += [f"load: {line}" for line in _BANNER]
     elif pre not in names("pre") and pre != "default":

@@ -86,8 +86,8 @@ def tables(src: Path, renames: tuple[tuple[str, str], ...] = ()) -> Tables:
     t.keys = dict(re.findall(r'\{\s*(LLM_KV_\w+)\s*,\s*"([^"]*)"', arch))
     names = table("LLM_TENSOR_NAMES = {")
     t.tensors = dict(re.findall(r'\{\s*(LLM_TENSOR_\w+),\s*"([^"]*)"', names))
-    for m in re.finditer(r"\{\s*(LLM_ARCH_\w+),\s*\{(.*?)\}\s*,?\s*\}\s*,?\s*\}", names, re.S):
-        t.own_names[m[1]] = dict(re.findall(r'\{\s*(LLM_TENSOR_\w+),\s*"([^"]*)"', m[2] + "}"))
+    for m in re.finditer(r"\{\s*(LLM_ARCH_\w+),\s*\{((?:\s*\{[^{}]*\}\s*,?)*)\s*\}\s*,?\s*\}", names):
+        t.own_names[m[1]] = dict(re.findall(r'\{\s*(LLM_TENSOR_\w+),\s*"([^"]*)"', m[2]))
     t.archs = dict(re.findall(r'\{\s*(LLM_ARCH_\w+),\s*"([^"]*)"', table("LLM_ARCH_NAMES = {")))
     info = r"\{\s*(LLM_TENSOR_\w+),\s*\{LLM_TENSOR_LAYER_\w+,\s*GGML_OP_(\w+)\s*\}"
     _sets(t, arch)

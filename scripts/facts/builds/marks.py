@@ -11,7 +11,9 @@ VOCAB, MODEL_LOAD = "src/llama-vocab.cpp", ("src/llama.cpp", "src/llama-model.cp
 MINJA = ("common/minja.hpp", "common/minja/minja.hpp", "vendor/minja/minja.hpp")
 BEFORE = {
     GGUF: ("ggml/src/ggml.c", "ggml.c"),
-    **dict.fromkeys((LOADER, MODEL, VOCAB, "src/llama-hparams.h"), ("src/llama.cpp", "llama.cpp")),
+    **dict.fromkeys(
+        (LOADER, MODEL, VOCAB, "src/llama-hparams.h", "src/llama-impl.cpp"), ("src/llama.cpp", "llama.cpp")
+    ),
 }
 """Where it stood before the file was there."""
 MARKS = {
@@ -28,18 +30,34 @@ MARKS = {
     "size-overflow": (GGUF, r"cannot accumulate size"),
     "string-limit": (GGUF, r"exceeds maximum"),
     "errno": (GGUF, r"failed to open GGUF file '%s' \(%s\)"),
+    "file-ptr": (GGUF, r"gguf_init_from_file_ptr\(FILE"),
+    "zero-elements": (GGUF, r"zero-element tensor is trivially"),
+    "size-in-bytes": (GGUF, r"has a size in bytes >"),
+    "padding-overflow": (GGUF, r"overflows after padding"),
+    "gguf-log": (GGUF, r"GGML_LOG_ERROR"),
     # llama-model-loader.cpp
     "no-line-feed": (LOADER, r'failed to load model from %s\\n"', False),
     "no-split-line-feed": (LOADER, r'failed to load GGUF split from %s\\n"', False),
     "dims-first": (LOADER, r"check_tensor_dims\(tn\.str\(\)(?s:.*)= buft_for_tensor\("),
     "too-many": (LOADER, r"too many tensors created"),
     "bare-architecture": (MODEL_LOAD, r"error loading model architecture: ", False),
+    "wide-sizes": ("src/llama-impl.cpp", r'"%6" PRId64'),
     # the engine of chat templates
     "own-templates": (MINJA, r".", False),
     # llama-vocab.cpp
     "lengths": (VOCAB, r"Index out of array bounds for"),
     "types": (VOCAB, r"invalid gguf type for"),
     "kimi-merges": (VOCAB, r"kimi-k2"),
+    "charsmap-type": (VOCAB, r"pc_type"),
+    "charsmap-size": (VOCAB, r"precompiled_charsmap too small"),
+    "default-out-of-range": (VOCAB, r"out of vocab range, disabling"),
+    "eog-range": (VOCAB, r"EOG token id %d is out of range"),
+    "eog-printed": (VOCAB, r"printing all EOG tokens"),
+    "ids-at": (VOCAB, r"id_to_token\.at\(special_bos_id\)"),
+    "add-sep": (VOCAB, r"LLM_KV_TOKENIZER_ADD_SEP"),
+    "lowercase": (VOCAB, r"LLM_KV_TOKENIZER_NORMALIZER_LOWERCASE"),
+    "strip_accents": (VOCAB, r"LLM_KV_TOKENIZER_NORMALIZER_STRIP_ACCENTS"),
+    "suppress": (VOCAB, r"LLM_KV_TOKENIZER_SUPPRESS_TOKENS"),
 }
 """Name of a mark, where it is told, by which text, and whether that is to be there: the newest build bears all."""
 
@@ -56,7 +74,10 @@ def marks(tree: Path) -> list[str]:
             texts[place] = file.read_text(encoding="utf-8", errors="replace") if file else ""
         return re.search(pattern, texts[place]) is not None
 
-    return [name for name, (place, pattern, *no) in MARKS.items() if there(place, pattern) is not bool(no)]
+    found = [name for name, (place, pattern, *no) in MARKS.items() if there(place, pattern) is not bool(no)]
+    # Until 2024-10 one function looked for a tensor, and for its sizes.
+    alone = not there((MODEL, LOADER, "src/llama.cpp"), r"missing tensor '%s'")
+    return [*found, "dims-first"] if alone and "dims-first" not in found else found
 
 
 def _file(tree: Path, place: str) -> Path | None:
