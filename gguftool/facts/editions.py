@@ -123,7 +123,7 @@ class Edition:
             **self.document("graphs"),
         }
         own = ("ops", "scales", "tokenizers", "types", "limits", "marks", "arrays")
-        return out | {part: lists[part] for part in own if lists.get(part)}
+        return out | {part: lists[part] for part in own if lists.get(part, {}) != {}}
 
     @cached_property
     def architectures(self) -> Mapping[str, Any]:

@@ -42,6 +42,7 @@ EVERYWHERE = (
     (r"\bml\.create_tensor\(\s*ctx_\w+(?:\(\w+\))?,\s*", "create_tensor("),
     (r"(create_tensor\(tn\([^;]*?\),\s*\{[^}]*\})\);(\s*)ml\.n_created--;", r"\1, TENSOR_DUPLICATED);\2"),
     (r"\bn_vocab_type\b", "n_token_types"),
+    (r"\bLLAMA_ROPE_SCALING_(?!TYPE)", "LLAMA_ROPE_SCALING_TYPE_"),
     (r"\busing e_model = llm_type;", ""),
     (r"\bget_n_embd_out\(", "n_embd_out("),
     (r"\bmodel\.(?=\w)", ""),
