@@ -13,7 +13,18 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import layers
 from gguftool.facts.shape import Layer
-from gguftool.memory.blocks import Build, CacheOf, NotKnownHere, Tensors, attention, experts, feed_forward, matrix, norm
+from gguftool.memory.blocks import (
+    Build,
+    CacheOf,
+    NotKnownHere,
+    Tensors,
+    attention,
+    experts,
+    feed_forward,
+    matrix,
+    norm,
+    project,
+)
 from gguftool.memory.builds import Formula
 from gguftool.memory.compute import turns
 from gguftool.memory.devices import HOST
@@ -31,6 +42,12 @@ LATE = frozenset(
     "bailingmoe3 cohere2moe gemma4 hy-v3 nemotron_h nemotron_h_moe gpt-oss qwen35 qwen35moe qwen3next step35".split()
 )
 """Architectures whose last layer goes on with all tokens: rows for the output are picked after it."""
+ROWS_EARLY = frozenset({"qwen3next"})
+"""Architectures whose prediction layer picks the rows of the output after attention, not at its end."""
+FOUR_POSITIONS = frozenset(
+    "qwen2vl paddleocr qwen3vl qwen3vlmoe qwen35 qwen35moe clef qwen4exp qwen3tts hunyuan_vl".split()
+)
+"""Architectures with four positions a token (M-RoPE)."""
 NOT_MIXED = frozenset("cogvlm deepseek4 granite-switch eagle3 dflash gemma4-assistant".split())
 """Architectures whose batches hold either tokens or embeddings (`llm_arch_supports_mixed_batch`)."""
 PARTS = frozenset("full window".split())
@@ -50,6 +67,7 @@ class Layout:
     def __init__(self, hp: Hparams, tensors: Sequence[Weight]) -> None:
         self.hp = hp
         self.layers = [x for x in layers(hp) if x.trunk]
+        self.heads = [x for x in layers(hp) if not x.trunk]
         self.blocks: dict[int, dict[str, Weight]] = {}
         self.rest: dict[str, Weight] = {}
         for w in tensors:
@@ -73,6 +91,7 @@ class Layout:
         *,
         kv_offload: bool = True,
         pins: bool = True,
+        drafts: bool = False,
     ) -> dict[str, int]:
         """Bytes of the compute buffer of every device and the host.
 
@@ -86,6 +105,7 @@ class Layout:
             kv_offload: caches follow their layers.
             pins: what llama.cpp keeps on a device of its choice stays there. A server does so; llama.cpp's own
                 measuring (`no_alloc`) forgets it (`ggml_backend_sched_reserve_size`).
+            drafts: the graph is that of the layer that predicts a further token.
 
         Raises:
             NotKnownHere: the graph of this model is not known.
@@ -95,28 +115,23 @@ class Layout:
             raise NotKnownHere("its memory")
         n = -(-c.ubatch // c.slots) * c.slots
         flash = flash_attn_used(hp, s.type_v, s.flash_attn)
-        b = Build(hp, Graph(), n, c.slots, c.streams, flash, given(I32, n))
+        b = Build(hp, Graph(), n, c.slots, c.streams, flash, given(I32, n * (4 if hp.arch in FOUR_POSITIONS else 1)))
         b.host_attention = HOST if pins and not kv_offload else ""
         full = pins and HOST not in at
         outputs = n if formula.all_logits else min(n, s.outputs if s.outputs is not None else c.slots)
         memory = _Memory(b, s, plan, at, kv_offload=kv_offload, wide=formula.wide_masks)
-        x = self._input(b, lies, mixed=formula.mixed and hp.arch not in NOT_MIXED)
         out_ids = given(I32, outputs)
-        last = self.layers[-1].index
-        for layer in self._kept(at, lies):
-            b.pin = at[layer.index] if full else ""
-            b.used = set()
-            x = self._layer(b, layer, x, memory, lies, out_ids if layer.index == last and hp.arch not in LATE else None)
-        b.pin = ""
         t = self._globals(lies)
-        if hp.arch == "gpt-oss":
-            x.output = True
-            x = get_rows(x, out_ids)
-        x = norm(b, t, "output_norm", x)
-        x.output = True
-        if hp.arch in LATE and hp.arch != "gpt-oss":
-            x = get_rows(x, out_ids)
-            x.output = True
+        if drafts:
+            x = self._drafted(b, memory, lies, at if full else (), out_ids)
+        else:
+            x = self._input(b, lies, mixed=formula.mixed and hp.arch not in NOT_MIXED)
+            last = self.layers[-1].index
+            for layer in self._kept(at, lies):
+                b.pin, b.used = at[layer.index] if full else "", set()
+                rows = out_ids if layer.index == last and hp.arch not in LATE else None
+                x = self._layer(b, layer, x, memory, lies, rows)
+            x = _ended(b, t, x, out_ids)
         w = t.get("output.weight")
         if w is None:
             e = self.rest["token_embd.weight"]
@@ -125,6 +140,35 @@ class Layout:
         x.output = True
         b.graph.expand(x)
         return reserved(b.graph, backends)
+
+    def _drafted(
+        self, b: Build, memory: _Memory, lies: Callable[[Weight], str], at: Sequence[str], out_ids: Node
+    ) -> Node:
+        """`graph_mtp`: the embedding of a token and the state before it, joined, through one layer."""
+        if len(self.heads) != 1:
+            raise NotKnownHere("several layers that predict")
+        layer = self.heads[0]
+        weights = self.blocks.get(layer.index, {})
+        t = {k: stored(lies(w), w.nbytes, *w.shape, weight=True) for k, w in weights.items()}
+        embedding = weights.get("nextn.embed_tokens.weight") or self.rest.get("token_embd.weight")
+        if embedding is None:
+            raise NotKnownHere("no token embedding")
+        b.pin, b.used = at[layer.index] if at else "", {k for k in t if k.startswith("nextn.")}
+        table = stored(lies(embedding), embedding.nbytes, *embedding.shape, weight=True)
+        token = norm(b, t, "nextn.enorm", get_rows(table, given(I32, b.tokens)))
+        before = norm(b, t, "nextn.hnorm", given(F32, embedding.shape[0], b.tokens))
+        joined = made("CONCAT", (2 * embedding.shape[0], b.tokens), token, before)
+        late = b.hp.arch not in ROWS_EARLY
+        x = project(b, t, "nextn.eh_proj", joined)
+        x = self._layer(b, layer, x, memory, lies, None if late else out_ids)
+        b.pin = ""
+        own = "nextn.shared_head_norm"
+        x = norm(b, t, own, x) if f"{own}.weight" in t else norm(b, self._globals(lies), "output_norm", x)
+        x.output = True
+        if late:
+            x = get_rows(x, out_ids)
+            x.output = True
+        return x
 
     def _globals(self, lies: Callable[[Weight], str]) -> Tensors:
         return {k: stored(lies(w), w.nbytes, *w.shape, weight=True) for k, w in self.rest.items()}
@@ -192,6 +236,19 @@ class Layout:
         if strange:
             raise NotKnownHere(strange[0])
         return x
+
+
+def _ended(b: Build, t: Tensors, x: Node, out_ids: Node) -> Node:
+    """The last norm; where all tokens went on so far, the rows of the output are picked before or after it."""
+    if b.hp.arch == "gpt-oss":
+        x.output = True
+        x = get_rows(x, out_ids)
+    x = norm(b, t, "output_norm", x)
+    x.output = True
+    if b.hp.arch in LATE and b.hp.arch != "gpt-oss":
+        x = get_rows(x, out_ids)
+        x.output = True
+    return x
 
 
 def _onward(b: Build, t: Tensors, x: Node, left: Node, normed: Node) -> Node:

@@ -325,8 +325,6 @@ class Planner:
 
     def _laid_out(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed) -> dict[str, int]:
         """Compute buffers by device as the graph needs them; empty: the graph of this model is not known."""
-        if self.layers == "draft":
-            return {}
         devices, at = self.machine.devices, placed.layer_device
         key = (replace(s, cache_ram=0, checkpoints=0), replace(p, split=(), gpu_layers=None), at)
         if key in self._laid:
@@ -340,7 +338,7 @@ class Planner:
         try:
             found = self.layout.reserved(
                 s, cache, formula(self.build), at, lambda w: self.weights.lies(w, at, p), backends,
-                kv_offload=p.kv_offload,
+                kv_offload=p.kv_offload, drafts=self.layers == "draft",
             )  # fmt: skip
         except NotKnownHere:
             found = {}
