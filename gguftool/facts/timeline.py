@@ -9,21 +9,24 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from gguftool.errors import UsageError
-from gguftool.facts.data import load
+from gguftool.facts.data import newest as load
 
 KINDS = (
     "architecture", "loaded_architecture", "pre_tokenizer", "tokenizer_model", "tensor_type", "key", "tensor_name",
-    "projector", "template_engine",
+    "projector", "template_engine", "required_key", "option", "option_value", "default", "log",
 )  # fmt: skip
 """What is known by build.
 
 ``architecture`` are the names that are not refused as unknown; ``loaded_architecture`` those whose tensors are loaded:
 some had a name long before. Keys have ``%s`` in place of the architecture, tensors ``%d`` in place of the layer.
+``required_key`` are keys that are asked for without a condition, of all architectures (``%s.block_count``) or of one
+(``gemma3.attention.layer_norm_rms_epsilon``). Options are llama-server's, as they are spelled; an ``option_value`` is
+``--split-mode row``, a ``default`` is ``--ctx-size 4096``. A ``log`` is a message as it is printed, ``{}`` for values.
 """
 _NUMBER = re.compile(r"b?([0-9]{1,6})", re.IGNORECASE)
 
@@ -90,6 +93,23 @@ def newest() -> int:
     return int(_index()["looked_at"][-1][1])
 
 
+def names(kind: str, build: int) -> frozenset[str]:
+    """What a build has of one kind; of a build between two that were read, what both have."""
+    return frozenset(name for name, runs in _runs(kind).items() if any(run.holds(build) for run in runs))
+
+
+def default(option: str, build: int) -> str | None:
+    """What a build takes for an option of llama-server that is not given, as its sources write it; None: not known."""
+    begin = f"{option} "
+    return next((name.removeprefix(begin) for name in names("default", build) if name.startswith(begin)), None)
+
+
+def allowed(option: str, build: int) -> tuple[str, ...]:
+    """Values that a build lists for an option of llama-server; empty where it lists none."""
+    begin = f"{option} "
+    return tuple(sorted(n.removeprefix(begin) for n in names("option_value", build) if n.startswith(begin)))
+
+
 def intervals(kind: str) -> Mapping[str, Interval]:
     """Every name of one kind (`KINDS`), older ones first."""
     return _kind(kind)
@@ -117,6 +137,7 @@ def _key(name: str) -> Iterator[str]:
     yield name
     yield f"%s.{rest}"
     yield f"{head}.%s.{rest.partition('.')[2]}"
+    yield f"{head}.%s.{'.'.join(rest.split('.')[2:])}"
     yield f"{name.rpartition('.')[0]}.%s"
 
 
@@ -137,10 +158,23 @@ def _index() -> Any:
 
 
 @cache
-def _kind(kind: str) -> Mapping[str, Interval]:
+def _runs(kind: str) -> Mapping[str, tuple[Interval, ...]]:
+    """Every stretch of builds that has a name: one was taken out and brought back now and then."""
     out = {}
     for name, row in load(f"builds/{kind}.json")["names"].items():
-        since, *rest = row
-        not_in, gone, last = [*rest, None, None, None][:3] if rest else (since - 1, None, None)
-        out[name] = Interval(since, not_in, gone, last, "sources")
+        runs = row if isinstance(row[0], list) else [row]
+        out[name] = tuple(_interval(*run) for run in runs)
     return out
+
+
+def _interval(since: int, *rest: int | None) -> Interval:
+    not_in, gone, last = [*rest, None, None][:3] if rest else (since - 1, None, None)
+    return Interval(since, not_in, gone, last, "sources")
+
+
+@cache
+def _kind(kind: str) -> Mapping[str, Interval]:
+    return {
+        name: replace(runs[0], gone=runs[-1].gone, last=runs[-1].last) if len(runs) > 1 else runs[0]
+        for name, runs in _runs(kind).items()
+    }

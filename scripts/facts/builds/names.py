@@ -89,7 +89,10 @@ def loaded(tree: Tree) -> Names:
 
 def keys(tree: Tree) -> Names:
     """Names of metadata keys, ``%s`` for the architecture; those of projectors too."""
-    found = some(re.findall(rf"\{{\s*LLM_KV_\w+,\s*{TEXT}", table(_arch(tree), "LLM_KV_NAMES")), "names of keys")
+    arch = _arch(tree)
+    found = some(re.findall(rf"\{{\s*LLM_KV_\w+,\s*{TEXT}", table(arch, "LLM_KV_NAMES")), "names of keys")
+    if "tokenizer.chat_template" in found and re.search(r"LLM_KV::LLM_KV\([^)]*suffix", arch):
+        found.add("tokenizer.chat_template.%s")
     for text in _clip(tree):
         found |= set(re.findall(rf"#define\s+KEY_\w+\s+{TEXT}", text))
     return found

@@ -19,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts" / "facts")]
 
 from builds import fetch  # noqa: E402
-from builds.timeline import FIRST  # noqa: E402
 from builds.trees import Clone  # noqa: E402
 
 OUT = ROOT / "gguftool" / "facts" / "data" / "builds" / "shipping.json"
@@ -36,7 +35,7 @@ def of_history(clone: Path) -> dict[int, date]:
         except subprocess.CalledProcessError:
             continue
         times = dict(row.split() for row in git.run("log", "--format=%H %ct", release.commit).splitlines())
-        return {build: _day(int(times[commit])) for build, commit in numbers if build >= FIRST}
+        return {build: _day(int(times[commit])) for build, commit in numbers if build >= fetch.FIRST}
     return {}
 
 
@@ -64,7 +63,7 @@ def main(argv: list[str]) -> None:
     clone = parser.parse_args(argv).history
     made = of_history(clone) if clone else _known()
     newest = max(made, default=0)
-    found = [r for r in fetch.releases() if r.since and not r.lacking]
+    found = [r for r in fetch.releases() if r.since]
     for r in found:
         if r.build and r.build > newest:
             told = _day(r.committed) if r.committed else date.fromisoformat(r.published[:10])
