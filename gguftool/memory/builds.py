@@ -1,7 +1,8 @@
 """What compute buffers held in other builds of llama.cpp: which formula is whose, and how far off it was there.
 
-Measured with the libraries of b7551, b9294, b9713, b9873 and b10229 (`xllamacpp`) on the CPU, up to 140 contexts each
-and with b10434 on one device. Between the last build seen with one behaviour and the first seen with the
+Measured with the libraries of b7551, b9294, b9713, b9873 and b10229 (`xllamacpp`) on the CPU, up to 140 contexts each,
+with b10434 on one device, and with b4798, b5353, b5671 and b6123 in 12 contexts of each of two small models, loaded for
+real without FlashAttention (within 1.2 %). Between the last build seen with one behaviour and the first seen with the
 next, the larger figure is taken.
 """
 
@@ -41,7 +42,7 @@ class Formula:
         return self.host_rows > 2
 
 
-OLDEST = 7551
+OLDEST = 4798
 """Nothing older was measured."""
 FORMULAS = (
     Formula(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gguftool.facts.arch import Hparams
-from gguftool.memory.builds import formula
+from gguftool.memory.builds import formula, remark
 from gguftool.memory.compute import pipeline_copies, terms
 from gguftool.memory.devices import Device
 from gguftool.memory.kv import kv_cache
@@ -196,6 +196,19 @@ def test_older_builds_have_their_own_formula(gemma3: Path, build: int, mib: floa
     assert plan.compute / MIB == pytest.approx(mib, rel=0.1)
     assert any(f"b{build}" in line for line in warnings(planner, plan))
     assert not any("builds before" in line for line in warnings(Planner(m.arch, weights_of(m)), newest))
+
+
+@pytest.mark.parametrize("build", [4798, 5353, 5671, 6123])
+@pytest.mark.real
+def test_builds_of_2025_loaded_for_real(smollm2: Path, gemma3: Path, build: int):
+    """xllamacpp 0.1.10 to 0.1.22, 8192 tokens, no FlashAttention: 164.51 and 513.25 MiB in their logs."""
+    for path, mib in ((smollm2, 164.51), (gemma3, 513.25)):
+        with open_model(path) as m:
+            planner = Planner(m.arch, weights_of(m), build=build)
+            plan = planner.plan(Settings(8192, flash_attn="off"))
+        assert plan.compute / MIB == pytest.approx(mib, rel=0.012)
+        assert not any("was measured, and the error may be larger" in line for line in warnings(planner, plan))
+    assert "was measured, and the error may be larger" in remark(4447)
 
 
 def test_layouts_of_real_libraries_are_met():
