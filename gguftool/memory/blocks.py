@@ -79,6 +79,7 @@ class Build:
         position: input.
         pin: the device a norm of a layer is kept on; "": none.
         host_attention: the device attention without FlashAttention is kept on; "": any.
+        used: names of the layer's tensors that a part has asked for; any other means that its graph is not known.
     """
 
     hp: Hparams
