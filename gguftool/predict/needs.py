@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.facts import NUMBER, llama_cpp, timeline
 from gguftool.facts.data import load
+from gguftool.facts.machine.clip import ENCODERS, type_number
 from gguftool.facts.machine.rows import has_program
+from gguftool.facts.reads import reads
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, tensor_type_name
 from gguftool.model import Model
+from gguftool.model.projector import named_type
 from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import KINDS
 
@@ -123,8 +126,6 @@ def _in_facts(kind: str, name: str) -> bool:
     if kind == ARCH:
         return has_program(name)
     if kind == PROJECTOR:
-        from gguftool.facts.machine.clip import type_number
-
         return type_number(name) is not None
     known: dict[str, Container[str]] = {TOKENIZER: KINDS, TYPE: TENSOR_TYPE_BY_NAME}
     return name in known.get(kind, load("vocabulary.json")["pre"])
@@ -134,13 +135,9 @@ def _refusing(m: Model) -> Iterator[tuple[str, str, str]]:
     """Kind, name and place of what a loader compares with its lists."""
     own = role(m)
     if own == "mmproj":
-        # Large, and of no use for other files.
-        from gguftool.facts.machine.clip import ENCODERS
-        from gguftool.model.projector import named_type
-
-        for modality in ENCODERS:
+        for modality, (has, *_) in ENCODERS.items():
             name, key = named_type(m, modality)
-            if name and m.get(ENCODERS[modality][0]) is True:
+            if name and m.get(has) is True:
                 yield PROJECTOR, name, f"field:{key}"
     elif ROLES[own].loads or own in ("vocab", "foreign", "image", "audio"):
         name = m.architecture.partition("\0")[0]
@@ -162,8 +159,6 @@ def _refusing(m: Model) -> Iterator[tuple[str, str, str]]:
 
 def _ignored(m: Model, told: set[tuple[str, str]]) -> Iterator[Need]:
     """Keys and tensors that came to llama.cpp later than what refuses."""
-    from gguftool.facts.reads import reads
-
     arch = m.architecture.partition("\0")[0]
     since = timeline.interval(ARCH, arch)
     floor = since.since if since is not None else 0
