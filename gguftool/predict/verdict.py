@@ -17,7 +17,8 @@ class AfterLoad:
     """What follows a load that succeeds.
 
     Attributes:
-        stage: ``context`` (creation of a context of 512 tokens) or ``decode`` (the first tokens).
+        stage: ``context`` (creation of a context of 512 tokens), ``template`` (llama-server reads the chat template)
+            or ``decode`` (the first tokens).
         outcome: ``ok``, ``refused``, ``aborts``, ``hangs`` or ``unknown``.
         message: llama.cpp's own words, or what is known of the place; "" when all is well.
         where: ``field:KEY`` or ``tensor:NAME`` that it follows from, else "".

@@ -39,6 +39,7 @@ MARKS = {
     "no-line-feed": (LOADER, r'failed to load model from %s\\n"', False),
     "no-split-line-feed": (LOADER, r'failed to load GGUF split from %s\\n"', False),
     "dims-first": (LOADER, r"check_tensor_dims\(tn\.str\(\)(?s:.*)= buft_for_tensor\("),
+    "all-sizes": (LOADER, r"i >= ne\.size\(\) && cur->ne\[i\] != 1"),
     "too-many": (LOADER, r"too many tensors created"),
     "bare-architecture": (MODEL_LOAD, r"error loading model architecture: ", False),
     "wide-sizes": ("src/llama-impl.cpp", r'"%6" PRId64'),
