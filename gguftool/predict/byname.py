@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gguftool.facts import llama_cpp, timeline
+from gguftool.facts import editions, llama_cpp, timeline
+from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Model
 from gguftool.predict.needs import ARCH, KEY, PRE, TOKENIZER, TYPE, Need, needs
 from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, Prediction
@@ -42,11 +43,27 @@ def edition(model: Model, build: int, stored: Sequence[int]) -> tuple[int | None
     newer = min((b for b in stored if b > build), default=None)
     asked = needs(model)
     for n in asked:
+        # What is in the older rows is there, what is not even in the newer ones is not.
+        if (older is not None and _listed(n, older)) or (newer is not None and _listed(n, newer) is False):
+            continue
         if n.there(build) is None and n.since is not None and (older is None or n.there(older) is not True):
             return older, f"whether {llama_cpp(build)} knows {n.what} is not known: {span(n)}"
     if older is not None and newer is not None and any(n.there(build) and n.there(older) is False for n in asked):
         return newer, ""
     return older, ""
+
+
+def _listed(n: Need, stored: int) -> bool | None:
+    """Whether the lists of a stored build have a name; None: there is no list of its kind, or it needs none."""
+    if n.there(stored) is not None:
+        return n.there(stored)
+    lists = editions.edition(stored).lists
+    if n.kind == TYPE:
+        known = TENSOR_TYPE_BY_NAME.get(n.name)
+        return None if known is None else known.id in lists["types"]["known"]
+    place = {ARCH: "arch", TOKENIZER: "tokenizers"}.get(n.kind)
+    found = lists[place] if place else lists["vocabulary"]["pre"] if n.kind == PRE else None
+    return None if not found else n.name in found
 
 
 def by_names(model: Model, build: int) -> Prediction:

@@ -1,7 +1,8 @@
 """Write every generated file of `gguftool/facts/data` anew from a llama.cpp source tree.
 
     ./dev facts SOURCE [SERVER] [--output FOLDER] [--build bN]
-    ./dev facts --builds        the timeline of other builds: see builds/timeline.py
+    ./dev facts --builds        the timeline of other builds, then their maps: see builds/timeline.py
+    ./dev facts --builds maps   their maps alone: see builds/maps.py
 
 SOURCE is the top of the tree, SERVER a llama-server of the same build, whose `--help` gives the options (or
 that text, recorded: `help.txt.gz`). What could not be read is listed, and the exit code is 1; what differs from the
@@ -108,9 +109,11 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
 def main() -> int:
     """Run it; the exit code."""
     if "--builds" in sys.argv[1:]:
+        from builds.maps import main as maps
         from builds.timeline import main as timeline
 
-        return timeline([word for word in sys.argv[1:] if word != "--builds"])
+        rest = [word for word in sys.argv[1:] if word != "--builds"]
+        return maps(rest[1:]) if rest[:1] == ["maps"] else timeline(rest) or maps([])
     words = argparse.ArgumentParser(prog="./dev facts", description=(__doc__ or "").partition("\n")[0])
     words.add_argument("source", type=Path, help="top folder of a llama.cpp source tree")
     words.add_argument("server", nargs="?", help="a llama-server of that build: its --help gives the options")

@@ -46,7 +46,7 @@ def test_what_a_real_build_said(build: int, base: str, ops: list[dict[str, Any]]
 
 
 def test_a_change_between_two_builds_stands_in_their_rows() -> None:
-    """`llm_load_tensors` takes expert weights apart in b1892 and as one tensor in b3166 (`LLM_TENSOR_FFN_GATE_EXPS`)."""
+    """`llm_load_tensors`: weights of experts apart in b1892, as one tensor (`LLM_TENSOR_FFN_GATE_EXPS`) in b3166."""
 
     def rows(build: int) -> str:
         with editions.reading(build):

@@ -1,8 +1,10 @@
 """`builds/maps.jsonl`: what a series of llama.cpp builds does with a file, each as it differs from the next.
 
-    python scripts/facts/builds/maps.py            builds of `SERIES` that are not in the file, fetched where missing
-    python scripts/facts/builds/maps.py --again    all of them, after a change of what reads the sources
-    python scripts/facts/builds/maps.py --tree FOLDER b9093 ...    trees that lie in FOLDER/llama.cpp-bN
+    ./dev facts --builds maps            builds of `SERIES` that are not in the file, fetched where missing
+    ./dev facts --builds maps --again    all of them, after a change of what reads the sources
+    ./dev facts --builds maps --tree FOLDER b9093 ...    trees that lie in FOLDER/llama.cpp-bN
+
+After `./dev facts` of a new release all are read again: each is stored as what differs from the next newer.
 
 The first line says the builds, newest first, and where the line of each document stands (offset and length in bytes,
 from the end of the first line). A line is ``{"build": difference}``; what stands in `load_maps.json` is not repeated
@@ -22,6 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts" / "facts")]
 
 from builds.differences import difference  # noqa: E402
 from builds.edition import edition  # noqa: E402
+from builds.registry import CannotFetch  # noqa: E402
 from gguftool.facts import NUMBER, editions  # noqa: E402
 from gguftool.facts.data import load  # noqa: E402
 
@@ -70,7 +73,7 @@ def written(found: dict[int, dict[str, Any]]) -> str:
 
 def stored() -> dict[int, dict[str, Any]]:
     """The documents of the builds that are in the file."""
-    if not OUT.exists():
+    if not OUT.exists() or editions.builds()[0] != NUMBER:
         return {}
     base = load("load_maps.json")["classes"]
     names = {*editions.documents(), *(f"class/{name}" for name in base)}
@@ -82,14 +85,14 @@ def stored() -> dict[int, dict[str, Any]]:
     return found
 
 
-def main() -> int:
+def main(line: list[str]) -> int:
     """Run it; the exit code."""
-    words = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    words = argparse.ArgumentParser(prog="./dev facts --builds maps", description=(__doc__ or "").partition("\n")[0])
     words.add_argument("build", nargs="*", help="b9093; without any: the series")
     words.add_argument("--tree", type=Path, help="folder with trees named llama.cpp-bN")
     words.add_argument("--output", type=Path, default=OUT)
     words.add_argument("--again", action="store_true", help="read builds again that are in the file")
-    asked = words.parse_args()
+    asked = words.parse_args(line)
     wanted = {int(text.removeprefix("b")) for text in asked.build} or set(SERIES)
     found = stored() if asked.output == OUT else {}
     again = wanted if asked.again or asked.build else wanted - set(found)
@@ -97,7 +100,7 @@ def main() -> int:
     for build in sorted({NUMBER, *again}, reverse=True):
         try:
             found[build], gaps = edition(_tree(build, asked.tree), load("load_maps.json"))
-        except (OSError, ValueError, KeyError) as fault:
+        except (CannotFetch, OSError, ValueError, KeyError) as fault:
             gaps = [f"the whole tree: {fault}"]
         missed += len(gaps)
         for gap in gaps:
@@ -118,4 +121,4 @@ def _tree(build: int, folder: Path | None) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
