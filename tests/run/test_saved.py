@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.api.launch import translate
+from gguftool.api.translated import translate
 from gguftool.errors import UsageError
 from gguftool.run.bybuild import of_build
 from gguftool.run.capabilities import Capabilities, Option, known, parse_help
