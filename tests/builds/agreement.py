@@ -9,6 +9,7 @@ A prediction ``unknown`` counts as wrong: everything that decides a load stands 
 from __future__ import annotations
 
 import argparse
+import random
 import re
 import sys
 from collections import Counter
@@ -117,7 +118,7 @@ def _main() -> None:
     parser.add_argument("--build", type=int, action="append")
     parser.add_argument("--class", dest="kind", action="append")
     parser.add_argument("--held-out", action="store_true", help="only what was held out")
-    parser.add_argument("--every", type=int, default=1, help="only every n-th record")
+    parser.add_argument("--every", type=int, default=1, help="so many times fewer records, drawn at random")
     parser.add_argument("--wrong", nargs="*", choices=KINDS)
     asked = parser.parse_args()
     found = [
@@ -126,7 +127,9 @@ def _main() -> None:
         if (not asked.build or r.build in asked.build)
         and (not asked.kind or r.kind in asked.kind)
         and (not asked.held_out or r.held_out)
-    ][:: asked.every]
+    ]
+    if asked.every > 1:
+        found = random.Random(0).sample(found, len(found) // asked.every)
     rows = measured(found)
     sys.stdout.write(table(rows, "build") + "\n\n" + table(rows, "class") + "\n")
     if asked.wrong is not None:
