@@ -8,7 +8,6 @@ library, and some minutes.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import shutil
 import subprocess
@@ -22,12 +21,17 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import gguftool
 from gguftool.api.launch import plan_launch
+from gguftool.run.known import BROKEN as BROKEN_WORD
 from gguftool.run.known import Known
 from gguftool.run.serve import prove, serving
 from gguftool.run.wishes import Wishes
 from tests.real_models import GEMMA3, SMOLLM2, ensure
 
 Damage = Callable[[str], None]
+GEMMA = (
+    "{% for m in messages %}<start_of_turn>{{ m['role'] }}\n{{ m['content'] }}<end_of_turn>\n{% endfor %}"
+    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
 LLAMA2 = "{% for m in messages %}[INST] {{ m['content'] }} [/INST]{% endfor %}"
 
 
@@ -207,7 +211,7 @@ def quantised(kind: str) -> Damage:
 
 SOUND: dict[str, Damage] = {
     "as downloaded": lambda path: None,
-    **{kind: quantised(kind) for kind in ("Q4_0", "Q2_K")},
+    **{kind: quantised(kind) for kind in ("Q8_0", "Q4_0", "Q3_K_M", "Q2_K")},
     "rounded to 3 bits": lambda path: fewer_bits(path, 3),
     "rounded to 2 bits": lambda path: fewer_bits(path, 2),
 }
@@ -231,6 +235,16 @@ BROKEN: dict[str, Damage] = {
     "token texts shifted by one": shifted,
     "token texts of another vocabulary": foreign,
 }
+HELD_OUT: dict[str, Damage] = {
+    "RMS epsilon 0.03": keys(ARCH__attention__layer_norm_rms_epsilon=0.03),
+    "RoPE base 100": keys(ARCH__rope__freq_base=100.0),
+    "RoPE base 100000000": keys(ARCH__rope__freq_base=1e8),
+    "RoPE scaled by 2": keys(ARCH__rope__scaling__type="linear", ARCH__rope__scaling__factor=2.0),
+    "queries of two layers swapped": swap("blk.2.attn_q.weight", "blk.9.attn_q.weight"),
+    "a matrix in another order": overwrite("blk.5.attn_output.weight", noise),
+    "norms of two kinds swapped": lambda path: each_layer(path, "attn_norm", "ffn_norm"),
+}
+"""Kinds that no limit was set by."""
 ONLY_SMOL: dict[str, Damage] = {
     "18 heads for 9": heads(18, 6, 32),
     "3 heads for 9": heads(3, 1, 192),
@@ -239,6 +253,8 @@ ONLY_SMOL: dict[str, Damage] = {
     "pre-tokenizer default": keys(tokenizer__ggml__pre="default"),
     "pre-tokenizer qwen2": keys(tokenizer__ggml__pre="qwen2"),
     "template of Llama 2": keys(tokenizer__chat_template=LLAMA2),
+    "pre-tokenizer llama-bpe": keys(tokenizer__ggml__pre="llama-bpe"),
+    "template of Gemma": keys(tokenizer__chat_template=GEMMA),
     "begin token added": keys(tokenizer__ggml__add_bos_token=True),
     "end token is a word": keys(tokenizer__ggml__eos_token_id=260),
 }  # fmt: skip
@@ -268,7 +284,7 @@ def each_layer(path: str, one: str, other: str) -> None:
 
 def measured(path: str) -> tuple[Known, str]:
     """Serve a file and score it; the text is the greedy completion."""
-    wishes = Wishes(ctx=1024, parallel=1, port=0)
+    wishes = Wishes(ctx=1536, parallel=1, port=0, smoke=True, threads=1)
     plan = plan_launch(path, wishes, check=False)
     with tempfile.TemporaryDirectory() as folder, serving(plan, os.path.join(folder, "log")) as running:
         outcome = prove(running, plan, seconds=300, with_smoke=True)
@@ -279,22 +295,38 @@ def measured(path: str) -> tuple[Known, str]:
 
 def row(name: str, known: Known, text: str) -> str:
     """One line of the table."""
-    mean = (
-        "–"
-        if known.text_logprob is None
-        else f"{known.text_logprob:.2f} | {math.exp(min(20.0, -known.text_logprob)):,.0f}"
-    )
-    hits = f"{known.hits} of {len(known.words)}" if known.words else "–"
+    seen = {x.what: x.value for x in known.looks}
     chat = known.chat
-    ends = "–" if chat is None else "no template" if chat.ends is None else f"{chat.ends:.2f}"
-    shown = " ".join(text.split())[:28].replace("|", "¦").replace("`", "'")
-    return f"| {name} | {mean if mean != '–' else '– | –'} | {hits} | {ends} | {known.verdict} | `{shown}` |"
+    ends = "–" if chat is None else "none" if chat.ends is None else f"{chat.ends:.2f}"
+    ends += " ✗" if chat is not None and chat.ok is False else ""
+    lost = seen.get("own tokens")
+    cells = (
+        _number(known.text_logprob),
+        f"{known.hits} of {len(known.words)}" if known.words else "–",
+        _number(seen.get("repeats")),
+        _number(seen.get("far text"), "+"),
+        "–" if lost is None else f"{lost:.0%}",
+        "–" if (x := seen.get("ends inside")) is None else f"{x:.3f}",
+        ends,
+        f"**{known.verdict}**" if known.verdict == BROKEN_WORD else known.verdict,
+        _short(known.why or (chat.why if chat else ""), 110),
+        f"`{_short(text, 22)}`",
+    )
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "–" if value is None else f"{value:{sign}.2f}"
+
+
+def _short(text: str, most: int) -> str:
+    return " ".join(text.split())[:most].replace("|", "¦").replace("`", "'")
 
 
 def cases(smol: str, gemma: str) -> Iterator[tuple[str, str, Damage]]:
     """Model, name and damage of each line."""
     for title, path, more in (("SmolLM2-135M", smol, ONLY_SMOL), ("gemma-3-270m", gemma, {})):
-        for name, damage in {**SOUND, **BROKEN, **more}.items():
+        for name, damage in {**SOUND, **BROKEN, **HELD_OUT, **more}.items():
             yield f"{title}: {name}", path, damage
 
 
@@ -303,8 +335,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", default="", help="lines whose name holds this")
     wanted = parser.parse_args().only
-    print("| model | log-probability | perplexity | known words | end of turn | verdict | it goes on with |")
-    print("|---|---|---|---|---|---|---|")
+    print("| model | text | words | list again | far | own tokens lost | ends inside | turn | verdict | why | says |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name, path, damage in cases(str(ensure(SMOLLM2)), str(ensure(GEMMA3))):
         if wanted not in name:
             continue
@@ -315,7 +347,7 @@ def main() -> None:
                 damage(copy)
                 print(row(name, *measured(copy)), flush=True)
             except (gguftool.GgufToolError, subprocess.CalledProcessError) as error:
-                print(f"| {name} | – | – | – | – | not run | {str(error)[:60]} |", flush=True)
+                print(f"| {name} | – | – | – | – | – | – | – | not run | {_short(str(error), 110)} | |", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from gguftool.run.wishes import Wishes
 if TYPE_CHECKING:
     from gguftool.model import Model
 
-CONTEXT = 1024
-"""Tokens that the text, and conversations of the longest templates, find room in."""
+CONTEXT = 1536
+"""Tokens that the long text, and conversations of the longest templates, find room in."""
 READ = 256
 """Tokens of the packaged text that the library reads; the second half is scored."""
 
@@ -59,7 +59,7 @@ def known_text(
 
 
 def _served(path: str, llama_cpp: str | None, timeout: float) -> Known:
-    wishes = Wishes(ctx=CONTEXT, parallel=1, port=0, server=llama_cpp)
+    wishes = Wishes(ctx=CONTEXT, parallel=1, port=0, server=llama_cpp, smoke=True)
     plan = plan_launch(path, wishes, engine=choose(wishes), check=False)
     stops = [o for o in plan.obstacles if o.severity == "error" or o.where == "room"]
     if stops:

@@ -111,7 +111,7 @@ def known_step(request: Request) -> Step:
         from gguftool.api.known import known_text
         from gguftool.run.known import BROKEN, KNOWS
 
-        found = known_text(request.draft, text_only=True)
+        found = known_text(request.draft)
         said = found.summary if found.verdict == KNOWS else found.why
         word = {KNOWS: "it knows what it must", BROKEN: "broken"}.get(found.verdict, "not judged")
         data = {"verdict": found.verdict, "why": found.why, "text_logprob": found.text_logprob, "tokens": found.tokens}

@@ -17,6 +17,7 @@ def known_json(k: Known) -> dict[str, object]:
             for w in k.words
         ],
         "chat": None if k.chat is None else {"ok": k.chat.ok, "why": k.chat.why or None, "end": k.chat.ends},
+        "looks": [{"what": x.what, "ok": x.ok, "why": x.why or None, "value": x.value} for x in k.looks],
     }  # fmt: skip
 
 

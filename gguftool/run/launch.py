@@ -158,7 +158,7 @@ def plan_launch(
     notes = (*t.notes, *d.notes, *growth_notes(d, fit.plan), *command.notes)
     files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
     gives = served(model, said)
-    about = subject(model, said.template)
+    about = subject(model, said.template, asked=said.smoke)
     return LaunchPlan(
         engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files, gives, about,
         speed(d, planner, fit.plan), ways(model, d, planner, fit, path),

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from gguftool.facts import data
-from gguftool.run.known import ENDS, KNOWS, Chat, Known, Prompt, Subject, Word, answers, judge, prompts
-from gguftool.run.server import Answer, Running, ask
+from gguftool.run import known as limits
+from gguftool.run.known import KNOWS, Known, Look, Prompt, Subject, Word, judge, prompts, with_looks
+from gguftool.run.server import Running
+from gguftool.run.stepping import Asker, Row, Unanswered
+from gguftool.run.turned import chat
 
-LISTED = 500
-"""Tokens the server lists for each step; one that is not among them is at most as likely as the last."""
 BEFORE, SCORED = 160, 96
 """Tokens of the text that are read first, and those that are scored then."""
-TEXT_BYTES = 6000
+FAR = 1080
+"""Tokens of the text before those that are scored after a long text."""
+TEXT_BYTES = 9000
 SECONDS = 300.0
 """What all of it may take; a slow model is judged by what it came to."""
+SHARE = 0.25
+"""Share of the time after which what takes long is not begun."""
 
 
-class Unanswered(Exception):
-    """The server did not answer as one that completes text does."""
+@dataclass(slots=True)
+class _Read:
+    """What one pass over tokens came to: of each its log-probability, and the probability of an end in its place."""
+
+    logprobs: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
 
 
 def score(running: Running, about: Subject | None = None, seconds: float = SECONDS) -> Known:
@@ -32,76 +41,97 @@ def score(running: Running, about: Subject | None = None, seconds: float = SECON
         about: what is known of the model.
         seconds: after so many no new step is begun.
     """
-    ends = time.monotonic() + seconds
+    asker = Asker(running, time.monotonic() + seconds)
+    about = about or Subject()
     words: list[Word] = []
-    text: list[float] = []
+    text = _Read()
     complete = True
+    ids: list[int] = []
     try:
-        for p in _text(running, ends):
-            if p is not None:
-                text.append(p)
-        for prompt in prompts():
-            words.append(_word(running, prompt, _left(ends)))
+        with open(data.path("alice.txt"), encoding="utf-8") as file:
+            ids = asker.tokens(file.read(TEXT_BYTES))
+        _through(asker, ids[:BEFORE], ids[BEFORE : BEFORE + SCORED], text, about)
+        words += (_word(asker, prompt) for prompt in prompts())
     except Unanswered:
         complete = False
-    known = judge(text, words, about, complete=complete)
-    if known.verdict != KNOWS or about is None or not about.chats:
+    known = judge(text.logprobs, words, about, complete=complete)
+    if known.verdict == limits.BROKEN or not complete:
         return known
-    return replace(known, chat=_chat(running, about, max(10.0, ends - time.monotonic())))
+    known = with_looks(known, [*_looks(asker, ids, text, about, seconds)], about)
+    if known.verdict != KNOWS or not about.chats:
+        return known
+    return replace(known, chat=chat(asker.at_least(10.0), about))
 
 
-def _chat(running: Running, about: Subject, seconds: float) -> Chat:
-    """Whether the template renders, and a turn ends after some complete answer; asked only of models that know."""
-    if not about.ends:
-        return Chat(None, "no token is known to end a generation")
-    best, ends = 0.0, time.monotonic() + seconds
+def _looks(asker: Asker, ids: Sequence[int], text: _Read, about: Subject, seconds: float) -> Iterable[Look]:
+    yield limits.inside(text.ends)
+    whole = {}
     try:
-        for question, answered in answers():
-            messages = [{"role": "user", "content": question}]
-            made = ask(running, "/apply-template", {"messages": messages}, _left(ends))
-            prompt = made.body.get("prompt") if made.status == 200 and isinstance(made.body, dict) else None
-            if not isinstance(prompt, str):
-                if made.status in (400, 500):
-                    return Chat(False, f"the chat template does not render: {_message(made)}")
-                raise Unanswered
-            ids = _tokens(running, prompt + answered, _left(ends), special=True)
-            rows = [r for r in listed(running, ids, _left(ends)) if r.get("id") in about.ends]
-            best = max(best, sum(math.exp(p) for r in rows if isinstance(p := r.get("logprob"), int | float)))
+        for one in about.own:
+            whole[one.token] = asker.tokens(one.text, begin=False) == [one.token]
     except Unanswered:
-        return Chat(None, "the server does not answer with its template")
-    if best < ENDS:
-        return Chat(False, f"no answer ends: the end of a turn has a probability of {best:.2g} at most", best)
-    return Chat(True, "", best)
+        pass
+    yield limits.cuts(about.own, whole)
+    mean, why = None, ""
+    try:
+        mean = _list_again(asker, about)
+    except Unanswered:
+        why = "the time was over, or it was not answered"
+    yield limits.repeats(mean, about, why)
+    yield _far(asker, ids, about, asker.left > (1 - SHARE) * seconds)
 
 
-def _message(answer: Answer) -> str:
-    error = answer.body.get("error") if isinstance(answer.body, dict) else None
-    return str(error.get("message", "")) if isinstance(error, dict) else f"HTTP {answer.status}"
+def _list_again(asker: Asker, about: Subject) -> float | None:
+    """Mean log-probability of a list of words that stands there twice already, from its second word on."""
+    words = str(data.load("known.json")["list"])
+    before, whole = (asker.tokens(f"{words}.\n" * 2 + said) for said in (words.split(",", 1)[0] + ",", words))
+    same = next((i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b), len(before))
+    read = _Read()
+    _through(asker, whole[:same], whole[same:], read, about)
+    return sum(read.logprobs) / len(read.logprobs) if read.logprobs else None
 
 
-def _left(ends: float) -> float:
-    left = ends - time.monotonic()
-    if left <= 0:
-        raise Unanswered
-    return left
+def _far(asker: Asker, ids: Sequence[int], about: Subject, time_for_it: bool) -> Look:
+    """The same tokens after a long text and after a short one."""
+    ends = FAR + limits.FAR_TOKENS
+    if len(ids) < ends:
+        return limits.far((), (), about, "the text is too short in this vocabulary")
+    if not time_for_it:
+        return limits.far((), (), about, "the model is too slow for a long text")
+    there = asker.context()
+    if there is not None and there <= ends:
+        return limits.far((), (), about, f"a slot holds {there:,} tokens, and {ends:,} are needed")
+    late, near = _Read(), _Read()
+    start = ids[:1] if asker.begins(ids) else ids[:0]
+    try:
+        _through(asker, ids[:FAR], ids[FAR:ends], late, about)
+        _through(asker, [*start, *ids[FAR - BEFORE : FAR]], ids[FAR:ends], near, about)
+    except Unanswered:
+        return limits.far((), (), about, "the time was over, or it was not answered")
+    return limits.far(near.logprobs, late.logprobs, about)
 
 
-def _text(running: Running, ends: float) -> Iterator[float | None]:
-    with open(data.path("alice.txt"), encoding="utf-8") as file:
-        ids = _tokens(running, file.read(TEXT_BYTES), _left(ends))
-    for at in range(BEFORE, min(len(ids), BEFORE + SCORED)):
-        yield _step(running, ids[:at], ids[at], _left(ends))[0]
+def _through(asker: Asker, before: Sequence[int], following: Sequence[int], into: _Read, about: Subject) -> None:
+    """Score tokens one after the other, each after those that truly stand before it."""
+    read = list(before)
+    for token in following:
+        rows = asker.listed(read)
+        logprob, _ = _found(rows, token)
+        if logprob is not None:
+            into.logprobs.append(logprob)
+            into.ends.append(sum(math.exp(r.logprob) for r in rows if r.token in about.ends))
+        read.append(token)
 
 
-def _word(running: Running, prompt: Prompt, seconds: float) -> Word:
+def _word(asker: Asker, prompt: Prompt) -> Word:
     """All tokens in which the text with the word differs from the text without it."""
-    before, whole = (_tokens(running, text, seconds) for text in (prompt.text, prompt.text + prompt.next))
+    before, whole = (asker.tokens(text) for text in (prompt.text, prompt.text + prompt.next))
     same = next(
         (i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b), min(len(before), len(whole))
     )
     total, worst, found = 0.0, 1, True
     for at in range(max(1, same), len(whole)):
-        logprob, rank = _step(running, whole[:at], whole[at], seconds)
+        logprob, rank = _found(asker.listed(whole[:at]), whole[at])
         if logprob is None:
             return Word(prompt, None, None)
         total += logprob
@@ -110,43 +140,13 @@ def _word(running: Running, prompt: Prompt, seconds: float) -> Word:
     return Word(prompt, total, worst if found else None)
 
 
-def _tokens(running: Running, text: str, seconds: float, *, special: bool = False) -> list[int]:
-    request = {"content": text, "add_special": True, "parse_special": special}
-    answer = ask(running, "/tokenize", request, seconds)
-    ids = answer.body.get("tokens") if answer.status == 200 and isinstance(answer.body, dict) else None
-    if not isinstance(ids, list) or not ids or not all(isinstance(i, int) for i in ids):
-        raise Unanswered
-    return ids
-
-
-def _step(running: Running, before: Sequence[int], following: int, seconds: float) -> tuple[float | None, int | None]:
-    """Log-probability and place of one token after others; None: not told, NaN: it is no number."""
-    rows = listed(running, before, seconds)
-    # No row at all: the token it would take is no whole character, and the server keeps it back.
+def _found(rows: Sequence[Row], following: int) -> tuple[float | None, int | None]:
+    """Log-probability and place of a token among those that were listed; None: nothing was, NaN: it is no number."""
     lowest: float | None = math.nan if rows else None
     for place, row in enumerate(rows, 1):
-        logprob = row.get("logprob")
-        if not isinstance(logprob, int | float):
+        if math.isnan(row.logprob):
             continue
-        if row.get("id") == following:
-            return float(logprob), place
-        lowest = float(logprob)
+        if row.token == following:
+            return row.logprob, place
+        lowest = row.logprob
     return lowest, None
-
-
-def listed(running: Running, before: Sequence[int], seconds: float) -> list[dict[str, object]]:
-    """The most likely tokens after others, the first of them first.
-
-    Raises:
-        Unanswered: the server gave none.
-    """
-    request = {
-        "prompt": list(before), "n_predict": 1, "temperature": 0, "seed": 1, "n_probs": LISTED, "cache_prompt": True,
-    }  # fmt: skip
-    answer = ask(running, "/completion", request, seconds)
-    body = answer.body if answer.status == 200 and isinstance(answer.body, dict) else {}
-    steps = body.get("completion_probabilities")
-    if answer.status != 200:
-        raise Unanswered
-    rows = steps[0].get("top_logprobs") if isinstance(steps, list) and steps and isinstance(steps[0], dict) else None
-    return [r for r in rows if isinstance(r, dict)] if isinstance(rows, list) else []

@@ -167,9 +167,11 @@ def prove(
 def _tested(tested: Smoke) -> Check:
     """The known text as a line of the proof; what cannot be judged is not held against the server, but said."""
     said = {True: "known", False: "not known", None: "could not be judged"}[tested.ok]
-    if tested.known is not None and tested.known.chat is not None and tested.known.verdict == KNOWS:
-        said = "known" if tested.ok else "no end of a turn"
-    return Check("smoke test", "known", said, tested.ok, vital=tested.ok is not None)
+    known = tested.known
+    if known is not None and known.chat is not None and known.verdict == KNOWS and not tested.ok:
+        said = "not its turns"
+    excused = known is None or known.excused
+    return Check("smoke test", "known", said, tested.ok, vital=tested.ok is not None or not excused)
 
 
 def _drafts(running: Running, plan: LaunchPlan) -> Drafted | None:
