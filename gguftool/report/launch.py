@@ -107,12 +107,14 @@ def _proven(outcome: Outcome, style: Style) -> str:
     """What was proven, and what of the text was not looked at."""
     said, smoke = style.green("proven: it does what was planned"), outcome.smoke
     if smoke is None:
-        return f"{said}; what it writes was not looked at (--smoke)"
+        return f"{said}, by sizes and settings; text, tokenizer and template were not looked at (--smoke)"
     if smoke.ok is None:
         return f"{said}; {style.yellow('what it writes could not be judged')}: {safe(smoke.why)}"
     chat = smoke.known.chat if smoke.known else None
     ends = "" if chat is None or not chat.ok else ", and ends a turn of its chat template"
-    return style.green(f"{said}, knows what every language model knows{ends}")
+    unseen = "; ".join(smoke.known.unseen) if smoke.known else ""
+    left = f"; {style.yellow('not looked at')}: {safe(unseen)}" if unseen else ""
+    return style.green(f"{said}, knows what every language model knows{ends}") + left
 
 
 def _differs(outcome: Outcome, style: Style) -> str:

@@ -52,11 +52,12 @@ ENDS = 0.02
 """Least probability that a turn ends after at least one of some complete answers."""
 INSIDE = 0.01
 """Mean probability of an end within the text above which an ordinary word ends answers."""
-REPEATED, HARDLY_REPEATED = -0.9, -1.2
+REPEATED, HARDLY_REPEATED = -1.1, -1.5
 """Mean log-probability of a token of a list that is told a third time: from the first on the model goes by what it has
-read, below the second it does not. Sound models down to 2 bits of a weight have -0.6 and more."""
-NEARER = -0.25
-"""What the same tokens may lose at most when 1,000 tokens stand before them in place of 160. Sound models gain."""
+read, below the second it does not. Sound models down to 2 bits of a weight have -0.8 and more, broken ones -2.0."""
+NEARER, LOST_FAR = -0.2, -0.4
+"""What the same tokens gain where 1,000 tokens stand before them in place of 160: from the first on a long text does not
+harm, below the second it does. Sound models have -0.12 and more, broken ones -0.5."""
 DOUBTS = (
     "epsilon-odd", "constant-odd", "rope-freq-base-odd", "rope-factor-odd", "pre-tokenizer-missing",
     "pre-tokenizer-unknown", "pre-tokenizer-mismatch", "eos-not-control",
@@ -296,13 +297,13 @@ def with_looks(known: Known, looks: Sequence[Look], about: Subject) -> Known:
     wrong = [x for x in looks if x.ok is False]
     if wrong:
         return replace(known, verdict=BROKEN, why="; ".join(x.why for x in wrong), excused=False)
-    if known.verdict != KNOWS:
+    if about.excuse:
         return known
-    open_ = [*doubts, *(x for x in looks if x.ok is None and x.value is not None)]
-    if open_ and not about.excuse:
-        found = f"{known.summary}, but " if known.summary else ""
-        return replace(known, verdict=UNJUDGED, why=found + "; ".join(x.why for x in open_))
-    return known
+    reasons = "; ".join(about.doubts)
+    if known.verdict != KNOWS:
+        return replace(known, verdict=BROKEN, why=f"{reasons}; {known.why}", excused=False) if reasons else known
+    unsure = [x.why for x in known.looks if x.what == "header" or (x.ok is None and x.value is not None)]
+    return replace(known, verdict=UNJUDGED, why=f"it reads well, but {'; '.join(unsure)}") if unsure else known
 
 
 def repeats(mean: float | None, about: Subject, why: str = "") -> Look:
@@ -332,10 +333,10 @@ def far(near: Sequence[float], late: Sequence[float], about: Subject, why: str =
     if len(pairs) < FAR_TOKENS // 2:
         return Look("far text", None, why or "too little was scored")
     gain = sum(b - a for a, b in pairs) / len(pairs)
-    if gain >= 0 or about.excuse:
+    if gain >= NEARER or about.excuse:
         return Look("far text", True, value=gain)
     said = f"after 1,000 tokens it finds a text less likely than after 160 (by {-gain:.2f} a token)"
-    return Look("far text", False if gain < NEARER else None, said + ": its positions are wrong", gain)
+    return Look("far text", False if gain < LOST_FAR else None, said + ": its positions are wrong", gain)
 
 
 def inside(masses: Sequence[float]) -> Look:
@@ -368,8 +369,8 @@ def verdict(mean: float | None, hits: int, asked: int, about: Subject) -> tuple[
     found = _found(mean, hits, asked)
     if about.excuse:
         return UNJUDGED, f"{found}; {about.excuse}"
-    limit = HOPELESS_TEXT if speaks is None else BROKEN_TEXT
-    if not speaks and (mean is None or mean < limit):
+    limit = BROKEN_TEXT if speaks is False else HOPELESS_TEXT
+    if (mean is None and not speaks) or (mean is not None and mean < limit):
         return BROKEN, f"{found}: what every language model knows it does not; weights, sizes or tokens are wrong"
     return UNJUDGED, f"{found}: between what sound and broken models give"
 
