@@ -350,7 +350,7 @@ def main() -> None:
             try:
                 damage(copy)
                 print(row(name, *measured(copy)), flush=True)
-            except (gguftool.GgufToolError, subprocess.CalledProcessError) as error:
+            except (gguftool.GgufToolError, subprocess.CalledProcessError, ValueError) as error:
                 print(f"| {name} | – | – | – | – | – | – | – | not run | {_short(str(error), 110)} | |", flush=True)
 
 

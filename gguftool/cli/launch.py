@@ -30,7 +30,7 @@ KINDS = ("systemd", "docker-compose", "k8s", "llama-swap", "dockerfile", "preset
 @wish_options("launch")
 @option("--print", "action", flag_value="print", help="Print the command; start nothing.")
 @option("--exec", "action", flag_value="exec", help="Become the server (for service managers and containers).")
-@option("--check-only", "action", flag_value="check", help="Start, prove, stop.")
+@option("--check-only", "action", flag_value="check", help="Start, prove (without --smoke: sizes and settings), stop.")
 @option("--emit", type=click.Choice(KINDS), help="Print a ready file for a service manager.")
 @option("--image", metavar="NAME", help="For --emit: the image of llama-server.")
 @option("--force", is_flag=True, help="Go on in spite of what was found; says what it ignores.")

@@ -56,8 +56,8 @@ REPEATED, HARDLY_REPEATED = -1.1, -1.5
 """Mean log-probability of a token of a list that is told a third time: from the first on the model goes by what it has
 read, below the second it does not. Sound models down to 2 bits of a weight have -0.8 and more, broken ones -2.0."""
 NEARER, LOST_FAR = -0.2, -0.4
-"""What the same tokens gain where 1,000 tokens stand before them in place of 160: from the first on a long text does not
-harm, below the second it does. Sound models have -0.12 and more, broken ones -0.5."""
+"""What the same tokens gain where 1,000 tokens stand before them in place of 160: from the first on a long text does
+not harm, below the second it does. Sound models have -0.12 and more, broken ones -0.5."""
 DOUBTS = (
     "epsilon-odd", "constant-odd", "rope-freq-base-odd", "rope-factor-odd", "pre-tokenizer-missing",
     "pre-tokenizer-unknown", "pre-tokenizer-mismatch", "eos-not-control",
