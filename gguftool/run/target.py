@@ -71,13 +71,21 @@ def of_program(path: str) -> Target:
     if tool is None:
         raise MissingFile(f"{path}: holds no program of llama.cpp", "name one, or its folder")
     number = build_of(tool)
-    if number is None and (range_ := between(capabilities(tool))) is not None:
+    if number is None and (range_ := by_options(tool)) is not None:
         note = f"{tool.path} does not say which build it is; its options are those of b{range_[0]} to b{range_[1]}"
         return Target(*range_, tool.path, (note,))
     if number is None:
         note = f"{tool.path} does not say which build it is: it is judged as b{NUMBER}, the newest known"
         return Target(None, None, tool.path, (note,))
     return Target(number, number, tool.path, tuple(remarks(number)))
+
+
+def by_options(tool: Tool) -> tuple[int, int] | None:
+    """First and last build that a program can be of by its ``--help``; None where that does not tell."""
+    try:
+        return between(capabilities(tool))
+    except ToolFailed:
+        return None
 
 
 def build_of(tool: Tool) -> int | None:
