@@ -20,7 +20,7 @@ from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
 from gguftool.run.args import server_command
 from gguftool.run.deploy import Deployment, deploy, growth_notes, look, outcome, resolved, with_largest_context
-from gguftool.run.engine import choose
+from gguftool.run.engine import Engine, choose
 from gguftool.run.launch import expectations
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command
@@ -129,35 +129,47 @@ def plan(
     spec = named if named is not None else str(model) if isinstance(model, (str, os.PathLike)) else model.name
     with opened(model, strict=True) as m:
         only_runnable(m)
-        d, advice, found = _advise(m, said, max_context, measure, tell)
+        engine = choose(said, printed=True)
+        refused, not_loaded = _load(m, older(engine.build))
+        d, advice, found = _advise(m, said, engine, refused, max_context, measure, tell)
         rests_on = resolved(d, advice.planner, advice.plan)
         command = tuple(planned_command(spec, m.name, rests_on))
         others = ways(m, d, advice.planner, found, spec)
         fast = speed(d, advice.planner, advice.plan)
         expected = expectations(m, advice.plan, rests_on, d.sides)
-        return Planned(advice, d, rests_on, command, expected, fast, others, _not_loaded(m))
+        return Planned(advice, d, rests_on, command, expected, fast, others, not_loaded)
 
 
-def _not_loaded(m: Model) -> str:
-    """What llama.cpp would say of a file of this machine that it does not load, or ends with at its first token."""
+def _load(m: Model, build: int | None) -> tuple[list[str], str]:
+    """Why the llama-server at hand does not load what the newest known does; and what that says of a file it refuses.
+
+    Args:
+        m: the model; of one that is not here, nothing is told.
+        build: number of the one at hand where it is older than the newest.
+    """
     if is_remote(m.name):
-        return ""
-    load = predict(m)
-    return load.first_error or (load.verdict if load.ends else "")
-
-
-def _refused_by(m: Model, build: int | None) -> list[str]:
-    """Why the llama-server at hand does not load the model, where it is older than the newest that is known."""
-    if build is None or is_remote(m.name) or not (load := predict(m, build)).ends:
-        return []
+        return [], ""
+    load = predict(m, build)
+    if not (load.ends or load.first_error):
+        return [], ""
+    newest = load if build is None else predict(m)
+    if newest.ends or newest.first_error or build is None:
+        return [], newest.first_error or str(newest.verdict)
+    if not load.ends:
+        return [], ""
     need = sentence(needs(m))
-    return [f"{llama_cpp(build)} does not load it: {load.first_error}" + (f"; it {need}" if need else "")]
+    return [f"{llama_cpp(build)} does not load it: {load.first_error}" + (f"; it {need}" if need else "")], ""
 
 
 def _advise(
-    m: Model, wishes: Wishes, max_context: bool, measure: bool, tell: Callable[[str], None]
+    m: Model,
+    wishes: Wishes,
+    engine: Engine,
+    refused: list[str],
+    max_context: bool,
+    measure: bool,
+    tell: Callable[[str], None],
 ) -> tuple[Deployment, Advice, Fit]:
-    engine = choose(wishes, printed=True)
     d = deploy(m, wishes, look(wishes, engine.tool), engine.build)
     planner = d.planner(m)
     if max_context:
@@ -166,7 +178,7 @@ def _advise(
     # What the llama-server at hand has no way to say: `launch` is stopped by it, too.
     blockers = server_command("", resolved(d, planner, fit.plan), engine.build).blockers
     unfit = [x.text for x in d.unfit if x.misfit.outcome in (REFUSED, ABORTS)]
-    stopped = [*_refused_by(m, older(engine.build)), *d.problems, *blockers, *unfit]
+    stopped = [*refused, *d.problems, *blockers, *unfit]
     if stopped:
         fit = replace(fit, plan=replace(fit.plan, refused=(*stopped, *fit.plan.refused)))
     source = ""

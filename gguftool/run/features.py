@@ -32,7 +32,14 @@ def features(w: Wishes) -> tuple[str, ...]:
         "mlock": w.load_mode in _LOCKED,
         "direct-io": w.load_mode == "dio",
     }
-    return (*(name for name, said in asked.items() if said), *(normal(x) for x in w.extra if x.startswith("-")))
+    return (*(name for name, said in asked.items() if said), *(_spelled(x) for x in w.extra if x.startswith("-")))
+
+
+def _spelled(word: str) -> str:
+    """An option by its first long name; one that switches something off stays as it is."""
+    name = normal(word)
+    option = None if name.startswith("--no-") else known().by_name.get(name)
+    return next((x for x in option.names if x.startswith("--")), name) if option else name
 
 
 def template(model: Model, w: Wishes, environment: Mapping[str, str] = os.environ) -> str | None:

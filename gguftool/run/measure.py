@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 
 from gguftool.endings import run
 from gguftool.errors import ToolFailed
@@ -73,12 +74,11 @@ class Measured:
 
 def available() -> bool:
     """Whether the pinned library is installed. Nothing is imported."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(PACKAGE) == VERSION
-    except PackageNotFoundError:
+    spec = find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
         return False
+    # Beside the package, as wheels are laid; importlib.metadata takes a tenth of a plan's time.
+    return os.path.isdir(os.path.join(os.path.dirname(os.path.dirname(spec.origin)), f"{PACKAGE}-{VERSION}.dist-info"))
 
 
 def measure(path: str, asks: Sequence[Ask], *, repack: bool = True, timeout: float = TIMEOUT) -> list[Measured]:

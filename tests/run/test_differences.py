@@ -149,7 +149,8 @@ def test_what_is_asked_for_is_read_from_the_wishes() -> None:
     assert features(Wishes(gpu_layers=99, flash_attn="on", load_mode="mmap+mlock")) == (
         "gpu-layers", "flash-attn", "mmap", "mlock",
     )  # fmt: skip
-    assert features(Wishes(extra=("--cache-idle-slots", "-bs"))) == ("--cache-idle-slots", "-bs")
+    assert features(Wishes(extra=("--cache-idle-slots", "-bs"))) == ("--cache-idle-slots", "--backend-sampling")
+    assert features(Wishes(extra=("--no-cache-idle-slots",))) == ("--no-cache-idle-slots",)
 
 
 def test_graphs_of_a_projector_and_the_place_of_the_cache_are_compared() -> None:
