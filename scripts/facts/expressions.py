@@ -233,5 +233,7 @@ class Expressions(Operators):
         """A call of create_tensor whose result goes to ``slot@layer``."""
         a = [x for x in self.raw_arguments() if x not in ("*ml", "ml")]
         name, index, _ = self.tensor_name(a[0])
-        flags = {"false": "OPTIONAL", "true": "0"}.get(a[2]) or self.translated(a[2]) if len(a) > 2 else "0"
+        flags = self.translated(a[2]) if len(a) > 2 else "0"
+        if self.tables.asks_by_bool:
+            flags = {"False": "OPTIONAL", "True": "0"}.get(flags, flags)
         return f"tensor({name!r}, [{', '.join(index)}], {self.translated(a[1])}, {flags}, {slot!r})"

@@ -54,6 +54,8 @@ class Tables:
     shared_graphs: dict[str, str] = field(default_factory=dict)
     own_names: dict[str, dict[str, str]] = field(default_factory=dict)
     """Names of tensors by architecture, in the trees where each has a table of its own."""
+    asks_by_bool: bool = False
+    """Whether a tensor is required is said by true and false (until 2024-08), not by flags."""
     constants: dict[str, str] = field(default_factory=dict)
     """What constants of an older tree are otherwise than in the newest."""
     renames: tuple[tuple[str, str], ...] = ()

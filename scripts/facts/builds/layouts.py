@@ -134,6 +134,7 @@ def old_parts(t: Tables) -> tuple[Parts, list[Row], list[str]]:
     text = t.read("llama-model.cpp")
     if not re.search(TENSORS, text):
         text += t.read("llama.cpp")
+    t.asks_by_bool = "TENSOR_NOT_REQUIRED" not in text
     out: Parts = {}
     gaps: list[str] = []
     before, hparams = _switch(_function(text, HPARAMS))
