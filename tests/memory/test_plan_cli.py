@@ -383,7 +383,10 @@ def test_the_library_call(llama: Path):
 
 @pytest.mark.real
 def test_speed(program, gemma3: Path):
-    """Meant: a quarter of a second for the whole process on a file with 262,144 tokens. Held: half, of CPU time."""
+    """Meant: a third of a second for the whole process on a file with 262,144 tokens, whose load is predicted, too.
+
+    Held: twice that, of CPU time, on a machine that does other things.
+    """
     import resource
 
     def spent() -> float:
@@ -392,4 +395,4 @@ def test_speed(program, gemma3: Path):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(spent() for _ in range(4)) < 0.5
+    assert min(spent() for _ in range(4)) < 0.67
