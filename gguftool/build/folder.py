@@ -6,7 +6,6 @@ takes and refuses follows `conversion/base.py` (b11434).
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
 from gguftool.facts.programs import converter_elsewhere
 from gguftool.model.hfconfig import HfConfig
 from gguftool.near import near_names
+from gguftool.reading import json_file
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model")
 TOKENIZERS_MORE = ("tokenizer_config.json", "sentencepiece.bpe.model", "tokenizer.jsonl", "merges.txt", "qwen.tiktoken")
@@ -157,11 +157,10 @@ def _config(path: str, names: list[str], problems: list[Problem]) -> dict[str, o
             problems.append(Problem("no-config", f"{path}: has no config.json", "is it a Hugging Face model folder?"))
         return None
     try:
-        with open(os.path.join(path, "config.json"), encoding="utf-8") as f:
-            found = json.load(f)
+        found = json_file(os.path.join(path, "config.json"))
         if isinstance(found, dict):
             return found
-    except (OSError, ValueError, RecursionError):
+    except GgufToolError:
         if is_lfs_pointer(os.path.join(path, "config.json")):
             problems.append(Problem("lfs-pointer", f"{path}: config.json is a Git LFS pointer", "git lfs pull"))
             return None
@@ -231,9 +230,8 @@ def _index(path: str, names: list[str], problems: list[Problem]) -> dict[str, st
         return {}
     index = os.path.join(path, "model.safetensors.index.json")
     try:
-        with open(index, encoding="utf-8") as f:
-            return {str(k): str(v) for k, v in json.load(f)["weight_map"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {str(k): str(v) for k, v in json_file(index)["weight_map"].items()}
+    except (GgufToolError, KeyError, TypeError, AttributeError):
         problems.append(Problem("bad-index", f"{index}: is not a readable index", "download it again"))
         return {}
 

@@ -20,6 +20,7 @@ from gguftool.errors import GgufToolError
 from gguftool.files.faults import writing
 from gguftool.files.names import make_folder
 from gguftool.files.small import alone, append, begin_log, replace_own
+from gguftool.reading import from_json
 
 STATE = "state.json"
 _FORMAT = "gguftool.prepare-state/1"
@@ -238,10 +239,10 @@ def _read_state(folder: str) -> dict[str, dict[str, object]]:
     """The recorded steps; none when there is no state, or it is not readable as one."""
     try:
         with open(os.path.join(folder, STATE), encoding="utf-8", errors="surrogateescape") as f:
-            state = json.load(f)
+            state = from_json(f.read(), halves=True)
         if state["format"] == _FORMAT:
             return {str(k): dict(v) for k, v in state["steps"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return {}
 

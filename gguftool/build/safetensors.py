@@ -5,12 +5,12 @@ Eight bytes of length, then JSON; see the format's description in huggingface/sa
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from dataclasses import dataclass
 
 from gguftool.errors import FormatError
+from gguftool.reading import from_json
 from gguftool.source import LocalFile
 
 _LONGEST_HEADER = 100_000_000
@@ -60,13 +60,13 @@ def read_header(path: str) -> list[Entry]:
 
 def _entries(path: str, text: bytes, data_size: int) -> list[Entry]:
     try:
-        found = json.loads(text)
+        found = from_json(text)
         rows = [
-            (str(name), str(row["dtype"]), tuple(map(int, row["shape"])), tuple(map(int, row["data_offsets"])))
+            (str(name), str(row["dtype"]), _numbers(row["shape"]), _numbers(row["data_offsets"]))
             for name, row in found.items()
             if name != "__metadata__"
         ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise FormatError(f"{path}: the header of this safetensors file is broken", offset=8) from None
     out = []
     for name, dtype, shape, places in rows:
@@ -81,6 +81,12 @@ def _entries(path: str, text: bytes, data_size: int) -> list[Entry]:
             )
         out.append(Entry(name, dtype, shape, places[1] - places[0]))
     return out
+
+
+def _numbers(row: object) -> tuple[int, ...]:
+    if not isinstance(row, list) or any(type(n) is not int or not 0 <= n < 1 << 63 for n in row):
+        raise ValueError("no list of sizes")
+    return tuple(row)
 
 
 def is_lfs_pointer(path: str) -> bool:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from gguftool.chat.document import begins
 from gguftool.chat.engine.request import Asked
+from gguftool.reading import Malformed, from_json
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KNOWN = frozenset(
@@ -65,13 +67,11 @@ def _json(text: str) -> Any:
     if text.lstrip()[:1] not in ("[", "{"):
         return text
     try:
-        value = json.loads(text)
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-    except ValueError as e:
+        value = from_json(text)
+    except Malformed as e:
         if text.lstrip()[:1] == "[" and text.lstrip()[1:].lstrip()[:1] not in ("{", "]"):
             return text
-        raise ValueError(f"begins like JSON, and is not: {e}") from None
+        raise ValueError(begins(e)) from None
     return value if isinstance(value, (list, dict)) else text
 
 
@@ -79,11 +79,9 @@ def _tools(text: str | None, own: Any) -> tuple[Mapping[str, Any], ...]:
     value = own
     if text is not None:
         try:
-            value = json.loads(text)
-        except RecursionError:
-            raise ValueError("is nested too deeply") from None
-        except ValueError as e:
-            raise ValueError(f"is no JSON: {e}") from None
+            value = from_json(text)
+        except Malformed as e:
+            raise ValueError(str(e)) from None
         value = value.get("tools") if isinstance(value, dict) else value
     if value is None:
         return ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
+
+from gguftool.reading import Malformed, from_json
 
 _BEGINS = re.compile(r'\s*(?:\{\s*"[^"\n{}%]{1,80}"\s*:|\[\s*\{\s*"[^"\n{}%]{1,80}"\s*:|\[\s*")')
 """How a JSON object or list of such begins; a template begins with text or a brace and a second sign."""
@@ -18,8 +19,8 @@ def json_kind(text: str) -> str:
     Plain numbers, true, false and null are texts like any other.
     """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = from_json(text)
+    except Malformed:
         # A template that writes JSON has its tags between the strings.
         tags = _BEGINS.match(text) and re.search(r"\{[{%]", _STRINGS.sub("", text))
         return "broken" if _BEGINS.match(text) and not tags else ""
@@ -27,6 +28,11 @@ def json_kind(text: str) -> str:
         if isinstance(value, kind):
             return name
     return ""
+
+
+def begins(error: Malformed) -> str:
+    """What is wrong with a text that began like JSON."""
+    return str(error).replace("is not JSON", "begins like JSON, and is not", 1)
 
 
 def templates_of(text: str) -> dict[str, str]:
@@ -38,11 +44,9 @@ def templates_of(text: str) -> dict[str, str]:
         ValueError: it is another document; says what stands in it.
     """
     try:
-        value = json.loads(text)
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-    except ValueError as e:
-        raise ValueError(f"begins like JSON, and is not: {e}") from None
+        value = from_json(text)
+    except Malformed as e:
+        raise ValueError(begins(e)) from None
     if isinstance(value, dict):
         if "chat_template" not in value:
             keys = ", ".join(list(map(str, value))[:4]) + (", …" if len(value) > 4 else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,6 +12,7 @@ import click
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 from gguftool.cli.values import MODEL
 from gguftool.errors import UsageError
+from gguftool.reading import Malformed, from_json
 
 if TYPE_CHECKING:
     from gguftool.chat.engine.request import Asked
@@ -166,8 +166,8 @@ def _kwargs(options: Mapping[str, Any]) -> dict[str, Any]:
     kwargs: dict[str, Any] = {}
     if options["kwargs"] is not None:
         try:
-            kwargs = json.loads(options["kwargs"])
-        except (ValueError, RecursionError):
+            kwargs = from_json(options["kwargs"])
+        except Malformed:
             kwargs = None  # type: ignore[assignment]
         if not isinstance(kwargs, dict):
             raise UsageError(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.format.header import align
+from gguftool.reading import from_json
 from gguftool.source import beside
 
 MAGIC = b"gguftool-record\x01"
@@ -26,6 +28,10 @@ _HEAD = struct.Struct("<16sQQ")
 _PHASE = struct.Struct("<8sI")
 _PHASE_MAGIC = b"GGTPHASE"
 RECORD_LIMIT = 3 << 30
+LARGEST_FILE = 1 << 62
+LAST_SECOND = 1 << 37
+"""Seconds since 1970 that every calendar here still knows: the year 6325."""
+_SUM = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ def read(layer: OsLayer, fd: int) -> tuple[Record, int] | None:
     if len(body) != end or hashlib.sha256(memoryview(body)[:-32]).digest() != body[-32:]:
         return None
     try:
-        fields = json.loads(body[_HEAD.size : _HEAD.size + n_text])
+        fields = from_json(body[_HEAD.size : _HEAD.size + n_text], halves=True)
         for key in ("saved", "moved"):
             fields[key] = tuple(tuple(row) for row in fields[key])
         for key in ("operations", "argv"):
@@ -145,6 +151,12 @@ def _sane(record: Record) -> bool:
     sizes = (record.old_size, record.new_size, record.old_front, record.new_front, record.undo_of, record.mtime)
     if not all(type(n) is int and n >= 0 for n in sizes) or type(record.shift) is not int or record.shift < 0:
         return False
+    if not _sane_words(record) or max(sizes) > LARGEST_FILE or max(record.old_front, record.new_front) > RECORD_LIMIT:
+        return False
+    if record.old_front > record.old_size or record.new_front > record.new_size:
+        return False
+    if record.strategy == "patch" and record.old_front != record.new_front:
+        return False
     if record.strategy != "rewrite" and (record.shift % BLOCK or record.new_size - record.old_size != record.shift):
         return False
     if record.strategy not in ("patch", "insert", "rewrite") or (record.shift != 0) != (record.strategy == "insert"):
@@ -160,6 +172,15 @@ def _sane(record: Record) -> bool:
     in_place = record.strategy != "rewrite"
     first_is_front = bool(record.saved) and record.saved[0][0] == 0
     return sum(n for _, n in record.saved) == len(record.payload) and (first_is_front or not in_place)
+
+
+def _sane_words(record: Record) -> bool:
+    """Whether what is not a place is a text, a time or a sum."""
+    if not all(isinstance(x, str) for x in (record.version, record.group, *record.operations, *record.argv)):
+        return False
+    if not all(isinstance(x, str) and _SUM.fullmatch(x) for x in (record.old_sha, record.new_sha)):
+        return False
+    return type(record.time) in (int, float) and 0 <= record.time < LAST_SECOND
 
 
 def _read_phase(block: bytes, record: Record) -> int:

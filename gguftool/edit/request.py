@@ -14,6 +14,7 @@ from gguftool.format.values import parse_text
 from gguftool.model import Model
 from gguftool.near import near_names
 from gguftool.quantity import whole
+from gguftool.reading import from_json
 from gguftool.shell import ELLIPSIS, gguftool, path_word, shell
 
 _SAMPLING = "general.sampling."
@@ -85,7 +86,7 @@ def _strings(content: str) -> list[str]:
     """
     if content.lstrip().startswith("["):
         with contextlib.suppress(ValueError):
-            return [one if isinstance(one, str) else json.dumps(one) for one in json.loads(content)]
+            return [one if isinstance(one, str) else json.dumps(one) for one in from_json(content)]
     lines = content.split("\n")
     if lines[-1] == "":
         lines.pop()

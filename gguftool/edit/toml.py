@@ -21,6 +21,8 @@ from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.format.values import make_field
 from gguftool.model import Model
 from gguftool.model.bytemap import is_filler
+from gguftool.reading import Malformed
+from gguftool.reading import from_toml as read_toml
 
 BEGIN = "# gguftool metadata 1"
 """What a text of ours begins with."""
@@ -157,12 +159,10 @@ def from_toml(text: str, name: str) -> dict[str, Given]:
     Raises:
         UsageError: it is no TOML, or a value that GGUF does not have; the message says where.
     """
-    import tomllib
-
     try:
-        found = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise UsageError(f"{name}: is no TOML: {error}") from None
+        found = read_toml(text)
+    except Malformed as error:
+        raise UsageError(f"{name}: {error}") from None
     out: dict[str, Given] = {}
     for key, given in _flat("", found, name):
         if key in out:

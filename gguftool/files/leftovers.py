@@ -11,6 +11,7 @@ import stat
 from collections.abc import Sequence
 
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, lock, read_at
+from gguftool.reading import from_json
 
 MARK = ".gguftool-part"
 """Ending of files and folders that are being written."""
@@ -101,7 +102,7 @@ def _known_by(s: os.stat_result) -> list[int]:
 def _take_back(folder: str, text: bytes) -> None:
     """A set of which some have their names, and others do not: away with those. A whole one stays."""
     try:
-        rows = [(os.fsdecode(bytes.fromhex(name)), mark) for name, *mark in json.loads(text)]
+        rows = [(os.fsdecode(bytes.fromhex(name)), mark) for name, *mark in from_json(text)]
     except (ValueError, TypeError):
         # Killed while it was written: no name was given yet.
         return

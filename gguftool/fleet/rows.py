@@ -16,6 +16,7 @@ from gguftool.files.small import append
 from gguftool.fleet.find import models
 from gguftool.hub import named
 from gguftool.model import Model
+from gguftool.reading import Malformed, from_json
 
 if TYPE_CHECKING:
     from gguftool.predict import Prediction
@@ -117,8 +118,8 @@ def _kept(resume: str, lint: bool, build: int | None) -> dict[str, Row]:
             f.seek(0)
             for line in f:
                 try:
-                    row = json.loads(line)
-                except ValueError:
+                    row = from_json(line, halves=True)
+                except Malformed:
                     continue
                 same = isinstance(row, dict) and row.get("build") == build and "said" in row
                 if same and row.get("stamp") and (row.get("lint") is not None) == lint:

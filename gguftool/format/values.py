@@ -10,6 +10,7 @@ import struct
 from gguftool.errors import UsageError
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR, VALUE_TYPE_BY_NAME, VALUE_TYPES, Layout, ValueType
+from gguftool.reading import Malformed, from_json
 
 
 def make_field(key: str, type_name: str, value: object, layout: Layout | None = None) -> Field:
@@ -154,11 +155,11 @@ def parse_text(type_name: str, text: str, key: str = "value") -> object:
     stripped = text.strip()
     if stripped.startswith("["):
         try:
-            items = json.loads(stripped)
-        except ValueError as e:
+            items = from_json(stripped)
+        except Malformed as e:
             if t.id == STR:
                 return text.split(",")  # a token may begin like a list: [UNK],[CLS]
-            raise UsageError(f"{key}: not a JSON list: {e}") from None
+            raise UsageError(f"{key}: {e}") from None
         return [_scalar(t, v if isinstance(v, str) else json.dumps(v), key) for v in items]
     return [] if not stripped else [_scalar(t, v, key) for v in text.split(",")]
 

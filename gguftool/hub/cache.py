@@ -5,12 +5,12 @@ Both keep the data in files named by their sha256, so the name itself says what 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 
-from gguftool.errors import FormatError, MissingFile
+from gguftool.errors import FormatError, GgufToolError, MissingFile
 from gguftool.hub.address import HubAddress, OllamaName
+from gguftool.reading import json_file
 
 MODEL_LAYER = "application/vnd.ollama.image.model"
 _DIGEST = re.compile(r"sha256[:-][0-9a-f]{1,64}")
@@ -118,10 +118,9 @@ def ollama_blob(name: OllamaName) -> str:
 
 def _blob(store: str, manifest: str, spec: str) -> str:
     try:
-        with open(manifest, encoding="utf-8") as f:
-            layers = json.load(f)["layers"]
+        layers = json_file(manifest)["layers"]
         digest = next(str(layer["digest"]) for layer in layers if layer["mediaType"] == MODEL_LAYER)
-    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+    except (GgufToolError, KeyError, TypeError, StopIteration):
         raise FormatError(f"{manifest}: not a manifest that names a model") from None
     if not _DIGEST.fullmatch(digest):
         # It becomes the name of a file: anything else could lead out of the store.

@@ -5,7 +5,6 @@ The raw files matter: configuration classes change values while they load them (
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, Unreadable, UsageError
 from gguftool.model.hfconfig import HfConfig
+from gguftool.reading import Malformed, from_json
 
 FILES = (
     "config.json",
@@ -232,8 +232,8 @@ def from_files(name: str, files: Mapping[str, bytes], path: str | None = None) -
 def _entries(data: bytes | None) -> tuple[Mapping[str, Any], ...]:
     """The modules in ``modules.json``, a list; () when it is none."""
     try:
-        value = json.loads(data) if data is not None and len(data) <= LARGEST else []
-    except (ValueError, RecursionError):
+        value = from_json(data) if data is not None and len(data) <= LARGEST else []
+    except Malformed:
         return ()
     return tuple(x for x in value if isinstance(x, Mapping)) if isinstance(value, list) else ()
 
@@ -243,9 +243,9 @@ def _object(name: str, data: bytes, unread: dict[str, str], limit: int = LARGEST
         unread[name] = f"is larger than {limit >> 20} MiB"
         return {}
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as e:
-        unread[name] = f"is not JSON: {e}"
+        value = from_json(data)
+    except Malformed as e:
+        unread[name] = str(e)
         return {}
     if not isinstance(value, dict):
         unread[name] = "is no JSON object"

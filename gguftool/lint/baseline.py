@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gguftool.brief import short_repr
-from gguftool.errors import MissingFile, UsageError
+from gguftool.errors import GgufToolError, MissingFile, UsageError
 from gguftool.lint.check import FileCheck, Known
 from gguftool.lint.rule import Finding
+from gguftool.reading import Malformed, file_bytes, from_json
 from gguftool.shell import ELLIPSIS, INTO, blank, path_word, shell
 
+LIMIT = 1 << 30
+"""Bytes: a report of very many models."""
 _VALUE = re.compile(r"\d[\d,.]*|'[^']*'")
 """What in a message is a fact rather than wording: numbers, and what is quoted."""
 
@@ -50,15 +53,12 @@ def read_baseline(path: str | os.PathLike[str]) -> Baseline:
     """
     text = os.fspath(path)
     try:
-        with open(text, "rb") as f:
-            raw = f.read()
-    except FileNotFoundError:
-        raise MissingFile(f"{text}: no such file", _how(text)) from None
-    except OSError as e:
-        raise UsageError(f"{text}: cannot be read: {e.strerror or e}", _how(text)) from None
+        raw = file_bytes(text, LIMIT)
+    except GgufToolError as e:
+        raise (MissingFile if isinstance(e, MissingFile) else UsageError)(str(e), _how(text)) from None
     try:
         entries = tuple(entry for report in _reports(raw) for entry in _entries(report, text))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise UsageError(f"{text}: not a report of gguftool lint: {type(e).__name__}: {e}", _how(text)) from None
     return Baseline(text, entries, any(not e.digest for e in entries))
 
@@ -66,9 +66,9 @@ def read_baseline(path: str | os.PathLike[str]) -> Baseline:
 def _reports(raw: bytes) -> list[Any]:
     content = raw.decode("utf-8")
     try:
-        return [json.loads(content)]
-    except ValueError:
-        return [json.loads(line) for line in content.splitlines() if line.strip()]
+        return [from_json(content)]
+    except Malformed:
+        return [from_json(line) for line in content.splitlines() if line.strip()]
 
 
 def _entries(report: Any, baseline: str) -> Iterator[Known]:

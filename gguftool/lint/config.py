@@ -20,8 +20,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from gguftool.errors import MissingFile, UsageError
+from gguftool.errors import UsageError
 from gguftool.near import near_names
+from gguftool.reading import toml_file
 
 FAIL_ON = ("error", "warning", "info", "never")
 
@@ -52,7 +53,7 @@ def find_config(folder: str | os.PathLike[str] | None = None) -> Config:
         if os.path.isfile(own):
             return read_config(own)
         project = os.path.join(here, "pyproject.toml")
-        if os.path.isfile(project) and _mentions_us(project) and "gguftool" in _toml(project).get("tool", {}):
+        if os.path.isfile(project) and _mentions_us(project) and _said(project) is not None:
             return read_config(project)
         above = os.path.dirname(here)
         if above == here:
@@ -68,9 +69,7 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         UsageError: not TOML, an unknown name, a value of the wrong kind.
     """
     text = os.fspath(path)
-    said = _toml(text)
-    if os.path.basename(text) == "pyproject.toml":
-        said = said.get("tool", {}).get("gguftool", {})
+    said = _said(text) or {}
     section = said.get("lint", {})
     if not isinstance(section, dict):
         raise UsageError(f"{text}: [lint] must be a table")
@@ -133,13 +132,13 @@ def _mentions_us(path: str) -> bool:
         return True  # let the real reader say why
 
 
-def _toml(path: str) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        with open(path, "rb") as f:
-            return tomllib.load(f)
-    except FileNotFoundError:
-        raise MissingFile(f"{path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise UsageError(f"{path}: not valid TOML: {e}") from None
+def _said(path: str) -> dict[str, Any] | None:
+    """What a file sets; of a ``pyproject.toml`` its table of ours, None when it has none."""
+    said = toml_file(path)
+    if os.path.basename(path) != "pyproject.toml":
+        return said
+    tools = said.get("tool")
+    ours = tools.get("gguftool") if isinstance(tools, dict) else None
+    if ours is not None and not isinstance(ours, dict):
+        raise UsageError(f"{path}: tool.gguftool must be a table", "write its settings under [tool.gguftool.lint]")
+    return ours

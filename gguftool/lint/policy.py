@@ -20,15 +20,15 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 from gguftool.brief import short_repr
-from gguftool.errors import MissingFile, UsageError
+from gguftool.errors import UsageError
 from gguftool.near import near_names
 from gguftool.quantity import size
+from gguftool.reading import toml_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,7 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
         UsageError: not TOML, an unknown name, or a value of the wrong kind; the message names it.
     """
     text = os.fspath(path)
-    try:
-        with open(text, "rb") as f:
-            said = tomllib.load(f)
-    except FileNotFoundError:
-        raise MissingFile(f"{text}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise UsageError(f"{text}: not valid TOML: {e}") from None
+    said = toml_file(text)
     known = {f.name for f in fields(Policy)} - {"path"}
     values: dict[str, object] = {}
     for name, value in said.items():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gguftool.errors import MissingFile, Unreadable, UsageError
+from gguftool.reading import Malformed, from_json
 
 LOG_LIMIT = 64 << 20
 """Of a longer log the beginning and the end are read: it is decided there."""
@@ -56,9 +56,9 @@ def json_object(path: str) -> dict[str, Any]:
         UsageError: it is no JSON object.
     """
     try:
-        found = json.loads(_bytes(path))
-    except ValueError as error:
-        raise UsageError(f"{path}: not JSON: {error}") from None
+        found = from_json(_bytes(path))
+    except Malformed as error:
+        raise UsageError(f"{path}: {error}") from None
     if not isinstance(found, dict):
         raise UsageError(f"{path}: not a JSON object")
     return found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from gguftool.reading import Malformed, from_json
 
 MAX_LINE = 4096
 """Longer lines are cut: only dumps of tokens and templates are that long."""
@@ -126,8 +127,8 @@ def _line(number: int, raw: str, depth: int, bare: bool) -> Line:
 def _object(text: str) -> tuple[str, str] | None:
     """Level and text of a line that is a JSON object."""
     try:
-        entry: Any = json.loads(text)
-    except (ValueError, RecursionError):
+        entry: Any = from_json(text)
+    except Malformed:
         return None
     if not isinstance(entry, dict):
         return None
@@ -141,6 +142,6 @@ def _unquoted(text: str) -> str:
     if not text.startswith('"'):
         return text
     try:
-        return str(json.loads(text))
-    except ValueError:
+        return str(from_json(text))
+    except Malformed:
         return text[1:-1]

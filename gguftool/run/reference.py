@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from gguftool.errors import GgufToolError, UsageError
+from gguftool.errors import GgufToolError, Unreadable, UsageError
+from gguftool.reading import json_file
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.proof import Check
 
@@ -68,12 +68,9 @@ def read_vectors(path: str) -> dict[str, list[float]]:
         UsageError: it cannot be read, or is something else.
     """
     try:
-        if os.path.getsize(path) > LIMIT:
-            raise UsageError(f"{path} is larger than {LIMIT >> 20} MiB")
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+        found = json_file(path, LIMIT)
+    except Unreadable as error:
+        raise UsageError(str(error)) from None
     out: dict[str, list[float]] = {}
     for text, row in _pairs(found):
         if isinstance(text, str) and isinstance(row, list) and row and all(map(_is_number, row)):

@@ -18,6 +18,7 @@ from gguftool import endings
 from gguftool.brief import short_repr
 from gguftool.errors import Refused, ToolFailed
 from gguftool.files.small import begin_log
+from gguftool.reading import Malformed, from_json
 from gguftool.run.args import masked
 from gguftool.run.reach import Way
 
@@ -208,8 +209,8 @@ def ask(running: Running, path: str, body: Mapping[str, Any] | None = None, seco
     finally:
         connection.close()
     try:
-        return Answer(response.status, json.loads(data))
-    except ValueError:
+        return Answer(response.status, from_json(data, halves=True))
+    except Malformed:
         return Answer(response.status, None)
 
 

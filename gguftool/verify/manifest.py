@@ -17,6 +17,8 @@ from gguftool.errors import FormatError, MissingFile, Unreadable
 from gguftool.files.attributes import readers_of
 from gguftool.files.small import check_mine, write_file
 from gguftool.model import is_gguf
+from gguftool.quantity import whole
+from gguftool.reading import from_json
 from gguftool.shell import ELLIPSIS, blank, gguftool, path_word
 from gguftool.verify.hashes import FileHashes
 
@@ -116,7 +118,7 @@ def parse(text: str, source: str) -> HashList:
     if text.startswith("version https://git-lfs"):
         oid, size = _LFS.search(text), _LFS_SIZE.search(text)
         if oid:
-            return HashList(source, (Entry("", oid[1], int(size[1]) if size else None),))
+            return HashList(source, (Entry("", oid[1], whole(size[1]) if size else None),))
     files: dict[str, dict[str, object]] = {}
     hashed: dict[str, dict[str, dict[str, str]]] = {}
     current = ""
@@ -149,22 +151,28 @@ def parse(text: str, source: str) -> HashList:
 def _take(files: dict[str, dict[str, object]], text: str, current: str, source: str) -> str:
     """One ``#:`` line; returns the file that the following tensors belong to."""
     try:
-        row = json.loads(text)
+        row = from_json(text, halves=True)
         if "file" in row:
             current = str(row["file"])
             entry = files.setdefault(current, {})
-            entry["size"] = int(row["size"])
+            entry["size"] = _whole(row["size"])
             for part in ("header", "data"):
                 if row.get(part):
                     p = row[part]
-                    entry[part] = Section(int(p["start"]), int(p["bytes"]), {"sha256": str(p["sha256"])})
+                    entry[part] = Section(_whole(p["start"]), _whole(p["bytes"]), {"sha256": str(p["sha256"])})
         elif "tensor" in row:
             tensors = files.setdefault(current, {}).setdefault("tensors", {})
             digests = {k: str(row[k]) for k in ("sha256", "xxh64", "sha1") if k in row}
-            tensors[str(row["tensor"])] = Section(int(row["start"]), int(row["bytes"]), digests)  # type: ignore[index]
+            tensors[str(row["tensor"])] = Section(_whole(row["start"]), _whole(row["bytes"]), digests)  # type: ignore[index]
     except (ValueError, KeyError, TypeError):
         raise FormatError(f"{source}: damaged manifest line: {text[:60]}", kind="not-a-manifest") from None
     return current
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise ValueError("no number of bytes")
+    return value
 
 
 def check_name(path: str) -> None:

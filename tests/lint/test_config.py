@@ -75,7 +75,7 @@ def test_config_without_its_heading(name: str, heading: str, tmp_path: Path) -> 
         ("[lint]\nselect = 5\n", "must be a list"),
         ("[lint]\nfail-on = 'often'\n", "must be one of"),
         ("[lint]\ncontext-length = '4k'\n", "whole number"),
-        ("[lint\n", "not valid TOML"),
+        ("[lint\n", "is no TOML"),
         ("lint = 3\n", "must be a table"),
     ],
 )

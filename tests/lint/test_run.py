@@ -146,7 +146,7 @@ def test_policy_sizes(tmp_path: Path) -> None:
         ("max_size = 'big'\n", "max_size must be"),
         ("min_context = -1\n", "whole number"),
         ("values = 3\n", "must be a table"),
-        ("= 3\n", "not valid TOML"),
+        ("= 3\n", "is no TOML"),
     ],
 )
 def test_bad_policy(text: str, said: str, cli, model: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -6,10 +6,11 @@ is continued that the client began.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from gguftool.reading import Malformed, from_json
 
 Messages = list[dict[str, Any]]
 
@@ -145,8 +146,8 @@ def _parsed(content: Any) -> Any:
     if not isinstance(content, str):
         return content
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
+        return from_json(content)
+    except Malformed:
         return content
 
 

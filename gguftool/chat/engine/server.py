@@ -20,6 +20,7 @@ from gguftool.chat.engine.values import BLANKS
 from gguftool.chat.sandbox import Rendered
 from gguftool.chat.sources import main_source
 from gguftool.near import same_beginning
+from gguftool.reading import Malformed, from_json
 
 
 class Server:
@@ -252,6 +253,6 @@ def _objects(messages: Messages) -> None:
         for call in m.get("tool_calls", ()):
             if isinstance(call["function"]["arguments"], str):
                 try:
-                    call["function"]["arguments"] = json.loads(call["function"]["arguments"])
-                except (ValueError, RecursionError) as e:
+                    call["function"]["arguments"] = from_json(call["function"]["arguments"])
+                except Malformed as e:
                     raise BadRequest(f"Failed to parse tool call arguments as JSON: {e}") from None

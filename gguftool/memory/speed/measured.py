@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from gguftool.errors import GgufToolError
 from gguftool.files.names import make_folder, user_cache
 from gguftool.files.small import replace_own
 from gguftool.memory.speed.rates import Rate
+from gguftool.reading import json_file
 
 BLOCK = 1 << 25
 """Numbers of 4 bytes each thread reads: 128 MiB, more than the caches of common processors."""
@@ -29,12 +31,11 @@ def path() -> str:
 def stored() -> Rate | None:
     """What was measured of this host, None when nothing was, or of a host with other processors."""
     try:
-        with open(path(), encoding="utf-8") as file:
-            found = json.load(file)
+        found = json_file(path())
         if found["processors"] != _processors():
             return None
         return _rate(float(found["bandwidth"]), float(found["compute"]), str(found["when"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (GgufToolError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.quantity import is_number
+from gguftool.reading import Malformed, from_json
 from gguftool.run import tools
 from gguftool.run.args import spellings
 from gguftool.run.capabilities import Option
@@ -123,8 +123,8 @@ def _right(w: Work, given: str, option: Option) -> None:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
-    except ValueError:
+        from_json(text)
+    except Malformed:
         return False
     return True
 
