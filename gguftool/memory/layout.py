@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from gguftool.brief import named_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import layers
@@ -79,6 +80,8 @@ class Layout:
         numbers: dict[object, int] = {}
         kinds = {i: tuple((k, w.shape, w.type_name) for k, w in sorted(t.items())) for i, t in self.blocks.items()}
         self.kinds = {i: numbers.setdefault(kind, len(numbers)) for i, kind in kinds.items()}
+
+    __repr__ = named_repr
 
     def reserved(
         self,

@@ -44,7 +44,10 @@ def plan_text(
     else:
         once = ""
         if not_loaded:
-            once = f", once the file is mended ({gguftool('lint', path_word(name))}): {safe(not_loaded)}"
+            parts.append(
+                f"{style.red('does not load')}: {safe(not_loaded)}\nwhat to mend: {gguftool('lint', path_word(name))}"
+            )
+            once = " once the file is mended"
         parts.append(f"{style.bold('command')}{style.red(once)}\n  {safe(shell(command))}")
     return "\n\n".join(parts)
 

@@ -37,6 +37,7 @@ READ: dict[str, Callable[[Any, Path], Any]] = {
     "fixes": lambda m, _: gguftool.fixes(m),
     "hash_tensors": lambda m, _: gguftool.hash_tensors(m),
     "lint": lambda m, _: gguftool.lint(m),
+    "compat": lambda m, _: gguftool.compat(m).needs,
     "memory": lambda m, _: gguftool.memory(m).total,
     "misfits": lambda m, _: gguftool.misfits(m, m),
     "open": lambda m, _: gguftool.open(m),
