@@ -12,6 +12,7 @@
     │   └── ChangedMeanwhile      4  the file is no longer the one that was planned for
     ├── NoRoom                    5  not enough disk or memory
     ├── ToolFailed                6  another program or the network failed or is missing
+    ├── Bug                      70  gguftool itself failed; the name of the exception is in the message
     └── EditPending               7  an interrupted or damaged edit stands in the way
         ├── InterruptedEdit       7  a journal lies beside the file: `gguftool recover`
         ├── EditInProgress        7  another gguftool is editing this file now
@@ -21,6 +22,8 @@ Every error says what is wrong and where; ``hint`` says what to type next.
 """
 
 from __future__ import annotations
+
+import os
 
 
 class GgufToolError(Exception):
@@ -37,6 +40,28 @@ class GgufToolError(Exception):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class Bug(GgufToolError):
+    """Gguftool itself failed.
+
+    Args:
+        what: the class of the exception, and what it says (see `named`).
+        where: the file it happened at, "" when that is not known.
+    """
+
+    def __init__(self, what: str, where: str = "") -> None:
+        super().__init__(
+            f"{where}: this is a bug in gguftool: {what}" if where else f"this is a bug in gguftool: {what}",
+            "run the same command with GGUFTOOL_DEBUG=1 and report the traceback together with the command and "
+            "`gguftool --version` (see CONTRIBUTING.md)",
+        )
+
+
+def named(error: BaseException) -> str:
+    """Class and text of an exception that is not ours; the text may be as long as a file has it."""
+    text = str(error)
+    return f"{type(error).__name__}: {text if len(text) <= 500 else text[:499] + '…'}"
 
 
 class UsageError(GgufToolError):
@@ -149,3 +174,25 @@ class DamagedJournal(EditPending):
     """The journal beside the file cannot be trusted; nothing was touched."""
 
     code = "damaged-journal"
+
+
+def of_one(error: Exception, name: str) -> GgufToolError:
+    """What one file of many caused, as an error to show beside the results of the others.
+
+    With GGUFTOOL_DEBUG in the environment a bug is raised as it is, for its traceback.
+
+    Args:
+        error: what was raised while only that file was looked at.
+        name: of the file.
+    """
+    if isinstance(error, GgufToolError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return MissingFile(f"{name}: no such file")
+    if isinstance(error, OSError):
+        return Unreadable(f"{name}: {(error.strerror or str(error) or type(error).__name__).lower()}")
+    if isinstance(error, MemoryError):
+        return NoRoom(f"{name}: not enough memory")
+    if os.environ.get("GGUFTOOL_DEBUG"):
+        raise error
+    return Bug(named(error), name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError
+from gguftool.errors import Bug, of_one
 from gguftool.facts import NUMBER, shipping
 from gguftool.hub import opened
 from gguftool.predict import predict
@@ -30,11 +30,13 @@ class Unloadable:
         path: its file.
         line: llama.cpp's first line.
         needs: what it needs, as a sentence; "" where names do not tell.
+        bug: not llama.cpp fails, but gguftool; ``line`` says how.
     """
 
     path: str
     line: str
     needs: str
+    bug: bool = False
 
     __repr__ = short_repr
 
@@ -132,5 +134,6 @@ def _cannot(paths: Sequence[str], build: int | None) -> Iterable[Unloadable]:
                 load = predict(m, build)
                 if load.ends:
                     yield Unloadable(path, load.first_error, sentence(needs(m)))
-        except GgufToolError as error:
-            yield Unloadable(path, str(error), "")
+        except Exception as error:
+            failed = of_one(error, path)
+            yield Unloadable(path, str(failed), "", isinstance(failed, Bug))

@@ -21,7 +21,7 @@ from gguftool.cli.options import Session, wants_color
 from gguftool.cli.spelled import JSON
 from gguftool.cli.streams import OutputLost, give_up_stdout
 from gguftool.endings import Ended, cancelling
-from gguftool.errors import GgufToolError
+from gguftool.errors import Bug, GgufToolError, named
 from gguftool.files.faults import FULL
 from gguftool.report.text import Style, safe_lines
 
@@ -92,12 +92,7 @@ def failure(error: BaseException) -> Failure:
         return _os_failure(error)
     if isinstance(error, MemoryError):
         return Failure(5, "no-room", "not enough memory", None)
-    name = type(error).__name__
-    hint = (
-        "run the same command with GGUFTOOL_DEBUG=1 and report the traceback together with the command and "
-        "`gguftool --version` (see CONTRIBUTING.md)"
-    )
-    return Failure(BUG, "internal", f"this is a bug in gguftool: {name}: {error}", hint)
+    return failure(Bug(named(error)))
 
 
 def _click_failure(error: click.ClickException) -> Failure:

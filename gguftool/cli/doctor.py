@@ -59,16 +59,19 @@ def doctor(
             return shown(session, model, symptom, llama_cpp=llama_cpp)
         return _usual(session, symptom)
     from gguftool.api.health import doctor as look
+    from gguftool.errors import Bug
     from gguftool.report import doctor as report
 
     found = look(model or None, llama_cpp=llama_cpp, commands=commands, build=build)
+    bugs = [x.line for x in found.upgrade.cannot if x.bug]
     if session.format == "json":
-        session.write_json(ok=found.ok, body=report.json_body(found))
+        errors = [{"code": Bug.code, "message": line, "hint": None} for line in bugs]
+        session.write_json(ok=found.ok and not bugs, body=report.json_body(found), errors=errors)
     else:
         session.out("\n".join(report.lines(found, session.style, verbose=session.verbose)))
         if found.plan is not None:
             session.out("\n" + "\n".join(report.model_lines(found.plan, session.style)))
-    return 0 if found.ok else 1
+    return Bug.exit_code if bugs else 0 if found.ok else 1
 
 
 def _usual(session: Session, text: str) -> int:

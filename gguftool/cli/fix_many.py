@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gguftool.errors import GgufToolError, Refused, UsageError
+from gguftool.errors import GgufToolError, Refused, UsageError, of_one
 from gguftool.report.text import safe
 from gguftool.shell import gguftool, path_word
 
@@ -84,7 +84,9 @@ def fix_all(session: Session, models: tuple[str, ...], given: dict[str, Any]) ->
                 continue
             seen.add(real)
             one = fix_one(session, model, given)
-        except GgufToolError as error:
+        except Exception as e:
+            # Whatever one file causes must not keep the others from being edited.
+            error = of_one(e, model)
             failed.append(error)
             session.warn(f"{model}: not edited: {error}" + (f"\nhint: {error.hint}" if error.hint else ""))
             continue

@@ -47,6 +47,7 @@ def hash(
     The text is what `sha256sum` prints, so `sha256sum -c` checks it; with --format gguf-hash it is what llama-gguf-hash
     prints. A file without GGUF in it is hashed as well, as long as nothing inside is asked for.
     """
+    from gguftool.errors import Bug
     from gguftool.report import hash as report
     from gguftool.report.progress import Progress
     from gguftool.verify.digests import maker
@@ -78,7 +79,7 @@ def hash(
         session.out(report.text(found, names, data_section))
     for error in failed:
         session.warn(str(error))
-    return failed[0].exit_code if failed else 0
+    return max((e.exit_code for e in failed if isinstance(e, Bug)), default=failed[0].exit_code if failed else 0)
 
 
 def _targets(
@@ -90,7 +91,7 @@ def _targets(
     """
     from gguftool import hub
     from gguftool.cli.opened import open_for
-    from gguftool.errors import FormatError
+    from gguftool.errors import FormatError, of_one
     from gguftool.model.missing import missing_text
     from gguftool.source import LocalFile
 
@@ -107,12 +108,20 @@ def _targets(
                 text = missing_text(model.missing_shards, model.shard_count, model.missing_names)
                 missing.setdefault(text, FormatError(f"{name}: {text}", kind="shard-missing"))
         except FormatError as error:
-            if strict:
+            if strict and len(names) == 1:
                 raise
+            if strict:
+                missing.setdefault(name, error)
+                continue
             sources = [hub.open_source(name)]
             if sources[0].read_at(0, 4) == b"GGUF":
                 # Not this file is at fault, but a shard of its set.
                 missing.setdefault(str(error), error)
+        except Exception as error:
+            if len(names) == 1:
+                raise
+            missing.setdefault(name, of_one(error, name))
+            continue
         for source in sources:
             local = isinstance(source, LocalFile)
             found.setdefault(source.name, (source.name if local else source, source.size))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gguftool.cli.lint_setup import Settings
 from gguftool.cli.options import Session
-from gguftool.errors import GgufToolError
+from gguftool.errors import GgufToolError, of_one
 from gguftool.lint.check import unreadable
 from gguftool.lint.fixes import Fixes, collect
 from gguftool.report.text import safe
@@ -42,27 +42,35 @@ def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> list[F
     seen: set[str] = set()
     for path in models:
         try:
-            model = s.opener(path)
-        except GgufToolError:
-            continue  # the report says so
-        with model:
-            if model.name in seen:
-                continue
-            seen.update((path, *(part.name for part in model.parts)))
-            if unreadable(model) is not None or "://" in path:
-                why = "an address" if "://" in path else "its header breaks off"
-                session.note(f"{safe(path)}: cannot be fixed here: {why}")
-                continue
-            fixes = collect(model, s.context, select=s.select, ignore=s.ignore, unsafe=s.fix == "unsafe")
-            # Of a set it is the first shard, unless nothing proves that it is of this set: then the edit refuses.
-            target = path if model.name in model.by_content else model.name
-        for finding, why in fixes.refused:
-            session.note(f"{safe(target)}: {finding.rule} not fixed: {safe(why)}")
-        if not fixes.operations:
-            session.note(f"{safe(target)}: nothing to fix")
+            wanted = _wanted(session, path, s, seen)
+        except Exception as e:
+            # The report says so, too; the other models are fixed all the same.
+            session.note(f"{safe(path)}: not fixed: {safe(str(of_one(e, path)))}")
             continue
-        out.append(_edit(session, target, fixes, s.diff))
+        if wanted is not None:
+            out.append(_edit(session, *wanted, s.diff))
     return out
+
+
+def _wanted(session: Session, path: str, s: Settings, seen: set[str]) -> tuple[str, Fixes] | None:
+    """The file to edit and what to change in it; None where there is nothing to do."""
+    with s.opener(path) as model:
+        if model.name in seen:
+            return None
+        seen.update((path, *(part.name for part in model.parts)))
+        if unreadable(model) is not None or "://" in path:
+            why = "an address" if "://" in path else "its header breaks off"
+            session.note(f"{safe(path)}: cannot be fixed here: {why}")
+            return None
+        fixes = collect(model, s.context, select=s.select, ignore=s.ignore, unsafe=s.fix == "unsafe")
+        # Of a set it is the first shard, unless nothing proves that it is of this set: then the edit refuses.
+        target = path if model.name in model.by_content else model.name
+    for finding, why in fixes.refused:
+        session.note(f"{safe(target)}: {finding.rule} not fixed: {safe(why)}")
+    if not fixes.operations:
+        session.note(f"{safe(target)}: nothing to fix")
+        return None
+    return target, fixes
 
 
 def _edit(session: Session, target: str, fixes: Fixes, diff: bool) -> Fixed:
@@ -84,7 +92,8 @@ def _edit(session: Session, target: str, fixes: Fixes, diff: bool) -> Fixed:
             plan.commit()
             session.note(f"  done; take it back with: {gguftool('undo', path_word(target))}")
         return Fixed(target, fixes, plan.strategy, not diff)
-    except GgufToolError as e:
+    except Exception as error:
+        e = of_one(error, target)
         # The other models are fixed all the same, and the report of this one is still wanted.
         session.warn(f"{target}: not fixed: {e}" + (f"\nhint: {e.hint}" if e.hint else ""))
         return Fixed(target, fixes, error=e)

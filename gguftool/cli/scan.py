@@ -53,7 +53,8 @@ def scan(
     A set of shards is one row. Headers are read, tensor data is not. A model that cannot be read is a row that says so.
     With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
-    from gguftool.fleet.rows import fails
+    from gguftool.errors import Bug
+    from gguftool.fleet.rows import fails, internal
     from gguftool.fleet.rows import scan as look
     from gguftool.report import scan as report
 
@@ -66,10 +67,11 @@ def scan(
         rows.append(row)
     rows.sort(key=lambda row: str(row["path"]))
     failed = [row for row in rows if fails(row, fail_on)]
+    bugs = [row["error"] for row in rows if row["error"] is not None and internal(row)]
     if session.format == "json":
-        session.write_json(ok=not failed, body=report.body(rows))
+        session.write_json(ok=not failed and not bugs, body=report.body(rows), errors=bugs)
     elif session.format == "markdown":
         session.out(report.markdown(rows))
     elif session.format == "text":
         session.out(report.text(rows, session.style))
-    return 1 if failed else 0
+    return Bug.exit_code if bugs else 1 if failed else 0

@@ -7,11 +7,12 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from gguftool.endings import as_usual, die_with_parent
-from gguftool.errors import GgufToolError, Refused
+from gguftool.errors import Bug, GgufToolError, Refused, of_one
 from gguftool.files.small import append
 from gguftool.fleet.find import models
 from gguftool.hub import named
@@ -137,8 +138,22 @@ def _work(todo: Sequence[str], jobs: int | None, lint: bool, build: int | None) 
         return
     in_main = threading.current_thread() is threading.main_thread()
     with ProcessPoolExecutor(workers, initializer=_worker, initargs=(in_main,)) as pool:
-        for done in as_completed([pool.submit(one, path) for path in todo]):
-            yield done.result()
+        asked = {pool.submit(one, path): path for path in todo}
+        lost = []
+        for done in as_completed(asked):
+            try:
+                yield done.result()
+            except BrokenProcessPool:
+                lost.append(asked[done])
+    # A worker was killed, and the pool with it: each of the rest in a process of its own, so that only one is blamed.
+    for path in lost:
+        with ProcessPoolExecutor(1, initializer=_worker, initargs=(in_main,)) as alone:
+            try:
+                yield alone.submit(one, path).result()
+            except BrokenProcessPool:
+                row = _row(path, build)
+                _failed(row, Bug("the process that looked at it died", path))
+                yield row
 
 
 def _worker(bound: bool) -> None:
@@ -148,18 +163,26 @@ def _worker(bound: bool) -> None:
         die_with_parent()
 
 
-def look(path: str, *, lint: bool, build: int | None = None) -> Row:
-    """The row of one model; what cannot be read is a row with an error."""
-    row = Row(
+def _row(path: str, build: int | None) -> Row:
+    return Row(
         path=path, stamp=stamp(path), ok=False, problems=[], set=None, facts=None, lint=None, load=None, build=build,
         said=None, error=None,
     )  # fmt: skip
+
+
+def look(path: str, *, lint: bool, build: int | None = None) -> Row:
+    """The row of one model; what cannot be read is a row with an error."""
+    row = _row(path, build)
     try:
         _fill(row, path, lint)
-    except (GgufToolError, OSError) as error:
-        code = error.code if isinstance(error, GgufToolError) else "unreadable"
-        row["error"] = {"code": code, "message": str(error), "hint": getattr(error, "hint", None)}
+    except Exception as error:
+        # Whatever one model causes must not hide what is wrong with the others.
+        _failed(row, of_one(error, path))
     return row
+
+
+def _failed(row: Row, error: GgufToolError) -> None:
+    row["error"] = {"code": error.code, "message": str(error), "hint": error.hint}
 
 
 def _fill(row: Row, path: str, lint: bool) -> None:
@@ -200,6 +223,10 @@ def _lint(row: Row, model: Model) -> Prediction | None:
 
     # A projector in the folder of one model is meant for it.
     report = lint(model, beside=list(projectors(model)) if ROLES[role(model)].runs else (), build=row["build"])
+    if report.failed:
+        first = report.failed[0]
+        more = f" (and {len(report.failed) - 1} more rules)" if len(report.failed) > 1 else ""
+        _failed(row, Bug(f"{first.rule}: {first.why}{more}", row["path"]))
     row["lint"] = {str(severity): report.count(severity) for severity in Severity}
     return report.load
 
@@ -207,6 +234,11 @@ def _lint(row: Row, model: Model) -> Prediction | None:
 def refuses(row: Mapping[str, Any]) -> bool:
     """Whether the build that was asked about does not load the model."""
     return row["build"] is not None and row["load"] in ("refused", "aborts")
+
+
+def internal(row: Mapping[str, Any]) -> bool:
+    """Whether a bug of ours kept it from being judged."""
+    return row["error"] is not None and row["error"]["code"] == GgufToolError.code
 
 
 def fails(row: Row, fail_on: str) -> bool:

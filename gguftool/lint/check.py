@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError
+from gguftool.errors import Bug, GgufToolError, of_one
 from gguftool.lint.rule import Context, Finding, Severity
 from gguftool.lint.run import Report, check_name, lint
 
@@ -62,10 +62,16 @@ class FileCheck:
         """What was found; nothing when the file could not be opened."""
         return self.report.findings if self.report else ()
 
+    @property
+    def bugs(self) -> tuple[GgufToolError, ...]:
+        """Rules that failed themselves, as errors."""
+        failed = self.report.failed if self.report else ()
+        return tuple(Bug(f"{s.rule}: {s.why}", self.path) for s in failed)
+
     def exit_code(self, fail_on: Severity | None) -> int:
         """What this file alone would make the program end with; ``fail_on`` None: findings never fail."""
-        if self.error is not None:
-            return self.error.exit_code
+        if self.error is not None or self.bugs:
+            return max(e.exit_code for e in (self.error, *self.bugs) if e is not None)
         if self.report and fail_on is not None and self.report.at_least(fail_on):
             return FOUND
         return 0
@@ -103,23 +109,23 @@ def check(
         if path in seen:
             continue
         try:
-            model = opener(path)
-        except GgufToolError as e:
-            yield FileCheck(path, None, e)
-            continue
-        with model:
-            seen.update((path, *(part.name for part in model.parts)))
-            with ExitStack() as sides:
-                told = replace(context, beside=(*context.beside, *_opened(beside(model), opener, sides)))
-                report = lint(model, told, select=select, ignore=ignore, load=load)
-            yield FileCheck(path, report, unreadable(model))
+            with opener(path) as model:
+                seen.update((path, *(part.name for part in model.parts)))
+                with ExitStack() as sides:
+                    told = replace(context, beside=(*context.beside, *_opened(beside(model), opener, sides)))
+                    report = lint(model, told, select=select, ignore=ignore, load=load)
+                done = FileCheck(path, report, unreadable(model))
+        except Exception as e:
+            # Whatever one file causes must not hide what is wrong with the others.
+            done = FileCheck(path, None, of_one(e, path))
+        yield done
 
 
 def _opened(paths: Sequence[str], opener: Callable[[str], Model], stack: ExitStack) -> Iterator[Model]:
     for path in paths:
         try:
             yield stack.enter_context(opener(path))
-        except GgufToolError:
+        except Exception:
             continue  # it is checked by itself, too, and its report says so
 
 

@@ -150,10 +150,11 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class NotEvaluated:
-    """A rule that could not judge this file, and why."""
+    """A rule that could not judge this file, and why; ``failed``: for a fault of its own, which is a bug."""
 
     why: str
     rule: str = ""
+    failed: bool = False
 
     __repr__ = short_repr
 

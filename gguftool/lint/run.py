@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr, table
-from gguftool.errors import UsageError
+from gguftool.errors import UsageError, named
 from gguftool.facts.arch import facts
 from gguftool.lint.offer import offered
 from gguftool.lint.predicted import asked, newest
@@ -64,6 +64,11 @@ class Report:
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def failed(self) -> tuple[NotEvaluated, ...]:
+        """Rules that failed themselves: bugs, for which the exit code is 70."""
+        return tuple(s for s in self.not_evaluated if s.failed)
 
     def count(self, severity: Severity) -> int:
         """Number of findings of that severity."""
@@ -150,7 +155,7 @@ def _trip(e: Exception, name: str, skipped: list[NotEvaluated]) -> None:
     """A rule that trips over a strange file must not hide what the others found; with GGUFTOOL_DEBUG it does."""
     if os.environ.get("GGUFTOOL_DEBUG"):
         raise e
-    skipped.append(NotEvaluated(f"the rule itself failed: {type(e).__name__}: {e}", name))
+    skipped.append(NotEvaluated(f"the rule itself failed: {named(e)}", name, failed=True))
 
 
 def _families(ctx: Context, load: bool) -> list[str]:

@@ -13,10 +13,11 @@ _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "
 
 
 def annotation_lines(checks: Iterable[FileCheck]) -> Iterator[str]:
-    """A line for each finding, and for each file that could not be read."""
+    """A line for each finding, for each file that could not be read, for each rule that failed."""
     for check in checks:
-        if check.error is not None:
-            yield _line("error", check.path, check.error.code, str(check.error))
+        for e in (check.error, *check.bugs):
+            if e is not None:
+                yield _line("error", check.path, e.code, str(e))
         for f in check.findings:
             fix = f". Fix: {fix_command(f.fix, f.path, f.rule)}" if f.fix is not None else ""
             yield _line(_LEVEL[f.severity], f.path, f.rule, f.message + fix)

@@ -145,12 +145,17 @@ def _verdict(load: Prediction, who: str, style: Style) -> str:
 
 
 def _skipped_lines(skipped: Sequence[NotEvaluated], style: Style, verbose: bool) -> Iterator[str]:
+    for s in skipped:
+        if s.failed:
+            yield f"  {style.red('failed')}   {s.rule}: {safe(s.why)}"
     by_why: dict[str, list[str]] = {}
     for s in skipped:
+        if s.failed:
+            continue
         by_why.setdefault(s.why, []).append(s.rule)
     for why, rules in by_why.items():
         names = ", ".join(rules) if verbose or len(rules) <= 3 else f"{len(rules)} rules"
-        yield f"  {style.dim(f'not evaluated: {names}: {why}')}"
+        yield f"  {style.dim(f'not evaluated: {names}: {safe(why)}')}"
 
 
 def summary_lines(checks: Sequence[FileCheck], style: Style) -> Iterator[str]:
@@ -165,6 +170,8 @@ def summary_lines(checks: Sequence[FileCheck], style: Style) -> Iterator[str]:
             parts.append(paint(f"{count(n)} {word}"))
     if broken:
         parts.append(style.red(f"{broken} not readable"))
+    if bugs := sum(len(c.bugs) for c in checks):
+        parts.append(style.red(f"{count(bugs)} rule{'s' if bugs != 1 else ''} failed (a bug in gguftool)"))
     where = f"in {len(checks)} file{'s' if len(checks) != 1 else ''}"
     yield f"{', '.join(parts) if parts else style.green('Nothing found')} {where}."
     yield from _next_lines(checks, style)
@@ -191,8 +198,8 @@ def json_body(checks: Iterable[FileCheck]) -> dict[str, object]:
 
 
 def error_rows(checks: Iterable[FileCheck]) -> list[dict[str, object]]:
-    """Files that could not be opened or read to the end, as errors of the envelope."""
-    return [error_row(c.error) for c in checks if c.error is not None]
+    """Files that could not be opened or read to the end, and rules that failed, as errors of the envelope."""
+    return [error_row(e) for c in checks for e in (c.error, *c.bugs) if e is not None]
 
 
 def error_row(e: GgufToolError) -> dict[str, object]:
@@ -214,6 +221,7 @@ def file_json(check: FileCheck) -> dict[str, object]:
         "load": None if report is None or report.load is None else load_json(report.load),
         "needs": [need_json(n) for n in report.needs] if report else [],
         "not_evaluated": [{"rule": s.rule, "why": s.why} for s in report.not_evaluated] if report else [],
+        "failed_rules": len(check.bugs),
     }
 
 

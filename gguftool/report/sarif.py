@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from gguftool.errors import GgufToolError
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Rule, Severity
 from gguftool.lint.rules import catalogue
@@ -20,7 +21,7 @@ def sarif(checks: Sequence[FileCheck]) -> dict[str, object]:
     """One SARIF log with one run over all files."""
     rules = catalogue()
     index = {r.id: i for i, r in enumerate(rules)}
-    failed = [c for c in checks if c.error is not None]
+    failed = [(c, e) for c in checks for e in (c.error, *c.bugs) if e is not None]
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -36,7 +37,7 @@ def sarif(checks: Sequence[FileCheck]) -> dict[str, object]:
                 "invocations": [
                     {
                         "executionSuccessful": not failed,
-                        "toolExecutionNotifications": [_notification(c) for c in failed],
+                        "toolExecutionNotifications": [_notification(c, e) for c, e in failed],
                     }
                 ],
                 "results": [_result(f, index) for c in checks for f in c.findings],
@@ -80,10 +81,11 @@ def _result(f: Finding, index: dict[str, int]) -> dict[str, object]:
     }
 
 
-def _notification(check: FileCheck) -> dict[str, object]:
+def _notification(check: FileCheck, error: GgufToolError) -> dict[str, object]:
     return {
         "level": "error",
-        "message": {"text": str(check.error)},
+        "message": {"text": str(error)},
+        "properties": {"code": error.code},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(check.path)}}}],
     }
 

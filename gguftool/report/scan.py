@@ -109,11 +109,13 @@ def _reason(row: Row) -> str:
 
 def markdown(rows: Sequence[Row]) -> str:
     """A Markdown table."""
-    cells = [
-        [row["path"], *_facts(row), "yes" if row["ok"] else f"no: {_reason(row)}", _load(row), _lint(row)]
-        for row in rows
-    ]
+    cells = [[row["path"], *_facts(row), _whole(row), _load(row), _lint(row)] for row in rows]
     return markdown_table(cells, HEADERS) + "\n"
+
+
+def _whole(row: Row) -> str:
+    reason = _reason(row)
+    return f"no: {reason}" if not row["ok"] else f"yes; {reason}" if row["error"] else "yes"
 
 
 def line(row: Row) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gguftool.errors import GgufToolError, UsageError
+from gguftool.errors import UsageError, of_one
 from gguftool.format.parse import parse
 from gguftool.hub import is_remote
 from gguftool.source import LocalFile, Source
@@ -88,9 +88,9 @@ def with_hashes(
             needed = replace(needed, tensors=want.tensors, data=want.data, algorithms=algorithms)
         try:
             found = hash_file((sources or {}).get(report.path, report.path), needed, tick)
-        except GgufToolError as error:
-            return replace(report, error=report.error or error), None
-        done = compare(report, found, said, tick)
+            done = compare(report, found, said, tick)
+        except Exception as error:
+            return replace(report, error=report.error or of_one(error, report.path)), None
         if strict and not said:
             message = "it is not in the list that was given"
             notes = tuple(note for note in done.notes if note.kind != "no-expectation")
@@ -120,14 +120,15 @@ def with_data(
     def one(report: FileReport) -> FileReport:
         if report.error is not None:
             return report
-        source = (sources or {}).get(report.path) or LocalFile(report.path)
+        own = None
         try:
+            source = (sources or {}).get(report.path) or (own := LocalFile(report.path))
             faults, notes = judge(check_data(source, parse(source, strict=False), progress))
-        except GgufToolError as error:
-            return replace(report, error=error)
+        except Exception as error:
+            return replace(report, error=of_one(error, report.path))
         finally:
-            if report.path not in (sources or {}):
-                source.close()
+            if own is not None:
+                own.close()
         return report.plus(tuple(faults), tuple(notes), checked="data")
 
     return [replace(result, files=tuple(one(report) for report in result.files)) for result in results]

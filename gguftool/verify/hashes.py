@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError, UsageError
+from gguftool.errors import GgufToolError, UsageError, of_one
 from gguftool.format.header import Header, TensorInfo
 from gguftool.format.parse import parse
 from gguftool.hub import file_of
@@ -299,7 +299,7 @@ def hash_files(
     def one(target: str | Source, tick: Progress) -> FileHashes | GgufToolError:
         try:
             return hash_file(target, want, tick)
-        except GgufToolError as error:
-            return error
+        except Exception as error:
+            return of_one(error, target if isinstance(target, str) else target.name)
 
     return each(one, targets, jobs, progress)

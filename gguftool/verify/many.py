@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gguftool import hub
-from gguftool.errors import GgufToolError, MissingFile, Unreadable
+from gguftool.errors import GgufToolError, of_one
 from gguftool.source import Source
 from gguftool.verify.modelcheck import check, models_of
 from gguftool.verify.result import Fault, FileReport, Verification
@@ -18,7 +18,7 @@ def check_all(models: Iterable[str]) -> tuple[list[Verification], dict[str, Sour
         models: paths, folders, addresses.
 
     Raises:
-        MissingFile, Unreadable: the only file named cannot be opened; of several it gets a report of its own.
+        GgufToolError: the only file named cannot be opened; of several it gets a report of its own.
     """
     names = list(models)
     results: list[Verification] = []
@@ -29,23 +29,30 @@ def check_all(models: Iterable[str]) -> tuple[list[Verification], dict[str, Sour
         if here is not None:
             paths.append(here)
             continue
-        model = hub.open_any(name, strict=False)
-        results.append(check(model))
+        try:
+            model = hub.open_any(name, strict=False)
+            results.append(check(model))
+        except Exception as error:
+            if len(names) == 1:
+                raise
+            results.append(_not_there(name, of_one(error, name)))
+            continue
         sources.update({part.name: part.source for part in model.parts})
     covered: set[str] = set()
-    for path, others in models_of(paths):
+    pairs = models_of(paths)
+    for path, others in pairs:
         if path not in covered:
             try:
                 results.append(check(path, others))
-            except (MissingFile, Unreadable) as error:
-                if len(names) == 1:
+            except Exception as error:
+                if len(names) == len(pairs) == 1:
                     raise
-                results.append(_not_there(path, error))
+                results.append(_not_there(path, of_one(error, path)))
             covered.update((*(report.path for report in results[-1].files), *results[-1].covers))
     return results, sources
 
 
 def _not_there(path: str, error: GgufToolError) -> Verification:
-    """One of several files that cannot be opened: it must not hide what is wrong with the others."""
+    """One of several files that cannot be opened, or makes us fail: it must not hide what is wrong with the others."""
     fault = Fault(error.code, str(error).removeprefix(f"{path}: "), "file", error.hint)
     return Verification((FileReport(path, faults=(fault,), error=error),))

@@ -56,6 +56,7 @@ EXPECTED = [
     (OSError(errno.EROFS, "Read-only file system", "x.gguf"), 4, "refused"),
     (MemoryError(), 5, "no-room"),
     (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), 6, "tool-failed"),
+    (errors.Bug("m"), 70, "internal"),
     (KeyError("x"), 70, "internal"),
 ]
 

@@ -31,6 +31,7 @@ def test_every_command_speaks_json() -> None:
         "completion",
         "envelope",
         "gguftool",
+        "needs",
         "scan-row",
     }
 

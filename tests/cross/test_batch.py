@@ -1,0 +1,163 @@
+"""One file never hides the others: commands for many models report what one causes, go on, and end with 70."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gguftool.fleet import rows
+from gguftool.lint import run
+from gguftool.source import LocalFile
+from tests.build import llama
+from tests.json_schemas import check_schema
+
+BUG = 70
+LISTS = [
+    ("lint", "--no-config", "--exit-zero"),
+    ("lint", "--no-config"),
+    ("lint", "--no-config", "--format", "json"),
+    ("lint", "--no-config", "--format", "jsonl"),
+    ("lint", "--no-config", "--format", "sarif"),
+    ("lint", "--no-config", "--format", "github"),
+    ("lint", "--no-config", "--fix"),
+    ("lint", "--no-config", "--fix", "--dry-run", "--format", "json"),
+    ("verify",),
+    ("verify", "--format", "json"),
+    ("verify", "--hash"),
+    ("verify", "--data", "--format", "json"),
+    ("hash",),
+    ("hash", "--format", "json"),
+    ("hash", "--tensors"),
+    ("hash", "--tensors", "--format", "json"),
+    ("hash", "--format", "gguf-hash"),
+    ("scan", "--jobs", "1"),
+    ("scan", "--jobs", "1", "--format", "json"),
+    ("scan", "--jobs", "2", "--format", "jsonl"),
+    ("scan", "--jobs", "1", "--format", "markdown"),
+    ("scan", "--jobs", "1", "--build", "b8179"),
+    ("fix", "--set", "general.name=x"),
+    ("fix", "--dry-run", "--set", "general.name=x", "--format", "json"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def four(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Good models around one whose bytes make any reader fail."""
+    monkeypatch.chdir(tmp_path)
+    whole = LocalFile.read_at
+
+    def read_at(self: LocalFile, offset: int, n: int) -> bytes:
+        if self.name.endswith("bad.gguf"):
+            raise OverflowError("int too large to convert to float")
+        return whole(self, offset, n)
+
+    monkeypatch.setattr(LocalFile, "read_at", read_at)
+    names = ["a.gguf", "bad.gguf", "c.gguf", "d.gguf"]
+    for name in names:
+        llama().write(tmp_path / name)
+    return names
+
+
+@pytest.mark.parametrize("args", LISTS, ids=" ".join)
+def test_the_others_are_told_of(args: tuple[str, ...], four: list[str], cli) -> None:
+    done = cli(*args, *four)
+    assert done.code == (0 if "--exit-zero" in args else BUG), done.err
+    said = done.out + done.err
+    assert "Traceback" not in said
+    for name in ("a.gguf", "c.gguf", "d.gguf"):
+        assert name in done.out, done.out
+    assert "OverflowError" in said
+    if "json" in args:
+        assert [row for row in done.json["errors"] if row["code"] == "internal"]
+        assert done.json["ok"] is False
+    if args[0] in ("lint", "scan", "verify") or "json" in args:
+        assert "OverflowError" in done.out
+    if "jsonl" in args:
+        for line in done.out.splitlines():
+            found = json.loads(line)
+            if found["format"] == "gguftool.lint/1":
+                check_schema(found)
+
+
+def test_a_folder_is_like_its_files(four: list[str], cli, tmp_path: Path) -> None:
+    for command in ("lint", "verify", "hash", "scan"):
+        done = cli(command, str(tmp_path))
+        assert (done.code, "d.gguf" in done.out) == (BUG, True), (command, done.out, done.err)
+
+
+def test_the_models_of_the_caches(four: list[str], cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLAMA_CACHE", str(tmp_path))
+    done = cli("doctor", "--build", "b8179", "--format", "json")
+    assert (done.code, done.json["ok"]) == (BUG, False)
+    assert [row["code"] for row in done.json["errors"]] == ["internal"]
+    assert "bad.gguf" in done.json["errors"][0]["message"]
+    assert cli("doctor", "--build", "b8179").code == BUG
+
+
+def test_one_file_alone_is_the_same_bug(four: list[str], cli) -> None:
+    for command in ("lint", "verify", "hash", "scan", "dump", "plan", "compat"):
+        done = cli(command, "bad.gguf")
+        assert (done.code, "OverflowError" in done.out + done.err) == (BUG, True), (command, done.err)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "sarif", "github"])
+def test_a_rule_that_fails_is_counted(form: str, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never a mere "not evaluated": the exit code is 70, and every format says which rule."""
+    _fail(monkeypatch)
+    llama().write(tmp_path / "m.gguf")
+    done = cli("lint", "--no-config", str(tmp_path / "m.gguf"), "--format", form)
+    assert done.code == BUG
+    assert "key-type-wrong" in done.out
+    assert "ZeroDivisionError" in done.out
+    assert {
+        "text": "1 rule failed",
+        "json": '"failed_rules": 1',
+        "jsonl": '"failed_rules":1',
+        "sarif": '"executionSuccessful": false',
+        "github": "::error file=",
+    }[form] in done.out
+    if form == "json":
+        assert [row["code"] for row in done.json["errors"]] == ["internal"]
+
+
+def _fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run.selected
+
+    def boom(model: object, context: object) -> None:
+        raise ZeroDivisionError("x" * 5000)
+
+    def selected(*args: object) -> tuple[object, ...]:
+        return tuple(replace(r, check=boom) if r.id == "key-type-wrong" else r for r in whole(*args))
+
+    monkeypatch.setattr(run, "selected", selected)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "markdown"])
+def test_a_scan_shows_it_too(form: str, cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fail(monkeypatch)
+    llama().write(tmp_path / "m.gguf")
+    done = cli("scan", str(tmp_path), "--format", form)
+    assert done.code == BUG
+    assert ("key-type-wrong" in done.out, "ZeroDivisionError" in done.out) == (True, True), done.out
+
+
+def test_a_killed_worker_is_one_row(four: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by the kernel, when memory ran out: the rest is looked at all the same."""
+    import os
+    import signal
+
+    whole = rows._fill
+
+    def fill(row: rows.Row, path: str, lint: bool) -> None:
+        if path.endswith("bad.gguf"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        whole(row, path, lint)
+
+    monkeypatch.setattr(rows, "_fill", fill)
+    found = {os.path.basename(row["path"]): row["error"] for row in rows.scan(four, jobs=2, lint=False)}
+    assert {name for name, error in found.items() if error} == {"bad.gguf"}
+    assert found["bad.gguf"]["code"] == "internal"
+    assert set(found) == set(four)
