@@ -106,7 +106,8 @@ def start(argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
     seen: list[int] = []
     with _handling(lambda number, frame: seen.append(number)):
-        child = subprocess.Popen(list(argv), preexec_fn=die_with_parent, **options)
+        hook = die_with_parent if hasattr(os, "fork") else None
+        child = subprocess.Popen(list(argv), preexec_fn=hook, **options)
     if seen:
         child.kill()
         child.wait()

@@ -1,7 +1,7 @@
 """Where bytes come from: a file on disk or memory. Only this module reads model files.
 
 A `Source` has a ``size`` in bytes, ``read_at(offset, n)`` and an ``identity`` that changes when the content may have.
-Files are read with pread, never mapped: a file cut short by somebody else must give an error, not a SIGBUS.
+Files are read at offsets, never mapped: a file cut short by somebody else must give an error, not a SIGBUS.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Protocol
 from gguftool.brief import line, shown
 from gguftool.elsewhere import meant
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
+from gguftool.files.able import read_once, read_once_into
 from gguftool.near import near_names
 
 PATIENCE = 2.0
@@ -162,7 +163,7 @@ class LocalFile:
         parts: list[bytes] = []
         while n > 0:
             try:
-                part = os.pread(self._fd, n, offset)
+                part = read_once(self._fd, n, offset)
             except OSError as e:
                 raise Unreadable(f"{self.path}: {e.strerror} at offset {offset}") from None
             if not part:
@@ -185,7 +186,7 @@ class LocalFile:
         done = 0
         while done < n:
             try:
-                got = os.preadv(self._fd, [buffer[done:n]], offset + done)
+                got = read_once_into(self._fd, buffer[done:n], offset + done)
             except OSError as e:
                 raise Unreadable(f"{self.path}: {e.strerror} at offset {offset + done}") from None
             if not got:

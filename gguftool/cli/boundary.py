@@ -185,9 +185,10 @@ def _stdout_is_gone() -> bool:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):
         return False
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    if not poll.poll(0):
-        return False
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(descriptor, 0)
+        if not poll.poll(0):
+            return False
     give_up_stdout()
     return True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from gguftool.edit.oslayer import OsLayer
+from gguftool.errors import Refused
 from gguftool.quantity import whole
 from gguftool.source import attempts
 
@@ -35,7 +35,7 @@ def alone(layer: OsLayer, path: str, *, wait: bool = True) -> bool | None:
     """As `hold_alone`, without holding it afterwards."""
     try:
         fd = layer.open(path, write=True)
-    except OSError:
+    except (OSError, Refused):
         return None
     try:
         found = hold_alone(layer, fd, path, wait=wait)
@@ -48,7 +48,7 @@ def alone(layer: OsLayer, path: str, *, wait: bool = True) -> bool | None:
 
 def users_of(path: str, limit: int = 5) -> list[tuple[int, str]]:
     """(pid, name) of other processes that have the file open or mapped, as far as /proc lets us see."""
-    if sys.platform != "linux":
+    if not os.path.isdir("/proc"):
         return []
     try:
         s = os.stat(path)

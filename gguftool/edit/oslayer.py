@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from gguftool.brief import named_repr
 from gguftool.files import attributes, disk
+from gguftool.files.able import linux_calls, must_write
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, Progress
 from gguftool.files.faults import FULL
 from gguftool.files.leftovers import sweep
@@ -75,10 +76,13 @@ class OsLayer:
 
     def open(self, path: str, *, write: bool) -> int:
         """A descriptor of a file that exists."""
+        if write:
+            must_write()
         return os.open(path, (os.O_RDWR if write else os.O_RDONLY) | O_CLOEXEC | O_BINARY)
 
     def create(self, path: str, mode: int = 0o666) -> int:
         """A descriptor of a new file, for reading and writing; FileExistsError when the name is taken."""
+        must_write()
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | O_CLOEXEC | O_BINARY, mode)
 
     def draft(self, path: str) -> tuple[int, str]:
@@ -164,9 +168,9 @@ class OsLayer:
         True: we hold it. False: another process has the file open or mapped. None: no lease possible (not our file, not
         a local disk). Models that this process has open for reading do not count: they open the file anew.
         """
-        if sys.platform != "linux":
+        fcntl = linux_calls()
+        if fcntl is None:
             return None
-        import fcntl
 
         s = os.fstat(fd)
         step_aside(s.st_dev, s.st_ino)
@@ -179,9 +183,8 @@ class OsLayer:
 
     def unlease(self, fd: int) -> None:
         """Let the others open it again; closing the descriptor does the same."""
-        if sys.platform == "linux":
-            import fcntl
-
+        fcntl = linux_calls()
+        if fcntl is not None:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(fd, _F_SETLEASE, fcntl.F_UNLCK)
 
@@ -239,9 +242,9 @@ class OsLayer:
 
     def can_clone(self, folder: str) -> bool:
         """Whether files of this folder can share extents (FICLONERANGE: btrfs, xfs, bcachefs)."""
-        if sys.platform != "linux":
+        fcntl = linux_calls()
+        if fcntl is None:
             return False
-        import fcntl
 
         with _scratch(folder) as src, _scratch(folder) as dst:
             if src < 0 or dst < 0:

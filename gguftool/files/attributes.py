@@ -11,11 +11,11 @@ import errno
 import os
 import stat
 import struct
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.files.able import linux_calls
 
 IMMUTABLE, APPEND_ONLY = 0x10, 0x20
 # linux/fs.h. C: no copy on write (btrfs; has to be set while the file is empty), c: compressed, d: not dumped,
@@ -28,10 +28,9 @@ _NO_ACL = (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
 
 def flags(fd: int) -> int:
     """Inode flags (`IMMUTABLE`, `APPEND_ONLY`, …); 0 where there are none."""
-    if sys.platform != "linux":
+    fcntl = linux_calls()
+    if fcntl is None:
         return 0
-    import fcntl
-
     buf = bytearray(8)
     try:
         fcntl.ioctl(fd, _GETFLAGS, buf)
@@ -43,9 +42,9 @@ def flags(fd: int) -> int:
 def copy_flags(src: int, dst: int) -> None:
     """Give an empty new file the flags of another that say how it is stored, as far as the file system lets us."""
     wanted = flags(src) & _KEPT_FLAGS
-    if not wanted:
+    fcntl = linux_calls()
+    if not wanted or fcntl is None:
         return
-    import fcntl
 
     has = flags(dst)
     # One by one: a file system refuses all of them for one that it does not know.

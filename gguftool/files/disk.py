@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 
 from gguftool.errors import ChangedMeanwhile, NoRoom
+from gguftool.files.able import read_once
 
 PIECE = 16 << 20
 """Bytes copied between two calls of the progress function."""
@@ -35,7 +36,7 @@ def read_at(fd: int, offset: int, n: int) -> bytes:
     """Up to ``n`` bytes; fewer only at the end of the file."""
     parts = []
     while n > 0:
-        part = os.pread(fd, n, offset)
+        part = read_once(fd, n, offset)
         if not part:
             break
         parts.append(part)
@@ -99,8 +100,6 @@ def sync(fd: int) -> None:
 
 def sync_folder(folder: str | int) -> None:
     """The names in a folder (path or descriptor) are on the disk when this returns."""
-    if os.name == "nt":  # pragma: no cover - other platform
-        return
     fd = folder if isinstance(folder, int) else os.open(folder or ".", os.O_RDONLY | O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -120,14 +119,6 @@ def lock(fd: int, without: bool = True) -> bool:
         fd: the file.
         without: the answer where the file system has no locks.
     """
-    if os.name == "nt":  # pragma: no cover - other platform
-        import msvcrt
-
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError:
-            return False
-        return True
     import fcntl
 
     try:
@@ -160,9 +151,11 @@ def file_system(folder: str) -> int:
 
 def allow_open(n: int) -> None:
     """Let this process have so many files open at once, as far as the system lets it."""
-    if os.name == "nt":  # pragma: no cover - other platform
+    try:
+        import resource
+    except ImportError:
+        # Windows has a limit of its own for each program, which cannot be asked.
         return
-    import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = n + 64

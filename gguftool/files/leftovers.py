@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Sequence
 
+from gguftool.files.able import must_write
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, lock, read_at
 from gguftool.reading import from_json
 
@@ -35,6 +36,7 @@ def hidden(path: str, tag: str) -> str:
 
 def sweep(*paths: str) -> None:
     """Take away what killed runs left of these: drafts that nobody holds, and sets that were published in part."""
+    must_write()
     wanted: dict[str, set[str]] = {}
     for path in paths:
         folder, name = os.path.split(hidden(path, ""))

@@ -9,6 +9,7 @@ import stat
 import sys
 
 from gguftool.errors import ChangedMeanwhile, MissingFile, Refused
+from gguftool.files.able import must_write
 from gguftool.files.attributes import IMMUTABLE, flags
 from gguftool.files.faults import plain
 from gguftool.shell import path_word, shell
@@ -65,9 +66,10 @@ def check_free(path: str, *, overwrite: bool = False, can_overwrite: bool = Fals
 
     Raises:
         Refused: something has that name, and ``overwrite`` is not set or it is no file; or the folder may not be
-            written.
+            written, or the system has not what writing needs.
         MissingFile: its folder does not exist.
     """
+    must_write()
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise MissingFile(f"{folder}: no such folder", shell(("mkdir", "-p", path_word(folder))))
@@ -123,7 +125,7 @@ def move_new(old: str, new: str) -> None:
         if e.errno not in NOT_HERE:
             raise
     try:
-        os.link(old, new, follow_symlinks=False)
+        _link(old, new)
     except OSError as e:
         if e.errno not in NOT_HERE:
             raise
@@ -161,7 +163,7 @@ def second_name(old: str, new: str) -> bool:
         OSError: the system does not let us.
     """
     try:
-        os.link(old, new, follow_symlinks=False)
+        _link(old, new)
     except OSError as e:
         if e.errno not in NOT_HERE:
             raise
@@ -187,6 +189,13 @@ def make_folder(path: str) -> None:
         OSError: it cannot be made.
     """
     os.makedirs(path or ".", exist_ok=True)
+
+
+def _link(old: str, new: str) -> None:
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except NotImplementedError:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
 
 
 def _rename_noreplace(old: str, new: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, BinaryIO
 
 from gguftool.errors import EditInProgress, Refused
+from gguftool.files.able import must_write, read_once
 from gguftool.files.attributes import ANYBODY, Readers
 from gguftool.files.disk import O_CLOEXEC, lock, write_at
 from gguftool.files.draft import Draft, draft_folder
@@ -65,6 +66,7 @@ def check_mine(path: str, mine: Mine, what: str) -> os.stat_result | None:
     Raises:
         Refused: see above.
     """
+    must_write()
     there = look(path)
     if there is None:
         return check_free(path)
@@ -100,11 +102,12 @@ def append(path: str, lines: Sequence[str]) -> None:
     Raises:
         NoRoom, Refused, MissingFile: it cannot be written.
     """
+    must_write()
     with writing(path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | O_CLOEXEC, 0o666)
         try:
             size = os.fstat(fd).st_size
-            begin = b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
+            begin = b"\n" if size and read_once(fd, 1, size - 1) != b"\n" else b""
             # With O_APPEND the offset does not count.
             write_at(fd, size, begin + "".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape"))
         finally:
@@ -175,6 +178,7 @@ def alone(path: str, busy: str) -> Iterator[None]:
         EditInProgress: another process holds it.
         Refused, NoRoom: it cannot be made.
     """
+    must_write()
     try:
         make_folder(os.path.dirname(path))
         fd = os.open(path, os.O_RDWR | os.O_CREAT | O_CLOEXEC, 0o666)

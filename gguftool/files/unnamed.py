@@ -9,6 +9,7 @@ import os
 
 from gguftool.errors import Unreadable
 from gguftool.files import leftovers
+from gguftool.files.able import must_write
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, file_system, lock
 from gguftool.files.leftovers import hidden
 from gguftool.files.names import move_new
@@ -62,6 +63,7 @@ def link(fd: int, path: str) -> None:
 
 def hidden_file(path: str) -> tuple[int, str]:
     """A hidden file beside ``path``, locked, its inode number in its name."""
+    must_write()
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | O_CLOEXEC | O_BINARY
     for _ in range(_TRIES):
         first = hidden(path, _word())

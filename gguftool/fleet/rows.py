@@ -132,7 +132,8 @@ def _kept(resume: str, lint: bool, build: int | None) -> dict[str, Row]:
 
 def _work(todo: Sequence[str], jobs: int | None, lint: bool, build: int | None) -> Iterator[Row]:
     one = partial(look, lint=lint, build=build)
-    workers = min(jobs or os.cpu_count() or 1, len(todo))
+    # Windows lets a pool wait for 61 processes.
+    workers = min(jobs or os.cpu_count() or 1, len(todo), 61)
     if workers < 2 or len(todo) <= FEW:
         yield from map(one, todo)
         return
