@@ -7,6 +7,7 @@ set -f
 # shellcheck disable=SC2086
 set -- $ARGS -- $MODELS
 [ -z "$POLICY" ] || set -- --policy "$POLICY" "$@"
+[ -z "$LLAMA_CPP_BUILD" ] || set -- --build "$LLAMA_CPP_BUILD" "$@"
 [ -z "$CACHE_TYPE" ] || set -- --cache-type "$CACHE_TYPE" "$@"
 CTX=${CTX:-$CONTEXT_LENGTH}
 [ -z "$CTX" ] || set -- --ctx "$CTX" "$@"

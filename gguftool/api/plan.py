@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
+from gguftool.errors import UsageError
 from gguftool.facts import llama_cpp
+from gguftool.facts.timeline import build_number
 from gguftool.hub import is_remote, opened
 from gguftool.memory.advice import Advice, advise
 from gguftool.memory.fit import Fit
@@ -20,7 +22,7 @@ from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
 from gguftool.run.args import server_command
 from gguftool.run.deploy import Deployment, deploy, growth_notes, look, outcome, resolved, with_largest_context
-from gguftool.run.engine import Engine, choose
+from gguftool.run.engine import Engine, choose, engine_of
 from gguftool.run.launch import expectations
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command
@@ -103,6 +105,7 @@ def plan(
     *,
     max_context: bool = False,
     measure: bool = False,
+    build: str | int | None = None,
     named: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
     **asked: Any,
@@ -117,6 +120,7 @@ def plan(
         wishes: what is asked for; or by keyword.
         max_context: plan the largest context that fits.
         measure: ask the real library (it allocates nothing) in place of estimating.
+        build: number of the build that will serve, ``b8179`` or ``8179``, in place of a llama-server at hand.
         named: what the command calls the model; its own name when None.
         tell: called with what is odd in a measurement.
         asked: fields of `Wishes`, as on the command line: ``ctx=32768, cache_type="q8_0", vram="16GiB", ram="64GiB"``.
@@ -126,18 +130,27 @@ def plan(
         ToolFailed: measuring failed.
     """
     said = asked_for(asked, wishes)
+    engine = _engine(said, build, measure)
     spec = named if named is not None else str(model) if isinstance(model, (str, os.PathLike)) else model.name
     with opened(model, strict=True) as m:
         only_runnable(m)
-        engine = choose(said, printed=True)
         refused, not_loaded = _load(m, older(engine.build))
         d, advice, found = _advise(m, said, engine, refused, max_context, measure, tell)
         rests_on = resolved(d, advice.planner, advice.plan)
-        command = tuple(planned_command(spec, m.name, rests_on))
+        command = tuple(planned_command(spec, m.name, rests_on, engine.build))
         others = ways(m, d, advice.planner, found, spec)
         fast = speed(d, advice.planner, advice.plan)
         expected = expectations(m, advice.plan, rests_on, d.sides)
         return Planned(advice, d, rests_on, command, expected, fast, others, not_loaded)
+
+
+def _engine(said: Wishes, build: str | int | None, measure: bool) -> Engine:
+    """What the plan is for: a build by its number, else the llama-server at hand."""
+    if build is None:
+        return choose(said, printed=True)
+    if said.server or measure:
+        raise UsageError("--build names a build by its number: no program of it is asked or measures")
+    return engine_of(build if isinstance(build, int) else build_number(build))
 
 
 def _load(m: Model, build: int | None) -> tuple[list[str], str]:
@@ -153,10 +166,8 @@ def _load(m: Model, build: int | None) -> tuple[list[str], str]:
     if not (load.ends or load.first_error):
         return [], ""
     newest = load if build is None else predict(m)
-    if newest.ends or newest.first_error or build is None:
-        return [], newest.first_error or str(newest.verdict)
-    if not load.ends:
-        return [], ""
+    if build is None or newest.ends or not load.ends:
+        return [], newest.first_error or (str(newest.verdict) if newest.ends else "")
     need = sentence(needs(m))
     return [f"{llama_cpp(build)} does not load it: {load.first_error}" + (f"; it {need}" if need else "")], ""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     gguftool plan model.gguf --vram 24GiB --bandwidth "CUDA0=RTX 3090,CPU=DDR5-5600x2"
     gguftool plan model.gguf --calibrate
     gguftool plan model.gguf --measure --format json
+    gguftool plan model.gguf --build b8179 --vram 24GiB
     gguftool plan model.gguf --plot memory.svg
     """
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @option("--measure", is_flag=True, help="Ask the real library (it allocates nothing) in place of estimating.")
 @option("--calibrate", is_flag=True, help="First measure how fast this host reads and computes, and keep it.")
 @option("--plot", metavar="FILE.svg|png|html", type=click.Path(), help="Draw memory against context.")
+@option("--build", metavar="BUILD", help="Plan for that build of llama.cpp, in place of the one at hand: b8179.")
 @format_option("text", "json")
 @pass_session
 def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any) -> int:
@@ -43,6 +45,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     Caches, states and weights are exact; compute buffers are estimated, or measured with --measure. When it does not
     fit, settings that nobody named are changed: the context, cache types, batch, experts on the host, layers on the
     host. The same options mean the same for `gguftool launch`; those of llama-server work in its own spelling, too.
+    Exit code 1 when the llama-server at hand (or --build) would refuse it, 5 when it does not fit the memory named.
     """
     from gguftool.api.plan import plan as work_out
     from gguftool.cli.opened import open_for
@@ -63,6 +66,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
             wishes,
             max_context=options["max_context"],
             measure=options["measure"],
+            build=options["build"],
             named=model,
             tell=session.warn,
         )

@@ -65,6 +65,5 @@ def remark(build: int | None) -> str:
     f = formula(build)
     if f.before is None:
         return ""
-    range_ = f"{f.low:+d} … {f.high:+d} % of what builds of that age reserved"
     older = f"; nothing before b{OLDEST} was measured, and the error may be larger" if build and build < OLDEST else ""
-    return f"b{build}: builds before b{f.before} {f.about}; this estimate is theirs, {range_}{older}"
+    return f"b{build}: builds before b{f.before} {f.about}; this estimate is theirs{older}"

@@ -15,7 +15,7 @@ from gguftool.memory.builds import remark
 from gguftool.memory.latent import price, unsplit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
-from gguftool.memory.spread import words
+from gguftool.memory.spread import unseen, words
 from gguftool.quantity import human
 
 
@@ -48,7 +48,9 @@ def assumptions(planner: Planner, plan: MemoryPlan) -> list[Assumption]:
             f"llama-server opens {SERVER_SLOTS} that share the context unless -np is given",
         ),
         Assumption("weights", "exact", "exact", "every tensor once, padded as its buffer pads"),
-        Assumption("compute", plan.compute_basis, plan.compute_basis, words(plan)),
+        Assumption(
+            "compute", plan.compute_basis, plan.compute_basis, "; ".join(filter(None, (words(plan), unseen(plan))))
+        ),
         Assumption(
             "reserve",
             human(m.reserve if m.devices else m.ram_reserve),

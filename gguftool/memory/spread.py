@@ -31,6 +31,11 @@ REORDERED = (-33.0, 8.0)
 """Per cent between which estimates lay on a real device of that kind (Vulkan on llvmpipe, b10434, 26 plans)."""
 
 
+UNMEASURED = frozenset({"cuda", "rocm", "sycl", "musa"})
+"""Backends that no plan was measured with: devices stood for them that keep the order and fuse nothing."""
+UNSEEN = "no real GPU of that kind was measured: its fused operations of experts may keep their inputs for longer"
+
+
 def reorders(plan: MemoryPlan) -> bool:
     """Whether a device of the plan may change the order of its graph, and so what is held at once."""
     return any(d.kind in REORDERS and d.compute for d in plan.devices)
@@ -56,6 +61,11 @@ def over(plan: MemoryPlan) -> float | None:
     return float(round(1 / (1 + max(-90, min(lows)) / 100) - 1, 3))
 
 
+def unseen(plan: MemoryPlan) -> str:
+    """What the range leaves out; "": nothing."""
+    return UNSEEN if any(d.compute and d.kind in UNMEASURED for d in plan.devices) else ""
+
+
 def words(plan: MemoryPlan) -> str:
     """The error of a plan's estimate, for people."""
     found = spread(plan)
@@ -63,5 +73,10 @@ def words(plan: MemoryPlan) -> str:
         return "nothing of this class was measured"
     where = f"{class_of(plan)}; its backend reorders the graph" if reorders(plan) else class_of(plan)
     row = load("compute_errors.json")["classes"][class_of(plan)]
-    all_of = f"{min(row['least'], found[0]):+.0f} … {max(row['most'], found[1]):+.0f} % in all"
-    return f"{found[0]:+.0f} … {found[1]:+.0f} % in nine of ten measured plans of this class, {all_of} ({where})"
+    if (own := formula(plan.build)).low is not None:
+        return f"{own.low:+d} … {own.high:+d} % of what builds before b{own.before} reserved ({where})"
+    least, most = min(row["least"], found[0]), max(row["most"], found[1])
+    if not (least or most or any(found)):
+        return f"met to the byte in all {row['buffers']} measured buffers of this class ({where})"
+    ten = "met to the byte" if not any(found) else f"{found[0]:+.0f} … {found[1]:+.0f} %"
+    return f"{ten} in nine of ten measured plans of this class, {least:+.0f} … {most:+.0f} % in all ({where})"

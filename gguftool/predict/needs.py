@@ -25,19 +25,27 @@ from gguftool.model.vocab import KINDS
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
 TEMPLATE = "template_engine"
 KEY, TENSOR, LOADED, CODE = "key", "tensor_name", "loaded_architecture", "loading_code"
+SIDE = "side_file"
 WORDS = {
     ARCH: "architecture", TOKENIZER: "tokenizer model", PRE: "pre-tokenizer", TYPE: "tensor type",
     PROJECTOR: "projector type", KEY: "key", TENSOR: "tensor", CODE: "code for its",
-    TEMPLATE: "template engine",
+    TEMPLATE: "template engine", SIDE: "GGUF for",
 }  # fmt: skip
 """Kinds of the timeline that files ask for, and what people call them."""
-REFUSING = (ARCH, TOKENIZER, PRE, TYPE, PROJECTOR, CODE)
+REFUSING = (ARCH, TOKENIZER, PRE, TYPE, PROJECTOR, CODE, SIDE)
 """A build that does not know such a name refuses the file."""
 LONG_TEMPLATE = 64_000
 """A chat template of so many characters ends llama-server at its start where the engine before `jinja` reads it: it did
 with b4798 and b7551, and does no more with b8672."""
 _BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
-_SIDES = {"adapter", "control-vector", "imatrix"}
+_SIDES = {
+    "adapter": ("adapters", "key", "adapter.type"),
+    "control-vector": ("control vectors", "option", "--control-vector"),
+    "imatrix": ("importance matrices", "", ""),
+}
+"""Role -> what such files are called, and the kind and name in the timeline that came with reading them as GGUF."""
+IMATRIX = (5942, 5941)
+"""First build that reads importance matrices in GGUF, and the last that does not (`quantize.cpp:load_imatrix`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,8 @@ def newest_of(needs: Iterable[Need]) -> int | None:
 
 
 def _need(kind: str, name: str, where: str) -> Need:
+    if kind == SIDE:
+        return _side(name, where)
     # Some architectures had a name long before there was code that loads them.
     found = timeline.interval(LOADED if kind == ARCH and name != "clip" else kind, name)
     if found is None:
@@ -119,6 +129,15 @@ def _need(kind: str, name: str, where: str) -> Need:
         since = NUMBER if timeline.newest() < NUMBER and _in_facts(kind, name) else None
         return Need(kind, name, since, timeline.newest(), evidence="facts" if since else "", where=where)
     return Need(kind, name, found.since, found.not_in, found.gone, found.last, found.evidence, where)
+
+
+def _side(name: str, where: str) -> Need:
+    """Since when such files are read as GGUF."""
+    kind, of = next((kind, of) for called, kind, of in _SIDES.values() if called == name)
+    found = timeline.interval(kind, of) if of else timeline.Interval(*IMATRIX, None, None, "sources")
+    if found is None:
+        return Need(SIDE, name, None, timeline.newest(), where=where)
+    return Need(SIDE, name, found.since, found.not_in, found.gone, found.last, found.evidence, where)
 
 
 def _in_facts(kind: str, name: str) -> bool:
@@ -148,8 +167,10 @@ def _refusing(m: Model) -> Iterator[tuple[str, str, str]]:
             yield TOKENIZER, tokenizer.partition("\0")[0], "field:tokenizer.ggml.model"
         if isinstance(pre, str) and pre and tokenizer == "gpt2":
             yield PRE, pre.partition("\0")[0], "field:tokenizer.ggml.pre"
-    elif own in _SIDES and m.architecture and own != "imatrix":
-        yield ARCH, m.architecture.partition("\0")[0], "field:general.architecture"
+    elif own in _SIDES:
+        yield SIDE, _SIDES[own][0], "field:general.type"
+        if m.architecture and own == "adapter":
+            yield ARCH, m.architecture.partition("\0")[0], "field:general.architecture"
     first: dict[int, str] = {}
     for tensor in m.all_tensors():
         first.setdefault(tensor.info.type_id, tensor.name)

@@ -24,6 +24,7 @@ from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
 from gguftool.predict.byname import by_names, edition
 from gguftool.predict.file import check_bounds, check_file, keys_as_c
+from gguftool.predict.sided import side
 from gguftool.predict.splits import check_splits
 from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, local_names, padded, run
@@ -64,7 +65,8 @@ def predict(what: Model | Source | bytes, build: int | None = None, given_as: st
             given as ``model`` is refused.
 
     Of a build whose rows are not stored those of a build near it are run (`byname.edition`); `Prediction.build` says
-    which. Where all that are stored are newer, nothing but names is compared (`build` is None).
+    which. Where all that are stored are newer, nothing but names is compared (`build` is None). Of a file beside a
+    model names are compared with the timeline, and the checks of the newest build are run (`sided`).
     """
     if not isinstance(what, Model):
         source = Memory(what) if isinstance(what, bytes) else what
@@ -76,6 +78,8 @@ def predict(what: Model | Source | bytes, build: int | None = None, given_as: st
     model = what
     if build is None or build >= NUMBER:
         return _as(model, given_as)
+    if (own := given_as or role(model)) in OTHERS:
+        return side(model, own, build, lambda: _as(model, own))
     stored, why = edition(model, build, builds())
     if why:
         return Prediction(UNKNOWN, "file", not_evaluated=(why,), build=None)

@@ -10,7 +10,7 @@ from gguftool.memory.advice import Advice
 from gguftool.memory.fit import Cell
 from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.speed.estimate import Estimate
-from gguftool.memory.spread import words
+from gguftool.memory.spread import unseen, words
 from gguftool.memory.use import DeviceUse, DraftContext
 from gguftool.report.choices import choices_json, choices_text, speed_json, speed_lines
 from gguftool.report.growth import growth_json, growth_text
@@ -208,6 +208,7 @@ def _notes(a: Advice, style: Style, measuring: str = "") -> str:
     lines = [f"{style.yellow('note:')} {safe(x)}" for x in a.warnings]
     if a.plan.compute_basis == "estimated":
         lines.append(style.dim(f"compute is estimated: {words(a.plan)}"))
+        lines += [style.dim(f"  {text}") for text in (unseen(a.plan),) if text]
         if measuring:
             lines.append(style.dim(measuring))
     return "\n".join(lines)

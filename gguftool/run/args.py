@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, flash_attn_said
+from gguftool.run.aged import ONE_IS_ONE, one_needs_unified, slots_opened
 from gguftool.run.capabilities import Capabilities, known
 from gguftool.run.options.extra import is_secret, listed
 from gguftool.run.options.row import Option
@@ -186,7 +187,12 @@ def _unified(d: _Draft, w: Wishes) -> None:
 
 
 def _parallel(d: _Draft, w: Wishes) -> None:
-    d.say(spellings("parallel"), "-1" if w.parallel is None else str(w.parallel))
+    number = d.build.build
+    # Builds whose -np 1 means one slot and none said means another number have no word for the latter.
+    count = slots_opened(number) if w.parallel is None and number is not None and number < ONE_IS_ONE else w.parallel
+    d.say(spellings("parallel"), "-1" if count is None else str(count))
+    if one_needs_unified(number) and w.kv_unified is None and (count == 1 or w.parallel is None):
+        d.say(by_field()["kv_unified"].names)
 
 
 def _fit(d: _Draft, w: Wishes) -> None:

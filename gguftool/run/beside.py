@@ -88,13 +88,14 @@ def named(w: Wishes) -> Iterator[tuple[str, str]]:
             yield name, item if isinstance(item, str) else item[0]
 
 
-def beside(model: Model, w: Wishes, machine: Machine) -> Beside:
+def beside(model: Model, w: Wishes, machine: Machine, build: int | None = None) -> Beside:
     """Look at the files that wishes name; only their headers are read.
 
     Args:
         model: the model itself.
         w: the wishes, with absolute paths.
         machine: where it shall run.
+        build: number of the build that will serve, where it is older than the newest known.
 
     Raises:
         NotGguf, MissingFile: one of them is none at all.
@@ -105,7 +106,8 @@ def beside(model: Model, w: Wishes, machine: Machine) -> Beside:
             if name == "draft":
                 _drafting(model, m, w, machine, out)
                 continue
-            out.unfit += [Unfit(by_field()[name].ours, path, one) for one in misfits(model, m, ROLES[name])]
+            option = by_field()[name].ours
+            out.unfit += [Unfit(option, path, one) for one in misfits(model, m, ROLES[name], build)]
             again = any(x.what == ROLES[name] for x in out.sides)
             out.sides.append(_side(m, name, w, model, again=again))
     if w.draft is None:

@@ -29,6 +29,7 @@ from gguftool.programs import Tool
 from gguftool.quantity import human
 from gguftool.run import devices as hardware
 from gguftool.run import speculative
+from gguftool.run.aged import flash, slots
 from gguftool.run.beside import Unfit, beside
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.devices import FoundDevice, HostMemory
@@ -37,7 +38,7 @@ from gguftool.run.options.extra import take_in
 from gguftool.run.options.ours import BACKENDS
 from gguftool.run.options.table import by_field, options
 from gguftool.run.sidefiles import checked
-from gguftool.run.target import remarks
+from gguftool.run.target import number_of, older, remarks
 from gguftool.run.wishes import Wishes
 
 MIB = 1 << 20
@@ -77,7 +78,7 @@ class Deployment:
         problems: why llama.cpp would refuse, or do something that is not planned.
         doubts: what it would do, though hardly as meant: what is wrong, and what helps.
         notes: what is worth knowing.
-        build: number of the build that will serve; None: not known.
+        build: number of the build that will serve, of a range the oldest; None: not known.
     """
 
     wishes: Wishes
@@ -142,8 +143,9 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     """
     taken = take_in(wishes, build)
     problems, notes = taken.problems, taken.notes
-    notes += remarks(build.build if build else None)
-    w, told = chosen(model, checked(taken.wishes))
+    number = number_of(build)
+    notes += remarks(number)
+    w, told = chosen(model, checked(slots(taken.wishes, number)))
     notes += told
     machine = _machine(w, found, problems, notes)
     w = speculative.chosen(model, w, notes)
@@ -151,12 +153,12 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     if w.api_key is not None:
         notes.append("--api-key stands in the list of processes for everybody to read: --api-key-file FILE does not")
     doubts = _useless(w)
-    others = beside(model, w, machine)
+    others = beside(model, w, machine, older(build))
     named = w.vram is not None or w.ram is not None
     return Deployment(
         w, settings, _placement(w, machine), machine, _overrides(w), tuple(others.sides), tuple(others.drafts), named,
         tuple(others.unfit), problems, [*doubts, *others.doubts], [*notes, *others.notes],
-        build.build if build else None,
+        number,
     )  # fmt: skip
 
 
@@ -284,7 +286,7 @@ def _settings(hp: Hparams, w: Wishes, e: Embedder | None, build: Capabilities | 
         kv_unified=w.kv_unified,
         ubatch=ubatch,
         batch=batch,
-        flash_attn=w.flash_attn,
+        flash_attn=flash(w, types[1], build),
         swa_full=w.swa_full,
         snapshots=speculative.snapshots(w) if keeps else 0,
         outputs=batch if pooled else min(batch, slots * (1 + drafted)) if drafted else None,

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 
 from gguftool.run.args import masked, server_command
-from gguftool.run.capabilities import known
+from gguftool.run.capabilities import Capabilities, known
 from gguftool.run.wishes import Wishes
 
 
-def planned_command(model: str, first: str, said: Wishes) -> list[str]:
-    """Program and arguments, in the spelling of the build that our facts are from; without its secrets.
+def planned_command(model: str, first: str, said: Wishes, build: Capabilities | None = None) -> list[str]:
+    """Program and arguments, without its secrets.
 
     Args:
         model: the model as the user named it.
         first: path of its first file.
         said: everything the plan rests on.
+        build: what the program takes; None: what the build does that our facts are from.
     """
-    return masked(["llama-server", *_source(model, first), *server_command("", said, known()).args])
+    return masked(["llama-server", *_source(model, first), *server_command("", said, build or known()).args])
 
 
 def _source(model: str, first: str) -> list[str]:

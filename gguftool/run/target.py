@@ -134,10 +134,16 @@ def older(build: Capabilities | None) -> int | None:
 
     Of one that does not say its number, the first that it can be by its options.
     """
-    number = build.build if build is not None else None
-    if number is None and build is not None and (range_ := between(build)) is not None:
-        number = range_[0]
+    number = number_of(build)
     return number if number is not None and number < NUMBER else None
+
+
+def number_of(build: Capabilities | None) -> int | None:
+    """The number of a build; of one that does not say it, the first that it can be by its options; None: not known."""
+    if build is None or build.build is not None:
+        return build.build if build is not None else None
+    range_ = between(build)
+    return range_[0] if range_ is not None else None
 
 
 def remarks(number: int | None) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.build import llama
+from tests.build import GGUF, llama
 from tests.lint.samples import ready
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,6 +123,12 @@ def test_pre_push(where: Path) -> None:
     push = run("git", "push", "-q", remote, "main", cwd=repo, GIT_CONFIG_GLOBAL="/dev/null")
     assert push.returncode != 0
     assert "llama.block_count is 2" in push.stdout + push.stderr
+    # An older build knows no gemma3 (b4875); the newest does.
+    hook, known = os.fspath(HOOKS / "pre-push"), repo / "bad.gguf"
+    known.write_bytes(GGUF("gemma3").bytes())
+    for build, said in (("b4800", "llama.cpp b4800 refuses it"), ("", "unknown model architecture")):
+        done = run("sh", hook, cwd=repo, LLAMA_CPP_BUILD=build)
+        assert (said in done.stdout + done.stderr) is bool(build)
 
 
 # -- GitHub Actions
@@ -152,6 +158,8 @@ def test_action_annotates(where: Path) -> None:
     assert action(where, "good.gguf", context_length="4096").returncode == 1
     assert action(where, "good.gguf", args="--ignore deploy", context_length="4096").returncode == 0
     assert action(where, "good.gguf", ctx="4k").returncode == 1
+    assert action(where, "good.gguf", build="b8179").returncode == 0
+    assert action(where, "good.gguf", build="latest").returncode == 2
 
 
 def test_action_cannot_be_injected(where: Path) -> None:
@@ -238,9 +246,11 @@ def test_pod(where: Path) -> None:
     assert check["volumeMounts"] == server["volumeMounts"]
     assert all(m["readOnly"] for m in check["volumeMounts"])
     (script,) = check["args"]
+    named = {e["name"]: e["value"] for e in check["env"]}
+    assert server["image"].endswith(f":server-{named['LLAMA_CPP_BUILD']}")
     script = script.replace("/dev/termination-log", "message").replace("32768", "2048").replace("q8_0", "f16")
     for model, code in (("good.gguf", 0), ("bad.gguf", 1)):
-        done = run(*check["command"], script.replace("/models/model.gguf", model), cwd=where)
+        done = run(*check["command"], script.replace("/models/model.gguf", model), cwd=where, **named)
         assert done.returncode == code, done.stderr
     assert "llama.block_count is 2" in (where / "message").read_text()
 

@@ -156,6 +156,6 @@ def test_flash_attention_was_a_switch() -> None:
     (change,) = [c for c in changes(["-fa", "-m", "x"], of_build(6000), known()) if c.said]
     assert (change.option, change.kind) == ("-fa", "values")
     old = translate("llama-server -m m.gguf -fa --no-mmap", build="b6000")
-    assert old.argv == ("llama-server", "-m", "m.gguf", "-fa", "--no-mmap", "-np", "1")
+    assert old.argv == ("llama-server", "-m", "m.gguf", "-fa", "--no-mmap")
     new = translate("llama-server -m m.gguf -fa --no-mmap", build=11434)
     assert new.argv[:7] == ("llama-server", "-m", "m.gguf", "-fa", "on", "-lm", "none")

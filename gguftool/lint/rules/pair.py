@@ -15,7 +15,7 @@ from gguftool.predict.pairs import Misfit, misfits
 
 def _misfits(m: Model, ctx: Context) -> tuple[tuple[Model, Misfit], ...]:
     """All misfits of this run, each with its file."""
-    return ctx.once("pairs", lambda: tuple((side, one) for side in ctx.beside for one in misfits(m, side)))
+    return ctx.once("pairs", lambda: tuple((x, one) for x in ctx.beside for one in misfits(m, x, build=ctx.build)))
 
 
 def _told(m: Model, ctx: Context, name: str) -> Drafts:

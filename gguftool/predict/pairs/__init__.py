@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from gguftool.errors import UsageError
+from gguftool.facts import llama_cpp
 from gguftool.model import Model
 from gguftool.model.role import ROLES, role, way_on, what_it_is
 from gguftool.near import near_names
+from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs.misfit import ABORTS, DOUBT, HARM, IGNORED, OUTCOMES, REFUSED, Check, Misfit
 from gguftool.predict.stages import OTHERS, predict
 
@@ -52,13 +54,14 @@ def used_as(side: Model) -> str:
     return "draft" if own in _AS_DRAFT else own if own in BESIDE else ""
 
 
-def misfits(model: Model, side: Model, given_as: str | None = None) -> tuple[Misfit, ...]:
+def misfits(model: Model, side: Model, given_as: str | None = None, build: int | None = None) -> tuple[Misfit, ...]:
     """Why a file does not go with a model, the worst first; of one that does not load at all, this alone.
 
     Args:
         model: the language model, opened with ``strict=False``.
         side: the file beside it, opened likewise.
         given_as: what it is given as, a key of `BESIDE`; as what it is when None (`used_as`).
+        build: number of the build that loads the file alone; whether the two go together is the newest's word.
 
     Raises:
         UsageError: there is no such role beside a model.
@@ -69,7 +72,7 @@ def misfits(model: Model, side: Model, given_as: str | None = None) -> tuple[Mis
         raise UsageError(f"nothing is given to a model as {given_as!r}", f"did you mean {near[0]}?" if near else None)
     if (wrong := wrong_role(side, as_)) is not None:
         return (wrong,)
-    found = list(_not_loaded(side, as_)) or list(_of(as_)(model, side))
+    found = list(_not_loaded(side, as_, build)) or list(_of(as_)(model, side))
     return tuple(sorted(found, key=lambda m: OUTCOMES.index(m.outcome)))
 
 
@@ -96,18 +99,20 @@ def wrong_role(side: Model, as_: str) -> Misfit | None:
     return Misfit("pair-role", outcome, text, said=said, hint=hint, data={"role": own, "given_as": as_})
 
 
-def _not_loaded(side: Model, as_: str) -> Iterator[Misfit]:
+def _not_loaded(side: Model, as_: str, build: int | None) -> Iterator[Misfit]:
     """What llama.cpp says of the file alone."""
     if as_ not in OTHERS and as_ != "draft":
         return
-    load = predict(side, given_as=as_ if as_ in OTHERS else None)
+    load = predict(side, build, given_as=as_ if as_ in OTHERS else None)
     lines = load.messages or (load.warnings if load.skipped else ())
-    if not lines:
+    if not lines and not load.ends:
         return
     outcome = IGNORED if load.skipped else load.verdict
     verb = {ABORTS: "aborts on it", IGNORED: "goes on without it"}.get(outcome, "does not load it")
-    why = _PREFIX.sub("", lines[0])
-    yield Misfit("pair-load", outcome, f"llama.cpp {verb}: {why}", said=lines, where=load.where, data=load.data)
+    # Where the words of that age are not known, what it lacks is.
+    why = _PREFIX.sub("", lines[0]) if lines else f"it {sentence(needs(side))}"
+    who = "llama.cpp" if build is None else llama_cpp(build)
+    yield Misfit("pair-load", outcome, f"{who} {verb}: {why}", said=lines, where=load.where, data=load.data)
 
 
 _PREFIX = re.compile(

@@ -7,6 +7,7 @@ import os
 from gguftool.errors import GgufToolError
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.model.drafting import KINDS, MTP, SIMPLE
+from gguftool.run.aged import one_needs_unified, slots_opened
 from gguftool.run.args import TRACE, has_levels, spellings
 from gguftool.run.options.table import normal
 from gguftool.run.speculative import kind_by_name, kind_of
@@ -29,9 +30,12 @@ def finish(w: Work) -> None:
         w.notes.append("it names no model: add -m MODEL")
     _startable(w)
     given = set(w.args)
-    if not given & set(spellings("parallel")) and (name := w.build.spelling(spellings("parallel"))):
-        w.args += [name, "1"]
-        w.change("", f"{name} 1", "without it llama-server opens 4 slots; one keeps the whole context to itself")
+    opened = slots_opened(w.build.build)
+    if opened > 1 and not given & set(spellings("parallel")) and (name := w.build.spelling(spellings("parallel"))):
+        shared = [*spellings("kv_unified")[:1]] if one_needs_unified(w.build.build) else []
+        w.args += [name, "1", *shared]
+        text = f"without it llama-server opens {opened} slots; one keeps the whole context to itself"
+        w.change("", " ".join((name, "1", *shared)), text)
     _drafts(w)
     verbosity = w.build.spelling(spellings("verbosity"))
     if (
