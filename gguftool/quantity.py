@@ -55,11 +55,13 @@ def size(text: str, bare_base: int = 1024, *, small: bool = False) -> int:
     return bytes_
 
 
-def whole(text: str) -> int | None:
+def whole(text: str, base: int = 10) -> int | None:
     """The whole number that ASCII digits spell; None for anything else (``²`` is a digit, too, and no number)."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST else None
+    digits = _DIGITS[base]
+    return int(text, base) if 0 < len(text) <= LONGEST and set(text) <= digits else None
 
 
+_DIGITS = {10: frozenset("0123456789"), 16: frozenset("0123456789abcdefABCDEF")}
 LONGEST = 40
 """Digits of a number that is one; int() refuses 4,300."""
 

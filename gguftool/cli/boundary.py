@@ -43,6 +43,10 @@ class Failure(NamedTuple):
 
 def run(args: Sequence[str]) -> int:
     """Run one command line in this process and return its exit code; never raises."""
+    if any("@" in word for word in args):
+        from gguftool.hub.logins import taken
+
+        args = taken(args)
     session = Session(words=tuple(args))
     try:
         with cancelling():

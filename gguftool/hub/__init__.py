@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gguftool.hub.address import SCHEMES, is_remote
+from gguftool.wire import without_login
 
 if TYPE_CHECKING:
     from gguftool.model import Model
@@ -90,10 +91,10 @@ def open_source(spec: str | os.PathLike[str]) -> Source:
 
 
 def named(model: Model | str | os.PathLike[str]) -> str:
-    """The path or address that a model goes by."""
+    """The path or address that a model goes by, without credentials."""
     from gguftool.model import Model
 
-    return model.name if isinstance(model, Model) else os.fspath(model)
+    return model.name if isinstance(model, Model) else without_login(os.fspath(model))
 
 
 def file_of(model: Model | str | os.PathLike[str]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from gguftool.errors import UsageError
+from gguftool.wire import Nonsense, without_login
 
 SCHEMES = ("hf://", "https://", "http://", "ollama://")
 _REPO = re.compile(r"^(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:@(?P<revision>[^/:]+))?(?:(?P<kind>[:/])(?P<rest>.*))?$")
@@ -74,7 +75,7 @@ def hub_address_of_url(url: str, endpoint: str) -> HubAddress | None:
         return None
     revision, path = unquote(m[4]), unquote(m[5])
     if any(part in ("..", ".") for text in (revision, path) for part in text.split("/")):
-        raise UsageError(f"{url}: not an address on the Hub", "write hf://owner/repo/file.gguf")
+        raise UsageError(f"{without_login(url)}: not an address on the Hub", "write hf://owner/repo/file.gguf")
     return HubAddress(m[3], path, "", revision)
 
 
@@ -98,17 +99,15 @@ def web_address(url: str, endpoint: str) -> WebAddress:
     Raises:
         UsageError: no web address can be of that form.
     """
-    from urllib.parse import quote, urlsplit
+    from urllib.parse import quote
+
+    from gguftool.hub.spot import spot
 
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise UsageError(f"{url}: not a web address: {error}", "write https://host/path/file.gguf") from None
-    odd = next((c for c in url if c <= " " or c == "\x7f"), None)
-    if not host or not host.isascii() or odd is not None:
-        why = "it names no host" if not host else "a blank must be written %20" if odd else "the host must be ASCII"
-        raise UsageError(f"{url}: not a web address: {why}", "write https://host/path/file.gguf")
+        spot(url)
+    except Nonsense as error:
+        text = f"{without_login(url)}: not a web address: {error}"
+        raise UsageError(text, "write https://host/path/file.gguf") from None
     hub = hub_address_of_url(url, endpoint)
     if hub is not None:
         url = url.replace("/blob/", "/resolve/", 1)

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, UsageError
 from gguftool.hub.address import HubAddress, WebAddress, parse
 from gguftool.hub.cache import hub_cache
-from gguftool.hub.http import TIMEOUT
+from gguftool.wire import HEAD_SECONDS, within, without_login
+
+LOOKUP_SECONDS = 90.0
+"""What one question to the Hub may take in all: huggingface-hub's own limits are for one wait, where it has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def listing(address: HubAddress) -> list[LfsRecord]:
 
     def ask() -> list[LfsRecord]:
         # One request and no retries, unlike the listing of a tree: without a network the answer comes at once.
-        info = api.model_info(address.repo, revision=address.revision, files_metadata=True, timeout=TIMEOUT)
+        info = api.model_info(address.repo, revision=address.revision, files_metadata=True, timeout=HEAD_SECONDS)
         return [_record(entry) for entry in info.siblings or ()]
 
     return _asked(address, ask)
@@ -102,7 +105,7 @@ def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsR
             f"{address}: HF_HUB_OFFLINE forbids to ask the Hub", "unset it, or use a manifest or SHA256SUMS"
         )
     try:
-        return ask()
+        return within(LOOKUP_SECONDS, ask)
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
         gated = isinstance(error, errors.GatedRepoError)
         hint = "a gated or private repository needs HF_TOKEN" + (" and an accepted licence" if gated else "")
@@ -111,9 +114,8 @@ def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsR
     except errors.HFValidationError as error:
         raise UsageError(f"{address}: {_first_line(error)}") from None
     except Exception as error:
-        # huggingface-hub changed its HTTP library more than once: which classes network errors have is not ours to say.
-        if isinstance(error, (TypeError, AttributeError, KeyError)):
-            raise
+        # huggingface-hub changed its HTTP library more than once, and reads whatever the server says as what it should
+        # be: which classes its errors have is not ours to say.
         hint = "check the network; without one, use a manifest or SHA256SUMS"
         raise ToolFailed(f"{address}: the Hub cannot be asked: {_first_line(error)}", hint) from None
 
@@ -121,8 +123,8 @@ def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsR
 def _first_line(error: Exception) -> str:
     """What the Hub itself says, else the line of the message that says most."""
     if said := getattr(error, "server_message", None):
-        return str(said)
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return without_login(str(said))
+    lines = [line.strip() for line in without_login(str(error)).splitlines() if line.strip()]
     useful = [line for line in lines if "Request ID" not in line and " Error for url" not in line]
     return (useful or lines or [type(error).__name__])[0]
 
@@ -141,6 +143,7 @@ def hub_records(spec: str, paths: Sequence[str]) -> dict[str, LfsRecord]:
     address = parse(spec, endpoint())
     if isinstance(address, WebAddress) and address.hub is not None:
         address = address.hub
+    spec = without_login(spec)
     if not isinstance(address, HubAddress):
         raise UsageError(f"{spec}: not an address on the Hub", "write hf://owner/repo")
     if address.path:

@@ -6,6 +6,7 @@ from gguftool.errors import ToolFailed, UsageError
 from gguftool.hub.address import hub_address
 from gguftool.hub.api import offline
 from gguftool.hub.cache import snapshot
+from gguftool.wire import without_login
 
 PATTERNS = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.jsonl", "*.tiktoken", "README.md"]
 
@@ -32,8 +33,8 @@ def model_folder(spec: str) -> str:
         return str(snapshot_download(address.repo, revision=address.revision, allow_patterns=PATTERNS))
     except HfHubHTTPError as error:
         raise ToolFailed(
-            f"{spec}: cannot be downloaded: {str(error).strip().splitlines()[0]}",
+            f"{spec}: cannot be downloaded: {without_login(str(error).strip()).splitlines()[0]}",
             "a gated or private repository needs HF_TOKEN and an accepted licence",
         ) from None
     except OSError as error:
-        raise ToolFailed(f"{spec}: cannot be downloaded: {error}", "check the network") from None
+        raise ToolFailed(f"{spec}: cannot be downloaded: {without_login(str(error))}", "check the network") from None

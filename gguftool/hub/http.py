@@ -6,29 +6,29 @@ Headers are read front to back, so the cache holds the front of the file as one 
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from urllib.parse import urljoin
 
-from gguftool.errors import ChangedMeanwhile, GgufToolError, MissingFile, ToolFailed, UsageError
-from gguftool.quantity import whole
+from gguftool.errors import ChangedMeanwhile, GgufToolError, MissingFile, Refused, ToolFailed, UsageError
+from gguftool.hub.connect import Line, basic, give_back, line, proxy_login
+from gguftool.hub.logins import login
+from gguftool.hub.spot import Reach, Spot, spot
 from gguftool.version import __version__
-
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
+from gguftool.wire import Broken, Clock, Nonsense, Reply, TooSlow, exchange, number, without_login
 
 FIRST = 1 << 20
 LARGEST = 16 << 20
 FRONT_LIMIT = 64 << 20
 """Bytes of the front kept in memory: a header is read again and again while it is parsed."""
-TIMEOUT = 30.0
-"""Seconds without an answer before a request counts as failed."""
 TRIES = 3
 REDIRECTS = 8
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+SHORT = 64 << 10
+SHORT_ANSWERS = 4
+"""Answers in a row that bring less than `SHORT` and less than asked for: then it is no use."""
+LONGEST_WAIT = 10.0
 _RETRY = frozenset({429, 500, 502, 503, 504})
 
 
@@ -40,17 +40,28 @@ class HttpRange:
         headers: request headers, an ``Authorization`` among them if needed; sent to the host of ``url`` only.
         name: what messages call it; the address without its query when None.
 
+    A request ends in bounded time, whatever the server does (`gguftool.wire.Clock`). Redirects are not followed from
+    the open internet to this machine or the network behind it, nor from https to http; credentials stay at home.
+
     Raises:
+        UsageError: not an http(s) address.
         MissingFile: the server has no such file (404).
-        ToolFailed: no connection, no permission, or a server that cannot serve ranges.
+        Refused: a redirect leads where it must not.
+        ToolFailed: no connection, no permission, or a server that cannot serve ranges or does not keep to HTTP.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, name: str | None = None) -> None:
-        self.url = url
-        self.name = name or url.partition("?")[0]
+        try:
+            self._home = spot(url)
+        except Nonsense as error:
+            raise UsageError(f"{without_login(url)}: {error}", "write https://host/path/file.gguf") from None
+        self.url = self._home.url
+        self.name = name or self._home.shown
         self._headers = dict(headers or {})
-        self._home = _origin(url)
-        self._now = url
+        if (known := login(self._home)) and "authorization" not in {k.lower() for k in self._headers}:
+            self._headers["Authorization"] = basic(known)
+        self._now = self._home
+        self._reach: Reach | None = None
         self._size: int | None = None
         self._etag: str | None = None
         self._front = b""
@@ -105,18 +116,21 @@ class HttpRange:
         """Nothing to ask: every request compares size and entity tag."""
 
     def close(self) -> None:
-        """Drop the cache; there is no connection to give back."""
+        """Drop the cache; connections are shared and stay."""
         self._front = b""
         self._window = (0, b"")
 
     def _exactly(self, offset: int, n: int) -> bytes:
-        data = self._fetch(offset, n)
+        data = bytearray()
+        short = 0
         while len(data) < n:
-            more = self._fetch(offset + len(data), n - len(data))
-            if not more:
-                raise ToolFailed(f"{self.name}: the server sent {len(data):,} of {n:,} bytes at offset {offset:,}")
+            left = n - len(data)
+            more = self._fetch(offset + len(data), left)
+            short = short + 1 if len(more) < min(left, SHORT) else 0
             data += more
-        return data
+            if not more or (short >= SHORT_ANSWERS and len(data) < n):
+                raise ToolFailed(f"{self.name}: the server sent {len(data):,} of {n:,} bytes at offset {offset:,}")
+        return bytes(data)
 
     def _fetch(self, offset: int, n: int) -> bytes:
         """One range, tried again when the network or the server stumbles."""
@@ -126,32 +140,39 @@ class HttpRange:
             except _Stumble as error:
                 if attempt == TRIES - 1:
                     raise ToolFailed(f"{self.name}: {error}", error.hint) from None
-                time.sleep(min(error.wait or 0.3 * 3**attempt, 10.0))
+                time.sleep(min(error.wait or 0.3 * 3**attempt, LONGEST_WAIT))
+            except (TooSlow, Nonsense) as error:
+                raise ToolFailed(f"{self.name}: {error}") from None
+            except Broken as error:
+                if attempt == TRIES - 1:
+                    raise ToolFailed(f"{self.name}: {error}", _OFFLINE) from None
+                time.sleep(0.3 * 3**attempt)
         raise ToolFailed(f"{self.name}: no answer")
 
     def _once(self, offset: int, n: int) -> bytes:
         self.requests += 1
-        response = self._open({"Range": f"bytes={offset}-{offset + n - 1}"})
-        with response:
-            if response.status == 416:
-                self._note(_total(response.headers.get("Content-Range")), response)
+        with self._answer({"Range": f"bytes={offset}-{offset + n - 1}"}) as reply:
+            said = reply.headers.get("content-range", "")
+            if reply.status == 416:
+                unit, _, total = said.partition("*/")
+                self._note(number(total, "Content-Range") if unit.strip() == "bytes" else None, reply)
                 return b""
-            if response.status == 200:
+            if reply.status == 200:
                 # No ranges: the front can still be read off the start of the whole.
-                length = response.headers.get("Content-Length")
-                if offset or length is None:
+                if offset or reply.length is None:
                     hint = "download the file first, then name the local copy"
                     raise ToolFailed(f"{self.name}: the server does not answer range requests", hint)
-                self._note(int(length), response)
+                self._note(reply.length, reply)
             else:
-                m = _RANGE.match(response.headers.get("Content-Range", ""))
-                if m is None or int(m[1]) != offset:
+                first, last, size = _range(said)
+                if first != offset or not first <= last < size:
                     raise ToolFailed(f"{self.name}: the server answered with another range than asked for")
-                self._note(int(m[3]), response)
-            return _read(response, n)
+                self._note(size, reply)
+                n = min(n, last - first + 1)
+            return reply.read(n)
 
-    def _note(self, size: int | None, response: HTTPResponse) -> None:
-        etag = response.headers.get("ETag")
+    def _note(self, size: int | None, reply: Reply) -> None:
+        etag = reply.headers.get("etag")
         if size is None:
             raise ToolFailed(f"{self.name}: the server does not say how long the file is")
         if self._size is not None and (size != self._size or (etag and self._etag and etag != self._etag)):
@@ -159,42 +180,87 @@ class HttpRange:
         self._size = size
         self._etag = self._etag or etag
 
-    def _open(self, extra: Mapping[str, str]) -> HTTPResponse:
-        """The answer to a GET, redirects followed by hand: credentials must not go with them to another host."""
-        url = self._now
+    @contextmanager
+    def _answer(self, extra: Mapping[str, str]) -> Iterator[Reply]:
+        """The answer to a GET, redirects followed by hand: not everywhere, and credentials stay behind."""
+        at, clock = self._now, Clock()
         for _ in range(REDIRECTS):
-            response = request(url, self._headers_for(url) | dict(extra))
-            if response.status in (301, 302, 303, 307, 308):
-                place = response.headers.get("Location")
-                response.close()
-                if not place:
-                    raise ToolFailed(f"{self.name}: the server redirects to nowhere")
-                url = urljoin(url, place)
-                continue
-            if response.status in (200, 206, 416):
-                # Signed addresses are good for many ranges; an expired one falls back to the first.
-                self._now = url
-                return response
-            if response.status in (401, 403) and url != self.url and self._now != self.url:
-                response.close()
-                url = self._now = self.url
-                continue
-            with response:
-                raise self._refused(response)
+            used, reply = self._ask(at, extra, clock)
+            try:
+                if reply.status in (301, 302, 303, 307, 308):
+                    _drained(reply)
+                    at = self._next(at, reply.headers.get("location", ""))
+                    # All the way there is one request.
+                    clock.body_began = None
+                    continue
+                if reply.status in (200, 206, 416):
+                    # Signed addresses are good for many ranges; an expired one falls back to the first.
+                    self._now = at
+                    yield reply
+                    return
+                if reply.status in (401, 403) and at != self._home and self._now != self._home:
+                    _drained(reply)
+                    at = self._now = self._home
+                    clock.body_began = None
+                    continue
+                raise self._refused(reply)
+            finally:
+                if reply.reusable:
+                    give_back(used)
+                else:
+                    used.pipe.close()
         raise ToolFailed(f"{self.name}: more than {REDIRECTS} redirects")
 
-    def _headers_for(self, url: str) -> dict[str, str]:
-        if _origin(url) == self._home:
+    def _ask(self, at: Spot, extra: Mapping[str, str], clock: Clock) -> tuple[Line, Reply]:
+        """Send the request; once more on a new connection when the one that was kept open has died meanwhile."""
+        headers = {"Host": at.authority, "User-Agent": f"gguftool/{__version__}", "Accept-Encoding": "identity"}
+        headers |= self._headers_for(at) | dict(extra)
+        for fresh in (False, True):
+            used = line(at, clock, Reach.LINK if self._reach is None else self._reach, fresh=fresh)
+            try:
+                own = proxy_login(used.proxy) if at.scheme == "http" else {}
+                reply = exchange(used.pipe, "GET", used.target(at), headers | own)
+            except BaseException as error:
+                used.pipe.close()
+                again = type(error) is Broken and used.pipe.used and not fresh
+                if not again:
+                    raise
+            else:
+                self._reach = used.reach if self._reach is None else self._reach
+                return used, reply
+        raise Broken("no answer")
+
+    def _next(self, at: Spot, place: str) -> Spot:
+        """Where a redirect leads.
+
+        Raises:
+            ToolFailed: nowhere.
+            Refused: from https to http.
+        """
+        if not place:
+            raise ToolFailed(f"{self.name}: the server redirects to nowhere")
+        try:
+            there = spot(urljoin(at.url, place))
+        except (Nonsense, ValueError) as error:
+            raise ToolFailed(f"{self.name}: the server redirects to what is no web address: {error}") from None
+        if at.scheme == "https" and there.scheme == "http":
+            raise Refused(
+                f"{self.name}: the server redirects from https to http: {there.shown}",
+                "if that is meant, name that address itself",
+            )
+        return there
+
+    def _headers_for(self, at: Spot) -> dict[str, str]:
+        if at.origin == self._home.origin:
             return dict(self._headers)
         return {k: v for k, v in self._headers.items() if k.lower() not in ("authorization", "cookie")}
 
-    def _refused(self, response: HTTPResponse) -> GgufToolError | _Stumble:
-        status, said = response.status, " ".join(_read(response, 200).decode("utf-8", "replace").split())
-        said = response.headers.get("X-Error-Message") or ("" if said.startswith("<") else said)
-        what = f"HTTP {status}" + (f": {said}" if said else "")
+    def _refused(self, reply: Reply) -> GgufToolError | _Stumble:
+        status, said = reply.status, " ".join(reply.read(200).decode("utf-8", "replace").split())
+        said = reply.headers.get("x-error-message") or ("" if said.startswith("<") else said)
+        what = f"HTTP {status}" + (f": {without_login(said[:300])}" if said else "")
         if status in _RETRY:
-            wait = response.headers.get("Retry-After", "")
-            return _Stumble(what, "try again later", float(whole(wait) or 0))
+            return _Stumble(what, "try again later", _pause(reply.headers.get("retry-after", "")))
         if status in (404, 410):
             return MissingFile(f"{self.name}: the server has no such file ({what})")
         if status in (401, 403):
@@ -217,64 +283,24 @@ class _Stumble(Exception):
 _OFFLINE = "check the network; without one, name a local file (HF_HUB_OFFLINE=1 uses the cache only)"
 
 
-def request(url: str, headers: Mapping[str, str], method: str = "GET") -> HTTPResponse:
-    """One request, redirects and error statuses left to the caller.
-
-    Raises:
-        UsageError: not an http(s) address.
-        _Stumble: no connection.
-    """
-    import http.client
-    import urllib.error
-    import urllib.request
-
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise UsageError(f"{url}: not an http or https address")
-
-    class Plain(urllib.request.HTTPRedirectHandler, urllib.request.HTTPErrorProcessor):
-        """Answers as they come."""
-
-        def http_response(self, request: Any, response: Any) -> Any:
-            return response
-
-        https_response = http_response
-
-    opener = urllib.request.build_opener(Plain)
-    ask = urllib.request.Request(url, headers={"User-Agent": f"gguftool/{__version__}", **headers}, method=method)
+def _drained(reply: Reply) -> None:
+    """Read off what nobody wants, so that the connection can be used again; when that fails it is closed."""
     try:
-        answer: HTTPResponse = opener.open(ask, timeout=TIMEOUT)
-        return answer
-    except urllib.error.URLError as error:
-        raise _Stumble(f"cannot connect: {error.reason}", _OFFLINE) from None
-    except (OSError, http.client.HTTPException) as error:
-        raise _Stumble(f"no answer: {error or type(error).__name__}", _OFFLINE) from None
-    except ValueError as error:
-        raise UsageError(f"{url}: {error}") from None
+        reply.read(SHORT)
+    except Broken:
+        pass
 
 
-def _read(response: IO[bytes] | HTTPResponse, n: int) -> bytes:
-    """At most ``n`` bytes of the body; a connection that breaks off gives what came."""
-    import http.client
+def _range(said: str) -> tuple[int, int, int]:
+    """First byte, last byte and size of ``bytes 0-9/100``; a size that is not known is no number either."""
+    place, _, size = said.removeprefix("bytes").strip().partition("/")
+    first, _, last = place.partition("-")
+    return number(first, "Content-Range"), number(last, "Content-Range"), number(size, "Content-Range")
 
-    parts: list[bytes] = []
-    left = n
+
+def _pause(said: str) -> float:
+    """Seconds to wait; 0 for a date, and for what is no number."""
     try:
-        while left > 0 and (part := response.read(min(left, FIRST))):
-            parts.append(part)
-            left -= len(part)
-    except http.client.IncompleteRead as error:
-        parts.append(error.partial[:left])
-    except OSError as error:
-        if not parts:
-            raise _Stumble(f"the connection broke off: {error}", _OFFLINE) from None
-    return b"".join(parts)
-
-
-def _total(content_range: str | None) -> int | None:
-    m = re.fullmatch(r"bytes \*/(\d+)", content_range or "")
-    return int(m[1]) if m else None
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+        return float(number(said, "Retry-After"))
+    except Nonsense:
+        return 0.0

@@ -12,6 +12,7 @@ from gguftool.hub.address import HubAddress, OllamaName, WebAddress, is_remote, 
 from gguftool.hub.api import endpoint, listing, offline, token
 from gguftool.hub.cache import cached, hub_cache, in_cache, ollama_blob, pick
 from gguftool.shell import path_word, shell
+from gguftool.wire import without_login
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
     path = here(spec)
     if path is not None:
         return path
-    text = os.fspath(spec)
-    address = parse(text, endpoint())
+    address = parse(os.fspath(spec), endpoint())
+    text = without_login(os.fspath(spec))
     hub = address.hub if isinstance(address, WebAddress) else address
     if isinstance(hub, HubAddress):
         _one_in_cache(hub)
@@ -105,10 +106,11 @@ def _on_web(address: WebAddress | OllamaName) -> OnServer:
         raise MissingFile(f"ollama://{address.short}: is not on this machine")
     whole, _, query = address.url.partition("?")
     front, _, last = whole.rpartition("/")
+    shown = without_login(front)
     at_hub = address.url.startswith(endpoint() + "/")
     return OnServer(
         last,
-        lambda path: f"{front}/{path}",
+        lambda path: f"{shown}/{path}",
         lambda path: f"{front}/{path}" + (f"?{query}" if query and path == last else ""),
         _authorization() if at_hub else {},
         at_hub or address.hub is not None,

@@ -62,7 +62,7 @@ def text(spec: str) -> str:
     """
     found = source(spec)
     if found.size > FRONT_LIMIT:
-        raise UsageError(f"{spec}: {found.size:,} bytes is too much for a list of hashes")
+        raise UsageError(f"{found.name}: {found.size:,} bytes is too much for a list of hashes")
     return found.read_at(0, found.size).decode("utf-8", "surrogateescape")
 
 

@@ -17,6 +17,7 @@ from gguftool.run.options.extra import is_secret, listed
 from gguftool.run.options.row import Option
 from gguftool.run.options.table import by_field, normal, options, shown
 from gguftool.run.wishes import Wishes
+from gguftool.wire import without_login
 
 TRACE = 4
 """Level at which the builds with six levels print sizes (`common/log.cpp`, b11434); the default 3 hides them."""
@@ -113,7 +114,7 @@ def masked(argv: Sequence[str], hide: Callable[[str], str] = lambda name: "***")
     out: list[str] = []
     secret = ""
     for word in argv:
-        out.append(hide(_variable(secret)) if secret else word)
+        out.append(hide(_variable(secret)) if secret else without_login(word))
         secret = "" if secret else word if is_secret(word) else ""
     return out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.hub.server import Site
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=lambda _seconds: None))
 
 
 def test_any_read_is_right(site: Site):
