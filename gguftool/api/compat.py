@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gguftool.facts.shipping import Shipped
     from gguftool.model import Model
 
+CUT, BIG_ENDIAN = "cut", "big-endian"
 FIRST_DAY, APART = "2024-01-01", timedelta(58)
 """Where the row of builds begins, and how far apart its builds are at least."""
 
@@ -56,6 +57,7 @@ class Compatibility:
         load: what that does with the file; None: none was asked about.
         row: builds from 2024 to now; empty where one build was asked about.
         cut: the file lacks data that its header promises, and the row is judged as if it were there.
+        unread: ``cut`` where its header cannot be read to the end, ``big-endian``; "": it is read.
     """
 
     path: str
@@ -66,6 +68,7 @@ class Compatibility:
     load: Prediction | None
     row: tuple[Judged, ...]
     cut: bool = False
+    unread: str = ""
 
     __repr__ = short_repr
 
@@ -113,8 +116,9 @@ def compat(
         load = judged(m, asked) if asked is not None else None
         which = row if row is not None else () if asked is not None else builds_of_row()
         judgements = tuple(Judged(n, shipping.date(n), by(n)) for n in which)
+        unread = CUT if not m.header.complete else BIG_ENDIAN if m.header.big_endian else ""
         cut = whole is not None and bool(judgements)
-        return Compatibility(m.name, found, newest_of(found), shippers(found), asked, load, judgements, cut)
+        return Compatibility(m.name, found, newest_of(found), shippers(found), asked, load, judgements, cut, unread)
 
 
 def loading(by: Callable[[int], Prediction], found: Sequence[Need]) -> tuple[Need, ...]:

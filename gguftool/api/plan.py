@@ -169,7 +169,7 @@ def _load(m: Model, build: int | None) -> tuple[list[str], str]:
     if build is None or newest.ends or not load.ends:
         return [], newest.first_error or (str(newest.verdict) if newest.ends else "")
     need = sentence(needs(m))
-    return [f"{llama_cpp(build)} does not load it: {load.first_error}" + (f"; it {need}" if need else "")], ""
+    return [f"{llama_cpp(build)} does not load it: {load.reason}" + (f"; it {need}" if need else "")], ""
 
 
 def _advise(

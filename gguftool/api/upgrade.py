@@ -133,7 +133,7 @@ def _cannot(paths: Sequence[str], build: int | None) -> Iterable[Unloadable]:
             with opened(path) as m:
                 load = predict(m, build)
                 if load.ends:
-                    yield Unloadable(path, load.first_error, sentence(needs(m)))
+                    yield Unloadable(path, load.reason, sentence(needs(m)))
         except Exception as error:
             failed = of_one(error, path)
             yield Unloadable(path, str(failed), "", isinstance(failed, Bug))

@@ -213,7 +213,7 @@ def _fill(row: Row, path: str, lint: bool) -> None:
         }
         load = _lint(row, model) if lint else predict(model, row["build"]) if row["build"] is not None else None
         row["load"] = load.verdict if load is not None else None
-        row["said"] = (load.first_error or None) if load is not None else None
+        row["said"] = (load.reason or None) if load is not None else None
 
 
 def _lint(row: Row, model: Model) -> Prediction | None:

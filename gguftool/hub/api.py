@@ -101,9 +101,8 @@ def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsR
     from huggingface_hub import errors
 
     if offline():
-        raise ToolFailed(
-            f"{address}: HF_HUB_OFFLINE forbids to ask the Hub", "unset it, or use a manifest or SHA256SUMS"
-        )
+        hint = "unset it; to verify without the Hub, use a manifest or SHA256SUMS"
+        raise ToolFailed(f"{address}: HF_HUB_OFFLINE forbids to ask the Hub", hint)
     try:
         return within(LOOKUP_SECONDS, ask)
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
@@ -116,7 +115,7 @@ def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsR
     except Exception as error:
         # huggingface-hub changed its HTTP library more than once, and reads whatever the server says as what it should
         # be: which classes its errors have is not ours to say.
-        hint = "check the network; without one, use a manifest or SHA256SUMS"
+        hint = "check the network; to verify without one, use a manifest or SHA256SUMS"
         raise ToolFailed(f"{address}: the Hub cannot be asked: {_first_line(error)}", hint) from None
 
 

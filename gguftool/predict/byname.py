@@ -17,6 +17,7 @@ from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN
 _ORDER = (TYPE, ARCH, TOKENIZER, PRE)
 _STAGE = {TYPE: "file", ARCH: "architecture", TOKENIZER: "vocabulary", PRE: "vocabulary"}
 NOT_COMPARED = "only names were compared, not keys and tensors: no loading code of that age is stored"
+UNREADABLE = "it cannot read the names in this header, so there is nothing to compare"
 STAGES_NAMED = (1600, 8800)
 """Between about these builds the line names the stage it ends in: ``error loading model architecture:`` …"""
 TYPE_ASSERTED, TYPE_SANITIZED = 3995, 4440
@@ -68,6 +69,8 @@ def _listed(n: Need, stored: int) -> bool | None:
 
 def by_names(model: Model, build: int) -> Prediction:
     """What a build does with a file, as far as names tell."""
+    if not model.header.complete or model.header.big_endian:
+        return Prediction(UNKNOWN, "file", not_evaluated=(UNREADABLE,), build=None)
     found, open_ = needs(model), [NOT_COMPARED]
     asked = [n for kind in _ORDER for n in found if n.kind == kind]
     for n in asked:

@@ -46,7 +46,9 @@ def side(model: Model, own: str, build: int, newest: Callable[[], Prediction]) -
         if there is None:
             return _open(n.where, f"whether {llama_cpp(build)} knows {n.what} is not known: {span(n)}")
         if not there and n.kind in (PROJECTOR, SIDE):
-            return Prediction(REFUSED, "hyperparameters", _lines(n, build, model), where=n.where, build=None)
+            lines = _lines(n, build, model)
+            lacks = () if lines else (f"it does not know {n.what}",)
+            return Prediction(REFUSED, "hyperparameters", lines, where=n.where, not_evaluated=lacks, build=None)
         if not there and n.kind not in (TYPE, ARCH):
             return _open(n.where, f"{llama_cpp(build)} does not know {n.what}")
     if own == "mmproj":
@@ -60,7 +62,7 @@ def side(model: Model, own: str, build: int, newest: Callable[[], Prediction]) -
         found = newest()
     if found.stage == "file" and found.ends:
         return replace(found, build=stored)
-    why = f"of {llama_cpp(build)} only {_KNOWN[own]} is known: the rest is judged by the code of b{NUMBER}"
+    why = f"of {llama_cpp(build)} only {_KNOWN[own]} is known"
     return replace(found, build=NUMBER, not_evaluated=(*found.not_evaluated, why))
 
 

@@ -98,6 +98,11 @@ class Prediction:
         return after.message if after is not None and after.outcome not in ("ok", "unknown") else ""
 
     @property
+    def reason(self) -> str:
+        """As `first_error`; of an end whose words are not known, what is known of it."""
+        return self.first_error or (self.not_evaluated[0] if self.ends and self.not_evaluated else "")
+
+    @property
     def ok(self) -> bool:
         """True when the model loads, makes a context and decodes."""
         return self.loads and (self.after_load is None or self.after_load.outcome == "ok")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.api.compat import BIG_ENDIAN, CUT
 from gguftool.facts import shipping, timeline
 from gguftool.predict.byname import NOT_COMPARED
 from gguftool.predict.needs import Need, sentence
@@ -30,10 +31,11 @@ def text(c: Compatibility, style: Style, *, verbose: bool = False) -> Iterator[s
     if c.load is not None and c.asked is not None:
         yield f"  {load_line(c.load, style, build=c.asked.build)}"
     said = sentence(c.needs)
-    yield f"  {said or f'every llama.cpp since {dated(timeline.oldest())} knows the names in it'}"
+    none = f"every llama.cpp since {dated(timeline.oldest())} knows the names in it"
+    yield f"  {_UNREAD[c.unread] if c.unread else said or none}"
     yield from _must(c, style)
     yield from _ignored(c, style, verbose)
-    if c.shipped and (c.load is None or (c.load.ends and said)):
+    if c.shipped and _another_helps(c):
         yield ""
         yield style.bold("who ships such a build")
         yield table([_package(of) for of in _by_package(c.shipped)], align="ll", indent="  ")
@@ -47,6 +49,20 @@ def text(c: Compatibility, style: Style, *, verbose: bool = False) -> Iterator[s
         if any(j.load.build is None for j in c.row):
             yield style.dim(f"  names: {NOT_COMPARED}")
         yield style.dim(f"  any other build: {gguftool('compat', path_word(c.path), '--build', 'b8179')}")
+
+
+_UNREAD = {
+    CUT: "its header cannot be read to the end: what it needs is not known",
+    BIG_ENDIAN: "it is big-endian: only a llama.cpp on a machine of that kind (s390x) reads it",
+}
+
+
+def _another_helps(c: Compatibility) -> bool:
+    """Whether a newer build loads what the one asked about does not; without one, whether the newest loads it."""
+    if c.load is None or c.asked is None:
+        return not c.unread and bool(c.row) and not c.row[-1].load.ends
+    build = c.asked.build or timeline.newest()
+    return c.load.ends and any(n.refuses and n.there(build) is False for n in c.needs)
 
 
 def _must(c: Compatibility, style: Style) -> Iterator[str]:
@@ -120,7 +136,7 @@ def _judged(j: Judged, style: Style) -> tuple[object, ...]:
     load = j.load
     after = load.after_load
     open_ = [why for why in load.not_evaluated if why != NOT_COMPARED]
-    said = load.first_error or " ".join((*load.warnings[:1], *open_)[:1])
+    said = load.reason or " ".join((*open_[:1], *load.warnings)[:1])
     verdict, paint = _VERDICT.get(load.verdict, load.verdict), _PAINT[load.verdict]
     if load.loads and after is not None and after.outcome not in ("ok", "unknown"):
         verdict, paint = f"loads, then {after.outcome}", "red"

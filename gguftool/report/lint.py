@@ -128,8 +128,8 @@ def judged_by(load: Prediction, build: int | None) -> str:
 def _verdict(load: Prediction, who: str, style: Style) -> str:
     label, after = style.dim("load    "), load.after_load
     if load.verdict in _REFUSED:
-        first = f": {safe(load.messages[0])}" if load.messages else ""
-        return f"{label} {style.red(f'{who} {_REFUSED[load.verdict]}')}{first}"
+        why = (*load.messages, *load.not_evaluated)[:1]
+        return f"{label} {style.red(f'{who} {_REFUSED[load.verdict]}')}" + "".join(f": {safe(x)}" for x in why)
     if load.verdict == "unknown":
         return f"{label} {style.dim(f'the header does not tell whether {who} loads it')}"
     if after is not None and after.outcome in _AFTER:

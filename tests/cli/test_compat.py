@@ -16,6 +16,7 @@ from gguftool.facts import editions
 from gguftool.predict import Prediction
 from gguftool.predict.needs import Need
 from tests.build import GGUF
+from tests.projectors import SOUND
 
 REFUSED = (
     "llama_model_load: error loading model: error loading model architecture: unknown model architecture: 'gemma3'"
@@ -162,3 +163,27 @@ def test_a_header_that_breaks_off(cli: Any, smollm2: Path, tmp_path: Path) -> No
     assert found.code == 3
     assert found.json["verdict"] == "refused"
     assert found.json["errors"]
+
+
+def test_headers_whose_names_say_nothing(cli: Any, tmp_path: Path) -> None:
+    """llama.cpp on a machine of the other byte order reads the version as 50331648, and no names."""
+    turned = GGUF("llama").tensor("token_embd.weight", (64, 8)).big_endian().write(tmp_path / "turned.gguf")
+    found = cli("compat", turned)
+    assert found.code == 1
+    assert "it is big-endian" in found.out
+    assert "every llama.cpp" not in found.out
+    # no package helps where every build refuses it
+    assert "who ships such a build" not in found.out
+    assert "unknown  names" in next(line for line in found.out.splitlines() if line.startswith("  b1743"))
+
+
+def test_a_refusal_whose_words_are_not_known_has_its_reason(cli: Any, tmp_path: Path) -> None:
+    file = SOUND["gemma3"]().gguf().write(tmp_path / "mmproj.gguf")
+    found = cli("compat", file, "--build", "b4000")
+    assert found.code == 1
+    assert "llama.cpp b4000 refuses it: it does not know projector type gemma3" in found.out
+    assert "does not know projector type gemma3" in cli("scan", "--build", "b4000", tmp_path).out
+    with_it = cli("compat", file, "--build", "b6123")
+    assert "loads it; open: of llama.cpp b6123 only the type of the projector is known (by the code of b11434)" in (
+        with_it.out
+    )
