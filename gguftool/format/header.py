@@ -96,6 +96,11 @@ class Field:
         return elements(self.element_type, self.count or 0, self.value_bytes, self.layout, start, n)
 
 
+MOST = 1 << 64
+"""Elements or bytes of a tensor that are more than ggml can count: nobody needs to know by how much, and no float meets
+what a header of sixty dimensions comes to."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
     """One tensor as the header describes it.
@@ -137,24 +142,24 @@ class TensorInfo:
 
     @property
     def elements(self) -> int:
-        """Number of elements; 1 for a tensor without dimensions."""
+        """Number of elements; 1 for a tensor without dimensions, `MOST` where 64 bits do not hold it."""
         n = 1
         for d in self.shape:
             n *= d
-        return n
+        return n if n < MOST else MOST
 
     @property
     def nbytes(self) -> int | None:
         """Bytes of the data without padding; None when the type is unknown or rows do not divide into blocks."""
         if self.stored is not None:
-            return self.stored
+            return min(self.stored, MOST)
         t = TENSOR_TYPES.get(self.type_id)
         if t is None:
             return None
         row = self.shape[0] if self.shape else 1
         if row % t.block_size:
             return None
-        return self.elements // t.block_size * t.block_bytes
+        return min(self.elements // t.block_size * t.block_bytes, MOST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
+from gguftool.errors import FormatError
 from gguftool.format.header import Field, Header, TensorInfo, align
 from gguftool.format.types import MAGIC, Layout
 from gguftool.format.values import make_field
@@ -53,14 +54,17 @@ def make_tensor_info(
         type_id: ggml tensor type id.
         offset: bytes from the start of the data section.
         layout: version and byte order; GGUF v3 little-endian when None.
+
+    Raises:
+        FormatError: a number that its field does not hold.
     """
     layout = layout or Layout()
     dims = tuple(shape)
     data = name.encode("utf-8", "surrogateescape")
     order, n = layout.order, layout.length_code
-    raw = (
-        struct.pack(order + n, len(data))
-        + data
-        + struct.pack(f"{order}I{len(dims)}{n}IQ", len(dims), *dims, type_id, offset)
-    )
+    try:
+        rest = struct.pack(f"{order}I{len(dims)}{n}IQ", len(dims), *dims, type_id, offset)
+    except struct.error:
+        raise FormatError(f"{name}: a size or its place is a number of more than 64 bits", key=name) from None
+    raw = struct.pack(order + n, len(data)) + data + rest
     return TensorInfo(name, dims, type_id, offset, (0, len(raw)), memoryview(raw))

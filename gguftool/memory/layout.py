@@ -129,6 +129,8 @@ class Layout:
             x = self._drafted(b, memory, lies, at if full else (), out_ids)
         else:
             x = self._input(b, lies, mixed=formula.mixed and hp.arch not in NOT_MIXED)
+            if not self.layers:
+                raise NotKnownHere
             last = self.layers[-1].index
             for layer in self._kept(at, lies):
                 b.pin, b.used = at[layer.index] if full else "", set()

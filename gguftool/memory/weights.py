@@ -17,6 +17,7 @@ from gguftool.brief import named_repr, short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.layers import layers, nextn_layers
+from gguftool.format.header import MOST
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.memory.devices import HOST, Device, row_padding
 from gguftool.memory.settings import pad
@@ -232,7 +233,7 @@ class Weights:
             _stretch(group.kept_spans, w)
         if matrix and dims > 1:
             group.largest = max(group.largest, w.nbytes)
-            group.elements += math.prod(w.shape)
+            group.elements += min(math.prod(w.shape), MOST)
         t = TENSOR_TYPE_BY_NAME.get(w.type_name)
         for alignment, rows_padded in self._alignments:
             extra = row_padding(t.block_size, t.block_bytes, w.shape[0]) if t and rows_padded and w.shape else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 
@@ -113,7 +114,7 @@ def rope_text(r: RopeFacts) -> str:
     """``base 1,000,000 · no scaling``."""
     if not r.used:
         return "not used by this architecture"
-    base = f"base {r.base:,.0f}" if r.base == int(r.base) else f"base {r.base:,}"
+    base = f"base {r.base:,.0f}" if math.isfinite(r.base) and r.base == int(r.base) else f"base {r.base:,}"
     if not r.base_given:
         base += " (not in the file; llama.cpp's default)"
     if r.scale == 1.0:

@@ -7,6 +7,7 @@ piece without holding up the other threads. What makes a tensor bad is what ``ll
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -172,7 +173,7 @@ def _look(check: TensorCheck, data: memoryview, first: int, big_endian: bool, lo
         index = first + int(where[0])
         check.first = index if check.first < 0 else min(check.first, index)
         if len(check.info.shape) > 2:
-            per_expert = check.info.shape[0] // t.block_size * check.info.shape[1]
+            per_expert = min(check.info.shape[0] // t.block_size * check.info.shape[1], sys.maxsize) or 1
             numbers, counts = np.unique((where + first) // per_expert, return_counts=True)
             check.experts.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
 

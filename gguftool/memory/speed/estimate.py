@@ -111,7 +111,9 @@ def estimate(u: Usage, rates: Mapping[str, Rate], depth: int) -> Estimate:
         depth: tokens of a full slot.
     """
     reads = tuple((x.device, int(_bytes(u, x, 1, 0)[2])) for x in u.parts)
-    unknown = tuple(name for name, n in reads if n and name not in rates)
+    unknown = tuple(
+        x.device for x, (_, n) in zip(u.parts, reads, strict=True) if (n or _used(x)) and x.device not in rates
+    )
     start = full = None
     if u.writes and not unknown:
         start, full = written(u, rates, 0), written(u, rates, depth)

@@ -1,0 +1,72 @@
+"""Answers of a web server, whatever they say."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from unittest import mock
+
+from tests.build import llama
+from tests.fuzz import texts
+from tests.fuzz.target import Target, cli
+
+
+def corpus() -> Sequence[bytes]:
+    """Answers to a request for the beginning of a file."""
+    body = llama().bytes()[:6000]
+    n = len(body)
+    part = b"Content-Range: bytes 0-%d/%d\r\nContent-Length: %d\r\n" % (n - 1, n, n)
+    head = b'HTTP/1.1 206 Partial Content\r\nETag: "a"\r\n' + part + b"\r\n"
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (n, body)
+    return [
+        head + body,
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % n + body,
+        chunked,
+        b"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: /other.gguf\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno",
+    ]
+
+
+def mutate(rng: Random, given: Sequence[bytes]) -> bytes:
+    """Another answer; the head of it mostly."""
+    head, mark, body = rng.choice(given).partition(b"\r\n\r\n")
+    if rng.random() < 0.1:
+        return texts.mutate(rng, given)
+    return texts.mutate(rng, [head]) + mark + body
+
+
+def run(data: bytes, folder: Path, rng: Random) -> None:
+    """A server that gives this answer to all who ask."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+
+        def serve() -> None:
+            for _ in range(60):
+                if over.is_set():
+                    return
+                with suppress(OSError):
+                    there, _ = listener.accept()
+                    with there:
+                        there.settimeout(0.5)
+                        there.recv(8192)
+                        there.sendall(data)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        port = listener.getsockname()[1]
+        try:
+            with mock.patch.object(time, "sleep", return_value=None):
+                cli("dump", "--overview", f"http://127.0.0.1:{port}/x.gguf")
+        finally:
+            over.set()
+            server.join()
+
+
+TARGET = Target(corpus, mutate, run)
