@@ -1,8 +1,9 @@
 """What the known text and the known words say of sound models and of broken ones: the table of docs/smoke.md.
 
-``python benchmarks/broken_models.py`` makes each kind of damage in a copy of a real model, serves it, and prints what
-`gguftool.run.known` measures and says. It needs the models of the tests (`tests/real_models.py`), a llama-server or the
-library, and some minutes.
+``python benchmarks/broken_models.py --write`` makes each kind of damage in a copy of a real model, serves it, and
+writes what `gguftool.run.known` measures and says into the table of docs/smoke.md; without ``--write`` it is printed.
+With ``--only`` the other lines stay as they are. It needs the models of the tests (`tests/real_models.py`), a
+llama-server or the library, and some minutes.
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ BROKEN: dict[str, Damage] = {
     "token texts shifted by one": shifted,
     "token texts of another vocabulary": foreign,
 }
-HELD_OUT: dict[str, Damage] = {
+MORE: dict[str, Damage] = {
     "RMS epsilon 0.03": keys(ARCH__attention__layer_norm_rms_epsilon=0.03),
     "RoPE base 100": keys(ARCH__rope__freq_base=100.0),
     "RoPE base 100000000": keys(ARCH__rope__freq_base=1e8),
@@ -245,7 +246,6 @@ HELD_OUT: dict[str, Damage] = {
     "a matrix in another order": overwrite("blk.5.attn_output.weight", noise),
     "norms of two kinds swapped": lambda path: each_layer(path, "attn_norm", "ffn_norm"),
 }
-"""Kinds that no limit was set by."""
 ONLY_SMOL: dict[str, Damage] = {
     "18 heads for 9": heads(18, 6, 32),
     "3 heads for 9": heads(3, 1, 192),
@@ -259,6 +259,20 @@ ONLY_SMOL: dict[str, Damage] = {
     "begin token added": keys(tokenizer__ggml__add_bos_token=True),
     "end token is a word": keys(tokenizer__ggml__eos_token_id=260),
 }  # fmt: skip
+
+
+SMOL, GEMMA3_270M = "SmolLM2-135M", "gemma-3-270m"
+SEEN: dict[str, tuple[str, ...]] = {
+    SMOL: (*SOUND, *BROKEN, "RMS epsilon 0.03", "RoPE base 100", "RoPE base 100000000"),
+    GEMMA3_270M: (*SOUND, *tuple(BROKEN)[: tuple(BROKEN).index("a layer of zeros") + 1]),
+}
+"""Lines that were known when the limits were set; all others are held out."""
+HEAD = (
+    "| model | held out | text | words | list | far | own tokens lost | end inside | end of turn | verdict | why |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
+)
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "smoke.md"
+BEGIN, END = "<!-- sound and broken models: benchmarks/broken_models.py -->", "<!-- end -->"
 
 
 def norms(path: str) -> None:
@@ -297,14 +311,16 @@ def measured(path: str) -> tuple[Known, str]:
         return outcome.smoke.known, outcome.smoke.text
 
 
-def row(name: str, known: Known, text: str) -> str:
+def row(name: str, known: Known) -> str:
     """One line of the table."""
     seen = {x.what: x.value for x in known.looks}
     chat = known.chat
     ends = "–" if chat is None else "none" if chat.ends is None else f"{chat.ends:.2f}"
-    ends += " ✗" if chat is not None and chat.ok is False else ""
+    turned = chat is not None and chat.ok is False
+    ends += " ✗" if turned else ""
     lost = seen.get("own tokens")
     cells = (
+        held_out(name),
         _number(known.text_logprob),
         f"{known.hits} of {len(known.words)}" if known.words else "–",
         _number(seen.get("repeats")),
@@ -312,9 +328,8 @@ def row(name: str, known: Known, text: str) -> str:
         "–" if lost is None else f"{lost:.0%}",
         "–" if (x := seen.get("ends inside")) is None else f"{x:.3f}",
         ends,
-        f"**{known.verdict}**" if known.verdict == BROKEN_WORD else known.verdict,
+        f"**{known.verdict}**" if known.verdict == BROKEN_WORD else "**not its turns**" if turned else known.verdict,
         _short(known.why or (chat.why if chat else ""), 110),
-        f"`{_short(text, 22)}`",
     )
     return f"| {name} | " + " | ".join(cells) + " |"
 
@@ -327,31 +342,57 @@ def _short(text: str, most: int) -> str:
     return " ".join(text.split())[:most].replace("|", "¦").replace("`", "'")
 
 
+def held_out(name: str) -> str:
+    """``yes`` for a line that no limit was set by: ``MODEL: DAMAGE``."""
+    title, _, damage = name.partition(": ")
+    return "" if damage in SEEN[title] else "yes"
+
+
+def rows(page: str) -> dict[str, str]:
+    """The lines that stand in the page, by name."""
+    inside = page.partition(BEGIN)[2].partition(END)[0]
+    return {line.split(" | ")[0].removeprefix("| "): line for line in inside.splitlines() if ": " in line}
+
+
+def written(page: str, new: dict[str, str]) -> str:
+    """The page with lines put in the place of those of the same name, in the order of `cases`."""
+    start, _, rest = page.partition(BEGIN)
+    found = rows(page) | new
+    order = [name for name, *_ in cases("", "") if name in found]
+    return "\n".join((start + BEGIN, *HEAD, *(found[name] for name in order), END)) + rest.partition(END)[2]
+
+
 def cases(smol: str, gemma: str) -> Iterator[tuple[str, str, Damage]]:
-    """Model, name and damage of each line."""
-    for title, path, more in (("SmolLM2-135M", smol, ONLY_SMOL), ("gemma-3-270m", gemma, {})):
-        for name, damage in {**SOUND, **BROKEN, **HELD_OUT, **more}.items():
+    """Name, model and damage of each line."""
+    for title, path, more in ((SMOL, smol, ONLY_SMOL), (GEMMA3_270M, gemma, {})):
+        for name, damage in {**SOUND, **BROKEN, **MORE, **more}.items():
             yield f"{title}: {name}", path, damage
 
 
 def main() -> None:
-    """Print the table, a line as soon as it is there."""
+    """Print the table, a line as soon as it is there; write it into the page where that is asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", default="", help="lines whose name this pattern finds")
-    wanted = parser.parse_args().only
-    print("| model | text | words | list again | far | own tokens lost | ends inside | turn | verdict | why | says |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    parser.add_argument("--write", action="store_true", help="put the lines into docs/smoke.md")
+    asked = parser.parse_args()
+    print(*HEAD, sep="\n")
+    new: dict[str, str] = {}
     for name, path, damage in cases(str(ensure(SMOLLM2)), str(ensure(GEMMA3))):
-        if not re.search(wanted, name):
+        if not re.search(asked.only, name):
             continue
         with tempfile.TemporaryDirectory() as folder:
             copy = os.path.join(folder, "model.gguf")
             shutil.copyfile(path, copy)
             try:
                 damage(copy)
-                print(row(name, *measured(copy)), flush=True)
+                known, says = measured(copy)
             except (gguftool.GgufToolError, subprocess.CalledProcessError, ValueError) as error:
-                print(f"| {name} | – | – | – | – | – | – | – | not run | {_short(str(error), 110)} | |", flush=True)
+                print(f"{name}: not run: {_short(str(error), 110)}", file=sys.stderr, flush=True)
+                continue
+            new[name] = row(name, known)
+            print(new[name], f"`{_short(says, 22)}`", flush=True)
+    if asked.write:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), new), encoding="utf-8")
 
 
 if __name__ == "__main__":

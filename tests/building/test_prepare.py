@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import pytest
 from gguftool.build import pipeline
 from gguftool.build.pipeline import Outcome, Step
 from gguftool.model import open_model
+from gguftool.run.known import Known
 from tests.build import llama
 from tests.building import hf
 from tests.building.models import DENSE, model
@@ -66,6 +68,29 @@ def test_without_llama_cpp_it_goes_the_whole_way(cli: Cli, source: Path, tmp_pat
     assert len(greedy(output, [1, 70, 71], 4)) == 4
     kept = sorted(os.listdir(tmp_path / "out.gguf.prepare"))
     assert kept == ["lock", "logs", "state.json"]
+
+
+def test_what_was_scored_is_what_is_published(cli: Cli, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing writes to the file after the known text; one that is broken gets no name."""
+    scored: list[tuple[int, int, str]] = []
+    verdict = "broken"
+
+    def scores(path: str, **_: object) -> Known:
+        found = os.stat(path)
+        scored.append((found.st_ino, found.st_mtime_ns, hashlib.sha256(Path(path).read_bytes()).hexdigest()))
+        return Known(verdict, "the text")
+
+    monkeypatch.setattr("gguftool.api.known.known_text", scores)
+    output = tmp_path / "out.gguf"
+    stopped = cli("prepare", source, "-o", output, *WISH, "--format", "json")
+    assert stopped.code == 1
+    assert stopped.json["steps"][-1]["name"] == "known"
+    assert not output.exists()
+    verdict = "knows"
+    assert cli("prepare", source, "-o", output, *WISH).code == 0
+    found = os.stat(output)
+    whole = hashlib.sha256(output.read_bytes()).hexdigest()
+    assert scored[-1] == (found.st_ino, found.st_mtime_ns, whole)
 
 
 def test_again_it_does_nothing(cli: Cli, source: Path, tmp_path: Path):

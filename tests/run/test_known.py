@@ -273,3 +273,22 @@ def test_prepare_gives_a_broken_model_no_name(smollm2: Path, cli: Any, tmp_path:
     last = made.json["steps"][-1]
     assert (last["name"], last["ok"], last["data"]["verdict"]) == ("known", False, BROKEN)
     assert not (tmp_path / "out.gguf").exists()
+
+
+def test_the_table_is_the_programs() -> None:
+    """Every row of docs/smoke.md is one that `benchmarks/broken_models.py` makes, and says whether it was held out."""
+    from benchmarks import broken_models
+
+    page = broken_models.PAGE.read_text(encoding="utf-8")
+    there = broken_models.rows(page)
+    assert len(there) > 60
+    assert set(there) <= {name for name, *_ in broken_models.cases("", "")}
+    assert all(line.split(" | ")[1].strip() == broken_models.held_out(name) for name, line in there.items())
+    assert broken_models.written(page, {}) == page
+    # epsilons and bases of SmolLM2 were looked at while the limits were set
+    for damage in ("RMS epsilon 0.03", "RoPE base 100", "RoPE base 100000000"):
+        assert broken_models.held_out(f"{broken_models.SMOL}: {damage}") == ""
+        assert broken_models.held_out(f"{broken_models.GEMMA3_270M}: {damage}") == "yes"
+    healthy = [line for name, line in there.items() if name.endswith((": as downloaded", ": Q8_0", ": Q4_0"))]
+    assert len(healthy) == 6
+    assert all("| knows |" in line for line in healthy)
