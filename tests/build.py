@@ -10,6 +10,8 @@ from __future__ import annotations
 import copy
 import random
 import struct
+from functools import lru_cache
+from math import prod
 from pathlib import Path
 
 # name -> (id, struct code); str and arrays are special
@@ -133,7 +135,10 @@ class GGUF:
 
     def copy(self) -> GGUF:
         """An independent copy to change further."""
-        return copy.deepcopy(self)
+        new = copy.copy(self)
+        new._kv = [e if isinstance(e, bytes) else (e[0], copy.copy(e[1]), e[2]) for e in self._kv]
+        new._tensors = [dict(t) for t in self._tensors]
+        return new
 
     # -- bytes
 
@@ -151,7 +156,7 @@ class GGUF:
         head = self.string(key)
         if type.startswith("["):
             inner = type[1:-1]
-            body = b"".join(self._value(inner, v) for v in value)  # type: ignore[attr-defined]
+            body = self._array(inner, list(value))  # type: ignore[call-overload]
             code = struct.pack(self._order + "II", 9, VALUE[inner][0])
             return head + code + self._len(len(value)) + body  # type: ignore[arg-type]
         return head + struct.pack(self._order + "I", VALUE[type][0]) + self._value(type, value)
@@ -161,20 +166,22 @@ class GGUF:
             return self.string(value)  # type: ignore[arg-type]
         return struct.pack(self._order + VALUE[type][1], value)
 
+    def _array(self, type: str, values: list) -> bytes:
+        if type != "str":
+            return struct.pack(f"{self._order}{len(values)}{VALUE[type][1]}", *values)
+        pack = struct.Struct(self._order + ("I" if self._version == 1 else "Q")).pack
+        texts = [s if isinstance(s, bytes) else s.encode("utf-8", "surrogateescape") for s in values]
+        return b"".join([part for text in texts for part in (pack(len(text)), text)])
+
     def data_of(self, t: dict) -> bytes:
         """The data bytes of a tensor of this builder."""
+        return t["data"] if t["data"] is not None else numbers(t["name"], prod(t["shape"]), t["type"], self._order)
+
+    def _size_of(self, t: dict) -> int:
         if t["data"] is not None:
-            return t["data"]
+            return len(t["data"])
         _, block, size = TENSOR[t["type"]] if isinstance(t["type"], str) else (0, 1, 1)
-        n = 1
-        for d in t["shape"]:
-            n *= d
-        rng = random.Random(t["name"])
-        if t["type"] == "f32":
-            return b"".join(struct.pack(self._order + "f", rng.uniform(-0.1, 0.1)) for _ in range(n))
-        if t["type"] == "f16":
-            return b"".join(struct.pack(self._order + "e", rng.uniform(-0.1, 0.1)) for _ in range(n))
-        return bytes(rng.randrange(0, 60) for _ in range(-(-n // block) * size))
+        return -(-prod(t["shape"]) // block) * size
 
     def header(self) -> bytes:
         """Everything before the data section, with padding."""
@@ -187,16 +194,16 @@ class GGUF:
             head += self.string(t["name"]) + struct.pack(self._order + "I", len(t["shape"]))
             head += b"".join(self._len(d) for d in t["shape"])
             head += struct.pack(self._order + "IQ", type_id, (offset + t["shift"]) % (1 << 64))
-            offset += -(-len(self.data_of(t)) // self._align) * self._align
+            offset += -(-self._size_of(t) // self._align) * self._align
         return head + bytes(-len(head) % self._align)
 
     def bytes(self) -> bytes:
         """The whole file."""
-        out = self.header()
+        parts = [self.header()]
         for t in self._tensors:
             data = self.data_of(t)
-            out += data + bytes(-len(data) % self._align)
-        out += self._trail
+            parts += data, bytes(-len(data) % self._align)
+        out = b"".join([*parts, self._trail])
         return out if self._cut is None else out[: self._cut]
 
     def write(self, path: Path | str) -> Path:
@@ -204,6 +211,17 @@ class GGUF:
         path = Path(path)
         path.write_bytes(self.bytes())
         return path
+
+
+@lru_cache(maxsize=512)
+def numbers(name: str, count: int, type: str | int, order: str) -> bytes:
+    """The data of a tensor of that name: always the same."""
+    rng = random.Random(name)
+    if type in ("f32", "f16"):
+        span = [rng.uniform(-0.1, 0.1) for _ in range(count)]
+        return struct.pack(f"{order}{count}{'f' if type == 'f32' else 'e'}", *span)
+    _, block, size = TENSOR[type] if isinstance(type, str) else (0, 1, 1)
+    return bytes(rng.randrange(0, 60) for _ in range(-(-count // block) * size))
 
 
 def guess(value: object) -> str:

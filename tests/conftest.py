@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,17 @@ def _model(which: RealModel) -> Path:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"{which.filename} is not in the cache and cannot be fetched: {error}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _disk_without_waiting() -> Iterator[None]:
+    """A sync of this process looks at its descriptor and does not wait for the disk, which may be busy for seconds.
+
+    No test pulls the plug of this machine: what a sync holds is shown on a modelled disk (tests/edit/powerdisk.py).
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: os.fstat(fd if isinstance(fd, int) else fd.fileno()) and None)
+        yield
 
 
 @pytest.fixture(scope="session")
