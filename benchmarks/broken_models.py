@@ -335,11 +335,14 @@ def row(name: str, known: Known) -> str:
 
 
 def _number(value: float | None, sign: str = "") -> str:
-    return "–" if value is None else f"{value:{sign}.2f}"
+    return "–" if value is None else f"{value:{sign}.2f}" if abs(value) < 1e6 else f"{value:.0e}"
 
 
 def _short(text: str, most: int) -> str:
-    return " ".join(text.split())[:most].replace("|", "¦").replace("`", "'")
+    said = " ".join(text.split()).replace("|", "¦").replace("`", "'")
+    return (
+        "text and words" if re.match(r"perplexity [\d,]+ of a well-known text, \d+ of \d+ known", said) else said[:most]
+    )
 
 
 def held_out(name: str) -> str:
