@@ -116,11 +116,6 @@ def times(factor: float) -> Callable[[bytes], bytes]:
     return lambda data: (np.frombuffer(data, np.float32) * np.float32(factor)).tobytes()
 
 
-def ones(data: bytes) -> bytes:
-    """The scales of a norm, lost."""
-    return np.ones(len(data) // 4, np.float32).tobytes()
-
-
 def unpermuted(heads: int, size: int) -> Callable[[bytes], bytes]:
     """Rows of each head in the order of Hugging Face: what a converter without its permutation writes."""
 
@@ -246,6 +241,7 @@ MORE: dict[str, Damage] = {
     "a matrix in another order": overwrite("blk.5.attn_output.weight", noise),
     "norms of two kinds swapped": lambda path: each_layer(path, "attn_norm", "ffn_norm"),
 }
+_BOTH = re.compile(r"perplexity [\d,]+ of a well-known text, \d+ of \d+ known")
 ONLY_SMOL: dict[str, Damage] = {
     "18 heads for 9": heads(18, 6, 32),
     "3 heads for 9": heads(3, 1, 192),
@@ -280,7 +276,7 @@ def norms(path: str) -> None:
     with gguftool.open(path) as m:
         names = [n for n, t in m.tensors.items() if n.startswith("blk.") and len(t.shape) == 1]
     for name in names:
-        overwrite(name, ones)(path)
+        overwrite(name, lambda data: np.ones(len(data) // 4, np.float32).tobytes())(path)
 
 
 def queries(path: str) -> None:
@@ -340,9 +336,7 @@ def _number(value: float | None, sign: str = "") -> str:
 
 def _short(text: str, most: int) -> str:
     said = " ".join(text.split()).replace("|", "¦").replace("`", "'")
-    return (
-        "text and words" if re.match(r"perplexity [\d,]+ of a well-known text, \d+ of \d+ known", said) else said[:most]
-    )
+    return "text and words" if _BOTH.match(said) else said[:most]
 
 
 def held_out(name: str) -> str:

@@ -204,6 +204,12 @@ def _smaller(a: Advice, style: Style) -> str:
     return table(rows, ["weights as", "weights", "in all", ""], align="lrrl", style=style)
 
 
+def still_estimated(plan: MemoryPlan) -> list[str]:
+    """What nobody measures: contexts that draft, and projectors."""
+    drafts = ["the contexts that draft"] if plan.drafts else []
+    return [*drafts, *(["the buffers of the projector"] if any(d.projector for d in plan.devices) else [])]
+
+
 def _notes(a: Advice, style: Style, measuring: str = "") -> str:
     lines = [f"{style.yellow('note:')} {safe(x)}" for x in a.warnings]
     if a.plan.compute_basis == "estimated":
@@ -211,6 +217,8 @@ def _notes(a: Advice, style: Style, measuring: str = "") -> str:
         lines += [style.dim(f"  {text}") for text in (unseen(a.plan),) if text]
         if measuring:
             lines.append(style.dim(measuring))
+    elif left := still_estimated(a.plan):
+        lines.append(style.dim(f"measured is the model's own context; {' and '.join(left)} stay estimated"))
     return "\n".join(lines)
 
 

@@ -430,3 +430,11 @@ def test_speed(program, gemma3: Path):
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(spent() for _ in range(4)) < 0.67
+
+
+def test_what_stays_estimated_beside_a_measured_context(cli, smollm2: Path):
+    pytest.importorskip("xllamacpp")
+    asked = ("plan", smollm2, "--ctx", 4096, "--measure", "--vram", "none", "--ram", "64GiB")
+    beside = cli(*asked, "--model-draft", smollm2)
+    assert "measured is the model's own context; the contexts that draft stay estimated" in beside.out
+    assert "stay estimated" not in cli(*asked).out
