@@ -9,7 +9,7 @@ from gguftool.reading import Malformed, from_json
 
 _BEGINS = re.compile(r'\s*(?:\{\s*"[^"\n{}%]{1,80}"\s*:|\[\s*\{\s*"[^"\n{}%]{1,80}"\s*:|\[\s*")')
 """How a JSON object or list of such begins; a template begins with text or a brace and a second sign."""
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.S)
+_STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?$)', re.S)
 DEFAULT = "default"
 
 

@@ -77,10 +77,11 @@ class Constants:
         return None
 
     def _joined(self, parts: list[Any], glue: str = "") -> str | None:
-        texts = []
+        texts, length = [], 0
         for part in parts:
             text = self.text(part)
-            if text is None:
+            length += len(text or "") + len(glue)
+            if text is None or length > LONGEST + len(glue):
                 return None
             texts.append(text)
         return glue.join(texts) if texts else None
@@ -89,16 +90,12 @@ class Constants:
         for many, times in ((node.left, node.right), (node.right, node.left)):
             if isinstance(times, nodes.Const) and isinstance(times.value, int) and 0 <= times.value <= 100:
                 text = self.text(many)
-                return text * times.value if text is not None else None
+                return text * times.value if text is not None and len(text) * times.value <= LONGEST else None
         return None
 
     def _percent(self, pattern: nodes.Node | None, args: list[Any]) -> str | None:
         text, values = self.text(pattern), [self.text(a) for a in args]
-        if text is None or None in values or text.count("%s") != len(values):
-            return None
-        for value in values:
-            text = text.replace("%s", value or "", 1)
-        return text
+        return _filled(text, "%s", values)
 
     def _sliced(self, node: nodes.Getitem) -> str | None:
         text = self.text(node.node)
@@ -120,11 +117,12 @@ class Constants:
         if name == "reverse":
             return text[::-1]
         if name == "replace" and len(values) == 2:
-            return text.replace(values[0] or "\0", values[1] or "")
+            old, new = values[0] or "\0", values[1] or ""
+            return text.replace(old, new) if len(text) + text.count(old) * len(new) <= 2 * LONGEST else None
         if name in _PLAIN and not values:
             return str(getattr(text, name)())
         if name == "format":
-            return self._percent(of, args) if not call else _braces(text, values)
+            return _filled(text, "{}" if call else "%s", values)
         return text if name in _UNCHANGED and not call else None
 
 
@@ -137,9 +135,11 @@ def _negative(node: nodes.Neg) -> int | None:
     return -value if isinstance(value, int) else None
 
 
-def _braces(text: str, values: list[str | None]) -> str | None:
-    if text.count("{}") != len(values):
+def _filled(text: str | None, mark: str, values: list[str | None]) -> str | None:
+    """A text with every mark replaced by the next value; marks in values stay."""
+    if text is None or None in values or text.count(mark) != len(values):
         return None
-    for value in values:
-        text = text.replace("{}", value or "", 1)
-    return text
+    if len(text) + sum(len(v or "") for v in values) > 2 * LONGEST:
+        return None
+    first, *rest = text.split(mark)
+    return first + "".join(f"{value}{part}" for value, part in zip(values, rest, strict=True))

@@ -5,20 +5,20 @@ A sandbox keeps a template away from Python's insides, not from the processor an
 is needed to stop those, when every construct that can repeat work or enlarge a value pays first:
 
 - loop bodies, macro bodies and calls start with a tick that also pays for the template text they emit;
-- ``~``, ``+``, ``*``, ``**``, ``%``, filters and methods pay for what they produce, before they produce it where the
-  result can be larger than the operands;
-- comparisons, slices, filters and methods pay for the length of what they read;
+- operators, filters, tests and methods are refused when what they will make of their arguments is too large
+  (`gguftool.chat.bounds`), and pay for what they read and for what they made;
+- a value is only made a text when its text fits: `Meter.size` bounds ``str``, ``repr`` and JSON of any value;
 - lists, tuples and dicts pay for everything they reach, counted as a tree, so that printing, comparing or serialising
   one never costs more than was paid.
 
-What is left between two payments is one operation of Python on texts of at most `Meter.TEXT` characters.
+What is left between two payments is one operation of Python on at most `Meter.WEIGHT` elements and `Meter.CHARS`
+characters. Time is that of the processor in this thread: what the neighbours do changes no verdict.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
 
@@ -29,26 +29,41 @@ class LimitReached(Exception):
 class Meter:
     """Counts one rendering.
 
+    Args:
+        seconds: of processor time that are left to it; None: `SECONDS`.
+
     Attributes:
         STEPS: ticks of work; the hungriest of 71 real templates uses 900 for a conversation with a tool call.
         CHARS: characters produced, intermediate ones included; the same templates stay below 26,000.
         TEXT: characters of one text.
-        SECONDS: wall clock, in case the machine is slower than the counts foresee.
+        SLACK: how many times as long a bound may be, where it is no exact length; what was made is then measured. The
+            text of a value is never shorter than a sixteenth of its bound.
+        SECONDS: of the processor, in case the machine is slower than the counts foresee.
         WEIGHT: elements one container may reach.
         WIDTH: largest width, indentation or count that a method or filter may be given.
+        EVERY: steps from one look at the clock to the next.
     """
 
     STEPS = 100_000
     CHARS = 1 << 20
     TEXT = 1 << 16
-    SECONDS = 3.0
+    SLACK = 16
+    SECONDS = 1.0
     WEIGHT = 50_000
     WIDTH = 1_000
+    EVERY = 50
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float | None = None) -> None:
         self.steps = 0
         self.chars = 0
-        self._deadline = time.monotonic() + self.SECONDS
+        self._begun = time.thread_time()
+        self._seconds = self.SECONDS if seconds is None else min(seconds, self.SECONDS)
+        self._look = 0
+
+    @property
+    def spent(self) -> float:
+        """Seconds of the processor since it was made."""
+        return time.thread_time() - self._begun
 
     def tick(self, steps: int = 1, chars: int = 0) -> bool:
         """Pay for work and for text about to be emitted; always True, so that it can stand in a condition."""
@@ -58,20 +73,22 @@ class Meter:
             raise LimitReached(f"more than {self.STEPS:,} steps")
         if self.chars > self.CHARS:
             raise LimitReached(f"more than {self.CHARS:,} characters")
-        if time.monotonic() > self._deadline:
-            raise LimitReached(f"more than {self.SECONDS:g} seconds")
+        if self.steps >= self._look:
+            self._look = self.steps + self.EVERY
+            if self.spent > self._seconds:
+                raise LimitReached(f"more than {self.SECONDS:g} seconds of the processor")
         return True
 
     def weigh(self, value: Any) -> Any:
         """Pay for a value that was just made and give it back; iterators pay item by item."""
         if isinstance(value, (str, bytes)):
-            self._room(len(value))
+            self.room(len(value))
             self.tick(1, len(value))
-        elif isinstance(value, (list, tuple, dict, set, frozenset)):
-            self.tick(1 + self._weight(value) // 16)
+        elif (inside := children(value)) is not None:
+            self.tick(1 + self._weight(inside) // 8)
         elif isinstance(value, int):
-            if value.bit_length() > 1 << 16:
-                raise LimitReached("a number of more than 65,536 bits")
+            self.bits(value.bit_length())
+            self.tick(1, value.bit_length() // 8)
         elif hasattr(value, "__next__") and type(value).__module__ == "builtins":
             return self._watch(value)
         return value
@@ -88,96 +105,127 @@ class Meter:
             self.tick()
             yield item
 
-    def _weight(self, value: Any) -> int:
+    def _weight(self, inside: Collection[Any]) -> int:
         """Elements reachable from a container, counted as a tree (shared parts count each time)."""
-        total, stack = 0, [value]
+        total, text, stack = 0, 0, [inside]
         while stack:
-            one = stack.pop()
-            if isinstance(one, Mapping):
-                children: Any = (*one.keys(), *one.values())
-            elif isinstance(one, (list, tuple, set, frozenset)):
-                children = one
-            else:
-                if type(one).__name__ == "Namespace":
-                    raise LimitReached("a namespace inside a container")
-                if isinstance(one, str):
-                    total += len(one) // 256
-                continue
-            total += len(children)
+            some = stack.pop()
+            total += len(some)
             if total > self.WEIGHT:
                 raise LimitReached(f"a value of more than {self.WEIGHT:,} elements")
-            stack.extend(children)
+            for one in some:
+                if isinstance(one, str):
+                    text += len(one)
+                elif (within := children(one)) is not None:
+                    stack.append(within)
+                elif type(one).__name__ == "Namespace":
+                    raise LimitReached("a namespace inside a container")
+            if text > self.CHARS:
+                raise LimitReached(f"a value of more than {self.CHARS:,} characters")
+        return total + text // 256
+
+    def size(self, value: Any, *, glue: int = 4, indent: int = 0, opened: bool = False) -> int:
+        """Most characters of a value as a text, by ``str``, ``repr`` or as JSON; refused when that is too many.
+
+        Args:
+            value: anything.
+            glue: characters between two elements, or a key and its value.
+            indent: characters that a line is indented by, for every level.
+            opened: attributes are read, so only values are taken that have none.
+        """
+        if isinstance(value, str):
+            return len(value)
+        most, total, seen = self.TEXT * self.SLACK, 0, 0
+        stack = [(value, 1)]
+        while stack:
+            one, level = stack.pop()
+            if isinstance(one, str):
+                # An astral character is twelve in JSON, a control character four in a representation, six in JSON.
+                total += 2 + len(one) * (6 if one.isascii() else 12)
+            elif (inside := children(one)) is not None:
+                seen += len(inside)
+                total += 16 + (len(inside) + 1) * (glue + indent * level)
+                if total <= most:
+                    stack.extend((item, level + 1) for item in inside)
+            else:
+                if opened and not isinstance(one, (int, float, type(None))):
+                    raise LimitReached(f"attributes of a {type(one).__name__} as text")
+                total += _plain(one)
+            if total > most:
+                raise LimitReached(f"a text of more than {self.TEXT:,} characters")
+        self.tick(1 + seen // 8)
         return total
 
-    # -- operations whose result can be larger than their operands
+    def listed(self, items: Iterable[Any]) -> list[Any]:
+        """What is walked, as a list; paid item by item where its length is not known."""
+        if not isinstance(items, (str, list, tuple, dict, range)):
+            items = self.weigh(iter(items))
+        else:
+            self.reads(items)
+        return list(items)
 
-    def binary(self, operator: str, left: Any, right: Any) -> None:
-        """Refuse ``left operator right`` when the result would be too large."""
-        if operator == "*":
-            for many, times in ((left, right), (right, left)):
-                if isinstance(many, (str, list, tuple)) and isinstance(times, int):
-                    self._room(len(many) * max(times, 0))
-            if isinstance(left, int) and isinstance(right, int):
-                self._bits(left.bit_length() + right.bit_length())
-        elif operator == "**" and isinstance(left, int) and isinstance(right, int):
-            self._bits(left.bit_length() * max(right, 0))
-        elif operator == "%" and isinstance(left, str):
-            self.format(left)
-        elif operator == "+" and isinstance(left, (str, list, tuple)) and isinstance(right, (str, list, tuple)):
-            self._room(len(left) + len(right))
-
-    def method(self, name: str, text: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Refuse a string method that would enlarge its text beyond the limits."""
-        self.reads(text)
-        if name == "replace" and len(args) >= 2 and isinstance(args[0], str) and isinstance(args[1], str):
-            self._room(len(text) + text.count(args[0]) * len(args[1]))
-        elif name == "join" and args:
-            items = args[0]
-            if isinstance(items, (list, tuple)):
-                self._room(len(text) * len(items) + sum(len(i) for i in items if isinstance(i, str)))
-        elif name in ("center", "ljust", "rjust", "zfill"):
-            self._width(*args, *kwargs.values())
-
-    def filter(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Refuse a filter that would enlarge its value beyond the limits."""
-        value, rest = (args[0], args[1:]) if args else (None, ())
-        self.reads(value)
-        if isinstance(value, str):
-            if name == "format":
-                self.format(value)
-            elif name == "replace" and len(rest) >= 2:
-                self._room(len(value) + value.count(str(rest[0])) * len(str(rest[1])))
-            elif name == "indent":
-                self._room(len(value) + value.count("\n") * self.WIDTH)
-        elif name == "join":
-            glue = rest[0] if rest else kwargs.get("d", "")
-            if isinstance(value, (list, tuple, dict, range)):
-                self._room(len(str(glue)) * len(value) + sum(len(i) for i in value if isinstance(i, str)))
-        elif name == "sum" and isinstance(value, (list, tuple)) and not all(isinstance(i, (int, float)) for i in value):
-            raise LimitReached("a sum of other things than numbers")
-        if name in ("center", "indent", "tojson", "batch", "slice", "round"):
-            self._width(*rest, *kwargs.values())
-
-    def format(self, pattern: str) -> None:
-        """Refuse a format string with a width taken from outside or of more than three digits."""
-        if _WIDE.search(pattern):
-            raise LimitReached("a format string with a very large or computed width")
-
-    def _room(self, chars: int) -> None:
-        if chars > self.TEXT:
+    def room(self, chars: int, slack: int = 1) -> None:
+        """Refuse a text of so many characters; ``slack`` times as many where that is only a bound."""
+        if chars > self.TEXT * slack:
             raise LimitReached(f"a text of more than {self.TEXT:,} characters")
 
-    def _bits(self, bits: int) -> None:
+    def bits(self, bits: int) -> None:
+        """Refuse a number of so many bits."""
         if bits > 1 << 16:
             raise LimitReached("a number of more than 65,536 bits")
 
-    def _width(self, *values: Any) -> None:
+    def width(self, *values: Any) -> None:
+        """Refuse a large width or count, and a long indentation or fill character."""
         for value in values:
             if isinstance(value, int) and abs(value) > self.WIDTH:
                 raise LimitReached(f"a width or count of more than {self.WIDTH:,}")
-            # A string is an indentation or a fill character.
             if isinstance(value, str) and len(value) > self.WIDTH:
                 raise LimitReached(f"a filling of more than {self.WIDTH:,} characters")
 
+    def product(self, text: str, other: object) -> None:
+        """Pay for looking at a text once for every character of another."""
+        self.tick(1 + len(text) // 256 + len(text) * (len(other) if isinstance(other, str) else 1) // 4096)
 
-_WIDE = re.compile(r"\d{4}|[:!][^{}]*\{|%[-+ #0-9.]*\*")
+    def ordered(self, items: Collection[Any]) -> None:
+        """Pay for putting items in order."""
+        self.tick(1 + len(items) * len(items).bit_length() // 2)
+
+    def times(self, many: Any, times: int) -> None:
+        """Refuse too long a repetition of a text or a list."""
+        self.room(len(many) * max(times, 0))
+
+    def replaced(self, text: str, old: str, new: str, most: object = -1) -> None:
+        """Refuse ``text.replace(old, new, most)`` when the result is too long."""
+        found = text.count(old)
+        if isinstance(most, int) and most >= 0:
+            found = min(found, most)
+        self.room(len(text) + found * max(len(new) - len(old), 0))
+
+    def joined(self, glue: str, texts: Collection[str]) -> None:
+        """Refuse ``glue.join(texts)`` when the result is too long."""
+        self.room(len(glue) * max(len(texts) - 1, 0) + sum(map(len, texts)))
+
+
+def children(value: Any) -> Collection[Any] | None:
+    """What a container holds, keys and values alike; None for what is none."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, Mapping):
+        return (*value.keys(), *value.values()) if value else ()
+    if isinstance(value, (set, frozenset, KeysView, ValuesView)):
+        return value
+    if isinstance(value, ItemsView):
+        return [part for pair in value for part in pair]
+    return None
+
+
+def _plain(value: Any) -> int:
+    """Most characters of what holds nothing."""
+    if isinstance(value, int):
+        return value.bit_length() // 3 + 5
+    if isinstance(value, float) or value is None:
+        return 26
+    if type(value).__name__ == "Namespace":  # what it holds may change, and hold itself
+        raise LimitReached("a namespace as text")
+    # A representation: of a macro with its name, which the template chose.
+    return 120 + (len(str(value.name)) if type(value).__name__ == "Macro" else 0)

@@ -9,8 +9,10 @@ This module imports jinja2; import it only when there is a template.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
+from itertools import groupby
 
 from jinja2 import nodes
 
@@ -22,6 +24,8 @@ MOST_WORDS = 30
 """Words that are tried; no template has that many for an honest purpose."""
 MOST_REFUSED = 6
 """Messages that a template does not take, or never comes to an end with, before the others are left."""
+MOST_PAIRS = 100_000
+"""Pairs of equal words up to which two prompts are compared in the order of their words; longer ones by counts."""
 NEUTRAL = "Hello there, said xuserx."
 _TRIGGER = re.compile(r"[^\W\d_]{2}")
 _SYNTAX = re.compile(r"[<>\[\]{}|/\\`]")
@@ -97,12 +101,13 @@ def content_dependence(tree: nodes.Node, renders: list[Render]) -> list[Hit]:
     if not words:
         return []
     out: list[Hit] = []
+    refused = 0
     # One by one for words that a message must be or begin with, all at once for those that must come together.
     tries: list[tuple[str, tuple[str, ...]]] = [(word, (word,)) for word in words]
     if len(words) > 1:
         tries += [(text, tuple(words)) for text in (" ".join(words), " ".join(words).lower(), ", ".join(words))]
     for render in renders:
-        plain, refused = render(NEUTRAL), 0
+        plain = render(NEUTRAL)
         for text, said in tries if plain is not None else ():
             for message in (text, f"{text} {NEUTRAL}"):
                 prompt = render(message)
@@ -115,7 +120,7 @@ def content_dependence(tree: nodes.Node, renders: list[Render]) -> list[Hit]:
                     out.append(Hit("content", words[said[0]], what))
                 break
             if refused > MOST_REFUSED:
-                break
+                return out
     return out
 
 
@@ -129,11 +134,23 @@ def _change(base: str, other: str, said: str) -> str | None:
     same = same_beginning(a[::-1], b[::-1])
     a, b = a[: len(a) - same], b[: len(b) - same]
     spoken = set(_NATURAL.findall(f"{said} {NEUTRAL}"))
-    for kind, i1, i2, j1, j2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        for run in (a[i1:i2], b[j1:j2]):
-            natural = [w for w in run if _NATURAL.fullmatch(w) and w not in spoken]
-            if len(natural) >= ENOUGH or sum(len(_DENSE.findall(w)) for w in natural) >= 2 * ENOUGH:
-                return " ".join(run)[:60]
+    for run in _apart(a, b):
+        natural = [w for w in run if _NATURAL.fullmatch(w) and w not in spoken]
+        if len(natural) >= ENOUGH or sum(len(_DENSE.findall(w)) for w in natural) >= 2 * ENOUGH:
+            return " ".join(run)[:60]
     return None
+
+
+def _apart(a: list[str], b: list[str]) -> Iterator[list[str]]:
+    """Runs of words that only one of two texts has."""
+    in_a, in_b = Counter(a), Counter(b)
+    # What the comparison costs for every block that both have: pairs of places with the same word.
+    if sum(n * in_b[word] for word, n in in_a.items()) <= MOST_PAIRS and len(a) + len(b) <= MOST_PAIRS // 20:
+        for kind, i1, i2, j1, j2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+            if kind != "equal":
+                yield from (a[i1:i2], b[j1:j2])
+        return
+    for words, here, there in ((a, in_a, in_b), (b, in_b, in_a)):
+        for more, run in groupby(words, lambda w, here=here, there=there: here[w] > there[w]):  # type: ignore[misc]
+            if more:
+                yield list(run)

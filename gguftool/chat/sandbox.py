@@ -11,27 +11,32 @@ This module imports jinja2; import it only when there is a template.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 import jinja2.tests
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
+from jinja2.filters import make_attrgetter
 from jinja2.parser import Parser
+from jinja2.runtime import Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.visitor import NodeTransformer
 
-from gguftool.chat.meter import LimitReached, Meter
+from gguftool.chat import bounds
+from gguftool.chat.meter import LimitReached, Meter, children
+from gguftool.chat.payments import Payments
 
 MAX_SOURCE = 128 << 10
 """Templates beyond this many characters are not rendered; the largest of 71 real ones has 18,096."""
-MAX_NODES = 30_000
+MAX_NODES = 12_000
 """Nodes of the syntax tree; the largest real one has 1,287."""
 MAX_DEPTH = 150
 """Levels of the syntax tree; the deepest real one has 29."""
+MAX_ERROR = 2_000
+"""Characters that are kept of what a template says when it fails."""
 TODAY = datetime(2026, 3, 17, 12, 0, 0)
 """What ``strftime_now`` says: a fixed day, so that the same file always gets the same verdict."""
 
@@ -60,6 +65,10 @@ METHODS: dict[type, frozenset[str]] = {
 """Attributes that values of plain types have here."""
 
 
+Test = Callable[..., bool]
+"""One of jinja2's tests."""
+
+
 class TemplateRaised(jinja2.TemplateError):
     """The template itself called ``raise_exception``."""
 
@@ -74,10 +83,6 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def _raise(message: object = "") -> None:
-    raise TemplateRaised(str(message))
-
-
 def _tojson(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
 ) -> str:
@@ -87,7 +92,8 @@ def _tojson(
 class Environment(ImmutableSandboxedEnvironment):
     """The environment of one rendering: its meter is its own."""
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    intercepted_binops = frozenset({"+", "-", "*", "**", "%", "/", "//"})
+    intercepted_unops = frozenset({"-"})
 
     def __init__(self) -> None:
         super().__init__(
@@ -104,21 +110,37 @@ class Environment(ImmutableSandboxedEnvironment):
         self.filters = {k: _metered(k, f) for k, f in self.filters.items() if k in FILTERS} | {
             "tojson": _metered("tojson", _tojson)
         }
+        self.tests |= {k: _tested(self, k, cast("Test", self.tests[k])) for k in bounds.TESTS}
         self.globals = {k: v for k, v in self.globals.items() if k != "lipsum"}
-        self.globals["raise_exception"] = _raise
-        self.globals["strftime_now"] = TODAY.strftime
+        self.globals["raise_exception"] = self._raise
+        self.globals["strftime_now"] = self._time
+
+    def _raise(self, message: object = "") -> None:
+        raise TemplateRaised(bounds.text(self.meter, message))
+
+    def _time(self, pattern: object) -> str:
+        return TODAY.strftime(bounds.clock(self.meter, pattern))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """jinja2's judgement, and for plain types only what chat templates need."""
-        allowed = METHODS.get(type(obj))
+        allowed = METHODS.get(str if isinstance(obj, str) else type(obj))
         return (allowed is None or attr in allowed) and super().is_safe_attribute(obj, attr, value)
 
     def wrap_str_format(self, value: Any) -> Any:
-        """``"…".format``: its pattern is looked at before it is called."""
-        text = getattr(value, "__self__", None)
-        if isinstance(text, str) and getattr(value, "__name__", "") in ("format", "format_map"):
-            self.meter.format(text)
-        return super().wrap_str_format(value)
+        """``"…".format``: what it would make is looked at when it is called."""
+        made = super().wrap_str_format(value)
+        if made is None:
+            return None
+        pattern, mapped = value.__self__, value.__name__ == "format_map"
+
+        def bounded(*args: Any, **kwargs: Any) -> str:
+            if mapped and len(args) == 1 and not kwargs:
+                bounds.braces(self.meter, pattern, (), args[0])
+            else:
+                bounds.braces(self.meter, pattern, args, kwargs)
+            return str(made(*args, **kwargs))
+
+        return bounded
 
     def metered_tick(self, steps: int, chars: int) -> bool:
         """Pay for one pass through a body."""
@@ -133,30 +155,46 @@ class Environment(ImmutableSandboxedEnvironment):
         self.meter.reads(value)
         return value
 
+    def metered_cut(self, value: Any) -> Any:
+        """Pay for what a slice is taken of."""
+        self.meter.reads(value)
+        self.meter.tick(0, len(value) // 4 if isinstance(value, str) else 0)
+        return value
+
     def metered_concat(self, *parts: Any) -> Any:
         """The ``~`` operator."""
         texts = [self._text(p) for p in parts]
+        self.meter.joined("", texts)
         return self.meter.weigh("".join(texts))
 
     def _text(self, value: Any) -> str:
         self.meter.reads(value)
-        if type(value).__name__ == "Namespace":
-            raise LimitReached("a namespace printed as text")
-        return str(value)
+        return str(bounds.text(self.meter, value))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Binary operators that can enlarge their operands."""
-        self.meter.binary(operator, left, right)
+        bounds.operator(self.meter, operator, left, right)
         return self.meter.weigh(super().call_binop(context, operator, left, right))
+
+    def call_unop(self, context: Any, operator: str, arg: Any) -> Any:
+        """Signs: a number of their own."""
+        return self.meter.weigh(super().call_unop(context, operator, arg))
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Every call of the template: functions, macros, methods."""
         owner = getattr(__obj, "__self__", None)
-        if owner is __self:  # a payment put in by `_Instrument`; loop and block variables are jinja2's own business
-            return __obj(*args)
+        if owner is __self and getattr(__obj, "__name__", "").startswith("metered_"):
+            return __obj(*args)  # a payment put in by `Payments`
         __self.meter.tick()
-        if isinstance(owner, str):
-            __self.meter.method(getattr(__obj, "__name__", ""), owner, args, kwargs)
+        if owner is not None:
+            args = bounds.method(__self.meter, getattr(__obj, "__name__", ""), owner, args, kwargs)
+        else:
+            # A macro keeps what it does not name as a tuple and an object; other functions keep what they are given.
+            known = len(__obj.arguments) if isinstance(__obj, Macro) else 0
+            named = () if known else [v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars")]
+            for more in (*args[known:], *named):
+                if children(more) is not None:
+                    __self.meter.weigh(more)
         return __self.meter.weigh(super().call(__context, __obj, *args, **kwargs))
 
 
@@ -174,93 +212,33 @@ def _metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     wants = getattr(function, "jinja_pass_arg", None)
 
     @jinja2.pass_context
-    def paid(context: Any, *args: Any, **kwargs: Any) -> Any:
+    def paid(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         env = context.environment
         env.used.add(name)
-        env.meter.filter(name, args, kwargs)
+        meter: Meter = env.meter
+        value = bounds.filtered(meter, name, value, args, kwargs)
+        if name == "sum" and (attribute := args[0] if args else kwargs.get("attribute")) is not None:
+            # The values first: only numbers are added.
+            value = list(map(make_attrgetter(env, attribute), value or ()))
+            args, kwargs = (None, *args[1:]), {k: v for k, v in kwargs.items() if k != "attribute"}
+            value = bounds.filtered(meter, name, value, args, kwargs)
         first = {"context": context, "eval_context": context.eval_ctx, "environment": env}.get(
             wants.name if wants is not None else ""
         )
-        return env.meter.weigh(function(*args, **kwargs) if wants is None else function(first, *args, **kwargs))
+        made = function(value, *args, **kwargs) if wants is None else function(first, value, *args, **kwargs)
+        return map(meter.weigh, made) if name in ("batch", "slice") else meter.weigh(made)
 
     return paid
 
 
-class _Instrument(NodeTransformer):
-    """Puts the payments of `gguftool.chat.meter` into a syntax tree."""
+def _tested(env: Environment, name: str, function: Test) -> Callable[..., Any]:
+    """A test that pays."""
 
-    def _body(self, body: list[nodes.Node], line: int) -> list[nodes.Node]:
-        text = sum(len(t.data) for node in body for t in _own_text(node))
-        return [nodes.ExprStmt(_call("metered_tick", [nodes.Const(1), nodes.Const(text)], line), lineno=line), *body]
+    def paid(*args: Any, **kwargs: Any) -> Any:
+        bounds.tested(env.meter, name, args)
+        return function(*args, **kwargs)
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:
-        self.generic_visit(node)
-        node.body = self._body(node.body, node.lineno)
-        if node.test is not None:
-            tick = _call("metered_tick", [nodes.Const(1), nodes.Const(0)], node.lineno)
-            node.test = nodes.And(tick, node.test, lineno=node.lineno)
-        return node
-
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
-        self.generic_visit(node)
-        node.body = self._body(node.body, node.lineno)
-        return node
-
-    visit_CallBlock = visit_Macro
-    visit_Block = visit_Macro
-
-    def visit_Assign(self, node: nodes.Assign) -> nodes.Node:
-        self.generic_visit(node)
-        if isinstance(node.target, nodes.NSRef):
-            node.node = _call("metered_weigh", [nodes.Tuple([node.node], "load")], node.lineno)
-            node.node = nodes.Getitem(node.node, nodes.Const(0), "load", lineno=node.lineno)
-        return node
-
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-        self.generic_visit(node)
-        return _call("metered_concat", node.nodes, node.lineno)
-
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)
-        node.expr = _reads(node.expr)
-        for operand in node.ops:
-            operand.expr = _reads(operand.expr)
-        return node
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
-        self.generic_visit(node)
-        if isinstance(node.arg, nodes.Slice):
-            node.node = _reads(node.node)
-        return node
-
-    def _container(self, node: nodes.Expr) -> nodes.Node:
-        self.generic_visit(node)
-        if getattr(node, "ctx", "load") != "load":
-            return node
-        return _call("metered_weigh", [node], node.lineno)
-
-    def visit_List(self, node: nodes.List) -> nodes.Node:
-        return self._container(node)
-
-    visit_Dict = visit_List
-    visit_Tuple = visit_List
-
-
-def _reads(node: nodes.Expr) -> nodes.Expr:
-    return node if isinstance(node, nodes.Const) else _call("metered_reads", [node], node.lineno)
-
-
-def _call(name: str, args: Iterable[nodes.Expr], line: int) -> nodes.Call:
-    return nodes.Call(nodes.EnvironmentAttribute(name), list(args), [], None, None, lineno=line)
-
-
-def _own_text(node: nodes.Node) -> Iterable[nodes.TemplateData]:
-    """Template text below a node, without bodies that pay for themselves."""
-    if isinstance(node, nodes.TemplateData):
-        yield node
-    for child in node.iter_child_nodes():
-        if not isinstance(child, (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)):
-            yield from _own_text(child)
+    return paid
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,26 +294,38 @@ class Template:
             if kind == "string":
                 yield line, text
 
-    def render(self, variables: Mapping[str, Any]) -> Rendered:
-        """Render with these variables; whatever the template does comes back as a `Rendered`."""
-        self._env.meter = Meter()
+    def render(self, variables: Mapping[str, Any], seconds: float | None = None) -> Rendered:
+        """Render with these variables; whatever the template does comes back as a `Rendered`.
+
+        Args:
+            variables: what it is given.
+            seconds: of the processor that it may take; None: `Meter.SECONDS`.
+        """
+        self._env.meter = Meter(seconds)
         self._env.used = set()
         try:
             if self._code is None:
-                tree = _Instrument().visit(self._env.parse(self.source))
+                tree = Payments().visit(self._env.parse(self.source))
                 self._code = self._env.compile(tree)
+                self._env.meter = Meter(seconds)
             template = self._env.template_class.from_code(self._env, self._code, self._env.globals)
             return Rendered("".join(template.generate(**variables)), filters=frozenset(self._env.used))
         except TemplateRaised as e:
-            return Rendered("", str(e), "raised")
+            return Rendered("", _short(e), "raised")
         except LimitReached as e:
             return Rendered("", str(e), "limit")
         except (RecursionError, MemoryError, OverflowError) as e:
-            return Rendered("", f"{type(e).__name__}: {e}", "limit")
+            return Rendered("", _short(f"{type(e).__name__}: {e}"), "limit")
         except jinja2.UndefinedError as e:
-            return Rendered("", str(e), "undefined")
+            return Rendered("", _short(e), "undefined")
         except Exception as e:  # a template can raise anything Python can
-            return Rendered("", f"{type(e).__name__}: {e}", "error")
+            return Rendered("", _short(f"{type(e).__name__}: {e}"), "error")
+
+
+def _short(message: object) -> str:
+    """What a template says of its own failure, which is no place for a megabyte."""
+    text = str(message)
+    return text if len(text) <= MAX_ERROR else text[:MAX_ERROR] + "…"
 
 
 def tests() -> frozenset[str]:

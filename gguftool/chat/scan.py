@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -170,9 +170,10 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_PADDING = re.compile(r"[ \t]{200,}|(?:[ \t]*\n){60,}")
+# Runs are only begun where they begin: otherwise one that is too short is looked at from each of its characters.
+_PADDING = re.compile(r"(?<![ \t])[ \t]{200,}|(?<![ \t\n])(?:[ \t]*\n){60,}")
 _URL = re.compile(r"(?:https?|ftp|wss?|file|data)://?[\w.:\[\]-]+[^\s\"'<>{}|\\)]*")
-_BLOB = re.compile(r"[A-Za-z0-9+/]{160,}={0,2}|(?:[0-9a-fA-F]{2}[ :,]?){80,}")
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{160,}={0,2}|(?:[0-9a-fA-F]{2}[ :,]?){80,}")
 _PHRASE = re.compile(
     r"(?:ignore|disregard|forget|override)\s+(?:\w+\s+){0,3}(?:previous|prior|earlier|above|preceding|system)\s+"
     r"(?:\w+\s+)?(?:instruction|prompt|message|rule|direction)s?"
@@ -183,6 +184,8 @@ _PHRASE = re.compile(
 
 MANY = 100
 """Places of one kind that are reported."""
+SHOWN = 200
+"""Nodes of one place that are looked at for its description, and characters of a text in it."""
 
 
 def hidden(source: str, tree: nodes.Node) -> list[Hit]:
@@ -227,12 +230,16 @@ _SYNTAX = re.compile(r"[<>\[\]{}|/\\#`=:*]")
 
 def content_conditions(tree: nodes.Node) -> list[Hit]:
     """Branches that say something of their own depending on words in what was said."""
-    out, constants = [], Constants(tree)
+    constants = Constants(tree)
+    out: list[Hit] = []
     # `'blocks' in message.content` asks for the shape of the content when the template also reads `content.blocks`.
     keys = {n.attr for n in tree.find_all(nodes.Getattr)} | {
         constants.text(n.arg) for n in tree.find_all(nodes.Getitem)
     }
+    sentences = holding(tree, _sentence)
     for branch in walk(tree):
+        if len(out) >= MANY:
+            break
         if not isinstance(branch, (nodes.If, nodes.CondExpr)):
             continue
         says: list[nodes.Node] = branch.body if isinstance(branch, nodes.If) else [branch.expr1]
@@ -241,19 +248,27 @@ def content_conditions(tree: nodes.Node) -> list[Hit]:
                 text not in keys
                 and _WORDS.search(text)
                 and not _SYNTAX.search(text)
-                and any(_sentence(s) for s in says)
+                and any(id(s) in sentences for s in says)
             ):
                 out.append(Hit("content", line, repr(text)))
     return out
 
 
 def _sentence(node: nodes.Node) -> bool:
-    """True when a constant below the node is a run of at least five words."""
-    return any(
-        _RUN.search(n.data if isinstance(n, nodes.TemplateData) else str(n.value))
-        for n in walk(node)
-        if isinstance(n, (nodes.TemplateData, nodes.Const))
-    )
+    """True for a constant with a run of at least five words."""
+    if isinstance(node, (nodes.TemplateData, nodes.Const)):
+        return bool(_RUN.search(node.data if isinstance(node, nodes.TemplateData) else str(node.value)))
+    return False
+
+
+def holding(tree: nodes.Node, wanted: Callable[[nodes.Node], bool]) -> set[int]:
+    """Identities of the nodes that are wanted, or hold one that is."""
+    out: set[int] = set()
+    # The order of `walk`, backwards: what a node holds comes before it.
+    for node in reversed(list(walk(tree))):
+        if wanted(node) or any(id(child) in out for child in node.iter_child_nodes()):
+            out.add(id(node))
+    return out
 
 
 def _compared_with_content(test: nodes.Node, constants: Constants) -> Iterator[tuple[str, int]]:
@@ -286,20 +301,21 @@ def _is_content(node: nodes.Node) -> bool:
 
 def date_conditions(tree: nodes.Node) -> list[Hit]:
     """Comparisons with the day or the time."""
+    now = holding(tree, _now)
     dated = {
-        a.target.name
-        for a in tree.find_all(nodes.Assign)
-        if isinstance(a.target, nodes.Name) and any(_now(n) for n in walk(a.node))
+        a.target.name for a in tree.find_all(nodes.Assign) if isinstance(a.target, nodes.Name) and id(a.node) in now
     }
+    now |= holding(tree, lambda n: isinstance(n, nodes.Name) and n.name in dated)
     out = []
-    for node in tree.find_all(nodes.Compare):
-        inside = list(walk(node))
-        if any(_now(n) or (isinstance(n, nodes.Name) and n.name in dated) for n in inside):
-            constants = [
-                repr(n.value) for n in inside if isinstance(n, nodes.Const) and not str(n.value).startswith("%")
-            ]
-            out.append(Hit("date", node.lineno, ", ".join(constants) or "the current date"))
+    for node in islice((n for n in tree.find_all(nodes.Compare) if id(n) in now), MANY):
+        inside = (n.value for n in islice(walk(node), SHOWN) if isinstance(n, nodes.Const))
+        constants = [_quoted(v) for v in inside if not str(v).startswith("%")]
+        out.append(Hit("date", node.lineno, ", ".join(constants) or "the current date"))
     return out
+
+
+def _quoted(value: object) -> str:
+    return repr(value[:SHOWN] if isinstance(value, str) else value)
 
 
 def _now(node: nodes.Node) -> bool:

@@ -128,9 +128,9 @@ def test_an_answer_can_be_continued_behind_its_thoughts() -> None:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_hostile_templates_end_soon(name: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     engine(BOMBS[name], {"messages": [says("user", "x" * 100)]})
-    assert time.monotonic() - begun < SOON
+    assert time.process_time() - begun < SOON
 
 
 GROWING = {
@@ -152,9 +152,9 @@ GROWING = {
 
 @pytest.mark.parametrize("name", GROWING)
 def test_values_that_hold_themselves_end_soon(name: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     engine(GROWING[name], {})
-    assert time.monotonic() - begun < SOON
+    assert time.process_time() - begun < SOON
 
 
 def test_nothing_of_python_is_reached() -> None:

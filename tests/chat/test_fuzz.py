@@ -26,8 +26,8 @@ BITS = [
 @given(st.lists(st.sampled_from(BITS), max_size=30).map(" ".join) | st.text(max_size=60))
 def test_any_text_is_judged(text: str) -> None:
     model = from_source(Memory(bpe(template=text).bytes(), "m.gguf"), strict=False)
-    start = time.perf_counter()
+    start = time.process_time()
     report = lint(model, select=("template", "tokenizer"), load=False)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert [n for n in report.not_evaluated if "itself failed" in n.why] == []
     assert model[TEMPLATE] == text

@@ -12,8 +12,8 @@ import pytest
 from gguftool.chat.meter import LimitReached, Meter
 from gguftool.chat.sandbox import Rendered, Template
 
-# Seconds no template may take, parsing included; the slowest takes 0.8 on a busy machine with two cores.
-SOON = 8.0
+# Seconds of the processor no template may take, parsing included.
+SOON = 3.0
 
 
 def grow(step: str) -> str:
@@ -99,9 +99,9 @@ def render(source: str) -> Rendered:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_end(name: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     result = render(BOMBS[name])
-    assert time.perf_counter() - start < SOON
+    assert time.process_time() - start < SOON
     assert result.kind == "limit", result
     assert result.text == ""
 
@@ -132,10 +132,10 @@ def test_bombs_need_little_memory(name: str) -> None:
     ],
 )
 def test_shapes_no_parser_should_see(source: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(LimitReached):
         Template(source)
-    assert time.perf_counter() - start < SOON
+    assert time.process_time() - start < SOON
 
 
 def test_statements_python_cannot_nest() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import nodes
 
+from gguftool.chat.bounds import clock
 from gguftool.chat.engine.arguments import Builtin
 from gguftool.chat.engine.builtin import ALIASES, BUILTINS, GLOBALS, OF_TEXT
 from gguftool.chat.engine.tests import TESTS, is_in
@@ -59,9 +60,14 @@ class Expressions:
         self.used.add(id(value))
         if ops:
             self.ops.setdefault(id(value), set()).update(ops)
-        if deep and isinstance(value, (list, tuple, dict)):
-            for item in value.values() if isinstance(value, dict) else value:
-                self._mark(item, deep=True)
+        stack, seen = [value] if deep else [], set[int]()
+        while stack:
+            one = stack.pop()
+            self.used.add(id(one))
+            if isinstance(one, (list, tuple, dict)) and id(one) not in seen:
+                seen.add(id(one))  # parts may be shared, and a list may hold itself
+                self.meter.tick(1 + len(one) // 16)
+                stack.extend(one.values() if isinstance(one, dict) else one)
 
     def value(self, node: nodes.Node, names: Names) -> Any:
         """What an expression comes to."""
@@ -117,8 +123,7 @@ class Expressions:
     def _time(self, args: Args) -> str:
         if not args or not isinstance(args[0], str):
             raise EngineError("strftime_now needs a format")
-        self.meter.format(args[0])
-        out = self._now.strftime(args[0].replace("\0", ""))
+        out = self._now.strftime(clock(self.meter, args[0]).replace("\0", ""))
         if not 0 < size(out) < 100:
             raise EngineError("strftime_now: failed to format time")
         return out
@@ -196,7 +201,7 @@ class Expressions:
             return self._within(out)
         if is_array(left) and is_array(right):
             if operator == "+":
-                self.meter.binary("+", left, right)
+                self.meter.room(len(left) + len(right))
                 self.meter.tick(1 + (len(left) + len(right)) // 16)
                 return [*left, *right]
         elif is_array(right) and member:
@@ -205,7 +210,7 @@ class Expressions:
             return self._joined(left, right)
         if operator == "*" and {type(left), type(right)} == {str, int}:
             word, times = (left, right) if isinstance(left, str) else (right, left)
-            self.meter.binary("*", word, times)
+            self.meter.times(word, times)
             return self._within(word * times)
         if member and ((isinstance(left, str) and isinstance(right, str)) or isinstance(right, dict)):
             return is_in([left, right], self.meter) is (operator == "in")
@@ -213,7 +218,7 @@ class Expressions:
 
     def _joined(self, left: Any, right: Any) -> str:
         a, b = text(left, self.meter), text(right, self.meter)
-        self.meter.binary("+", a, b)
+        self.meter.room(len(a) + len(b))
         return self._within(a + b)  # type: ignore[no-any-return]
 
     def _filter(self, node: nodes.Filter, names: Names) -> Any:
@@ -285,7 +290,7 @@ class Expressions:
         if not (is_array(value) or isinstance(value, str)) or not all(is_int(v) for v in (start, stop, step)):
             raise EngineError(f"Unknown (built-in) filter 'slice' for type {kind(value)}")
         self.meter.reads(value)
-        return cut(value, start, stop, step)
+        return self._within(cut(value, start, stop, step))
 
     def _member(self, value: Any, key: Any) -> Any:
         out: Any = UNDEFINED
@@ -301,6 +306,7 @@ class Expressions:
                 out = self._builtin(text(key, self.meter), value) or UNDEFINED
         elif is_array(value) or isinstance(value, str):
             if isinstance(key, int):
+                self.meter.reads(value)
                 out = _at(value, int(key))
             elif isinstance(key, str):
                 out = self._builtin(key, value) or UNDEFINED

@@ -66,7 +66,8 @@ def joined(args: Args, meter: Meter) -> str:
     if not all(isinstance(i, str) or is_number(i) for i in items):
         raise EngineError("join() can only join arrays of strings or numerics")
     texts = [text(i, meter) for i in items]
-    meter.method("join", mark, (texts,), {})
+    meter.reads(texts)
+    meter.joined(mark, texts)
     return mark.join(texts)
 
 
@@ -110,7 +111,7 @@ def _by(name: Any, operator: str) -> Callable[[Any], Any]:
 
 def sort(args: Args, meter: Meter) -> Any:
     """``sort``, case sensitive."""
-    meter.tick(1 + len(args[0]))
+    meter.ordered(args[0])
     operator = "gt" if truth(named(args, "reverse", 1)) else "lt"
     return type(args[0])(sorted(args[0], key=_by(named(args, "attribute", 3), operator)))
 
@@ -119,7 +120,7 @@ def extreme(operator: str) -> Builtin:
     """``min`` and ``max``."""
 
     def extreme(args: Args, meter: Meter) -> Any:
-        meter.reads(args[0])
+        meter.tick(1 + len(args[0]) // 2)
         return min(args[0], key=_by(named(args, "attribute", 2), operator)) if args[0] else UNDEFINED
 
     return extreme
@@ -134,7 +135,7 @@ def get(args: Args, meter: Meter) -> Any:
 
 def dictsort(args: Args, meter: Meter) -> dict[Any, Any]:
     """``dictsort``: an object in another order."""
-    meter.tick(1 + len(args[0]))
+    meter.ordered(args[0])
     operator = "gt" if truth(named(args, "reverse", 3)) else "lt"
     by = 1 if named(args, "by", 2) == "value" else 0
     return dict(sorted(args[0].items(), key=_by(by, operator)))
@@ -144,7 +145,7 @@ def listed(take: Callable[[Any], Any]) -> Builtin:
     """``keys``, ``values``, ``items`` and ``list``."""
 
     def listed(args: Args, meter: Meter) -> list[Any]:
-        meter.reads(args[0])
+        meter.tick(1 + len(args[0]) // 4)
         return list(take(args[0]))
 
     return listed

@@ -18,6 +18,11 @@ from gguftool.chat.engine.walk import Walk
 from gguftool.chat.meter import LimitReached, Meter
 from gguftool.chat.sandbox import Rendered, Template
 
+CHARS_A_SECOND = 20_000
+"""Characters of a conversation that have a second of the processor; real templates take a hundredth of it."""
+TRIALS = 1.5
+"""Seconds of the processor for all that is tried out to learn what a template can do."""
+
 
 class Work(Meter):
     """Limits of one rendering, wider where the conversation itself is long.
@@ -26,10 +31,11 @@ class Work(Meter):
         STEPS: nodes walked; the hungriest of 71 real templates takes 50,000 for a conversation with tools.
     """
 
-    STEPS = 1_000_000
+    STEPS = 500_000
 
-    def __init__(self, given: int = 0) -> None:
-        super().__init__()
+    def __init__(self, given: int = 0, seconds: float | None = None) -> None:
+        self.SECONDS = max(Meter.SECONDS, given / CHARS_A_SECOND)
+        super().__init__(seconds)
         self.STEPS = max(type(self).STEPS, 100 * given)
         self.CHARS = max(Meter.CHARS, 60 * given)
         self.TEXT = max(Meter.TEXT, 8 * given)
@@ -65,6 +71,7 @@ class Program:
     def __init__(self, source: str) -> None:
         plain = source.replace("\r\n", "\n").replace("\r", "\n")
         self.source = plain.removesuffix("\n")
+        self._left = TRIALS
         # One character that is followed by nothing but blanks up to a tag is lost with them (`lexer.cpp`).
         template = Template(_FIRST.sub("", plain))
         self.tree = template.tree
@@ -76,15 +83,26 @@ class Program:
                 continue
             raise jinja2.TemplateSyntaxError(f"llama.cpp does not know {type(node).__name__.lower()}", node.lineno)
 
-    def render(self, variables: Mapping[str, Any], now: datetime, given: int = 0) -> Rendered:
+    def render(self, variables: Mapping[str, Any], now: datetime, given: int = 0, *, trial: bool = False) -> Rendered:
         """Render with these variables (JSON's types); whatever the template does comes back as a `Rendered`.
 
         Args:
             variables: as llama-server hands them over.
             now: what ``strftime_now`` says.
             given: length of the conversation in characters, for the limits.
+            trial: nobody's conversation: all of these share the time of `TRIALS`.
         """
+        if trial:
+            return self.tried(variables, now)[0]
         return _outcome(Walk(Work(given), now), self.tree, variables)
+
+    def tried(self, variables: Mapping[str, Any], now: datetime, *, watch: bool = False) -> tuple[Rendered, Walk]:
+        """What a conversation becomes that is rendered to learn about the template, and the walk through it."""
+        work = Work(seconds=max(self._left, 0.0))
+        walk = Walk(work, now, watch=watch)
+        out = _outcome(walk, self.tree, variables)
+        self._left -= work.spent
+        return out, walk
 
     @cached_property
     def caps(self) -> Caps:
@@ -192,8 +210,7 @@ class _Trial:
                 }
             )
         )
-        self._walk = Walk(Work(), datetime.now(), watch=True)
-        result = _outcome(self._walk, program.tree, self.variables)
+        result, self._walk = program.tried(self.variables, datetime.now(), watch=True)
         self.works, self.text = not result.kind, result.text
 
     def used(self, pick: Callable[[dict[str, Any]], Any]) -> bool:

@@ -6,7 +6,7 @@ llama-server decides by it whether thinking is on where the client says nothing,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from gguftool.chat.engine.values import BLANKS
@@ -17,9 +17,10 @@ _SPACE = f"[{BLANKS}]*"
 _USER = "U_USER_MSG Hello END_U"
 _ANSWER = "A_ASST_MSG I can help END_A"
 _THOUGHT = "REASON_PART I am thinking END_R"
-_WRAPPED = re.compile(f"({_MARKER}{_SPACE}){re.escape(_THOUGHT)}({_SPACE}{_MARKER}{_SPACE})")
 _BEHIND = re.compile(f"(){re.escape(_THOUGHT)}{_SPACE}({_MARKER}{_SPACE})?")
-_WITH_TOOLS = re.compile(f"({_MARKER}{_SPACE}){re.escape(_THOUGHT)}{_SPACE}({_MARKER}{_SPACE})")
+_NEXT = re.compile(f"{_SPACE}{_MARKER}{_SPACE}")
+_TRIES = 64
+"""Places of the thought in a prompt that are looked at."""
 
 
 class Reasoning(NamedTuple):
@@ -62,10 +63,30 @@ def _written(prompt: Prompt) -> Reasoning:
     with_it = prompt(_messages(_assistant(reasoning_content=_THOUGHT)), thinking=True)
     if without is None or with_it is None or _THOUGHT not in difference(without, with_it)[1]:
         return Reasoning()
-    match = _WRAPPED.search(with_it) or _BEHIND.search(with_it)
-    if match is None or not match[2]:
-        return Reasoning()
-    return Reasoning(match[1], match[2], True)
+    if (around := _around(with_it)) is not None:
+        return Reasoning(*around, True)
+    match = _BEHIND.search(with_it)
+    return Reasoning(match[1], match[2], True) if match is not None and match[2] else Reasoning()
+
+
+def _around(text: str) -> tuple[str, str] | None:
+    """The markers directly before and behind the thought, with the blanks beside them, where both are there."""
+    at = -1
+    for _ in range(_TRIES):
+        at = text.find(_THOUGHT, at + 1)
+        if at < 0:
+            return None
+        end = at
+        while end and text[end - 1] in BLANKS:
+            end -= 1
+        opening = {">": "<", "]": "["}.get(text[end - 1 : end], "")
+        if not opening:
+            continue
+        # The marker holds no closing bracket but its last character, and begins as far left as it can.
+        begin = text.find(opening, text.rfind(text[end - 1], 0, end - 1) + 1, end - 1)
+        if begin >= 0 and (behind := _NEXT.match(text, at + len(_THOUGHT))):
+            return text[begin:at], behind[0]
+    return None
 
 
 def _switched(prompt: Prompt, found: Reasoning) -> Reasoning:
@@ -106,8 +127,8 @@ def _only_with_tools(prompt: Prompt, found: Reasoning) -> Reasoning:
     with_call = prompt(_messages(called), tools=_TOOLS, thinking=True)
     if plain is None or with_call is None or _THOUGHT in plain or _THOUGHT not in with_call:
         return found
-    if match := _WITH_TOOLS.search(with_call):
-        return Reasoning(match[1], match[2], True)
+    if (around := _around(with_call)) is not None:
+        return Reasoning(around[0], around[1].lstrip(BLANKS), True)
     match = _BEHIND.search(with_call)
     return found._replace(end=(match[2] or "") if match else found.end, known=match is not None)
 
@@ -145,15 +166,30 @@ def _patched(source: str, found: Reasoning) -> Reasoning:
 
 
 _SEGMENT = re.compile(r"<[^>]*>|\[[^\]]*\]")
+_OPENING = re.compile(r"[<\[]")
+_CLOSING = {"<": ">", "[": "]"}
+
+
+def _markers(text: str) -> Iterator[tuple[int, int]]:
+    """Where the markers of a text begin and end, from left to right; an end that is not there is looked for once."""
+    at, lacking = 0, ""
+    while opening := _OPENING.search(text, at):
+        begin, closing = opening.start(), _CLOSING[opening[0]]
+        end = -1 if closing in lacking else text.find(closing, begin)
+        at = (begin if end < 0 else end) + 1
+        if end >= 0:
+            yield begin, at
+        elif closing not in lacking:
+            lacking += closing
 
 
 def segments(text: str) -> list[str]:
     """A text cut at its markers."""
     out, at = [], 0
-    for match in _SEGMENT.finditer(text):
-        out += [text[at : match.start()]] if at < match.start() else []
-        out.append(match[0])
-        at = match.end()
+    for begin, end in _markers(text):
+        out += [text[at:begin]] if at < begin else []
+        out.append(text[begin:end])
+        at = end
     rest = text[at:]
     # What opens like a marker and is never closed stands alone.
     cut = next((i for i, c in enumerate(rest) if c in "<["), 0)

@@ -73,7 +73,8 @@ class Server:
         """How a template writes thoughts."""
 
         def prompt(messages: Messages, *, tools: Any = None, opened: bool = False, thinking: bool = True) -> str | None:
-            result = self._rendered(program, messages, tools, {"enable_thinking": thinking}, thinking, opened)
+            more = {"enable_thinking": thinking}
+            result = self._rendered(program, messages, tools, more, thinking, opened, trial=True)
             return None if result.kind else result.text
 
         return reasoning(program.source, prompt, tool_calls=program.caps.tool_calls)
@@ -167,6 +168,7 @@ class Server:
         *,
         plain: bool = False,
         given: int = 0,
+        trial: bool = False,
     ) -> Rendered:
         caps = program.caps
         if not plain:
@@ -187,7 +189,7 @@ class Server:
         if isinstance(effort := variables.get("reasoning_effort"), str):
             variables = {**dict.fromkeys(EFFORT, effort), **variables}
         # The template may change what it is given: every rendering has its own.
-        result = program.render(json.loads(json.dumps(variables)), self._now, given)
+        result = program.render(json.loads(json.dumps(variables)), self._now, given, trial=trial)
         if result.kind:
             return result
         text = result.text

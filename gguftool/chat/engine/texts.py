@@ -22,7 +22,7 @@ from gguftool.chat.engine.values import (
     to_json,
     truth,
 )
-from gguftool.chat.meter import LimitReached, Meter
+from gguftool.chat.meter import Meter
 
 
 def tojson(args: Args, meter: Meter) -> str:
@@ -35,8 +35,7 @@ def tojson(args: Args, meter: Meter) -> str:
     pair = named(args, "separators", 3)
     marks = [text(p, meter) for p in pair] if is_array(pair) else []
     width = indent if is_int(indent) else -1
-    if width > meter.WIDTH or any(len(m) > meter.WIDTH for m in marks):
-        raise LimitReached(f"a width of more than {meter.WIDTH:,}")
+    meter.width(max(width, 0), *marks)
     comma = marks[0] if marks else (", " if width < 0 else ",")
     out = to_json(args[0], meter, width, comma, marks[1] if len(marks) > 1 else ": ")
     if truth(named(args, "ensure_ascii", 1)) and not out.isascii():
@@ -68,6 +67,7 @@ def strip(left: bool, right: bool) -> Builtin:
         meter.reads(args[0])
         chars = named(args, "chars", 1)
         marks = BLANKS if isinstance(chars, Undefined) else text(chars, meter)
+        meter.product(args[0], marks)
         out: str = args[0].lstrip(marks) if left and marks else args[0]
         return out.rstrip(marks) if right and marks else out
 
@@ -86,8 +86,10 @@ def split(from_right: bool) -> Builtin:
         most = args[2] if len(args) > 2 else -1
         if not isinstance(most, int):
             raise EngineError(f"{kind(most)} is not an int value")
+        if from_right:
+            meter.product(args[0], mark)
         out: list[str] = args[0].rsplit(mark, most) if from_right else args[0].split(mark, most)
-        meter.tick(1 + len(out))
+        meter.tick(1 + len(out), len(args[0]))
         return out
 
     return split
@@ -99,7 +101,8 @@ def replace(args: Args, meter: Meter) -> str:
     if len(args) > 3 and (not isinstance(args[3], int) or args[3] > 0):
         raise EngineError("NotImplemented: String replace with count argument")
     value, old, new = args[:3]
-    meter.method("replace", value, (old, new), {})
+    meter.reads(value)
+    meter.replaced(value, old, new)
     if not old:
         return by_bytes(value, lambda b: b.replace(b"", new.encode())) if old != new else value
     out: str = value.replace(old, new)
@@ -109,17 +112,19 @@ def replace(args: Args, meter: Meter) -> str:
 def formatted(args: Args, meter: Meter) -> str:
     """``format``: only ``{}``."""
     need(args, str)
-    out, rest, place = "", args[0], 1
+    out: list[str] = []
+    rest, place = args[0], 1
     while "{" in rest:
         head, _, rest = rest.partition("{")
         if not rest.startswith("}"):
             raise EngineError("NotImplemented: format() only supports simple '{}' placeholders")
         if place >= len(args):
             raise EngineError("format() has too few arguments")
-        out += head + text(args[place], meter)
+        out += (head, text(args[place], meter))
         rest, place = rest[1:], place + 1
-        meter.tick(1, len(out))
-    return out + str(rest)
+        meter.tick(1 + len(rest) // 256, len(out[-2]) + len(out[-1]))
+    meter.joined("", out)
+    return "".join((*out, rest))
 
 
 def whole(args: Args, meter: Meter) -> int:
@@ -165,14 +170,17 @@ def indented(args: Args, meter: Meter) -> str:
     """``indent``."""
     need(args, str)
     width, first, blank = named(args, "width", 1), truth(named(args, "first", 2)), truth(named(args, "blank", 3))
-    meter.filter("indent", (args[0], width), {})
+    meter.reads(args[0])
+    meter.width(width)
     fill = " " * max(width, 0) if is_int(width) else width if isinstance(width, str) else "    "
+    meter.room(len(args[0]) + (args[0].count("\n") + 2) * (len(fill) + 1), 2)
     lines = args[0].split("\n")
     if lines[-1] == "":
         lines.pop()
-    out = ""
+    out: list[str] = []
+    begun = False
     for line in lines:
-        out += "\n" if out else ""
-        out += fill if (line or blank if out else first) else ""
-        out += line
-    return out + ("\n" + (fill if blank else "") if args[0].endswith("\n") else "")
+        put = ("\n" if begun else "") + (fill if (line or blank if begun else first) else "") + line
+        out.append(put)
+        begun = begun or bool(put)
+    return "".join(out) + ("\n" + (fill if blank else "") if args[0].endswith("\n") else "")

@@ -104,18 +104,13 @@ def truth(value: Any) -> bool:
     return not isinstance(value, Undefined) and bool(value)
 
 
-def text(value: Any, meter: Meter) -> str:
-    """The value as a text, where one is asked for."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool) or value is None:
-        return str(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        out = f"{value:.6f}".rstrip("0")
-        return out + "0" if out.endswith(".") else out
+def text(value: Any, meter: Meter, *, fits: bool = False) -> str:
+    """The value as a text, where one is asked for; ``fits``: what it is a part of was measured."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return _scalar(value)
     if isinstance(value, (list, tuple, dict)):
+        if not fits:
+            meter.size(value)
         meter.tick(1 + len(value))
         if isinstance(value, dict):
             body = ", ".join(f"{_quoted(k, meter)}: {_quoted(v, meter)}" for k, v in value.items())
@@ -128,10 +123,17 @@ def text(value: Any, meter: Meter) -> str:
     raise EngineError(f"{kind(value)} is not a string value")
 
 
+def _scalar(value: Any) -> str:
+    if isinstance(value, float):
+        out = f"{value:.6f}".rstrip("0")
+        return out + "0" if out.endswith(".") else out
+    return str(value)
+
+
 def _quoted(value: Any, meter: Meter) -> str:
     if isinstance(value, str):
         return to_json(value, meter) if "'" in value else f"'{value}'"
-    return "Undefined" if isinstance(value, Undefined) else text(value, meter)
+    return "Undefined" if isinstance(value, Undefined) else text(value, meter, fits=True)
 
 
 def shown(value: Any, meter: Meter) -> str:
@@ -178,8 +180,7 @@ def compared(a: Any, b: Any, operator: str) -> bool:
     if is_number(a) and is_number(b):
         return bool(_ORDER[operator](a, b))
     if (isinstance(a, str) or is_number(a)) and (isinstance(b, str) or is_number(b)):
-        meter = Meter()
-        return bool(_ORDER[operator](text(a, meter), text(b, meter)))
+        return bool(_ORDER[operator](_scalar(a), _scalar(b)))
     if isinstance(a, bool) and isinstance(b, bool):
         if operator not in ("eq", "ne"):
             raise EngineError("Unsupported comparison operator for bool type")
@@ -201,6 +202,8 @@ _TABLE = {i: _ESCAPES.get(chr(i), f"\\u{i:04x}") for i in range(0x20)} | {ord(k)
 
 def to_json(value: Any, meter: Meter, indent: int = -1, comma: str = ", ", colon: str = ": ") -> str:
     """The filter ``tojson``: objects in their order, texts as they are."""
+    # A text alone is written like one in a list.
+    meter.size([value], glue=2 + len(comma) + len(colon), indent=max(indent, 0))
     out = "".join(_json(value, meter, 0, indent, comma, colon))
     meter.weigh(out)
     return out

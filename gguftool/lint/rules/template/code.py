@@ -59,7 +59,7 @@ def chat_template_too_large(m: Model, ctx: Context) -> Drafts:
     Why. Engines parse it at every start; deep nesting and great length make some crash. Above the limits gguftool
     does not look into it.
     Evidence. 64,000 characters end llama.cpp b4798 and b7551 with a segmentation fault at the load, 32,000 do not,
-    and b8672 takes them. Limits: 131,072 characters, 30,000 syntax nodes, 150 levels; the largest of 71 real
+    and b8672 takes them. Limits: 131,072 characters, 12,000 syntax nodes, 150 levels; the largest of 71 real
     templates has 18,096, 1,287 and 29.
     Example. the chat template is not looked at: 6004 levels of nesting, more than 150
     Fix. `gguftool fix --chat-template FILE`.
