@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from time import thread_time
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from gguftool.chat.conversations import MORE, REPLY, STANDARD, SYSTEM, USER, Talk, says
 from gguftool.chat.markers import MARKER
@@ -240,12 +239,11 @@ class Chat:
 _PLAIN_TYPE = re.compile(r"'(?:str|int|float|bool|list|tuple) object' has no attribute")
 _NAME = re.compile(r"'(\w+)' is undefined")
 
-_SEEN: WeakKeyDictionary[Model, Chat] = WeakKeyDictionary()
-
 
 def chat(m: Model) -> Chat:
-    """The chat template of a model, kept as long as the model."""
-    if m not in _SEEN:
+    """The chat template of a model, kept on it."""
+    found: Chat | None = m.kept.get("chat")
+    if found is None:
         value = m.get(KEY)
-        _SEEN[m] = Chat(value if isinstance(value, str) else None, vocabulary(m))
-    return _SEEN[m]
+        found = m.kept["chat"] = Chat(value if isinstance(value, str) else None, vocabulary(m))
+    return found

@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any
 
 from gguftool.brief import short_repr
-from gguftool.facts.data import load
+from gguftool.facts.data import load, newest
 from gguftool.facts.formula import NotTold, Scope, evaluate
+from gguftool.facts.known import by_known
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "u32": (int,),
@@ -81,7 +82,7 @@ class Written:
     __repr__ = short_repr
 
 
-@cache
+@by_known(lambda: newest("constants.json")["constants"])
 def constants(arch: str) -> Mapping[str, Constant]:
     """The keys every conversion of that architecture has, by key without the architecture."""
     out = {}

@@ -13,7 +13,8 @@ from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
-from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, reads
+from gguftool.facts.known import by_known
+from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, mapped, reads
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
 
@@ -80,7 +81,7 @@ def every_arch() -> tuple[str, ...]:
     return tuple(a for a in load("load_maps.json")["arch"] if reads(a))
 
 
-@cache
+@by_known(mapped)
 def read_keys(arch: str) -> Mapping[str, Read]:
     """Whole keys that the model loader reads in a file of that architecture."""
     out: dict[str, Read] = {}
@@ -122,6 +123,12 @@ def reading(key: str, arch: str) -> Reading | None:
 
 
 @cache
+def _suffixes() -> frozenset[str]:
+    """What stands behind the architecture in a key that a loading function reads."""
+    return frozenset(key.removeprefix(f"{a}.") for a in every_arch() for key in read_keys(a))
+
+
+@by_known(_suffixes)
 def readers(suffix: str) -> tuple[str, ...]:
     """Architectures whose files the loader reads ``{arch}.suffix`` in; ``("*",)`` when all do."""
     said = tuple(sorted(a for a in every_arch() if f"{a}.{suffix}" in read_keys(a)))
@@ -129,6 +136,12 @@ def readers(suffix: str) -> tuple[str, ...]:
 
 
 @cache
+def _whole() -> frozenset[str]:
+    """Whole keys that a loading function reads."""
+    return frozenset(key[1:] for a in every_arch() for key in reads(a) if key.startswith("="))
+
+
+@by_known(_whole)
 def whole_readers(key: str) -> tuple[str, ...]:
     """Architectures whose loading function reads a whole key: `xielu.beta` for apertus."""
     return tuple(sorted(a for a in every_arch() if f"={key}" in reads(a)))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from gguftool.facts.data import load
+from gguftool.facts.data import load, newest
+from gguftool.facts.known import by_known
 
 Row = list[Any]
 ALWAYS, SOMETIMES, NEVER = "always", "sometimes", ""
@@ -39,7 +40,13 @@ class Read:
     condition: str = ""
 
 
-@cache
+def mapped() -> Mapping[str, Any]:
+    """Architectures that llama.cpp has a loading function for."""
+    found: Mapping[str, Any] = newest("load_maps.json")["arch"]
+    return found
+
+
+@by_known(mapped)
 def rows_of(arch: str) -> tuple[Row, ...]:
     """All rows that run for an architecture before its tensors; empty for one without a model class."""
     maps = load("load_maps.json")
@@ -49,7 +56,7 @@ def rows_of(arch: str) -> tuple[Row, ...]:
     return (*maps["common"], ["include", family if isinstance(family, str) else family[0], "hparams"])
 
 
-@cache
+@by_known(mapped)
 def reads(arch: str) -> Mapping[str, Read]:
     """Keys that llama.cpp reads in a file of that architecture, without the prefix, in its order."""
     out: dict[str, Read] = {}
@@ -171,7 +178,7 @@ def decided(node: ast.expr, arch: str) -> bool | None:
 _TARGET = re.compile(r"\b(?:key|arr|each|scalar|arr_n)\('=?([^']+)'[^)]*?'(?:h\.)?(\w+)', (?:True|False)\)")
 
 
-@cache
+@by_known(mapped)
 def _targets(arch: str) -> Mapping[str, str]:
     """Names that rows keep values under, with the key they come from."""
     out = {"n_layer()": "block_count", "n_head()": "attention.head_count"}

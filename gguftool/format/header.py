@@ -13,13 +13,17 @@ from gguftool.brief import line, short_repr, shown
 from gguftool.format.decode import elements, value
 from gguftool.format.types import ARR, TENSOR_TYPES, VALUE_TYPES, Layout, TensorType, tensor_type_name, value_type_name
 
+LONG = 1 << 20
+"""No text that llama.cpp, or a person, makes something of is longer than this, in bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A fault noticed while reading.
 
     ``kind`` is one of: ``truncated`` (a record passes the end of the file), ``bad-version``, ``bad-count``,
-    ``unknown-value-type``, ``nested-too-deep``, ``too-large`` (all of these end the walk: ``fatal``),
+    ``unknown-value-type``, ``nested-too-deep``, ``too-large``, ``too-many``, ``key-empty``, ``key-duplicate``,
+    ``tensor-duplicate``, ``nested-array`` (more of it than is read; all of these end the walk: ``fatal``),
     ``alignment-type``, ``bad-alignment`` (the walk goes on with 32).
     """
 
@@ -81,19 +85,24 @@ class Field:
             return elements(self.element_type, self.count or 0, self.value_bytes, self.layout, as_array=True)
         return value(self.type, self.value_bytes, self.layout)
 
+    @property
+    def told(self) -> object:
+        """As `value`, of a string the first `LONG` bytes: what rules and reports work with."""
+        return self.value if self.type == ARR else value(self.type, self.value_bytes, self.layout, LONG)
+
     def __repr__(self) -> str:
         return line("Field", [shown(self.key), self.type_name, self.shown()])
 
     def shown(self) -> str:
         """The value in a few words."""
         if self.type != ARR:
-            return shown(self.value) if self.type in VALUE_TYPES else f"<{len(self.value_bytes):,} bytes>"
-        first = ", ".join(shown(v) for v in self.head(3)) if self.element_type in VALUE_TYPES else "…"
+            return shown(self.told) if self.type in VALUE_TYPES else f"<{len(self.value_bytes):,} bytes>"
+        first = ", ".join(shown(v) for v in self.head(3, most=1 << 10)) if self.element_type in VALUE_TYPES else "…"
         return f"[{first}{', …' if (self.count or 0) > 3 else ''}] of {self.count or 0:,}"
 
-    def head(self, n: int, start: int = 0) -> list[object]:
-        """Elements ``start .. start+n`` of an array without decoding the rest."""
-        return elements(self.element_type, self.count or 0, self.value_bytes, self.layout, start, n)
+    def head(self, n: int, start: int = 0, most: int | None = None) -> list[object]:
+        """Elements ``start .. start+n`` of an array without decoding the rest; of each the first ``most`` bytes."""
+        return elements(self.element_type, self.count or 0, self.value_bytes, self.layout, start, n, most=most)
 
 
 MOST = 1 << 64

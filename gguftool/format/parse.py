@@ -1,7 +1,8 @@
 """Bytes to `Header`: one bounded walk over the records, strict or collecting.
 
 Every count and length is compared with the bytes left in the file before any loop or allocation. The file is read in
-growing pieces from the front; arrays are walked for their length, never decoded. On a little-endian host the lengths
+growing pieces from the front, and no record is walked again because the piece ended in it; arrays are walked for their
+length, never decoded; `limits.py` says how much is read at most. On a little-endian host the lengths
 of a string array are read through eight shifted 64-bit views of the buffer, which is the fastest strict walk that
 plain Python knows (about 70 ns a string).
 """
@@ -10,11 +11,10 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from gguftool.errors import FormatError
+from gguftool.format import limits
 from gguftool.format.header import Field, Header, Problem, TensorInfo, align
 from gguftool.format.sniff import HEAD, identify
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, Layout, value_type_name
@@ -23,20 +23,13 @@ from gguftool.source import Memory, Source
 
 FIRST_READ = 1 << 18
 """Bytes read at first: enough for every key in front of the vocabulary, and to guess how long that is."""
-HEADER_LIMIT = 1 << 30
-"""A header longer than this is refused, in bytes."""
 MAX_NESTING = 8
 MOST_DIMS = 1024
 """A tensor with more dimensions than this is taken for damage (ggml has 4)."""
-PLAUSIBLE = 1 << 16
-"""More fields or tensors than any model has; a larger count that does not fit into the file is noise."""
 
 
 class _Short(Exception):
-    """The buffer ends before the record does, but the file goes on; ``need``: bytes from the start wanted."""
-
-    def __init__(self, need: int) -> None:
-        self.need = need
+    """The buffer ends before the record does, and there is no file to read on in."""
 
 
 class _Stop(Exception):
@@ -48,14 +41,32 @@ class _Stop(Exception):
 
 @dataclass(slots=True)
 class _Walk:
-    """Where the walk stands; survives the growth of the buffer."""
+    """Where the walk stands; without a ``source`` it ends with the buffer."""
 
     size: int
     buf: memoryview
     layout: Layout = field(default_factory=Layout)
     pos: int = 0
+    source: Source | None = None
     key: str | None = None
     words: list[memoryview] | None = None
+    counted: limits.Counted = field(default_factory=limits.Counted)
+
+    def grow(self, need: int) -> None:
+        """Read until ``need``, with some to spare: an eighth and a quarter mebibyte; half of a long header.
+
+        From the start again: reading twice what was there is cheaper than joining two buffers.
+        """
+        if self.source is None:
+            raise _Short
+        spare = need // (8 if need < 1 << 24 else 2) + (1 << 18)
+        want = min(self.source.size, limits.HEADER, need + spare)
+        self.words = None
+        self.buf = memoryview(b"")
+        self.buf = memoryview(self.source.read_at(0, want))
+        if len(self.buf) < need:
+            n = len(self.buf)
+            raise _Stop("truncated", f"only {n:,} of {need:,} bytes could be read", n, self.key)
 
     def reach(self, n: int, what: str) -> int:
         """Make sure ``n`` bytes stand at ``pos``; return ``pos`` and step over them."""
@@ -66,9 +77,10 @@ class _Walk:
                 raise _Stop(
                     "truncated", f"{what} needs {n:,} bytes at offset {start:,}, {left:,} left", start, self.key
                 )
-            if end > HEADER_LIMIT:
-                raise _Stop("too-large", f"{what} makes the header larger than 1 GiB", start, self.key)
-            raise _Short(end)
+            if end > limits.HEADER:
+                most = f"{limits.HEADER >> 20} MiB"
+                raise _Stop("too-large", f"{what} makes the header larger than {most}", start, self.key)
+            self.grow(end)
         self.pos = end
         return start
 
@@ -101,8 +113,7 @@ def parse(source: Source, *, strict: bool = True) -> Header:
     error = identify(buf[:HEAD], source.size, source.name, getattr(source, "journaled", False), source.read_at)
     if error is not None:
         raise error
-    walk = _Walk(min(source.size, sys.maxsize), memoryview(buf))
-    header = _collect(walk, source)
+    header = _collect(_Walk(min(source.size, sys.maxsize), memoryview(buf), source=source))
     if strict and header.problems:
         p = header.problems[0]
         hint = gguftool("lint", path_word(source.name))
@@ -115,55 +126,32 @@ def parse_bytes(data: bytes, *, strict: bool = True, size: int | None = None, na
     return parse(Memory(data, name, size), strict=strict)
 
 
-def _grow(walk: _Walk, source: Source, need: int) -> None:
-    """Read until ``need``, with an eighth and a quarter mebibyte to spare.
-
-    From the start again: reading twice what was there is cheaper than joining two buffers.
-    """
-    want = min(source.size, HEADER_LIMIT, need + need // 8 + (1 << 18))
-    walk.words = None
-    walk.buf = memoryview(b"")
-    buf = source.read_at(0, want)
-    walk.buf = memoryview(buf)
-    if len(buf) < need:
-        raise _Stop("truncated", f"only {len(buf):,} of {need:,} bytes could be read", len(buf), walk.key)
-
-
-_T = TypeVar("_T")
 _FieldRow = tuple[str, int, int, int, int, int | None, int | None]
 _TensorRow = tuple[str, tuple[int, ...], int, int, int, int]
 
 
-def _collect(walk: _Walk, source: Source) -> Header:
+def _collect(walk: _Walk) -> Header:
     """Walk all records; a fault ends the walk and is noted."""
     problems: list[Problem] = []
     rows: list[_FieldRow] = []
     infos: list[_TensorRow] = []
     n_tensors = n_fields = end = 0
-
-    def step(read: Callable[[_Walk], _T]) -> _T:
-        """One record, read again from its start whenever the buffer had to grow."""
-        start = walk.pos
-        while True:
-            try:
-                return read(walk)
-            except _Short as short:
-                walk.pos = start
-                _grow(walk, source, short.need)
-
     try:
-        n_tensors, n_fields = step(_read_prelude)
+        n_tensors, n_fields = _read_prelude(walk)
         end = walk.pos
         for _ in range(n_fields):
-            rows.append(step(_read_field))
+            rows.append(_read_field(walk))
             end = walk.pos
         walk.key = None
-        _check_count(walk, n_tensors, 2 * walk.layout.length_size + 8, "tensors", walk.pos)
+        _check_count(walk, n_tensors, 2 * walk.layout.length_size + 8, "tensors", limits.TENSORS, walk.pos)
+        walk.counted.tensors()
         for _ in range(n_tensors):
-            infos.append(step(_read_tensor))
+            infos.append(_read_tensor(walk))
             end = walk.pos
     except _Stop as stop:
         problems.append(stop.problem)
+    except limits.Over as over:
+        problems.append(Problem(over.kind, over.message, walk.pos, walk.key))
 
     buf, layout = walk.buf, walk.layout
     fields = tuple(Field(k, t, (a, b), v - a, et, n, layout, buf[a:b]) for k, t, a, b, v, et, n in rows)
@@ -191,26 +179,31 @@ def _read_prelude(walk: _Walk) -> tuple[int, int]:
     n_tensors = walk.length("number of tensors")
     at = walk.pos
     n_fields = walk.length("number of metadata fields")
-    _check_count(walk, n_fields, walk.layout.length_size + 5, "metadata fields", at)
-    _check_count(walk, n_tensors, 2 * walk.layout.length_size + 8, "tensors", 8)
+    _check_count(walk, n_fields, walk.layout.length_size + 5, "metadata fields", limits.FIELDS, at)
+    _check_count(walk, n_tensors, 2 * walk.layout.length_size + 8, "tensors", limits.TENSORS, 8)
     return n_tensors, n_fields
 
 
-def _check_count(walk: _Walk, count: int, least: int, what: str, at: int) -> None:
+def _check_count(walk: _Walk, count: int, least: int, what: str, most: int, at: int) -> None:
     """Stop at a count that is absurd; one that a truncated file may have stated in good faith is walked until the end.
 
-    Walking is safe for any count: every record takes ``least`` bytes, and nothing is allocated ahead.
+    Every record takes ``least`` bytes, and nothing is allocated ahead.
     """
+    if count <= most:
+        return
     left = walk.size - walk.pos
-    if count > left // least and count > PLAUSIBLE:
+    if count > left // least:
         raise _Stop("bad-count", f"{count:,} {what} cannot fit into the {left:,} bytes left", at)
+    raise _Stop("too-many", f"{count:,} {what}, more than the {most:,} that are read", at)
 
 
 def _read_field(walk: _Walk) -> _FieldRow:
     start = walk.pos
     walk.key = None
-    key = walk.key = walk.string("key").decode("utf-8", "surrogateescape")
-    type_id = walk.number("I", 4, f"type of {key}")
+    raw = walk.string("key")
+    key = walk.key = raw.decode("utf-8", "surrogateescape")
+    walk.counted.key(key, len(raw))
+    type_id = walk.number("I", 4, "type of the value")
     element = count = None
     if type_id == ARR:
         element, count = _array_head(walk)
@@ -246,6 +239,7 @@ def _skip_elements(walk: _Walk, element: int, count: int, depth: int) -> None:
         if depth >= MAX_NESTING:
             raise _Stop("nested-too-deep", f"arrays nested deeper than {MAX_NESTING}", walk.pos, walk.key)
         _bound(walk, count, 4 + walk.layout.length_size, "arrays")
+        walk.counted.elements(count, "arrays")
         for _ in range(count):
             inner, n = _array_head(walk)
             _skip_elements(walk, inner, n, depth + 1)
@@ -255,6 +249,7 @@ def _skip_elements(walk: _Walk, element: int, count: int, depth: int) -> None:
             message = f"array of value type {element}, unknown to GGUF; nothing behind it can be read"
             raise _Stop("unknown-value-type", message, walk.pos, walk.key)
         _bound(walk, count, t.size, f"{value_type_name(element)} elements")
+        walk.counted.elements(count, "numbers")
         walk.reach(count * t.size, f"array of {count:,} {t.name}")
 
 
@@ -268,46 +263,56 @@ def _bound(walk: _Walk, count: int, least: int, what: str) -> None:
 
 def _skip_strings(walk: _Walk, count: int) -> None:
     _bound(walk, count, walk.layout.length_size, "strings")
-    start = o = walk.pos
-    done = iter(range(count))
+    walk.counted.elements(count, "strings")
+    start = walk.pos
+    left, o = count, start
     size = walk.layout.length_size
-    try:
-        if size == 8 and not walk.layout.big_endian and sys.byteorder == "little":
-            words = walk.words
-            if words is None:
-                words = walk.words = _shifted_words(walk.buf)
-            for _ in done:
-                o += 8 + words[o & 7][o >> 3]
-        else:
-            unpack = struct.Struct(walk.layout.order + walk.layout.length_code).unpack_from
-            buf = walk.buf
-            for _ in done:
-                o += size + unpack(buf, o)[0]
-    except (IndexError, struct.error, OverflowError):
-        seen = next(done, count) - 1
-        _short_strings(walk, start, o, seen, count)
-    if o > len(walk.buf):
-        _short_strings(walk, start, o, count, count)
+    order = walk.layout.order + walk.layout.length_code
+    while True:
+        done = iter(range(left))
+        try:
+            if size == 8 and not walk.layout.big_endian and sys.byteorder == "little":
+                words = walk.words
+                if words is None:
+                    words = walk.words = _shifted_words(walk.buf)
+                for _ in done:
+                    o += 8 + words[o & 7][o >> 3]
+            else:
+                unpack = struct.Struct(order).unpack_from
+                buf = walk.buf
+                for _ in done:
+                    o += size + unpack(buf, o)[0]
+            left = 0
+        except (IndexError, struct.error, OverflowError):
+            left -= next(done, left) - 1
+        if o <= len(walk.buf) and not left:
+            break
+        walk.pos = o
+        _more_strings(walk, start, count, left)
+    walk.counted.strings_of(o - start)
     walk.pos = o
 
 
-def _short_strings(walk: _Walk, start: int, o: int, seen: int, count: int) -> None:
-    """The walk left the buffer at ``o`` after ``seen`` strings: ask for more, or name the string that is too long."""
-    size = walk.layout.length_size
-    if o + (size if seen < count else 0) <= min(walk.size, HEADER_LIMIT):
+def _more_strings(walk: _Walk, start: int, count: int, left: int) -> None:
+    """The walk left the buffer with ``left`` strings to come: read on, or name the string that is too long."""
+    size, o = walk.layout.length_size, walk.pos
+    need = o + (size if left else 0)
+    if need <= min(walk.size, limits.HEADER):
         # Guess the rest from the strings seen, and that scores and types (8 bytes a token) follow: then one more
         # read is enough.
-        rest = (o - start) * (count - seen) // seen + 8 * count if seen else 0
-        raise _Short(max(o + size if seen < count else o, min(o + rest, walk.size, HEADER_LIMIT)))
-    if o > HEADER_LIMIT and o <= walk.size:
-        raise _Stop("too-large", "the header is larger than 1 GiB", start, walk.key)
+        seen = count - left
+        rest = (o - start) * left // seen + 8 * count if seen else 0
+        walk.grow(max(need, min(o + rest, walk.size, limits.HEADER)))
+        return
+    if o > limits.HEADER and o <= walk.size:
+        raise _Stop("too-large", f"the header is larger than {limits.HEADER >> 20} MiB", start, walk.key)
     unpack = struct.Struct(walk.layout.order + walk.layout.length_code).unpack_from
     at, index = start, 0
     while index < count and at + size <= len(walk.buf):
         n = unpack(walk.buf, at)[0]
         if at + size + n > walk.size:
-            left = walk.size - at - size
-            raise _Stop("truncated", f"string {index:,} of the array claims {n:,} bytes, {left:,} left", at, walk.key)
+            room = walk.size - at - size
+            raise _Stop("truncated", f"string {index:,} of the array claims {n:,} bytes, {room:,} left", at, walk.key)
         at += size + n
         index += 1
     raise _Stop("truncated", f"the file ends inside string {index:,} of {count:,}", at, walk.key)
@@ -322,17 +327,19 @@ def _shifted_words(buf: memoryview) -> list[memoryview]:
 def _read_tensor(walk: _Walk) -> _TensorRow:
     start = walk.pos
     walk.key = None
-    name = walk.key = walk.string("tensor name").decode("utf-8", "surrogateescape")
-    n_dims = walk.number("I", 4, f"number of dimensions of {name}")
+    raw = walk.string("tensor name")
+    name = walk.key = raw.decode("utf-8", "surrogateescape")
+    walk.counted.tensor(name, len(raw))
+    n_dims = walk.number("I", 4, "number of dimensions")
     size = walk.layout.length_size
     if n_dims > min((walk.size - walk.pos) // size, MOST_DIMS):
         left = walk.size - walk.pos
         raise _Stop(
             "bad-count", f"tensor {name!r} claims {n_dims:,} dimensions, {left:,} bytes left", walk.pos - 4, name
         )
-    at = walk.reach(n_dims * size, f"shape of {name}")
+    at = walk.reach(n_dims * size, "shape")
     shape = struct.unpack_from(f"{walk.layout.order}{n_dims}{walk.layout.length_code}", walk.buf, at)
-    at = walk.reach(12, f"type and offset of {name}")
+    at = walk.reach(12, "type and offset")
     type_id, offset = struct.unpack_from(walk.layout.order + "IQ", walk.buf, at)
     return name, shape, type_id, offset, start, walk.pos
 

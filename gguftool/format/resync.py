@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from gguftool.format.header import Field, Header, TensorInfo, align
+from gguftool.format.limits import Over
 from gguftool.format.parse import (
     _alignment,
     _array_head,
@@ -66,7 +67,7 @@ def _plausible(buf: memoryview, header: Header) -> Iterator[int]:
         type_id, count = walk.number("I", 4, "type"), 1
         if type_id == ARR:
             type_id, count = _array_head(walk)
-    except (_Stop, _Short):
+    except (_Stop, _Short, Over):
         return
     last = header.declared_fields - len(header.fields) == 1
     # What follows the name: of a field its type, of a tensor its number of dimensions.
@@ -96,7 +97,7 @@ def _attempt(buf: memoryview, file_size: int, header: Header, size: int) -> Head
         for _ in range(header.declared_tensors):
             name, shape, type_id, offset, start, end = _read_tensor(walk)
             infos.append(TensorInfo(name, shape, type_id, offset, (start, end), buf[start:end]))
-    except (_Stop, _Short):
+    except (_Stop, _Short, Over):
         return None
     alignment, fault = _alignment(tuple(fields))
     data = align(walk.pos, alignment)

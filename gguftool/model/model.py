@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from typing import Any
 
 from gguftool.brief import Named, line, shown, table
 from gguftool.errors import UsageError
@@ -25,6 +26,7 @@ class Model(Mapping[str, object]):
         shard_names: the file names that llama.cpp looks for; empty for a whole model and when no name tells.
         by_content: files that were found by what is in them; their names do not say that they are of this set.
         strangers: files with the name of a shard of this set and the split keys of another; no part of the model.
+        kept: what was found out about it once, by name; it dies with the model, so it must not hold the model.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Model(Mapping[str, object]):
         self.strangers = strangers
         self.missing_shards = missing_shards
         self.shard_count = shard_count
+        self.kept: dict[str, Any] = {}
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -128,9 +131,20 @@ class Model(Mapping[str, object]):
 
     # Without the exception that a mapping's own `get` raises and catches: absent keys are the rule.
     def get(self, key: str, default: object = None) -> object:
-        """Decoded value of a key, or ``default``."""
+        """Decoded value of a key, or ``default``; of a string of more than 1 MiB the beginning (`Field.told`)."""
         f = self.fields.get(key)
-        return default if f is None else f.value
+        return default if f is None else f.told
+
+    @property
+    def reading(self) -> Callable[[str], object]:
+        """`get` as a function that does not hold the model, for what is kept on it."""
+        fields = self.fields
+
+        def get(key: str) -> object:
+            found = fields.get(key)
+            return None if found is None else found.told
+
+        return get
 
     def field(self, key: str) -> Field:
         """The field of a key as a person types it (the architecture prefix may be left out).
@@ -145,7 +159,7 @@ class Model(Mapping[str, object]):
         hint = f"did you mean {' or '.join(near)}?" if near else gguftool("dump", "--no-tensors", path_word(self.name))
         raise UsageError(f"{self.name}: has no key {key}", hint)
 
-    @property
+    @cached_property
     def architecture(self) -> str:
         """`general.architecture`, or "" when absent or not a string."""
         value = self.get("general.architecture")
@@ -154,18 +168,19 @@ class Model(Mapping[str, object]):
     @cached_property
     def arch(self) -> Hparams:
         """Hyperparameters under the file's own architecture prefix."""
-        # Of a set that is not whole the tensors say nothing.
-        stored = None if self.missing_shards or not self.tensors else self._shape_of
+        # Functions that do not hold the model: one in a circle lives until the collector comes by.
+        fields, tensors = self.fields, self.tensors
 
         def count(key: str) -> int:
-            found = self.fields.get(key)
+            found = fields.get(key)
             return 0 if found is None else found.count or 0
 
-        return Hparams(self.architecture, self.get, stored, count)
+        def shape(name: str) -> tuple[int, ...] | None:
+            tensor = tensors.get(name)
+            return None if tensor is None else tensor.shape
 
-    def _shape_of(self, name: str) -> tuple[int, ...] | None:
-        tensor = self.tensors.get(name)
-        return None if tensor is None else tensor.shape
+        # Of a set that is not whole the tensors say nothing.
+        return Hparams(self.architecture, self.reading, None if self.missing_shards or not tensors else shape, count)
 
     def full_key(self, key: str) -> str:
         """A key as a person types it: ``context_length`` becomes ``qwen2.context_length``; known whole keys stay.

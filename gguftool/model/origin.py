@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from weakref import WeakKeyDictionary
 
 from gguftool.facts.arch import facts
 from gguftool.facts.programs import ForkType, Program, architectures, file_type, program, tensor_types
@@ -42,15 +41,12 @@ class Origin:
     sized: bool = False
 
 
-_FOUND: WeakKeyDictionary[Model, list[Origin | None]] = WeakKeyDictionary()
-
-
 def origin(m: Model) -> Origin | None:
     """The other program that a file was made for; None when nothing speaks for one. Found once for a model."""
-    known = _FOUND.get(m)
-    if known is None:
-        _FOUND[m] = known = [next((o for look in _SIGNS if (o := look(m)) is not None), None)]
-    return known[0]
+    if "origin" not in m.kept:
+        m.kept["origin"] = next((o for look in _SIGNS if (o := look(m)) is not None), None)
+    found: Origin | None = m.kept["origin"]
+    return found
 
 
 def stored_as(m: Model, t: Tensor) -> tuple[str, int | None]:

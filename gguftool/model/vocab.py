@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
@@ -120,7 +119,7 @@ class Vocabulary:
     def __init__(self, m: Model) -> None:
         self.all_short = False
         self._fields = m.fields
-        self._get = m.get
+        self._get = m.reading
         self.model = _string(m.get("tokenizer.ggml.model"))
         self.kind = KINDS.get(self.model) if self.model is not None else None
         self.pre = _string(m.get("tokenizer.ggml.pre"))
@@ -310,14 +309,12 @@ class Vocabulary:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-_SEEN: WeakKeyDictionary[Model, Vocabulary] = WeakKeyDictionary()
-
-
 def vocabulary(m: Model) -> Vocabulary:
-    """The vocabulary of a model, kept as long as the model."""
-    if m not in _SEEN:
-        _SEEN[m] = Vocabulary(m)
-    return _SEEN[m]
+    """The vocabulary of a model, kept on it."""
+    found: Vocabulary | None = m.kept.get("vocabulary")
+    if found is None:
+        found = m.kept["vocabulary"] = Vocabulary(m)
+    return found
 
 
 def is_array(f: Field, element: int) -> bool:

@@ -77,7 +77,7 @@ def _rotates(state: Run, layer: int) -> bool:
 def _rope(state: Run) -> Iterator[AfterLoad]:
     """Width of the rotation against the head size (`ops.cpp:ggml_compute_forward_rope_flt`)."""
     machine, arch = machine_of(state), facts(state.model.architecture)
-    hp = Hparams(state.model.architecture, state.model.get)
+    hp = Hparams(state.model.architecture, state.model.reading)
     if arch is None or not hp.ropes or machine.names["is_mla()"]() or arch.memory == "mla":
         return
     names = machine.names

@@ -129,7 +129,7 @@ def _named(state: Run) -> dict[str, int]:
                 continue
         out["n_embd"] = state.machine.h["n_embd"]
         return out
-    hp = Hparams(state.model.architecture, state.model.get)
+    hp = Hparams(state.model.architecture, state.model.reading)
     for name, suffix in (
         ("n_head()", "attention.head_count"),
         ("n_head_kv()", "attention.head_count_kv"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -18,7 +18,7 @@ from gguftool.facts.machine.rows import common, has_program, machine_of, program
 from gguftool.facts.marks import bears
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
-from gguftool.model import Model, from_source
+from gguftool.model import Model, Part, from_source
 from gguftool.model.role import role
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
@@ -126,18 +126,18 @@ def screen(model: Model) -> Prediction | None:
 def _of_model(model: Model, granted: Loaded | None = None) -> Prediction:
     state = Run(model)
     try:
+        return _loaded(state, granted)
+    finally:
+        state.close()
+
+
+def _loaded(state: Run, granted: Loaded | None) -> Prediction:
+    try:
         run_stages(state, granted)
-    except LoadEnds as end:
-        if end.verdict == UNKNOWN:
-            return _unknown(state, end.messages[0], end.where)
-        return _ended(state, end.verdict, end.messages, end.where, end.data)
-    except Refusal as fault:
-        line = LOAD_ERROR + _WRAP.get(state.stage, "") + fault.text
-        return _ended(state, REFUSED, (line.rstrip("\n"),), fault.where, fault.data)
-    except Abort as fault:
-        return _ended(state, ABORTS, (fault.text,), fault.where, fault.data)
-    except Unknown as gap:
-        return _unknown(state, gap.why, gap.where)
+    except (LoadEnds, Refusal, Abort, Unknown) as end:
+        # The frames that it passed hold it, and the model: a circle.
+        end.__traceback__ = end.__context__ = None
+        return _how(state, end)
     aside = state.left_aside()
     return Prediction(
         WARNS if state.warnings else LOADS,
@@ -149,6 +149,20 @@ def _of_model(model: Model, granted: Loaded | None = None) -> Prediction:
         tensors=len(state.asked.stored) - len(aside) if state.asked is not None else None,
         left_aside=aside,
     )
+
+
+def _how(state: Run, end: LoadEnds | Refusal | Abort | Unknown) -> Prediction:
+    """What an end that came before the model was loaded says."""
+    if isinstance(end, LoadEnds):
+        if end.verdict == UNKNOWN:
+            return _unknown(state, end.messages[0], end.where)
+        return _ended(state, end.verdict, end.messages, end.where, end.data)
+    if isinstance(end, Refusal):
+        line = LOAD_ERROR + _WRAP.get(state.stage, "") + end.text
+        return _ended(state, REFUSED, (line.rstrip("\n"),), end.where, end.data)
+    if isinstance(end, Abort):
+        return _ended(state, ABORTS, (end.text,), end.where, end.data)
+    return _unknown(state, end.why, end.where)
 
 
 def _ended(state: Run, verdict: str, lines: tuple[str, ...], where: str, data: Any) -> Prediction:
@@ -234,7 +248,7 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
         raise Refusal(text, "field:general.architecture")
     machine = state.machine = machine_of(reader, h)
     # Two architectures ask for tensors already here: whether their extra layers are in the file.
-    machine.stored = lambda tensor: padded(t.shape) if (t := stored_tensors(state.model).get(tensor)) else None
+    machine.stored = _shapes(state.model.parts)
     machine.run(program(name, "hparams"))
     state.warnings += machine.warnings
     return machine, program(name, "tensors")
@@ -242,10 +256,27 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
 
 def numbers(model: Model) -> dict[str, Any] | None:
     """What llama.cpp would compute with, by its own names; None when the keys do not get it so far."""
+    state = Run(model)
     try:
-        return hyperparameters(Run(model))[0].h
-    except (Refusal, Abort, Unknown):
+        return dict(hyperparameters(state)[0].h)
+    except (Refusal, Abort, Unknown) as end:
+        end.__traceback__ = end.__context__ = None
         return None
+    finally:
+        state.close()
+
+
+def _shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
+    """The padded shape of a stored tensor by name; does not hold the model, which an evaluator's circles must not."""
+    infos: dict[str, TensorInfo] = {}
+
+    def shape(name: str) -> tuple[int, ...] | None:
+        if not infos:
+            infos.update((t.name.partition("\0")[0], t) for part in parts for t in part.header.tensors)
+        found = infos.get(name)
+        return padded(found.shape) if found is not None else None
+
+    return shape
 
 
 def stored_tensors(m: Model) -> dict[str, TensorInfo]:

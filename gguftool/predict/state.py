@@ -32,6 +32,12 @@ class Run:
     warnings: list[str] = field(default_factory=list)
     not_evaluated: list[str] = field(default_factory=list)
 
+    def close(self) -> None:
+        """Let go of what was read: the names of an evaluator are functions of it, a circle that would live on."""
+        if self.machine is not None:
+            self.machine.names.clear()
+            self.machine = None
+
     def layers(self) -> int | None:
         """Layers that the graph of every token runs through; None before the hyperparameters are read."""
         return None if self.machine is None else int(self.machine.names["n_layer()"]())

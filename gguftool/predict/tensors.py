@@ -105,7 +105,10 @@ class Asked:
 
     def _fault(self, fault: Refusal | Abort) -> bool:
         if not self.collect and fault.where not in self.forgiven:
-            raise fault
+            try:
+                raise fault
+            finally:
+                del fault  # else this frame, which the exception holds, would hold the exception
         self.faults.append(fault)
         return False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from gguftool.facts.marks import bears
+from gguftool.format import limits
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, MAX_DIMS, MAX_NAME, STR, U32, VALUE_TYPES, value_type_name
 from gguftool.predict.verdict import UNKNOWN, LoadEnds
@@ -36,7 +37,6 @@ SIZEOF_TENSOR_INFO, SIZEOF_KV = 344, 88
 _MOST_LENGTH = (1 << 62) - 1
 _MOST_ROOM = 64 << 30
 """What a std::string can hold, and a machine."""
-_WALK_LIMIT = 256 << 20
 _CHUNK = 1 << 20
 
 
@@ -55,6 +55,7 @@ class _Cursor:
         self.pos = 0
         self.base = 0
         self.buf = b""
+        self.strings = 0
 
     @property
     def left(self) -> int:
@@ -63,8 +64,8 @@ class _Cursor:
     def take(self, n: int) -> bytes:
         if n > self.left:
             raise _Eof()
-        if self.pos + n > _WALK_LIMIT:
-            raise LoadEnds(("the damaged header goes on for more than 256 MiB",), verdict=UNKNOWN)
+        if self.pos + n > limits.HEADER:
+            raise _endless(f"{limits.HEADER >> 20} MiB")
         start = self.pos - self.base
         if start + n > len(self.buf):
             self.base, start = self.pos, 0
@@ -77,6 +78,9 @@ class _Cursor:
 
     def string(self) -> bytes:
         n = self.number("Q")
+        self.strings += 1
+        if self.strings > limits.STRINGS + limits.FIELDS + limits.TENSORS:
+            raise _endless(f"{limits.STRINGS:,} strings")
         if not bears("string-limit"):
             return self.unlimited(n)
         if n > MAX_STRING:
@@ -92,6 +96,10 @@ class _Cursor:
         if n > _MOST_ROOM:
             raise _TooLong("length_error" if n > _MOST_LENGTH else "bad_alloc")
         return self.take(n) if n else b""
+
+
+def _endless(limit: str) -> LoadEnds:
+    return LoadEnds((f"the header goes on for more than {limit}",), verdict=UNKNOWN)
 
 
 class _TooLong(Exception):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 
-from gguftool.format.header import Field
+from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
 from gguftool.model import Model, Tensor
 from gguftool.model.bytemap import regions
@@ -18,6 +18,10 @@ from gguftool.report.text import Style, count, markdown_table, safe, shorten, ta
 
 HEAD = 8
 """Elements of an array shown when not everything is asked for."""
+MOST = 1 << 20
+"""Elements of an array shown when everything is asked for."""
+MOST_HEAD = 1 << 12
+"""Bytes of a string in the head of an array in JSON."""
 WHOLE = 32
 """An array of at most this many elements is shown whole in JSON."""
 
@@ -49,7 +53,7 @@ def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
 def value_text(f: Field, *, full: bool, limit: int) -> str:
     """A value on one line, escaped; arrays by their first elements unless ``full``."""
     if f.type != ARR:
-        value = f.value
+        value = f.told
         text = (
             str(value).lower()
             if isinstance(value, bool)
@@ -57,8 +61,11 @@ def value_text(f: Field, *, full: bool, limit: int) -> str:
             if isinstance(value, float)
             else str(value)
         )
-        return safe(text) if full else shorten(text, limit)
-    shown = f.head(f.count or 0 if full else HEAD)
+        if not full:
+            return shorten(text, limit)
+        left = f.type == STR and len(f.value_bytes) - f.layout.length_size - LONG
+        return safe(text) + (f"… {count(left)} more bytes, see --raw" if left and left > 0 else "")
+    shown = f.head(min(f.count or 0, MOST) if full else HEAD, most=LONG if full else 4 * limit)
     more = "" if len(shown) == (f.count or 0) else f", … {count((f.count or 0) - len(shown))} more"
     text = "[" + ", ".join(_element(v) for v in shown)
     return safe(text + more + "]") if full else shorten(text, limit - len(more) - 1) + more + "]"
@@ -169,10 +176,10 @@ def layout_json(m: Model) -> list[dict[str, object]]:
     ]
 
 
-def raw_value(f: Field) -> bytes:
+def raw_value(f: Field) -> bytes | memoryview:
     """The value alone: a string's own bytes, an array one element a line, a scalar as text."""
     if f.type == STR:
-        return bytes(f.value_bytes[f.layout.length_size :])
+        return f.value_bytes[f.layout.length_size :]
     if f.type == ARR:
         return b"".join(_raw_line(v) for v in f.head(f.count or 0))
     return _raw_line(f.value)
@@ -209,12 +216,14 @@ def dump_json(
 def _field_json(f: Field, full: bool) -> Mapping[str, object]:
     out: dict[str, object] = {"key": f.key, "type": f.type_name, "offset": f.span[0]}
     if f.type != ARR:
-        return {**out, "value": f.value}
+        # Of a text that nobody reads the beginning, and how long it is.
+        size = len(f.value_bytes) - f.layout.length_size if f.type == STR else 0
+        return {**out, "value": f.told, **({"bytes": size} if size > LONG else {})}
     n = f.count or 0
     out["count"] = n
-    out["head"] = f.head(HEAD)
-    if full or n <= WHOLE:
-        out["value"] = f.head(n)
+    out["head"] = f.head(HEAD, most=MOST_HEAD)
+    if (full and n <= MOST) or n <= WHOLE:
+        out["value"] = f.head(n, most=LONG)
     return out
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.facts.known import by_known
 from gguftool.facts.machine.cplus import CPlusMachine
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.ggml import Tensor, natives, new_tensor
@@ -53,7 +54,7 @@ def types() -> Mapping[str, str]:
     return found
 
 
-@cache
+@by_known(lambda: types().values())
 def type_number(name: str) -> int | None:
     """llama.cpp's number of a type that a file names; None for one it does not know."""
     constants = load("projectors.json")["constants"]
@@ -61,11 +62,15 @@ def type_number(name: str) -> int | None:
 
 
 @cache
+def _type_names() -> Mapping[int, str]:
+    numbers = load("projectors.json")["constants"]
+    known = {n: key for key, n in reversed(numbers.items()) if key.startswith("PROJECTOR_TYPE_")}
+    return {n: types().get(key) or key.removeprefix("PROJECTOR_TYPE_").lower() for n, key in known.items()}
+
+
 def type_name(number: int) -> str:
     """What a file calls the type of that number; that of a type no file can name is llama.cpp's own."""
-    constants = load("projectors.json")["constants"]
-    known = next((key for key, n in constants.items() if key.startswith("PROJECTOR_TYPE_") and n == number), "")
-    return types().get(known) or known.removeprefix("PROJECTOR_TYPE_").lower()
+    return _type_names().get(number, "")
 
 
 @dataclass(slots=True)

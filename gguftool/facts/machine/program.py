@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import proxy
 
 from gguftool.facts.enums import words
 from gguftool.facts.machine.ends import Refusal, Unknown
@@ -60,36 +61,7 @@ class Machine:
         from gguftool.facts.machine.hparams import functions
 
         self.names |= {f"{name}()": f for name, f in functions(h).items()}
-        self.names |= {f"{name}()": f for name, f in self._own().items()}
-
-    def _own(self) -> dict[str, Callable[..., Any]]:
-        return {
-            "key": self._key,
-            "arr": self._array,
-            "arr_n": self._array_length,
-            "each": self._each,
-            "scalar": self._scalar,
-            "swa_pattern": self._swa_pattern,
-            "has": lambda slot, layer: (slot, layer) in self.slots,
-            "stored": lambda name, index: self.stored(filled_name(name, index)),
-            "ne": lambda shape, i: shape[i],
-            "qkv": self._qkv,
-            "gate_up_exps": self._gate_up_exps,
-            "full": self.reader.full,
-            "text": printf,
-            "max": max,
-            "min": min,
-            "len": len,
-            "str": str,
-            "bool": bool,
-            "u32": lambda v: v & 0xFFFFFFFF,
-            "i32": lambda v: (v & 0xFFFFFFFF) - ((v & 0x80000000) << 1),
-            "filled": lambda v: [int(v)] * MAX_LAYERS,
-            "unique_count": lambda v: len({x for x in v if x >= 0}),
-            "rope_scaling_of": lambda v: v if v in words("rope.scaling.type") else "unspecified",
-            "vocabulary_size": lambda: 0,  # the vocabulary is read later
-            "largest": lambda v: max(v, default=-1),
-        }
+        self.names |= {f"{name}()": f for name, f in _own(proxy(self)).items()}
 
     def value(self, expression: str) -> Any:
         """Value of one expression now."""
@@ -370,3 +342,38 @@ _STEPS: dict[str, Callable[[Machine, Row], None]] = {
     "continue": _raise(_Continue),
     "return": _raise(_Return),
 }
+
+
+def _own(machine: Machine) -> dict[str, Callable[..., Any]]:
+    """Functions that rows call; ``machine`` is a weak reference, for the machine holds them, and a circle lives on."""
+
+    def method(name: str) -> Callable[..., Any]:
+        return lambda *given, **named: getattr(machine, name)(*given, **named)
+
+    return {
+        "key": method("_key"),
+        "arr": method("_array"),
+        "arr_n": method("_array_length"),
+        "each": method("_each"),
+        "scalar": method("_scalar"),
+        "swa_pattern": method("_swa_pattern"),
+        "has": lambda slot, layer: (slot, layer) in machine.slots,
+        "stored": lambda name, index: machine.stored(filled_name(name, index)),
+        "ne": lambda shape, i: shape[i],
+        "qkv": method("_qkv"),
+        "gate_up_exps": method("_gate_up_exps"),
+        "full": machine.reader.full,
+        "text": printf,
+        "max": max,
+        "min": min,
+        "len": len,
+        "str": str,
+        "bool": bool,
+        "u32": lambda v: v & 0xFFFFFFFF,
+        "i32": lambda v: (v & 0xFFFFFFFF) - ((v & 0x80000000) << 1),
+        "filled": lambda v: [int(v)] * MAX_LAYERS,
+        "unique_count": lambda v: len({x for x in v if x >= 0}),
+        "rope_scaling_of": lambda v: v if v in words("rope.scaling.type") else "unspecified",
+        "vocabulary_size": lambda: 0,  # the vocabulary is read later
+        "largest": lambda v: max(v, default=-1),
+    }

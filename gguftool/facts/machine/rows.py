@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.facts.known import by_known
 from gguftool.facts.machine import hparams
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader
+from gguftool.facts.reads import mapped
 
 
 def has_program(arch: str) -> bool:
@@ -31,19 +32,19 @@ def family_rows(family: str, part: str) -> list[Row]:
     return found
 
 
-@cache
+@by_known(mapped)
 def position_table(arch: str) -> str | None:
     """The tensor that has a row for each position of the trained context; None where positions are not learnt."""
     return next((row[1] for row in tensor_rows(arch) if "n_ctx_train" in row[3]), None)
 
 
-@cache
+@by_known(mapped)
 def head_tensors(arch: str) -> tuple[str, ...]:
     """Tensors of a ranking head that the loader of an architecture takes: ``cls.weight``, ``cls.output.weight`` …"""
     return tuple(row[1] for row in tensor_rows(arch) if row[1].startswith("cls."))
 
 
-@cache
+@by_known(mapped)
 def dense_tensors(arch: str) -> tuple[str, ...]:
     """Tensors of the projections behind pooling that the loader of an architecture takes: ``dense_2.weight`` …"""
     return tuple(row[1] for row in tensor_rows(arch) if row[1].startswith("dense_"))

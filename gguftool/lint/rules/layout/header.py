@@ -20,6 +20,13 @@ def _problems(m: Model, *kinds: str) -> list[tuple[Part, Problem]]:
     return [(part, p) for part in m.parts for p in part.header.problems if p.kind in kinds]
 
 
+def _not_read_on(m: Model, kind: str) -> Drafts:
+    """What llama.cpp refuses ended the walk, for there is more of it than anybody mends by hand."""
+    for part, p in _problems(m, kind):
+        where = f"field:{p.key}" if p.key else "header"
+        yield found(f"the header is not read to its end: {p.message}", where=where, path=part.name, offset=p.offset)
+
+
 @rule(Severity.ERROR, role="any", whole=False)
 def version_unsupported(m: Model, ctx: Context) -> Drafts:
     """The GGUF version must be 2 or 3.
@@ -103,9 +110,10 @@ def header_breaks_off(m: Model, ctx: Context) -> Drafts:
     Evidence. `gguf.cpp:gguf_reader::read` (b11434): "string length … exceeds remaining file size", "failed to
     read header", "failed to read key-value pairs", "failed to read tensor info".
     Example. value of type str needs 1,099,511,627,776 bytes at offset 57, 104 left
-    Fix. Download the file again; `gguftool verify --hash` tells whether it is then whole.
+    Fix. Download the file again; `gguftool verify --hash` tells whether it is then whole. A header beyond the limits of
+    gguftool (`gguftool/format/limits.py`: 128 MiB, 65,536 keys, 131,072 tensors …) is no model's.
     """
-    for part, p in _problems(m, "truncated", "too-large"):
+    for part, p in _problems(m, "truncated", "too-large", "too-many"):
         h = part.header
         stage = "key-value pairs" if len(h.fields) < h.declared_fields or not h.declared_tensors else "tensor info"
         if not h.declared_fields and not h.declared_tensors:
@@ -113,12 +121,13 @@ def header_breaks_off(m: Model, ctx: Context) -> Drafts:
         read = f"{len(h.fields):,} of {h.declared_fields:,} keys"
         read += f" and {len(h.tensors):,} of {h.declared_tensors:,} tensors read"
         about = f" (in {p.key!r})" if p.key else ""
+        how = "breaks off" if p.kind == "truncated" else "is not read to its end"
         yield found(
-            f"the header breaks off: {p.message}{about}; {read}",
+            f"the header {how}: {p.message}{about}; {read}",
             where="header",
             span=(p.offset, part.size),
             path=part.name,
-            llama_cpp=f"failed to read {stage}",
+            llama_cpp=f"failed to read {stage}" if p.kind == "truncated" else None,
             offset=p.offset,
         )
 
@@ -182,6 +191,7 @@ def nested_array(m: Model, ctx: Context) -> Drafts:
         yield found(
             p.message, where=f"field:{p.key}", path=part.name, llama_cpp=f"key '{p.key}' has invalid GGUF type 9"
         )
+    yield from _not_read_on(m, "nested-array")
     for f in m.header.fields:
         if f.type == ARR and f.element_type == ARR:
             yield found(
@@ -200,6 +210,7 @@ def key_empty(m: Model, ctx: Context) -> Drafts:
     Example. key 3 is empty
     Fix. Write the file anew with its writer; the key has no name to be deleted by.
     """
+    yield from _not_read_on(m, "key-empty")
     for part in m.parts:
         for i, f in enumerate(part.header.fields):
             if f.key == "":
@@ -219,6 +230,7 @@ def key_duplicate(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --dedupe` keeps the first, which is the one that readers find. Safe when the values are
     equal.
     """
+    yield from _not_read_on(m, "key-duplicate")
     for part in m.parts:
         first: dict[str, Field] = {}
         for i, f in enumerate(part.header.fields):

@@ -61,6 +61,10 @@ def tensor_duplicate(m: Model, ctx: Context) -> Drafts:
     Example. tensor token_embd.weight stands twice (records 0 and 17)
     Fix. Convert again; two copies usually mean that the source folder held two sets of weights.
     """
+    for part in m.parts:
+        for p in (p for p in part.header.problems if p.kind == "tensor-duplicate"):
+            text = f"the header is not read to its end: {p.message}"
+            yield found(text, where=f"tensor:{p.key}", path=part.name, offset=p.offset)
     seen: dict[str, tuple[Part, int]] = {}
     doubles = 0
     last = ""

@@ -1,0 +1,126 @@
+"""What is read of a header at most, also where a sparse file has more; the files of `tests/fuzz/worst.py`."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from gguftool.errors import FormatError
+from gguftool.format import limits
+from gguftool.format.parse import parse, parse_bytes
+from gguftool.source import LocalFile
+from tests.build import GGUF, llama
+from tests.fuzz.worst import CASES, dense, vocabulary
+
+ENDS = {
+    "nested": "nested-array",
+    "fields": "too-many",
+    "tensors": "too-many",
+    "tensors-100000": "tensor-duplicate",
+    "tokens-beyond": "too-many",
+    "numbers-beyond": "too-many",
+    "keys-longer": "too-many",
+    "string-beyond": "too-large",
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_sparse_file_is_read_to_the_limit(tmp_path: Path, name: str) -> None:
+    CASES[name]().write(tmp_path / "m.gguf")
+    tracemalloc.start()
+    with pytest.raises(FormatError) as e:
+        parse(LocalFile(tmp_path / "m.gguf"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert e.value.kind == ENDS[name]
+    assert e.value.exit_code == 3
+    assert peak < 32 << 20
+
+
+def zeros(fields: int) -> bytes:
+    """Fields of 13 zero bytes: all have the empty key."""
+    g = GGUF("llama")
+    for _ in range(fields):
+        g.raw_kv(bytes(13))
+    return g.bytes()
+
+
+def test_a_few_empty_keys_are_read_and_many_are_not() -> None:
+    few = parse_bytes(zeros(limits.FORGIVEN))
+    assert len(few.fields) == 1 + limits.FORGIVEN
+    with pytest.raises(FormatError) as e:
+        parse_bytes(zeros(limits.FORGIVEN + 1))
+    assert e.value.kind == "key-empty"
+
+
+def test_a_few_repeated_keys_are_read_and_many_are_not() -> None:
+    g = GGUF("llama")
+    for _ in range(limits.FORGIVEN + 1):
+        g.kv("a", 1)
+    assert len(parse_bytes(g.bytes()).fields) == limits.FORGIVEN + 2
+    with pytest.raises(FormatError) as e:
+        parse_bytes(g.kv("a", 1).bytes())
+    assert e.value.kind == "key-duplicate"
+    assert e.value.key == "a"
+
+
+def test_what_real_models_have_is_read(tmp_path: Path) -> None:
+    vocabulary(1 << 20).write(tmp_path / "m.gguf")
+    assert parse(LocalFile(tmp_path / "m.gguf")).fields[-1].count == 1 << 20
+    out = dense(50_000, tensors=True)
+    out.write(tmp_path / "n.gguf")
+    assert len(parse(LocalFile(tmp_path / "n.gguf")).tensors) == 50_000
+    CASES["string"]().write(tmp_path / "o.gguf")
+    assert parse(LocalFile(tmp_path / "o.gguf")).complete
+
+
+class Counting(LocalFile):
+    """How often the file was read."""
+
+    reads = 0
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        self.reads += 1
+        return super().read_at(offset, n)
+
+
+def test_no_record_is_walked_again_when_the_buffer_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The lengths of the strings misguide: the first are short, so that the buffer grows again and again in one array.
+    tokens = ["a"] * 40_000 + ["b" * 400] * 40_000
+    path = llama().replace("tokenizer.ggml.tokens", tokens).write(tmp_path / "m.gguf")
+    from gguftool.format import parse as module
+
+    walked = []
+    real = module._Walk.string
+    monkeypatch.setattr(module._Walk, "string", lambda walk, what: walked.append(what) or real(walk, what))
+    source = Counting(path)
+    h = parse(source)
+    assert source.reads > 2
+    assert h.get("tokenizer.ggml.tokens").value == tokens  # type: ignore[union-attr]
+    assert walked.count("key") == len(h.fields)
+    assert walked.count("tensor name") == len(h.tensors)
+
+
+def test_of_a_long_text_only_what_is_shown_is_decoded() -> None:
+    text = "é" * (4 << 20)
+    f = parse_bytes(GGUF("llama").kv("general.name", text).bytes()).fields[1]
+    tracemalloc.start()
+    assert f.told == "é" * (1 << 19)
+    assert len(f.shown()) < 200
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
+    assert f.value == text
+
+
+@pytest.mark.parametrize("cut", range(1, 9))
+def test_a_text_is_not_cut_inside_a_character(cut: int) -> None:
+    from gguftool.format.decode import value
+    from gguftool.format.types import STR, Layout
+
+    data = "a€😀é".encode()
+    shown = value(STR, memoryview(struct.pack("<Q", len(data)) + data), Layout(), cut)
+    assert shown == next(w for n in (4, 3, 2, 1, 0) if len((w := "a€😀é"[:n]).encode()) <= cut)
