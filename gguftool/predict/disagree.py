@@ -90,6 +90,7 @@ def fault_of(model: Model, shown: Shown, forgiven: frozenset[str] = frozenset())
         machine.names |= local_names(machine, size, state.vocab.n_token_types if state.vocab else 0)
         run(machine, rows, asked)
     except (Refusal, Abort) as end:
+        end.__traceback__ = end.__context__ = None  # its frames hold it, and the model: a circle
         return _fault(state, end, asked, rank), len(asked.wanted)
     except Unknown:
         return None, len(asked.wanted)
