@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts import llama_cpp
-from gguftool.facts.timeline import build_number
 from gguftool.hub import is_remote, opened
 from gguftool.memory.advice import Advice, advise
 from gguftool.memory.fit import Fit
@@ -150,7 +149,7 @@ def _engine(said: Wishes, build: str | int | None, measure: bool) -> Engine:
         return choose(said, printed=True)
     if said.server or measure:
         raise UsageError("--build names a build by its number: no program of it is asked or measures")
-    return engine_of(build if isinstance(build, int) else build_number(build))
+    return engine_of(build)
 
 
 def _load(m: Model, build: int | None) -> tuple[list[str], str]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from gguftool import programs
 from gguftool.api.launch import plan_launch
 from gguftool.errors import GgufToolError
-from gguftool.facts.timeline import build_number
 from gguftool.run.args import MODEL
 from gguftool.run.engine import Engine, choose, engine_of
 from gguftool.run.options.extra import planned_words
@@ -59,7 +58,7 @@ def translate_script(text: str, *, server: str | None = None, build: str | int |
 def _engine(server: str | None, build: str | int | None) -> Engine:
     if build is None:
         return choose(Wishes(server=server), printed=True)
-    return engine_of(build if isinstance(build, int) else build_number(build))
+    return engine_of(build)
 
 
 def installed(name: str, llama_cpp: str | None = None) -> str | None:

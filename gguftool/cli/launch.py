@@ -47,7 +47,6 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     from gguftool.api.launch import plan_launch
     from gguftool.cli import launch_run as act
     from gguftool.cli.opened import open_for
-    from gguftool.facts.timeline import build_number
     from gguftool.hub import on_this_machine
     from gguftool.run.engine import choose, engine_of
 
@@ -58,7 +57,7 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     elif wishes.server or not (printed or (options["action"] is None and not options["emit"])):
         raise click.UsageError("--build is for --print and --translate: a build by its number cannot be started.")
     else:
-        engine = engine_of(build_number(options["build"]))
+        engine = engine_of(options["build"])
     if options["translate"] is not None:
         return act.translate(session, options["translate"], wishes.server, options["build"])
     if model is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
+from gguftool.facts.timeline import build_number
 from gguftool.programs import SERVER, Tool
 from gguftool.run import embedded
 from gguftool.run.bybuild import of_build
@@ -40,9 +41,14 @@ def no_engine() -> Engine:
     return Engine(SERVER, (SERVER,), None, known())
 
 
-def engine_of(build: int) -> Engine:
-    """For a command that is only printed: spelled as that build takes it."""
-    return Engine(SERVER, (SERVER,), None, of_build(build))
+def engine_of(build: int | str) -> Engine:
+    """For a command that is only printed: spelled as that build takes it, ``b8179`` or its number.
+
+    Raises:
+        UsageError: it is no build of llama.cpp.
+    """
+    number = build if isinstance(build, int) else build_number(build)
+    return Engine(SERVER, (SERVER,), None, of_build(number))
 
 
 def library_engine() -> Engine:

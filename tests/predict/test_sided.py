@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gguftool.facts import NUMBER
@@ -11,6 +13,7 @@ from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs import misfits
 from gguftool.source import Memory
 from tests.build import GGUF
+from tests.json_schemas import check_schema
 from tests.predict.sides import lora
 from tests.projectors import SOUND
 
@@ -73,3 +76,14 @@ def test_beside_a_model_the_build_speaks_for_the_file():
     told = misfits(model, _eyes(), build=4000)[0].message
     assert told == "llama.cpp b4000 does not load it: it needs llama.cpp b5508 or newer (projector type qwen2.5o)"
     assert all(m.rule != "pair-load" for m in misfits(model, _eyes(), build=5508))
+
+
+def test_json_of_a_side_file_is_what_the_schema_says(cli, tmp_path: Path):
+    file = lora("tiny/llama-gqa", 1).write(tmp_path / "adapter.gguf")
+    for build in (["--build", "b3399"], ["--build", "b6123"], []):
+        for command in ("compat", "lint"):
+            check_schema(cli(command, file, *build, "--format", "json").json)
+    asked = cli("compat", file, "--build", "b3399", "--format", "json")
+    assert asked.code == 1
+    assert asked.json["verdict"] == "refused"
+    assert asked.json["needs"][0]["what"] == "GGUF for adapters"

@@ -6,11 +6,15 @@ slot wants ``-kvu``; b7551 and later do so of ``n_parallel < 0`` alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gguftool.api.translated import translate
+from gguftool.memory.builds import formula
 from gguftool.run.args import server_command
-from gguftool.run.bybuild import of_build
+from gguftool.run.bybuild import between, of_build
+from gguftool.run.target import number_of, older
 from gguftool.run.wishes import Wishes
 
 
@@ -38,3 +42,14 @@ def test_a_translation_speaks_of_slots_where_the_build_opens_several(build: int,
     made = translate("llama-server -m m.gguf -c 4096", build=build)
     assert [a for a in made.args if a in ("-np", "1", "-kvu")] == args
     assert any("opens 4 slots" in c.why for c in made.changes) is bool(args)
+
+
+def test_a_server_without_a_number_has_the_formula_of_its_range() -> None:
+    """The packaged server says build 1; by its options it is of b10434 to b10540, which one formula covers."""
+    unnumbered = replace(of_build(10434), build=None)
+    range_ = between(unnumbered)
+    assert range_ is not None
+    assert range_[0] <= 10434 <= range_[1]
+    assert number_of(unnumbered) == older(unnumbered) == range_[0]
+    assert formula(range_[0]) == formula(range_[1])
+    assert formula(number_of(unnumbered)).before == 11434
