@@ -128,7 +128,7 @@ def _bytes(stream: io.TextIOWrapper) -> bytes:
 def program() -> Callable[..., Result]:
     """Run gguftool as a process of its own: ``program("dump", path, cwd=..., env={...})``."""
 
-    def run(*args: object, env: dict[str, str] | None = None, timeout: float = 120, **kwargs: Any) -> Result:
+    def run(*args: object, env: dict[str, str] | None = None, timeout: float = 600, **kwargs: Any) -> Result:
         done = subprocess.run(
             [sys.executable, "-m", "gguftool", *map(os.fspath, map(_text, args))],
             stdin=subprocess.DEVNULL,

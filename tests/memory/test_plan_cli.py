@@ -381,18 +381,27 @@ def test_the_library_call(llama: Path):
     assert plan.fits is None
 
 
-@pytest.mark.real
-def test_speed(program, gemma3: Path):
-    """Meant: a third of a second for the whole process on a file with 262,144 tokens, whose load is predicted, too.
+USUAL = (
+    "import asyncio, ctypes, decimal, email.message, http.client, json, logging.config, sqlite3, tarfile, unittest, "
+    "xml.dom.minidom, zipfile; json.loads(json.dumps(list(range(200000))))"
+)
+"""What a Python process does that reads its modules and a large file: 0.13 s of CPU where the plan takes 0.6."""
 
-    Held: twice that, of CPU time, on a machine that does other things.
+
+@pytest.mark.real
+def test_speed(gemma3: Path):
+    """The whole process on a file with 262,144 tokens, whose load is predicted, too, beside a usual one of Python.
+
+    As CPU time in the same moment: 4 to 5 times as much, seven held. Seconds stand in ``./dev bench``.
     """
     import resource
+    import subprocess
+    import sys
 
-    def spent() -> float:
+    def spent(*args: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert program("plan", gemma3).code == 0
+        subprocess.run([sys.executable, *args], check=True, capture_output=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(spent() for _ in range(4)) < 0.67
+    assert min(spent("-m", "gguftool", "plan", str(gemma3)) / spent("-c", USUAL) for _ in range(4)) < 7

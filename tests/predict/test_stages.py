@@ -22,6 +22,7 @@ from gguftool.predict import AfterLoad, Prediction, predict
 from gguftool.predict.words import type_name
 from gguftool.source import Memory
 from tests.build import GGUF, llama
+from tests.pace import slowness, within
 
 
 def predicted(g: GGUF) -> Prediction:
@@ -164,9 +165,8 @@ class TestBrokenBytes:
         head = b"GGUF" + struct.pack("<IQQ", 3, 0, 1 << 40) + struct.pack("<Q", 1) + b"k"
         big = 1 << 29
         data = head + struct.pack("<IQ", 8, big) + b"x"
-        start = time.perf_counter()
-        p = predict(Memory(data, "m.gguf", 1 << 40))
-        assert time.perf_counter() - start < 5
+        with within(5):
+            p = predict(Memory(data, "m.gguf", 1 << 40))
         assert p.verdict in ("unknown", "refused")
 
 
@@ -261,7 +261,7 @@ def test_time_on_a_large_vocabulary(gemma3: Path) -> None:
         for _ in range(8):
             start = time.process_time()
             predict(m)
-            times.append(time.process_time() - start)
+            times.append((time.process_time() - start) / slowness())
         assert min(times) < 0.03
 
 
