@@ -90,38 +90,43 @@ def give_back(used: Line) -> None:
 
 def _connect(at: Spot, clock: Clock, within_reach: Reach, proxy: Spot | None, key: tuple[object, ...]) -> Line:
     if proxy is None:
-        addresses = _addresses(at.host, at.port, clock)
+        found = addresses(at.host, at.port, clock)
     else:
         # The proxy looks the name up; what it will find can only be guessed by looking as well.
         try:
-            addresses = _addresses(at.host, at.port, clock)
+            found = addresses(at.host, at.port, clock)
         except TooSlow:
             raise
         except Broken:
-            addresses = []
-    far = max((reach(where[0]) for _, where in addresses), default=Reach.PUBLIC)
+            found = []
+    far = max((reach(where[0]) for _, where in found), default=Reach.PUBLIC)
     if far > within_reach:
         raise Refused(
             f"{at.shown}: the server sends us to an address of this machine or of the network behind it",
             "if that is meant, name that address itself",
         )
-    sock = _dialled(addresses if proxy is None else _addresses(proxy.host, proxy.port, clock), clock)
+    sock = dialled(found if proxy is None else addresses(proxy.host, proxy.port, clock), clock)
     try:
         if proxy is not None:
             if proxy.scheme == "https":
-                sock = _secured(sock, proxy.host, clock)
+                sock = secured(sock, _trusted(), proxy.host, clock)
             if at.scheme == "https":
                 _through(sock, at, proxy, clock)
         if at.scheme == "https":
-            sock = _secured(sock, at.host, clock)
+            sock = secured(sock, _trusted(), at.host, clock)
     except BaseException:
         sock.close()
         raise
     return Line(Pipe(sock, clock), far, key, proxy)
 
 
-def _addresses(host: str, port: int, clock: Clock) -> list[tuple[int, tuple[str, int]]]:
-    """What a name comes to: family, and what to connect to."""
+def addresses(host: str, port: int, clock: Clock) -> list[tuple[int, tuple[str, int]]]:
+    """What a name comes to: family, and what to connect to.
+
+    Raises:
+        Broken: nothing.
+        TooSlow: not soon.
+    """
     import socket
 
     try:
@@ -132,11 +137,17 @@ def _addresses(host: str, port: int, clock: Clock) -> list[tuple[int, tuple[str,
     return [(int(family), (str(where[0]), port)) for family, _, _, _, where in rows]
 
 
-def _dialled(addresses: list[tuple[int, tuple[str, int]]], clock: Clock) -> socket.socket:
+def dialled(places: list[tuple[int, tuple[str, int]]], clock: Clock) -> socket.socket:
+    """A connection to the first of these addresses that answers.
+
+    Raises:
+        Broken: none does.
+        TooSlow: not soon.
+    """
     import socket
 
     wrong: OSError | None = None
-    for family, where in addresses:
+    for family, where in places:
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.settimeout(clock.left())
@@ -153,10 +164,15 @@ def _dialled(addresses: list[tuple[int, tuple[str, int]]], clock: Clock) -> sock
     raise Broken(f"cannot connect: {(wrong and (wrong.strerror or wrong)) or 'no address'}")
 
 
-def _secured(sock: socket.socket, host: str, clock: Clock) -> socket.socket:
+def secured(sock: socket.socket, trust: ssl.SSLContext, host: str, clock: Clock) -> socket.socket:
+    """TLS over a connection.
+
+    Raises:
+        TooSlow, Nonsense: the other side does not come to it.
+    """
     sock.settimeout(clock.left())
     try:
-        return _trust(*(os.environ.get(name, "") for name in _BUNDLES)).wrap_socket(sock, server_hostname=host)
+        return trust.wrap_socket(sock, server_hostname=host)
     except TimeoutError:
         clock.left()
         raise TooSlow("the server is too slow") from None
@@ -165,6 +181,13 @@ def _secured(sock: socket.socket, host: str, clock: Clock) -> socket.socket:
 
 
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def _trusted() -> ssl.SSLContext:
+    try:
+        return _trust(*(os.environ.get(name, "") for name in _BUNDLES))
+    except OSError as error:
+        raise Nonsense(f"the certificates named by {' or '.join(_BUNDLES)} cannot be read: {error}") from None
 
 
 @cache

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import os
-import socket
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +13,7 @@ from gguftool.run.options.kinds import row
 from gguftool.run.options.table import by_field
 from gguftool.run.silent import applied
 from gguftool.run.wishes import Wishes
+from gguftool.wire import Clock, Pipe
 
 ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1", "*": "127.0.0.1"}
 """Addresses to listen on that one cannot connect to."""
@@ -49,31 +47,45 @@ class Way:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' if self.tls else ''}://{host}:{self.port}{self.prefix}"
 
-    def connection(self, seconds: float) -> http.client.HTTPConnection:
-        """A connection, not open yet; a certificate is not checked, because the server is our own child."""
+    @property
+    def authority(self) -> str:
+        """What stands in ``Host``."""
         if self.host.endswith(".sock"):
-            return _Socket(self.host, seconds)
-        if self.tls:
-            context = ssl.create_default_context()
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-            return http.client.HTTPSConnection(self.host, self.port, timeout=seconds, context=context)
-        # http.client, not urllib: a proxy in the environment must not see this.
-        return http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+            return "localhost"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    def pipe(self, clock: Clock) -> Pipe:
+        """A connection; no proxy sees it, and a certificate is not checked, because the server is our own child.
 
-class _Socket(http.client.HTTPConnection):
-    """HTTP over a socket of the file system."""
+        Raises:
+            OSError, Broken: there is none.
+        """
+        import socket
 
-    def __init__(self, path: str, seconds: float) -> None:
-        super().__init__("localhost", timeout=seconds)
-        self.path = path
+        from gguftool.hub.connect import addresses, dialled, secured
 
-    def connect(self) -> None:
-        """Open it."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
+        if self.host.endswith(".sock"):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(clock.left())
+                sock.connect(self.host)
+            except BaseException:
+                sock.close()
+                raise
+            return Pipe(sock, clock)
+        sock = dialled(addresses(self.host, self.port, clock), clock)
+        if not self.tls:
+            return Pipe(sock, clock)
+        import ssl
+
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            return Pipe(secured(sock, context, self.host, clock), clock)
+        except BaseException:
+            sock.close()
+            raise
 
 
 def way_to(w: Wishes, environment: Mapping[str, str] = os.environ) -> Way:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import http.client
 import json
 import os
 import signal
@@ -11,6 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,10 @@ from gguftool import endings
 from gguftool.brief import short_repr
 from gguftool.errors import Refused, ToolFailed
 from gguftool.files.small import begin_log
-from gguftool.reading import Malformed, from_json
+from gguftool.reading import LARGEST, Malformed, from_json
 from gguftool.run.args import masked
 from gguftool.run.reach import Way
+from gguftool.wire import Broken, Clock, exchange
 
 GRACE_SECONDS = 9.0
 """Time a server gets to end by itself after SIGTERM."""
@@ -194,24 +195,22 @@ def wait_until_ready(running: Running, seconds: float, tell: Callable[[float], N
 
 
 def ask(running: Running, path: str, body: Mapping[str, Any] | None = None, seconds: float = 60.0) -> Answer:
-    """One request; never raises for what the other side does."""
-    connection = running.way.connection(seconds)
-    headers = {"Content-Type": "application/json"}
-    if running.way.key:
-        headers["Authorization"] = f"Bearer {running.way.key}"
+    """One request, over in bounded time (``seconds`` to the headers); never raises for what the other side does."""
+    way = running.way
+    headers = {"Host": way.authority, "Content-Type": "application/json", "Connection": "close"}
+    if way.key:
+        headers["Authorization"] = f"Bearer {way.key}"
+    sent = None if body is None else json.dumps(body).encode()
     try:
-        sent = None if body is None else json.dumps(body)
-        connection.request("GET" if body is None else "POST", running.way.prefix + path, sent, headers)
-        response = connection.getresponse()
-        data = response.read(64 << 20)
-    except (OSError, http.client.HTTPException):
+        with closing(way.pipe(Clock(seconds))) as pipe:
+            reply = exchange(pipe, "GET" if sent is None else "POST", way.prefix + path, headers, sent)
+            data = reply.read(LARGEST)
+    except (OSError, Broken):
         return Answer(0, None)
-    finally:
-        connection.close()
     try:
-        return Answer(response.status, from_json(data, halves=True))
+        return Answer(reply.status, from_json(data, halves=True))
     except Malformed:
-        return Answer(response.status, None)
+        return Answer(reply.status, None)
 
 
 def ended_how(code: int) -> str:

@@ -98,8 +98,8 @@ def test_redirects_to_no_address(server: Hostile, name: str) -> None:
 def test_the_wire_itself_is_reached_from_nowhere_else(server: Hostile, name: str, monkeypatch) -> None:
     """Not even from this machine; and no packet is sent there before that is known."""
     dialled: list[object] = []
-    real = connect._dialled
-    monkeypatch.setattr(connect, "_dialled", lambda rows, clock: (dialled.append(rows), real(rows, clock))[1])
+    real = connect.dialled
+    monkeypatch.setattr(connect, "dialled", lambda rows, clock: (dialled.append(rows), real(rows, clock))[1])
     error = refusal(server, name)
     # A name that this machine cannot resolve (no IPv6) leads nowhere either.
     assert type(error) is Refused or "cannot connect" in str(error)
@@ -139,14 +139,14 @@ class TestPublicServer:
             return real(host, port, **more)  # type: ignore[arg-type]
 
         monkeypatch.setattr(socket, "getaddrinfo", resolved)
-        dial = connect._dialled
+        dial = connect.dialled
         self.dialled: list[str] = []
 
         def dialled(rows: list[tuple[int, tuple[str, int]]], clock: wire.Clock) -> socket.socket:
             self.dialled.append(rows[0][1][0])
             return dial([(socket.AF_INET, ("127.0.0.1", where[1])) for _, where in rows], clock)
 
-        monkeypatch.setattr(connect, "_dialled", dialled)
+        monkeypatch.setattr(connect, "dialled", dialled)
 
     def opened(self, server: Hostile, place: str) -> None:
         hostile.ACTS["away"] = hostile.to(place)
@@ -280,8 +280,8 @@ def test_connections_are_used_again(site, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(connect, "_idle", [])
     site.files["/x"] = bytes(20 << 20)
     dialled: list[object] = []
-    real = connect._dialled
-    monkeypatch.setattr(connect, "_dialled", lambda rows, clock: (dialled.append(rows), real(rows, clock))[1])
+    real = connect.dialled
+    monkeypatch.setattr(connect, "dialled", lambda rows, clock: (dialled.append(rows), real(rows, clock))[1])
     source = HttpRange(site.url + "/x")
     for offset in range(0, 10 << 20, 1 << 20):
         source.read_at(offset, 1 << 20)
