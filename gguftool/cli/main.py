@@ -30,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except OSError:
             # Not written; the boundary tries once more and says why.
             pass
+    if argv is None:
+        _end_quietly()
     from gguftool.cli.boundary import run
 
     if argv is not None:
@@ -42,3 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = run(args)
     gc.freeze()
     return code
+
+
+def _end_quietly() -> None:
+    """Ctrl-C ends this process as it ends any program, until the boundary takes it, and after: no traceback."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -148,15 +148,17 @@ class Joined:
 
 
 def _expected(paths: Sequence[str]) -> tuple[int, int] | None:
-    """Sizes the whole file may have, by its header; None when it is no GGUF, and (0, 0) when the header is cut off."""
+    """Sizes the whole file may have, by its header; None when it is no GGUF, (0, 0) when that cannot be told."""
     try:
         source = Joined(paths)
     except GgufToolError:
-        return None
+        return 0, 0
     try:
         return ends(parse(source, strict=False)) or (0, 0)
-    except GgufToolError:
+    except FormatError:
         return None
+    except GgufToolError:
+        return 0, 0
     finally:
         source.close()
 

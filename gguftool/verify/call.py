@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gguftool.errors import UsageError
+from gguftool.errors import Unreadable, UsageError
 from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.verify import bytesplit, names
 from gguftool.verify.deep import MANIFEST, expectations, with_data, with_hashes
@@ -107,8 +107,12 @@ def write_manifest(
 
     Raises:
         Refused: something else has that name.
+        Unreadable: a file could not be read whole.
     """
-    _, found = with_hashes([check(file_of(model))], {}, want=MANIFEST, progress=progress)
+    checked, found = with_hashes([check(file_of(model))], {}, want=MANIFEST, progress=progress)
+    unread = [report.path for result in checked for report in result.files if report.path not in found]
+    if unread:
+        raise Unreadable(f"{unread[0]}: could not be read whole; no manifest was written")
     write(os.fspath(output), found.values())
 
 

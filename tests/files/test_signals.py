@@ -125,6 +125,22 @@ def test_the_workers_of_a_scan_end_with_it(tmp_path: Path):
         parent.kill()
 
 
+def test_ctrl_c_while_modules_are_loaded_is_no_traceback():
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from gguftool.cli.main import main\n"
+        "class Struck:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'gguftool.cli.boundary': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Struck())\n"
+        "sys.argv = ['gguftool', 'rules']\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGINT
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_a_second_signal_does_not_stop_the_cleaning_up():
     from gguftool.endings import Ended, cancelling
 

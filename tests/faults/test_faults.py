@@ -1,0 +1,32 @@
+"""A sample of ``./dev crash``: each command under the faults of streams, and under some step of some other fault."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from gguftool.cli.group import TABLE
+from tests.faults.commands import all_commands
+from tests.faults.harness import Bench
+from tests.faults.table import FAULTS, cell
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/dev/full") or not hasattr(os, "fork"), reason="needs /dev/full")
+COMMANDS = all_commands()
+
+
+def test_every_command_is_a_row():
+    assert {entry.name for entry in TABLE} <= {word for c in COMMANDS for word in c.words}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c.name)
+def test_some_faults(command, tmp_path: Path):
+    rng = random.Random(command.name)
+    bench = Bench(command, tmp_path / "b")
+    wrong: list[str] = []
+    for fault in rng.sample(FAULTS, 5 if command.writes else 3):
+        found = cell(bench, fault, iter((rng.randint(1, 8),)))
+        wrong += found.wrong if found else []
+    assert not wrong
