@@ -100,11 +100,12 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
 def _measuring(words: Sequence[str], found: Planned) -> str:
     """The line that asks the real library of the same plan; "": none is at hand, or nothing is left to ask."""
     from gguftool.api.measured import at_hand
+    from gguftool.run.options.extra import without_secrets
 
     if found.refused or not (who := at_hand(found.deployment, found.advice.planner)):
         return ""
     at = list(words).index("plan") + 1 if "plan" in words else len(words)
-    again = gguftool(*words[:at], "--measure", *(x for x in words[at:] if x != "--calibrate"))
+    again = gguftool(*words[:at], "--measure", *(x for x in without_secrets(words[at:]) if x != "--calibrate"))
     return f"{safe(who)} measures it and allocates nothing: {safe(again)}"
 
 

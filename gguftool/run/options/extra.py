@@ -8,7 +8,7 @@ model, or nothing, is refused. An option of a build that the table does not know
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -271,6 +271,16 @@ def is_secret(word: str) -> bool:
     name = normal(word)
     found = by_name().get(name)
     return bool(found and found.option.secret) or roles().get(name, Role()).secret
+
+
+def without_secrets(words: Iterable[str]) -> Iterator[str]:
+    """The words of a command without the options whose values nobody may see."""
+    rest = iter(words)
+    for word in rest:
+        if not is_secret(word.partition("=")[0]):
+            yield word
+        elif "=" not in word:
+            next(rest, None)
 
 
 def secret_words(wishes: Wishes) -> list[Any]:
