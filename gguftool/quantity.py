@@ -42,7 +42,7 @@ def size(text: str, bare_base: int = 1024, *, small: bool = False) -> int:
         UsageError: it is none, or its unit is missing.
     """
     clean = text.strip()
-    match = _SIZE.fullmatch(clean)
+    match = _SIZE.fullmatch(clean) if len(clean) <= LONGEST else None
     if not match:
         raise UsageError(f"{text!r} is not a size; write for example 512MiB, 16GiB or 4GB.")
     suffix = (match["base"] or "").lower()

@@ -118,7 +118,7 @@ class _Walk:
         i = self.next(what)
         if self.facts.experts <= 1:
             return i
-        match = re.match(r"blk\.(\d+)\.", name)
+        match = re.match(r"blk\.(\d{1,18})\.", name)
         if match is None or int(match[1]) >= self.facts.blocks:
             raise Refused(
                 f"{name}: its layer cannot be told, and the mixture {self.ftype} depends on it",

@@ -25,7 +25,7 @@ UNREADABLE = frozenset("I8 I16 I32 I64 F64 Q8_1 Q8_K".split())
 """Tensor types that ggml cannot turn into f32."""
 NO_WAY_WITHOUT = frozenset("IQ2_XXS IQ2_XS IQ1_S".split())
 """Types whose kernels stop the process without importances (`ggml.c:ggml_quantize_requires_imatrix`)."""
-_LAYER = re.compile(r"blk\.\s*([+-]?\d+)")
+_LAYER = re.compile(r"blk\.\s*([+-]?\d{1,18})")
 _REPLACED = ("general.quantization_version", "general.file_type", "split.no", "split.count", "split.tensors.count")
 QUANTIZATION_VERSION = 2
 """`ggml.h:GGML_QNT_VERSION`."""

@@ -55,12 +55,9 @@ def run(args: Sequence[str]) -> int:
             return code
     except OutputLost as lost:
         return _untold(lost, session)
-    except Ended as stop:
-        _complain(str(stop), None, session)
-        return stop.exit_code
     except (KeyboardInterrupt, click.Abort) as stop:
-        _complain(str(stop) or "interrupted", None, session)
-        return INTERRUPTED
+        code = stop.exit_code if isinstance(stop, Ended) else INTERRUPTED
+        return _report(Failure(code, "interrupted", str(stop) or "interrupted", None), args, session)
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stderr.write(error.format_message() + "\n")
         return 2
@@ -126,7 +123,8 @@ def _os_failure(error: OSError) -> Failure:
 def _report(what: Failure, args: Sequence[str], session: Session, error: BaseException | None = None) -> int:
     asked = _asked_format(args) or session.format
     try:
-        if asked in ("json", "jsonl"):
+        # One object, also when something fails behind it; rows of jsonl may have come before.
+        if asked == "jsonl" or (asked == "json" and not session.told):
             try:
                 _write_envelope(what, args, session, compact=asked == "jsonl")
             except OutputLost:

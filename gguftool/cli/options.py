@@ -45,7 +45,8 @@ class Session:
     """What holds for one call of the program: how much to say, in which format, in colour or not.
 
     ``done`` says what the command has changed for good, and ``done_code`` with which exit code it ends then: where the
-    report cannot be written, that is what counts. ``words`` are those of the command line.
+    report cannot be written, that is what counts. ``words`` are those of the command line. ``told``: the JSON object is
+    written, or as much of it as could be.
     """
 
     command: str = "gguftool"
@@ -56,6 +57,7 @@ class Session:
     done: str | None = None
     done_code: int = 0
     words: tuple[str, ...] = ()
+    told: bool = False
 
     @property
     def style(self) -> Style:
@@ -90,7 +92,9 @@ class Session:
         """The JSON envelope of this command, to stdout (one line when the format is ``jsonl``)."""
         from gguftool.report.envelope import envelope, write
 
-        write(envelope(self.command, ok, body, errors), sys.stdout, compact=self.format == "jsonl")
+        found = envelope(self.command, ok, body, errors)
+        self.told = True
+        write(found, sys.stdout, compact=self.format == "jsonl")
 
 
 pass_session = click.make_pass_decorator(Session, ensure=True)

@@ -16,8 +16,8 @@ HEAD = 4096
 POISONED_MAGIC = b"GGTX"
 """First bytes of a file that gguftool is in the middle of editing; no reader loads it."""
 
-_LFS = re.compile(rb"oid sha256:([0-9a-f]{64})\s+size (\d+)")
-_ANNEX = re.compile(rb"^(?:\.\./)*(?:\.git/annex|/annex)/objects/\S*?-s(\d+)--(\S+)")
+_LFS = re.compile(rb"oid sha256:([0-9a-f]{64})\s+size (\d{1,18})")
+_ANNEX = re.compile(rb"^(?:\.\./)*(?:\.git/annex|/annex)/objects/\S*?-s(\d{1,18})--(\S+)")
 
 _CONVERT = "gguftool convert its folder"
 _LORA = "convert_lora_to_gguf.py of llama.cpp"

@@ -10,6 +10,7 @@ from gguftool.lint.rule import Context, Draft, Fix, edit, found
 from gguftool.model import Model
 from gguftool.predict import Solution, Survey, solve, survey
 from gguftool.predict.solver import Reading
+from gguftool.quantity import whole
 from gguftool.shell import blank
 
 _HOMES = {
@@ -35,14 +36,15 @@ def root(m: Model, ctx: Context) -> Solution:
 
 def _solved(m: Model, ctx: Context) -> Solution:
     load = newest(m, ctx)
-    blocks = m.arch.block_count == max((int(n.split(".", 2)[1]) for n in m.tensors if _numbered(n)), default=-1) + 1
+    blocks = m.arch.block_count == max(map(_block, m.tensors), default=-1) + 1
     if load.ok and blocks and not load.left_aside:
         return Solution("")
     return solve(m)
 
 
-def _numbered(name: str) -> bool:
-    return name.startswith("blk.") and name.split(".", 2)[1].isdecimal()
+def _block(name: str) -> int:
+    number = whole(name.split(".", 2)[1]) if name.startswith("blk.") else None
+    return -1 if number is None else number
 
 
 def caused(m: Model, ctx: Context, rule: str) -> Iterator[Draft]:

@@ -36,7 +36,7 @@ from gguftool.memory.schedule import Backends, reserved
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Weight
 
-_BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
+_BLOCK = re.compile(r"blk\.(\d{1,18})\.(.+)")
 ALIKE, ALIKE_APART = 2, 3
 """So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
 LATE = frozenset(

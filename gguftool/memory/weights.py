@@ -24,7 +24,7 @@ from gguftool.memory.settings import pad
 
 INPUT = -1
 """Layer number of the input tensors."""
-_BLOCK = re.compile(r"(?:enc\.|dec\.|v\.)?blk\.(\d+)\.")
+_BLOCK = re.compile(r"(?:enc\.|dec\.|v\.)?blk\.(\d{1,18})\.")
 _EXPERTS = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
 """What `-ncmoe` matches (`common.h:LLM_FFN_EXPS_REGEX`)."""
 _INPUT_NAMES = frozenset({"token_embd", "position_embd", "token_types", "per_layer_token_embd"})

@@ -10,7 +10,7 @@ from gguftool.format.header import TensorInfo
 from gguftool.model import Model
 from gguftool.predict.stages import stored_tensors
 
-_BLOCK = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d+)\.(.*)")
+_BLOCK = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d{1,18})\.(.*)")
 _PLACES: dict[str, tuple[tuple[str, int], ...]] = {
     "embedding_length": (("token_embd.weight", 0), ("output_norm.weight", 0)),
     "feed_forward_length": (("ffn_up.weight", 1), ("ffn_gate.weight", 1), ("ffn_down.weight", 0)),

@@ -21,8 +21,8 @@ _NAME = re.compile(r"(-{1,2}[A-Za-z0-9][\w.-]*)")
 _ENV = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
 _DEFAULT = re.compile(r"\(default: ([^)]*?)\s*\)")
 _BUILDS = (
-    re.compile(r"version: \S+ \(build (?P<build>\d+), commit (?P<commit>[0-9a-f]+|\w+)\)"),
-    re.compile(r"version: (?P<build>\d+) \((?P<commit>[0-9a-f]+|\w+)\)"),
+    re.compile(r"version: \S+ \(build (?P<build>\d{1,9}), commit (?P<commit>[0-9a-f]+|\w+)\)"),
+    re.compile(r"version: (?P<build>\d{1,9}) \((?P<commit>[0-9a-f]+|\w+)\)"),
     re.compile(r"\bb(?P<build>\d{3,6})-(?P<commit>[0-9a-f]{6,})"),
 )
 _NUMBER = re.compile(r"-?[0-9]{1,9}(?![0-9.])")

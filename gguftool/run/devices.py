@@ -21,7 +21,7 @@ KINDS = (
     ("htp", "hexagon"), ("webgpu", "webgpu"), ("openvino", "openvino"),
 )  # fmt: skip
 _LISTED = re.compile(
-    r"^\s+(?P<name>[^:\s]+(?:\[[^\]]*\])?): (?P<about>.*) \((?P<total>\d+) MiB, (?P<free>\d+) MiB free\)"
+    r"^\s+(?P<name>[^:\s]+(?:\[[^\]]*\])?): (?P<about>.*) \((?P<total>\d{1,18}) MiB, (?P<free>\d{1,18}) MiB free\)"
 )
 CGROUP = "/sys/fs/cgroup"
 AMD = "/sys/class/drm"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.quantity import LONGEST
 from gguftool.reading import Malformed, from_json
 
 MAX_LINE = 4096
@@ -62,6 +63,7 @@ FRONT = re.compile(
 )
 """What stands before a line; several of them may."""
 _SLOG = re.compile(r'time=\S+ level=(?P<level>\w+) source=\S+ msg=(?P<msg>"(?:[^"\\]|\\.)*"|\S+)(?P<rest>.*)')
+_RUN = re.compile(rf"[0-9]{{{LONGEST},}}")
 _LEVELS = {"error": "E", "err": "E", "fatal": "E", "warn": "W", "warning": "W", "info": "I", "trace": "I", "debug": "D"}
 _TEXTS = ("msg", "log", "MESSAGE", "message")
 """Where a line stands in an object: ``--log-jsonl``, Docker's files, ``journalctl -o json``, others."""
@@ -104,6 +106,9 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
 
 def _line(number: int, raw: str, depth: int, bare: bool) -> Line:
     cut = _SGR.sub("", raw[:MAX_LINE])
+    if len(cut) > LONGEST:
+        # No number of a log is longer, and int() takes none of 4,300 digits.
+        cut = _RUN.sub(lambda m: m[0][:LONGEST], cut)
     level = ""
     for _ in range(4):
         if own := _OWN.search(cut):

@@ -11,7 +11,7 @@ from typing import Any
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.data import load
-from gguftool.quantity import count
+from gguftool.quantity import LONGEST, count
 from gguftool.run.capabilities import Capabilities, Option, known
 from gguftool.run.options.table import normal
 
@@ -90,7 +90,7 @@ def refused(name: str, value: str) -> tuple[str, str]:
     if pattern is None:
         return "", ""
     found = pattern.match(value)
-    if takes.kind == "int" and found is not None and abs(int(found[0])) >= 2**31:
+    if takes.kind == "int" and found is not None and (len(found[0]) > LONGEST or abs(int(found[0])) >= 2**31):
         return f"{value} is out of the range that llama.cpp reads", ""
     if found is not None and found.end() == len(value):
         return "", ""

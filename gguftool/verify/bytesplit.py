@@ -25,8 +25,8 @@ MOST = 10_000
 """Pieces at most."""
 # Groups: name of the whole file, number, count. Whether numbers start at 0 or 1 is found by looking.
 _PATTERNS = (
-    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_]?(?P<no>\d+)of(?P<count>\d+)$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>\d+)$", re.I),
+    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_]?(?P<no>\d{1,9})of(?P<count>\d{1,9})$", re.I),
+    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>\d{1,9})$", re.I),
     re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>[a-z]{1,3})$", re.I),
     re.compile(r"^(?P<base>.+\.gguf)[.-]?(?P<no>\d{2,4})$", re.I),
     re.compile(r"^(?P<base>.+\.gguf)[.-]?(?P<no>[a-z]{2,3})$"),

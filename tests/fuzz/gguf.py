@@ -212,7 +212,9 @@ def structured(rng: Random, given: tuple[bytes, ...]) -> bytes:
         elif how < 0.89 and tensors:
             rng.choice(tensors)[3] = rng.choice(WHOLE)
         elif how < 0.92 and tensors:
-            rng.choice(tensors)[0] = text(rng)[8:208]
+            rng.choice(tensors)[0] = rng.choice(
+                (text(rng)[8:208], b"blk." + b"9" * 5000 + b".attn_q.weight", b"blk.99999.x")
+            )
         elif how < 0.94 and tensors:
             tensors.append(list(rng.choice(tensors)))
         elif how < 0.96 and tensors:

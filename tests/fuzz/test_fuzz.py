@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from tests.build import llama
+from tests.fuzz.gguf import put, take
 from tests.fuzz.target import KEPT, made, names, target
 
 FEW = 1
@@ -41,3 +43,14 @@ def test_every_kind_of_input_has_a_target() -> None:
 def test_an_execution_is_made_again_by_its_number() -> None:
     for name in names():
         assert made(name, 7)[0] == made(name, 7)[0]
+
+
+@pytest.mark.parametrize("name", ["dump", "lint", "plan", "model"])
+def test_a_number_of_5000_digits_in_the_name_of_a_tensor(name: str, tmp_path: Path) -> None:
+    """int() takes no such text; it is no number of a layer."""
+    fields, tensors, data = take(llama().bytes())
+    tensors[1][0] = b"blk." + b"9" * 5000 + b".attn_q.weight"
+    for seed in range(2):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        target(name).run(put(fields, tensors, data), folder, Random(seed))

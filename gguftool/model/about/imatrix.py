@@ -16,7 +16,7 @@ from gguftool.model.model import Model
 from gguftool.model.part import Tensor
 from gguftool.source import Memory
 
-_BLOCK = re.compile(r"blk\.(\d+)\.")
+_BLOCK = re.compile(r"blk\.(\d{1,18})\.")
 _MOST = 4 << 20
 """Bytes of counts that are read; a matrix over 500 tensors of 512 experts has 1 MiB of them."""
 

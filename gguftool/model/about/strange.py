@@ -10,7 +10,7 @@ from gguftool.model.about.fact import Facts, facts_of
 from gguftool.model.model import Model
 from gguftool.model.origin import origin
 
-_NUMBERED = re.compile(r"((?:[A-Za-z_]\w*\.)*?[A-Za-z_]\w*)\.(\d+)\.")
+_NUMBERED = re.compile(r"((?:[A-Za-z_]\w*\.)*?[A-Za-z_]\w*)\.(\d{1,18})\.")
 _MOST = 4
 
 

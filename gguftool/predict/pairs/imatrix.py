@@ -13,7 +13,7 @@ from gguftool.model import Model
 from gguftool.model.imatrix import entries as measured
 from gguftool.predict.pairs.misfit import HARM, IGNORED, REFUSED, Misfit
 
-_LAYER = re.compile(r"blk\.([0-9]+)\.")
+_LAYER = re.compile(r"blk\.([0-9]{1,18})\.")
 _AGAIN = "an importance matrix belongs to one model: measure one on this model with llama-imatrix"
 
 

@@ -157,7 +157,7 @@ def _numbers(tensors: dict[str, TensorInfo], modality: str) -> dict[str, list[in
     width = next((s[0] for n in ("blk.0.ln1.weight", "blk.0.attn_q.weight") if (s := shapes.get(p + n))), 0)
     if width:
         out["embedding_length"] = [width]
-    blocks = {int(found[1]) for name in shapes if (found := re.match(rf"{re.escape(p)}blk\.(\d+)\.", name))}
+    blocks = {int(found[1]) for name in shapes if (found := re.match(rf"{re.escape(p)}blk\.(\d{{1,18}})\.", name))}
     if blocks:
         out["block_count"] = [max(blocks) + 1]
     if up := shapes.get(p + "blk.0.ffn_up.weight"):

@@ -31,7 +31,7 @@ def block_of(tensor: str) -> int:
     return int(hit[1]) if hit else -1
 
 
-_BLOCK = re.compile(r"blk\.(\d+)\.")
+_BLOCK = re.compile(r"blk\.(\d{1,18})\.")
 
 
 @rule(Severity.ERROR)
