@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
+from tempfile import TemporaryFile
+from typing import IO
+
 import click
 
 from gguftool.cli.builds import asked, build_options
@@ -50,28 +55,47 @@ def scan(
     """Facts, integrity and lint of all models in files and folders (their subfolders too), in a repository of the Hub,
     or in all repositories of an owner.
 
-    A set of shards is one row. Headers are read, tensor data is not. A model that cannot be read is a row that says so.
+    A set of shards is one row, written when it is done; JSON is one object, sorted. Headers are read, tensor data is
+    not. A model that cannot be read is a row that says so.
     With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
     from gguftool.errors import Bug
     from gguftool.fleet.rows import fails, internal
     from gguftool.fleet.rows import scan as look
     from gguftool.report import scan as report
+    from gguftool.report.envelope import dumps, envelope, write_with
 
     target = asked(session, named["build"], named["llama_cpp"], named["llama_cpp_python"])
     build = target.build if target is not None else None
-    rows = []
-    for row in look(paths, jobs=jobs, lint=not no_lint, resume=resume, build=build):
-        if session.format == "jsonl":
-            session.out(report.line(row))
-        rows.append(row)
-    rows.sort(key=lambda row: str(row["path"]))
-    failed = [row for row in rows if fails(row, fail_on)]
-    bugs = [row["error"] for row in rows if row["error"] is not None and internal(row)]
-    if session.format == "json":
-        session.write_json(ok=not failed and not bugs, body=report.body(rows), errors=bugs)
-    elif session.format == "markdown":
-        session.out(report.markdown(rows))
-    elif session.format == "text":
-        session.out(report.text(rows, session.style))
+    counts, failed, bugs, places = report.Counts(), False, [], list[tuple[str, int]]()
+    top = report.folder(paths)
+    with TemporaryFile("w+", encoding="utf-8", newline="\n") if session.format == "json" else nullcontext() as spool:
+        for row in look(paths, jobs=jobs, lint=not no_lint, resume=resume, build=build):
+            if not counts.models and session.format in ("text", "markdown"):
+                session.out(report.head(paths, session.style, markdown=session.format == "markdown"))
+            if spool is not None:
+                # One object, sorted: its rows wait on the disk.
+                places.append((row["path"], spool.tell()))
+                spool.write(dumps(row, compact=True) + "\n")
+            elif session.format == "jsonl":
+                session.out(report.line(row))
+            elif session.format == "markdown":
+                session.out(report.markdown(row))
+            else:
+                session.out(report.text(row, session.style, top))
+            sys.stdout.flush()
+            counts.add(row)
+            failed = failed or fails(row, fail_on)
+            if row["error"] is not None and internal(row):
+                bugs.append(row["error"])
+        if spool is not None:
+            whole = envelope(session.command, not failed and not bugs, report.body(counts), bugs)
+            write_with(whole, "models", (_at(spool, place) for _, place in sorted(places)), sys.stdout)
+    if session.format == "text":
+        session.out(report.total(counts, session.style) if counts.models else "no models found")
     return Bug.exit_code if bugs else 1 if failed else 0
+
+
+def _at(spool: IO[str], place: int) -> str:
+    spool.seek(place)
+    return spool.readline()

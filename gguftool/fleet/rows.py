@@ -6,9 +6,10 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from gguftool.endings import as_usual, die_with_parent
@@ -22,6 +23,8 @@ from gguftool.reading import Malformed, from_json
 if TYPE_CHECKING:
     from gguftool.predict import Prediction
 
+AHEAD = 8
+"""Models that wait for each worker, or whose rows were not taken yet."""
 FEW = 3
 """Up to so many models another process costs more than it gives."""
 
@@ -139,13 +142,24 @@ def _work(todo: Sequence[str], jobs: int | None, lint: bool, build: int | None) 
         return
     in_main = threading.current_thread() is threading.main_thread()
     with ProcessPoolExecutor(workers, initializer=_worker, initargs=(in_main,)) as pool:
-        asked = {pool.submit(one, path): path for path in todo}
-        lost = []
-        for done in as_completed(asked):
-            try:
-                yield done.result()
-            except BrokenProcessPool:
-                lost.append(asked[done])
+        # A few more than there are workers: what was asked for and not given on yet is what takes memory.
+        rest, asked, lost = iter(todo), dict[Future[Row], str](), list[str]()
+        while True:
+            for path in islice(rest, AHEAD * workers - len(asked)):
+                try:
+                    asked[pool.submit(one, path)] = path
+                except BrokenProcessPool:
+                    lost.append(path)
+            if not asked:
+                break
+            for done in wait(asked, return_when=FIRST_COMPLETED).done:
+                path = asked.pop(done)
+                try:
+                    row = done.result()
+                except BrokenProcessPool:
+                    lost.append(path)
+                else:
+                    yield row
     # A worker was killed, and the pool with it: each of the rest in a process of its own, so that only one is blamed.
     for path in lost:
         with ProcessPoolExecutor(1, initializer=_worker, initargs=(in_main,)) as alone:

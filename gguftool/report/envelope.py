@@ -62,6 +62,31 @@ def write(obj: object, stream: TextIO, *, compact: bool = False) -> None:
     raw.write(text.encode())
 
 
+def write_with(obj: Mapping[str, object], key: str, rows: Iterable[str], stream: TextIO) -> None:
+    """As `write`, with a list under ``key`` whose members are JSON already, of which one is in memory at a time.
+
+    Args:
+        obj: with an empty list under ``key``.
+        key: the only key of that name with an empty list.
+        rows: the members, as text.
+        stream: where to.
+    """
+    # No text in it can hold these words: its quotes are escaped.
+    before, _, after = dumps(obj).partition(f'"{key}": []')
+    raw = getattr(stream, "buffer", None)
+    stream.flush()
+
+    def put(text: str) -> None:
+        stream.write(text) if raw is None else raw.write(text.encode())
+
+    put(f'{before}"{key}": [')
+    comma = ""
+    for row in rows:
+        put(f"{comma}\n    {row.rstrip()}")
+        comma = ","
+    put(("\n  ]" if comma else "]") + after + "\n")
+
+
 def _plain(value: object) -> object:
     """A value that ``json`` does not know, as one that it does."""
     if isinstance(value, bytes | bytearray | memoryview):

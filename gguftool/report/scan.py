@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gguftool.facts import llama_cpp
@@ -11,42 +12,80 @@ from gguftool.fleet.rows import refuses
 from gguftool.model.role import ROLES
 from gguftool.predict.stages import OTHERS
 from gguftool.report.envelope import dumps
-from gguftool.report.text import Style, markdown_table, safe, shorten, size, table
+from gguftool.report.text import Style, Styled, safe, shorten, size, width
 
 Row = Mapping[str, Any]
 HEADERS = ("model", "role", "arch", "params", "quant", "bpw", "context", "size", "whole", "loads", "lint")
+_WIDTHS = (44, 8, 12, 8, 10, 5, 11, 9, 5, 8, 0)
+"""Columns, known before the rows are: a wider cell pushes the rest of its line."""
 
 
-def text(rows: Sequence[Row], style: Style) -> str:
-    """A table, the reasons of what is wrong, and a line that counts."""
-    if not rows:
-        return "no models found\n"
-    folder = _folder(rows)
-    cells = [_cells(row, style, folder) for row in rows]
-    lines: list[str] = [style.dim(folder)] if folder else []
-    lines += [table(cells, HEADERS, align="lllrlrrrlll", style=style)]
-    for row in rows:
-        reason = _reason(row)
-        if reason:
-            lines.append(f"{style.red('FAULT')}  {safe(_short(row, folder))}: {safe(reason)}")
-        if refuses(row):
-            lines.append(f"{style.red('REFUSED')}  {safe(_short(row, folder))}: {safe(row['said'] or '')}")
-    bad = sum(not row["ok"] for row in rows)
-    total = f"{len(rows)} model{'s' if len(rows) != 1 else ''}, {len(rows) - bad} whole, {bad} not"
-    asked = next((row["build"] for row in rows if row["build"] is not None), None)
-    if asked is not None:
-        total += f"; {llama_cpp(asked)} does not load {sum(map(refuses, rows))} of them"
-    lines.append(style.red(total) if bad or any(map(refuses, rows)) else style.green(total))
-    return "\n".join(lines) + "\n"
+def head(paths: Sequence[str], style: Style, *, markdown: bool) -> str:
+    """What stands above the rows; ``paths``: what was asked for."""
+    if markdown:
+        return "".join(f"|{'|'.join(cells)}|\n" for cells in ([f" {h} " for h in HEADERS], ["---"] * len(HEADERS)))
+    top = folder(paths)
+    return (f"{style.dim(top)}\n" if top else "") + _columns([style.bold(title) for title in HEADERS])
 
 
-def _folder(rows: Sequence[Row]) -> str:
-    """The folder that all of them lie in, with a slash; "" when there is none worth naming."""
-    paths = [str(row["path"]) for row in rows]
-    if len(paths) < 2 or any("://" in path for path in paths) or len({os.path.isabs(path) for path in paths}) > 1:
-        return ""
-    front = os.path.commonpath([os.path.dirname(path) for path in paths])
-    return front + "/" if len(front) > 1 else ""
+def folder(paths: Sequence[str]) -> str:
+    """The one folder that was asked for, with a slash: it stands above the table; "" when there are several."""
+    return os.path.join(paths[0], "") if len(paths) == 1 and os.path.isdir(paths[0]) else ""
+
+
+def text(row: Row, style: Style, folder: str) -> str:
+    """A line, and below it the reason of what is wrong."""
+    lines = _columns([_cell(value) for value in _cells(row, style, folder)])
+    reason = _reason(row)
+    if reason:
+        lines += f"{style.red('FAULT')}  {safe(_short(row, folder))}: {safe(reason)}\n"
+    if refuses(row):
+        lines += f"{style.red('REFUSED')}  {safe(_short(row, folder))}: {safe(row['said'] or '')}\n"
+    return lines
+
+
+def markdown(row: Row) -> str:
+    """A line of the Markdown table."""
+    cells = [row["path"], *_facts(row), _whole(row), _load(row), _lint(row)]
+    return f"| {' | '.join(_cell(value).replace('|', chr(92) + '|') for value in cells)} |\n"
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the rows came to."""
+
+    models: int = 0
+    whole: int = 0
+    refused: int = 0
+    build: int | None = None
+
+    def add(self, row: Row) -> None:
+        """One more row."""
+        self.models += 1
+        self.whole += bool(row["ok"])
+        self.refused += refuses(row)
+        self.build = row["build"]
+
+
+def total(counts: Counts, style: Style) -> str:
+    """The line that counts."""
+    n, bad = counts.models, counts.models - counts.whole
+    said = f"{n} model{'s' if n != 1 else ''}, {counts.whole} whole, {bad} not"
+    if counts.build is not None:
+        said += f"; {llama_cpp(counts.build)} does not load {counts.refused} of them"
+    return (style.red if bad or counts.refused else style.green)(said)
+
+
+def _columns(cells: Sequence[str]) -> str:
+    parts = [
+        " " * (columns - width(cell)) + cell if side == "r" else cell + " " * (columns - width(cell))
+        for cell, columns, side in zip(cells, _WIDTHS, "lllrlrrrlll", strict=True)
+    ]
+    return "  ".join(parts).rstrip() + "\n"
+
+
+def _cell(value: object) -> str:
+    return value if isinstance(value, Styled) else safe(str(value))
 
 
 def _short(row: Row, folder: str) -> str:
@@ -107,12 +146,6 @@ def _reason(row: Row) -> str:
     return f"{problems[0]['message']}{more}"
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """A Markdown table."""
-    cells = [[row["path"], *_facts(row), _whole(row), _load(row), _lint(row)] for row in rows]
-    return markdown_table(cells, HEADERS) + "\n"
-
-
 def _whole(row: Row) -> str:
     reason = _reason(row)
     return f"no: {reason}" if not row["ok"] else f"yes; {reason}" if row["error"] else "yes"
@@ -123,7 +156,9 @@ def line(row: Row) -> str:
     return dumps({"format": "gguftool.scan-row/1", **row}, compact=True)
 
 
-def body(rows: Sequence[Row]) -> dict[str, object]:
-    """The fields of the JSON object."""
-    whole = sum(bool(row["ok"]) for row in rows)
-    return {"models": list(rows), "counts": {"models": len(rows), "whole": whole, "broken": len(rows) - whole}}
+def body(counts: Counts) -> dict[str, object]:
+    """The fields of the JSON object, but for its rows."""
+    return {
+        "models": [],
+        "counts": {"models": counts.models, "whole": counts.whole, "broken": counts.models - counts.whole},
+    }

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -100,3 +103,63 @@ def test_resume_file_of_another_kind_stays_as_it_is(cli, zoo: Path, name: str):
     assert result.code == 4
     assert "holds no rows of a scan" in result.err
     assert (zoo / name).read_bytes() == before
+
+
+def test_every_row_is_written_when_it_is_done(tmp_path: Path) -> None:
+    for i in range(6):
+        llama().write(tmp_path / f"m{i}.gguf")
+    for form in ("text", "markdown", "jsonl"):
+        seen: list[int] = []
+        command = [sys.executable, "-c", SLOW, "scan", "--no-lint", "--jobs", "1", "--format", form, str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                if ".gguf" in line:
+                    running.poll()
+                    seen.append(1 if running.returncode is None else 0)
+                    break
+            # The first row is here while the second waits for a word that never comes.
+            running.kill()
+        assert seen == [1], form
+
+
+SLOW = """
+import sys, time
+from gguftool.fleet import rows
+real = rows.look
+done = []
+def look(path, **given):
+    if done:
+        time.sleep(600)
+    done.append(path)
+    return real(path, **given)
+rows.look = look
+from gguftool.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl", "markdown"])
+def test_memory_does_not_grow_with_the_rows(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    from gguftool.fleet import rows
+
+    row = rows.look(str(llama().write(tmp_path / "m.gguf")), lint=False)
+    peaks = []
+    for n in (300, 3000):
+
+        def many(*given: object, n: int = n, **named: object):
+            return ({**row, "path": f"/models/{i}.gguf"} for i in range(n))
+
+        monkeypatch.setattr(rows, "scan", many)
+        out = open(tmp_path / "out", "w")  # noqa: SIM115
+        monkeypatch.setattr(sys, "stdout", out)
+        tracemalloc.start()
+        from gguftool.cli.boundary import run
+
+        assert run(["scan", "--format", form, str(tmp_path)]) == 0
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        out.close()
+        monkeypatch.undo()
+    # A path and a place for each row of JSON, which is sorted.
+    assert peaks[1] - peaks[0] < 2700 * (400 if form == "json" else 40)
