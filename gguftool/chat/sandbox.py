@@ -133,12 +133,12 @@ class Environment(ImmutableSandboxedEnvironment):
             return None
         pattern, mapped = value.__self__, value.__name__ == "format_map"
 
-        def bounded(*args: Any, **kwargs: Any) -> str:
+        def bounded(*args: Any, **kwargs: Any) -> Any:
             if mapped and len(args) == 1 and not kwargs:
                 bounds.braces(self.meter, pattern, (), args[0])
             else:
                 bounds.braces(self.meter, pattern, args, kwargs)
-            return str(made(*args, **kwargs))
+            return made(*args, **kwargs)
 
         return bounded
 
@@ -190,9 +190,9 @@ class Environment(ImmutableSandboxedEnvironment):
             args = bounds.method(__self.meter, getattr(__obj, "__name__", ""), owner, args, kwargs)
         else:
             # A macro keeps what it does not name as a tuple and an object; other functions keep what they are given.
-            known = len(__obj.arguments) if isinstance(__obj, Macro) else 0
-            named = () if known else [v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars")]
-            for more in (*args[known:], *named):
+            known = __obj.arguments if isinstance(__obj, Macro) else ()
+            named = (v for k, v in kwargs.items() if k not in ("_loop_vars", "_block_vars", *known))
+            for more in (*args[len(known) :], *named):
                 if children(more) is not None:
                     __self.meter.weigh(more)
         return __self.meter.weigh(super().call(__context, __obj, *args, **kwargs))

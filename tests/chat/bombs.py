@@ -123,6 +123,8 @@ SHAPES = {
     "varargs": "{% macro f(n) %}{% if n %}{{ f(n - 1, varargs, varargs) }}{% else %}"
     "{{ varargs == [varargs] }}{{ varargs }}"
     "{% endif %}{% endmacro %}{{ f(60, V) }}",
+    "compared keywords": "{% macro f(n) %}{% if n %}{{ f(n - 1, a=kwargs, b=kwargs) }}{% else %}"
+    "{{ kwargs == dict(kwargs) }}{% endif %}{% endmacro %}{{ f(60, a=V) }}",
     "keywords": "{% macro f(n) %}{% if n %}{{ f(n - 1, a=kwargs, b=kwargs) }}{% else %}{{ kwargs }}{% endif %}"
     "{% endmacro %}"
     "{{ f(60, a=V) }}",
