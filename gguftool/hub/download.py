@@ -36,5 +36,8 @@ def model_folder(spec: str) -> str:
             f"{spec}: cannot be downloaded: {without_login(str(error).strip()).splitlines()[0]}",
             "a gated or private repository needs HF_TOKEN and an accepted licence",
         ) from None
-    except OSError as error:
-        raise ToolFailed(f"{spec}: cannot be downloaded: {without_login(str(error))}", "check the network") from None
+    except Exception as error:
+        # As in `gguftool.hub.api`: which classes the errors of its HTTP library have is not ours to say.
+        raise ToolFailed(
+            f"{spec}: cannot be downloaded: {without_login(str(error)) or type(error).__name__}", "check the network"
+        ) from None

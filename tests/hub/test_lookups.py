@@ -6,11 +6,12 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from gguftool.errors import ToolFailed, UsageError
-from gguftool.hub import api
+from gguftool.hub import api, download
 from gguftool.hub.address import HubAddress
 from tests.conftest import Result
 from tests.hub import hostile
@@ -28,6 +29,24 @@ QUESTIONS = {
     "record": lambda: api.lfs_record(HubAddress("o/r", "x.gguf")),
     "repositories": lambda: api.repositories("o"),
 }
+
+
+@pytest.mark.parametrize("name", ["badlen", "close", "reset", "garbage", "chunkneg", "s404", "s401"])
+def test_a_download_from_a_sick_hub(
+    server: Hostile, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import huggingface_hub
+
+    # snapshot_download takes the Hub's address from a constant that was read at import.
+    real = huggingface_hub.snapshot_download
+    place = f"http://127.0.0.1:{server.port}/{name}"
+    monkeypatch.setattr(
+        huggingface_hub,
+        "snapshot_download",
+        lambda repo, **more: real(repo, endpoint=place, cache_dir=tmp_path, **more),
+    )
+    with pytest.raises(ToolFailed):
+        download.model_folder("hf://o/r")
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
