@@ -35,8 +35,9 @@ NOT_IN_THE_HEADER = {
 
 
 def found_by(sample: Sample, model: Model) -> list[Finding]:
-    load = sample.rule.startswith("load-")
-    return [f for f in lint(model, sample.context, load=load) if f.rule == sample.rule]
+    if sample.rule.startswith("load-"):  # speaks when no other rule does
+        return [f for f in lint(model, sample.context) if f.rule == sample.rule]
+    return list(lint(model, sample.context, select=[sample.rule], load=False))
 
 
 def reread(header: Header, size: int) -> Model:
