@@ -210,7 +210,9 @@ def children(value: Any) -> Collection[Any] | None:
     """What a container holds, keys and values alike; None for what is none."""
     if isinstance(value, (list, tuple)):
         return value
-    if isinstance(value, Mapping):
+    if value is None or isinstance(value, (str, int, float)):
+        return None  # most values are of these types, and the questions below are slow
+    if isinstance(value, (dict, Mapping)):
         return (*value.keys(), *value.values()) if value else ()
     if isinstance(value, (set, frozenset, KeysView, ValuesView)):
         return value
