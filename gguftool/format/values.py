@@ -183,6 +183,8 @@ def _scalar(t: ValueType, text: str, key: str) -> object:
     except ValueError:
         kind = "a number" if t.code in "fd" else "a whole number"
         raise UsageError(f"{key}: expected {kind} ({t.name}), got {text!r}") from None
+    if isinstance(value, float) and math.isinf(value) and "inf" not in word:
+        raise UsageError(f"{key}: {text[:40]} does not fit into {t.name} ({_range(t)})")
     if isinstance(value, float) and t.code == "f" and math.isfinite(value) and abs(value) > 3.4028235677973366e38:
         raise UsageError(f"{key}: {text} does not fit into f32 (largest 3.4e38)")
     return value

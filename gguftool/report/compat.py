@@ -30,7 +30,7 @@ def text(c: Compatibility, style: Style, *, verbose: bool = False) -> Iterator[s
     yield style.bold(c.path)
     if c.load is not None and c.asked is not None:
         yield f"  {load_line(c.load, style, build=c.asked.build)}"
-    said = sentence(c.needs)
+    said = safe(sentence(c.needs))
     none = f"every llama.cpp since {dated(timeline.oldest())} knows the names in it"
     yield f"  {_UNREAD[c.unread] if c.unread else said or none}"
     yield from _must(c, style)

@@ -114,7 +114,7 @@ _STAGE = {"context": "the context", "decode": "the first tokens"}
 
 def load_line(load: Prediction, style: Style, names: Sequence[Need] = (), build: int | None = None) -> str:
     """What the build that was asked about (None: the newest known) does with a file, and which builds can load it."""
-    said = sentence(names)
+    said = safe(sentence(names))
     return _verdict(load, llama_cpp(build), style) + style.dim(judged_by(load, build)) + (f"; {said}" if said else "")
 
 

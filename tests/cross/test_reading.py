@@ -10,6 +10,7 @@ import pytest
 
 import gguftool
 from gguftool.errors import UsageError
+from gguftool.format.values import parse_text
 from gguftool.reading import Malformed, file_bytes, from_json, from_toml, json_file
 
 ROOM = Path(gguftool.__file__).parent
@@ -112,3 +113,11 @@ def test_a_pyproject_above(text: str, said: str, tmp_path: Path, cli, monkeypatc
     monkeypatch.chdir(inner)
     done = cli("lint", "m.gguf", "--exit-zero")
     assert (done.code, said in done.err) == (2 if said else 0, True), done.err
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "[f32]"])
+def test_a_number_that_is_too_large_is_not_taken_for_infinity(kind: str) -> None:
+    for word in ("1e999", "-1e999"):
+        with pytest.raises(UsageError, match="does not fit"):
+            parse_text(kind, word)
+    assert parse_text("f64", "inf") == float("inf")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.build import llama
 from tests.fuzz.gguf import put, take
-from tests.fuzz.target import KEPT, made, names, target
+from tests.fuzz.target import KEPT, cli, made, names, target
 
 FEW = 1
 FOUND = [(path.parent.name, path) for path in sorted(KEPT.glob("*/*"))]
@@ -54,3 +54,10 @@ def test_a_number_of_5000_digits_in_the_name_of_a_tensor(name: str, tmp_path: Pa
         folder = tmp_path / str(seed)
         folder.mkdir()
         target(name).run(put(fields, tensors, data), folder, Random(seed))
+
+
+def test_an_architecture_that_drives_the_terminal(tmp_path: Path) -> None:
+    """It stands in the sentence of what a build must know, too."""
+    path = llama(arch="https://x/\x1b[2J").write(tmp_path / "m.gguf")
+    for words in (("lint", "--no-config"), ("compat",), ("compat", "--build", "b4000"), ("scan",), ("dump",)):
+        cli(*words, path)
