@@ -78,7 +78,7 @@ class Reader:
             got = value_type_name(f.type)
             text = f"key {full} has wrong type {got} but expected type {type_name}"
             raise Refusal(text, where(full), expected=type_name, got=f.type_name)
-        value = f.value
+        value = f.told
         return value.partition("\0")[0] if isinstance(value, str) else value
 
     def array(self, key: str, element: str, most: int, required: bool = True) -> list[Any] | None:

@@ -251,7 +251,7 @@ def key_duplicate(m: Model, ctx: Context) -> Drafts:
 
 
 def _short(f: Field) -> str:
-    text = f"{f.type_name} of {f.count:,}" if f.count is not None else repr(f.value)
+    text = f"{f.type_name} of {f.count:,}" if f.count is not None else repr(f.told)
     return text if len(text) <= 40 else text[:39] + "…"
 
 

@@ -32,12 +32,12 @@ def architecture_missing(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --set general.architecture=NAME`, when the other keys name it; else convert again.
     """
     f = m.fields.get(KEY)
-    if f is not None and isinstance(f.value, str) and f.value:
+    if f is not None and isinstance(f.told, str) and f.told:
         return
     told = _prefix(m)
     rest = f"; the keys of this file say {told}" if told else ""
     fix = Fix(f"set it to {told}, as the other keys say", (Set(KEY, told, "str"),)) if told else None
-    if f is None or f.value == "":
+    if f is None or f.told == "":
         state = "is missing" if f is None else "is empty"
         yield found(f"{KEY} {state}{rest}", where=f"field:{KEY}", fix=fix, llama_cpp="unknown model architecture: ''")
     else:

@@ -112,7 +112,7 @@ def _keys(m: Model, formulas: list[str]) -> str:
     for key in seen:
         f = m.fields.get(key if key.startswith("tokenizer.") else f"{m.architecture}.{key}")
         if f is not None:
-            parts.append(f"{key} {f.count:,} long" if f.count is not None else f"{key} {f.value}")
+            parts.append(f"{key} {f.count:,} long" if f.count is not None else f"{key} {f.told}")
         elif key == "attention.key_length":
             parts.append("attention.key_length absent: embedding_length / head_count")
     return f" ({', '.join(parts)})" if parts else ""
