@@ -9,11 +9,6 @@ import pytest
 from tests.memory.giants import whole
 
 
-@pytest.fixture
-def llama(tmp_path: Path) -> Path:
-    return whole("llama-3.1-8b", tmp_path)
-
-
 def test_a_build_that_is_named(cli, llama: Path):
     """`-fa` is a switch before b6325: what is not said is off; logits for every token are reserved before b9713."""
     r = cli("plan", llama, "--ctx", "8192", "--ram", "64GiB", "--vram", "none", "--build", "b6123", "--format", "json")
