@@ -38,11 +38,15 @@ def _model(which: RealModel) -> Path:
         pytest.skip(f"{which.filename} is not in the cache and cannot be fetched: {error}")
 
 
+REAL_FSYNC = os.fsync
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _disk_without_waiting() -> Iterator[None]:
     """A sync of this process looks at its descriptor and does not wait for the disk, which may be busy for seconds.
 
-    No test pulls the plug of this machine: what a sync holds is shown on a modelled disk (tests/edit/powerdisk.py).
+    No test pulls the plug of this machine: what a sync holds is shown on a modelled disk (tests/edit/powerdisk.py) and
+    on a file system in an image (tests/edit/test_ext4.py), which takes the real one back.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda fd: os.fstat(fd if isinstance(fd, int) else fd.fileno()) and None)

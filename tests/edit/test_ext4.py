@@ -17,11 +17,17 @@ import pytest
 
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import recover
+from tests.conftest import REAL_FSYNC
 from tests.edit.oslayers import WRITES
 from tests.edit.scenarios import NAME, SCENARIOS, prepare
 
 pytestmark = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="mounting needs root")
 MEBIBYTES = 12
+
+
+@pytest.fixture(autouse=True)
+def _a_disk_that_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", REAL_FSYNC)
 
 
 class WatchedOs(OsLayer):

@@ -50,6 +50,8 @@ def unit_words(line: str) -> list[str]:
 @pytest.mark.parametrize("path", ["/srv/models/qwen-00001-of-00003.gguf", NASTY])
 def test_systemd(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/usr/bin/env")
+    # Where this checkout lies is no matter.
+    monkeypatch.setattr("gguftool.run.emit.services.installed", lambda: "/usr/bin/env")
     plan = planned(path, cache_type=("q8_0", "q8_0"), load_mode="mlock")
     settings = unit(emit("systemd", plan))
     started = unit_words(settings["ExecStart"][0])
