@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from tempfile import TemporaryFile
 from typing import IO
 
 import click
@@ -60,6 +59,7 @@ def scan(
     With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
     from gguftool.errors import Bug
+    from gguftool.files.small import scratch_file
     from gguftool.fleet.rows import fails, internal
     from gguftool.fleet.rows import scan as look
     from gguftool.report import scan as report
@@ -69,14 +69,14 @@ def scan(
     build = target.build if target is not None else None
     counts, failed, bugs, places = report.Counts(), False, [], list[tuple[str, int]]()
     top = report.folder(paths)
-    with TemporaryFile("w+", encoding="utf-8", newline="\n") if session.format == "json" else nullcontext() as spool:
+    with scratch_file() if session.format == "json" else nullcontext() as spool:
         for row in look(paths, jobs=jobs, lint=not no_lint, resume=resume, build=build):
             if not counts.models and session.format in ("text", "markdown"):
                 session.out(report.head(paths, session.style, markdown=session.format == "markdown"))
             if spool is not None:
                 # One object, sorted: its rows wait on the disk.
                 places.append((row["path"], spool.tell()))
-                spool.write(dumps(row, compact=True) + "\n")
+                spool.write(f"{dumps(row, compact=True)}\n".encode())
             elif session.format == "jsonl":
                 session.out(report.line(row))
             elif session.format == "markdown":
@@ -96,6 +96,6 @@ def scan(
     return Bug.exit_code if bugs else 1 if failed else 0
 
 
-def _at(spool: IO[str], place: int) -> str:
+def _at(spool: IO[bytes], place: int) -> str:
     spool.seek(place)
-    return spool.readline()
+    return spool.readline().decode()

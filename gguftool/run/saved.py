@@ -21,7 +21,6 @@ from gguftool.run.translation.words import LONGEST
 MOST = 1 << 20
 """Bytes of a file; a longer one is no file of commands."""
 _UNIT = re.compile(r"^\s*Exec(?:Start|StartPre|Reload)\s*=\s*[-@:+!|]*\s*(?P<words>(?:[^\n]*\\\n)*[^\n]*)", re.M)
-_YAML = re.compile(r"^(?:services|models|apiVersion):", re.M)
 _WORDS = ("args", "command", "entrypoint")
 """Keys of a container whose words are run, the last first."""
 _MACRO = re.compile(r"\$\{([\w.-]+)\}")
