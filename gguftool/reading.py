@@ -96,6 +96,32 @@ def from_toml(text: str | bytes) -> dict[str, Any]:
     return value
 
 
+def from_yaml(text: str | bytes) -> Any:
+    """The value of a YAML text.
+
+    Raises:
+        Malformed: it is no YAML, or such that no program should go on with it; a ValueError.
+    """
+    import yaml
+
+    try:
+        text = text if isinstance(text, str) else text.decode()
+        # A few lines of references to references come to more than any memory holds.
+        if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise Malformed("uses references (*name), which are not read")
+        value = yaml.safe_load(text)
+    except RecursionError:
+        raise Malformed("is nested too deeply") from None
+    except UnicodeDecodeError as e:
+        raise Malformed(f"is not UTF-8 (byte {e.start:,})") from None
+    except Malformed:
+        raise
+    except (yaml.YAMLError, ValueError, OverflowError, AttributeError, TypeError) as e:
+        raise Malformed(f"is no YAML: {' '.join(str(e).split())[:200]}") from None
+    _bounded(value)
+    return value
+
+
 def _bounded(value: object) -> None:
     """Refuse what is nested too deeply, level by level; of whole numbers the huge ones that TOML lets in."""
     level: list[object] = [value]

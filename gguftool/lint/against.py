@@ -13,6 +13,8 @@ from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, Unreadable, UsageError
+from gguftool.model.card import NAME as CARD
+from gguftool.model.card import Card, read_card
 from gguftool.model.hfconfig import HfConfig
 from gguftool.reading import Malformed, from_json
 
@@ -23,6 +25,7 @@ FILES = (
     "special_tokens_map.json",
     "chat_template.jinja",
     "chat_template.json",
+    CARD,
 )
 """What is read, when it is there; only ``config.json`` must be."""
 MODULES = "modules.json"
@@ -61,6 +64,7 @@ class HfFolder:
         modules: entries of ``modules.json``; () when absent.
         inside: further JSON objects by path in the folder: those of the modules, ``config_sentence_transformers.json``.
         path: the folder, None when the files came from elsewhere.
+        card: its README.md; None when absent.
     """
 
     name: str
@@ -73,6 +77,7 @@ class HfFolder:
     modules: tuple[Mapping[str, Any], ...] = ()
     inside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     path: str | None = None
+    card: Card | None = None
 
     __repr__ = short_repr
 
@@ -226,6 +231,7 @@ def from_files(name: str, files: Mapping[str, bytes], path: str | None = None) -
         _entries(files.get(MODULES)),
         {n: found for n, found in parsed.items() if n not in FILES},
         path,
+        read_card(files[CARD][:LARGEST].decode("utf-8", "replace")) if CARD in files else None,
     )
 
 

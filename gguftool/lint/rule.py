@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gguftool.edit.ops import Operation
     from gguftool.lint.against import HfFolder
     from gguftool.lint.policy import Policy
+    from gguftool.lint.publishing import Publishing
     from gguftool.lint.tokenized import Compared
     from gguftool.model import Model
 
@@ -219,6 +220,7 @@ class Context:
         tokenized: compares the tokenizer with the source's; None when nobody asked for it. It starts programs, which
             a rule must not: `gguftool.api.tokenizer` hands it in.
         build: number of the llama.cpp that will load the file; None: the newest that is known.
+        publishing: what the file is to be published with; None when it stays where it is.
         memo: values computed once a run; use `once` and `value`.
     """
 
@@ -230,6 +232,7 @@ class Context:
     beside: tuple[Model, ...] = ()
     tokenized: Callable[[Model], Compared] | None = None
     build: int | None = None
+    publishing: Publishing | None = None
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     __repr__ = short_repr

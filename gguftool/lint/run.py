@@ -165,6 +165,7 @@ def _families(ctx: Context, load: bool) -> list[str]:
         "data": not ctx.data,
         "place": ctx.models_folder is None,
         "pair": not ctx.beside,
+        "publish": ctx.publishing is None,
         "load": not load,
     }
     return [name for name in FAMILIES if not idle.get(name, False)]

@@ -11,7 +11,7 @@ import pytest
 import gguftool
 from gguftool.errors import UsageError
 from gguftool.format.values import parse_text
-from gguftool.reading import Malformed, file_bytes, from_json, from_toml, json_file
+from gguftool.reading import Malformed, file_bytes, from_json, from_toml, from_yaml, json_file
 
 ROOM = Path(gguftool.__file__).parent
 NOT_OURS = (
@@ -121,3 +121,30 @@ def test_a_number_that_is_too_large_is_not_taken_for_infinity(kind: str) -> None
         with pytest.raises(UsageError, match="does not fit"):
             parse_text(kind, word)
     assert parse_text("f64", "inf") == float("inf")
+
+
+BAD_YAML = {
+    "deep": "[" * 5000,
+    "whole and deep": "[" * 300 + "]" * 300,
+    "references to references": "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
+    "an object of Python": "a: !!python/object/apply:os.system [id]\n",
+    "no such day": "a: 2024-99-99\n",
+    "no UTF-8": b"a: \xff\n",
+    "two documents": "a: 1\n---\nb: 2\n",
+    "cut": "a: [1, 2",
+    "control characters": "a: \x00\n",
+    "a long number": "a: " + "9" * 5000,
+    "keys that are lists": "? [a]\n: 1\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD_YAML)
+def test_bad_yaml(name: str) -> None:
+    with pytest.raises(Malformed, match=r"^(is|holds|uses) "):
+        from_yaml(BAD_YAML[name])
+
+
+def test_yaml() -> None:
+    assert from_yaml('license: mit\nlanguage:\n- en\n- "no"\n') == {"license": "mit", "language": ["en", "no"]}
+    assert from_yaml("") is None
+    assert from_yaml("name: 5 * 3\n") == {"name": "5 * 3"}

@@ -32,6 +32,7 @@ INFORMATION = {
     "chat-template-missing",
     "constant-missing",  # RoPE of hybrid Granite models
     "expert-weights-raw",  # llama.cpp's own writer says false for what a model does not have
+    "licence-restricted",  # true of Gemma, Llama …: who hands them on must hand on the terms
     "load-warns",  # llama.cpp itself warns about sound files: no vocabulary, names it does not know, markers it retypes
 }
 

@@ -28,6 +28,7 @@ FAMILIES = (
     "adapter",
     "projector",
     "pair",
+    "licence",
     "load",
 )
 

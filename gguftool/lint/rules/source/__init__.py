@@ -6,6 +6,6 @@ purpose is no finding.
 
 from __future__ import annotations
 
-from gguftool.lint.rules.source import constants, embedding, numbers, rope, tokens
+from gguftool.lint.rules.source import constants, embedding, licence, numbers, rope, tokens
 
-__all__ = ["constants", "embedding", "numbers", "rope", "tokens"]
+__all__ = ["constants", "embedding", "licence", "numbers", "rope", "tokens"]

@@ -1,0 +1,43 @@
+"""The licence of the file against the card of the source."""
+
+from __future__ import annotations
+
+from gguftool.edit.ops import Set
+from gguftool.facts.licences import licence
+from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
+from gguftool.lint.rules.source.numbers import same_model, source
+from gguftool.model import Model
+from gguftool.model.credits import credits_of
+
+KEY = "general.license"
+
+
+@rule(Severity.WARNING, scope=Scope.SOURCE, changes_run=False)
+def source_licence(m: Model, ctx: Context) -> Drafts:
+    """The licence should be the one that the source's card names.
+
+    Why. A quantised copy is under the terms of its source; another licence in the file promises what nobody gave.
+    Evidence. `license` and `license_name` in the README.md of the folder; the converter copies them
+    (`gguf-py/gguf/metadata.py`, b11434).
+    Example. general.license is apache-2.0, the source's README.md says cc-by-nc-4.0
+    Fix. Writes the licence of the source.
+    """
+    card = source(ctx).card
+    there = card.licence if card is not None else None
+    if card is None or there is None or not same_model(m, ctx):
+        return
+    c = credits_of(m)
+    here = c.licence
+    if here is not None and here.same(there):
+        return
+    said = licence(card.license)
+    key = KEY if said is not None else "general.license.name"
+    value = card.license.replace(", ", ",") if said is not None else card.said("license_name")
+    has = f"{KEY} is {c.license or c.license_name}" if here is not None else f"{KEY} is missing"
+    yield found(
+        f"{has}, the source's README.md says {there.said}",
+        where=f"field:{KEY}",
+        severity=None if here is not None else Severity.INFO,
+        fix=Fix(f"write {there.said}", (Set(key, value, "str"),)),
+        source=there.said,
+    )

@@ -1,0 +1,85 @@
+"""The card of a repository: ``README.md`` with its metadata in front, as the Hub reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gguftool.brief import short_repr
+from gguftool.facts.licences import Licence, licence
+from gguftool.reading import Malformed, from_yaml
+
+NAME = "README.md"
+LARGEST = 4 << 20
+"""Bytes of a card that are read."""
+LONGEST_FRONT = 256 << 10
+_FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.S | re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card; "" and empty for what it does not say.
+
+    Attributes:
+        text: the whole file.
+        body: what stands behind the metadata.
+        front: the metadata as it stands there.
+        fault: why the metadata cannot be read; "" when it can, or there is none.
+    """
+
+    text: str
+    body: str
+    front: Mapping[str, Any]
+    fault: str = ""
+
+    __repr__ = short_repr
+
+    def said(self, name: str) -> str:
+        """One value as text."""
+        value = self.front.get(name)
+        return str(value).strip() if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
+
+    def listed(self, name: str) -> tuple[str, ...]:
+        """A value that may be one text or several."""
+        value = self.front.get(name)
+        several = value if isinstance(value, list) else [value]
+        # `no` (Norwegian) is false to YAML 1.1.
+        texts = ("no" if x is False else x for x in several)
+        return tuple(str(x).strip() for x in texts if isinstance(x, (str, int, float)) and not isinstance(x, bool))
+
+    @property
+    def license(self) -> str:
+        """The licence as written, several with commas."""
+        return ", ".join(self.listed("license"))
+
+    @property
+    def licence(self) -> Licence | None:
+        """The licence: ``license``, else ``license_name``."""
+        return licence(self.license) or licence(self.said("license_name"))
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """``base_model``: names on the Hub."""
+        return self.listed("base_model")
+
+
+def read_card(text: str) -> Card:
+    """The card in the text of a README; metadata that cannot be read is told by its ``fault``."""
+    found = _FRONT.match(text)
+    if found is None:
+        opened = text.lstrip("\ufeff").startswith("---\n")
+        return Card(text, text, {}, "the metadata in front has no end (---)" if opened else "")
+    yaml, body = found["yaml"], text[found.end() :]
+    if len(yaml) > LONGEST_FRONT:
+        return Card(text, body, {}, f"the metadata in front is longer than {LONGEST_FRONT >> 10} KiB")
+    try:
+        front = from_yaml(yaml)
+    except Malformed as e:
+        return Card(text, body, {}, f"the metadata in front {e}")
+    if front is None:
+        return Card(text, body, {})
+    if not isinstance(front, dict):
+        return Card(text, body, {}, "the metadata in front is no list of names and values")
+    return Card(text, body, {str(key): value for key, value in front.items()})
