@@ -12,13 +12,12 @@ from gguftool.brief import short_repr
 from gguftool.build.survey import Found, survey
 from gguftool.facts.timeline import build_number
 from gguftool.hub import opened
-from gguftool.hub.cache import hub_cache, ollama_stores
+from gguftool.hub.stores import stores
 from gguftool.programs import SERVER, find
 from gguftool.run.bybuild import of_build
 from gguftool.run.devices import devices, host_memory
 from gguftool.run.doctor import Examination, examine
 from gguftool.run.launch import LaunchPlan, plan_launch
-from gguftool.run.stores import stores
 from gguftool.run.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def doctor(
         MissingFile: what is named as llama.cpp is not there.
         UsageError: no command of llama-server stands in such a file.
     """
-    found = examine(stores(hub_cache(), ollama_stores()), llama_cpp=llama_cpp)
+    found = examine(list(stores()), llama_cpp=llama_cpp)
     builders = survey(llama_cpp)
     server = next((p.build for p in found.programs if p.tool.name == SERVER and p.build), None)
     if build is not None:

@@ -10,13 +10,13 @@ from gguftool.brief import short_repr
 from gguftool.errors import Bug, of_one
 from gguftool.facts import NUMBER, shipping
 from gguftool.hub import opened
+from gguftool.hub.stores import Store
 from gguftool.predict import predict
 from gguftool.predict.needs import needs, sentence
 from gguftool.run.bybuild import between
 from gguftool.run.capabilities import Capabilities, known
 from gguftool.run.changed import OptionChange, changes
 from gguftool.run.saved import Saved, saved
-from gguftool.run.stores import Store
 
 MOST_MODELS = 200
 """Models of the caches that are looked at: a header takes a fraction of a second."""
@@ -109,7 +109,7 @@ def upgrade(server: Capabilities | None, stores: Sequence[Store] = (), files: It
     build = last = server.build if server is not None else None
     if build is None and server is not None:
         build, last = between(server) or (None, None)
-    paths = [m.path for s in stores for m in s.models if m.whole and m.path.lower().endswith(".gguf")]
+    paths = [m.opened for s in stores for m in s.models if m.state == "model" and m.opened.lower().endswith(".gguf")]
     looked = paths[:MOST_MODELS] if build is not None else []
     made = shipping.date(build) if build is not None else ""
     commands = [

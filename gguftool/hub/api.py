@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, UsageError
 from gguftool.hub.address import HubAddress, WebAddress, parse
-from gguftool.hub.cache import hub_cache
+from gguftool.hub.stores.places import hub_cache
 from gguftool.wire import HEAD_SECONDS, within, without_login
 
 LOOKUP_SECONDS = 90.0

@@ -10,33 +10,25 @@ import re
 
 from gguftool.errors import FormatError, GgufToolError, MissingFile
 from gguftool.hub.address import HubAddress, OllamaName
+from gguftool.hub.stores.huggingface import COMMIT
+from gguftool.hub.stores.ollama import MODEL_LAYER
+from gguftool.hub.stores.places import hub_cache, me, ollama_roots
 from gguftool.reading import json_file
 
-MODEL_LAYER = "application/vnd.ollama.image.model"
 _DIGEST = re.compile(r"sha256[:-][0-9a-f]{1,64}")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-def hub_cache() -> str:
-    """Folder of the Hugging Face cache, as the environment has it (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME)."""
-    env = os.environ
-    if place := env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE"):
-        return os.path.expanduser(place)
-    home = env.get("HF_HOME") or os.path.join(env.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    return os.path.join(os.path.expanduser(home), "hub")
 
 
 def snapshot(address: HubAddress) -> str | None:
     """Folder of the cached snapshot of a repository; None when that revision is not in the cache."""
     root = os.path.join(hub_cache(), "models--" + address.repo.replace("/", "--"))
     commit = address.revision
-    if not _COMMIT.fullmatch(commit):
+    if not COMMIT.fullmatch(commit):
         try:
             with open(os.path.join(root, "refs", *commit.split("/")), encoding="ascii", errors="replace") as f:
                 commit = f.read(64).strip()
         except OSError:
             return None
-        if not _COMMIT.fullmatch(commit):
+        if not COMMIT.fullmatch(commit):
             return None
     folder = os.path.join(root, "snapshots", commit)
     return folder if os.path.isdir(folder) else None
@@ -90,10 +82,9 @@ def pick(names: list[str], quant: str) -> list[str]:
 
 
 def ollama_stores() -> list[str]:
-    """Folders where Ollama keeps models: OLLAMA_MODELS alone when set, else the user's and the service's."""
-    if place := os.environ.get("OLLAMA_MODELS"):
-        return [os.path.expanduser(place)]
-    return [os.path.expanduser("~/.ollama/models"), "/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"]
+    """Folders where Ollama's models are looked for: OLLAMA_MODELS alone when set, else the user's and the service's."""
+    user = me()
+    return list(ollama_roots(user))[: 1 if user.said("OLLAMA_MODELS") else None]
 
 
 def ollama_blob(name: OllamaName) -> str:

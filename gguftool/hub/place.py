@@ -10,7 +10,8 @@ from urllib.parse import quote
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub.address import HubAddress, OllamaName, WebAddress, is_remote, parse
 from gguftool.hub.api import endpoint, listing, offline, token
-from gguftool.hub.cache import cached, hub_cache, in_cache, ollama_blob, pick
+from gguftool.hub.cache import cached, in_cache, ollama_blob, pick
+from gguftool.hub.stores.places import hub_cache
 from gguftool.shell import path_word, shell
 from gguftool.wire import without_login
 

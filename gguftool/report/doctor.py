@@ -10,13 +10,13 @@ from gguftool.api.health import Health
 from gguftool.api.upgrade import Upgrade
 from gguftool.build.survey import Found
 from gguftool.facts import llama_cpp
+from gguftool.hub.stores import PROGRAMS, Store
 from gguftool.report.compat import dated
 from gguftool.report.text import Style, safe, size, table
 from gguftool.run.changed import DEFAULT, OptionChange
 from gguftool.run.diagnose import Diagnosis
 from gguftool.run.doctor import Program
 from gguftool.run.launch import LaunchPlan
-from gguftool.run.stores import Store
 from gguftool.run.traps import Trap
 
 SHOWN = 8
@@ -58,7 +58,7 @@ def lines(h: Health, style: Style, *, verbose: bool = False) -> Iterator[str]:
     for store in e.stores:
         yield from _store(store, verbose)
     if not e.stores:
-        yield "  no cache of Hugging Face, Ollama, LM Studio or llama.cpp"
+        yield f"  no store of {', '.join(p.name for p in PROGRAMS)}"
     yield ""
     yield from _upgrade(h.upgrade, style)
     yield style.bold("traps")
@@ -135,7 +135,7 @@ def _store(s: Store, verbose: bool) -> Iterator[str]:
     more = " or more" if s.cut else ""
     yield f"  {s.kind}: {safe(s.path)}: {len(whole)} files{more}, {size(total)}; {size(s.free)} free"
     for m in whole if verbose else whole[:SHOWN]:
-        yield f"    {size(m.size):>10}  {safe(os.path.relpath(m.path, s.path))}"
+        yield f"    {size(m.size):>10}  {safe(m.names[0].text if m.names else os.path.relpath(m.path, s.path))}"
     if len(whole) > SHOWN and not verbose:
         yield f"    … and {len(whole) - SHOWN} more (--verbose)"
 
@@ -201,7 +201,7 @@ def json_body(h: Health) -> dict[str, object]:
         "stores": [
             {
                 "kind": s.kind, "path": s.path, "free": s.free,
-                "models": [{"path": m.path, "size": m.size, "whole": m.whole} for m in s.models],
+                "models": [{"path": m.opened, "size": m.size, "whole": m.whole} for m in s.models],
             }
             for s in e.stores
         ],

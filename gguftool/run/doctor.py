@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
+from gguftool.hub.stores import Store
 from gguftool.programs import PROGRAMS, SERVER, Tool, everywhere
 from gguftool.run.capabilities import Capabilities, capabilities
 from gguftool.run.devices import FoundDevice, HostMemory, devices, host_memory
 from gguftool.run.silent import SilentSetting, silent_settings
-from gguftool.run.stores import Store
 from gguftool.run.traps import Trap, find_traps
 
 PACKAGES = (
@@ -87,7 +87,7 @@ def examine(
     """Look at everything; starts programs with ``--help``, ``--version`` and ``--list-devices`` only.
 
     Args:
-        stores: folders of models, see `gguftool.run.stores`.
+        stores: folders of models, see `gguftool.hub.stores`.
         environment: variables to judge; None: our own.
         llama_cpp: folder or program of llama.cpp to prefer.
 

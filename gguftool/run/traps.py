@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.hub.stores import Store, misplaced
 from gguftool.programs import SERVER, VARIABLE, Tool
 from gguftool.quantity import human, whole
 from gguftool.run.devices import FoundDevice, HostMemory, amd, command_output, nvidia
 from gguftool.run.embedded import PACKAGE, available
 from gguftool.run.measure import VERSION
 from gguftool.run.silent import SilentSetting
-from gguftool.run.stores import Store, misplaced
-from gguftool.shell import shell
+from gguftool.shell import gguftool, shell
 
 _DRIVER = re.compile(r"CUDA Version:\s*(\d+)\.(\d+)")
 _CUDART = re.compile(rb"libcudart\.so\.(\d+)")
@@ -182,7 +182,7 @@ def _stores(stores: Sequence[Store]) -> Iterator[Trap]:
             yield Trap(
                 "unfinished", "warning",
                 f"{store.kind}: {len(broken)} dead links or unfinished downloads, for example {broken[0].path}",
-                "download again, or delete them",
+                f"{gguftool('scan', '--stores')} lists them, with the commands",
             )  # fmt: skip
         lost = misplaced(store)
         if lost:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.hub.stores import misplaced, stores
 from gguftool.programs import everywhere, find
 from gguftool.run.devices import amd, host_memory, kind_of, parse_devices
 from gguftool.run.silent import silent_settings
-from gguftool.run.stores import misplaced, stores
 from gguftool.run.traps import cuda_of, find_traps
 from tests.run.test_args import helped
 
@@ -134,6 +134,8 @@ def test_amd_cards(tmp_path: Path) -> None:
 
 def test_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
     monkeypatch.delenv("LLAMA_CACHE", raising=False)
     snapshot = tmp_path / "hub" / "models--a--b" / "snapshots" / "c"
     snapshot.mkdir(parents=True)
@@ -147,9 +149,9 @@ def test_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (studio / "pub" / "repo").mkdir(parents=True)
     (studio / "pub" / "repo" / "ok.gguf").write_bytes(b"GGUF")
     (studio / "lost.gguf").write_bytes(b"GGUF")
-    found = {s.kind: s for s in stores(str(tmp_path / "hub"), [str(tmp_path / "ollama")])}
+    found = {s.kind: s for s in stores()}
     assert set(found) == {"Hugging Face", "Ollama", "LM Studio"}
-    assert [(os.path.basename(m.path), m.whole) for m in found["Hugging Face"].models] == [
+    assert sorted((os.path.basename(m.opened), m.whole) for m in found["Hugging Face"].models) == [
         ("m.gguf", False),
         ("n.gguf", True),
     ]

@@ -1,0 +1,369 @@
+"""`scan --stores`: what there is, what is there twice, and commands that run and free what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gguftool.files import extents
+from gguftool.fleet.copies import DATA, HEADER, NAMED
+from gguftool.fleet.hfprogram import HfProgram, hf_program
+from gguftool.fleet.offers import Offer, Offers, offers
+from gguftool.fleet.stores import Inventory, inventory
+from gguftool.hub.stores import Home
+from tests import stores as made
+from tests.build import llama
+from tests.shell_words import NASTY
+
+MODEL = llama(tokens=2000).bytes()
+OTHER = llama(tokens=2000, layers=2).bytes()
+HF = Path(sys.executable).parent / "hf"
+
+
+def rows(paths: Sequence[str]) -> Iterable[dict[str, Any]]:
+    return [{"path": path, "ok": True} for path in paths]
+
+
+def look(home: Path, *others: Home, read: bool = False) -> Inventory:
+    return inventory(rows, users=[Home(str(home), {}), *others], read=read)
+
+
+def offered(found: Inventory, kind: str = "", hf: HfProgram | None = None) -> list[Offer]:
+    return [o for o in offers(found, hf or HfProgram((str(HF),))).made if kind in ("", o.kind)]
+
+
+def used(home: Path) -> int:
+    """Bytes on the disk of all GGUF data below a folder, each inode once."""
+    seen = {}
+    for place, _, names in os.walk(home):
+        for name in names:
+            path = os.path.join(place, name)
+            with open(path, "rb") if os.path.exists(path) else open(os.devnull, "rb") as f:
+                if f.read(4) == b"GGUF":
+                    found = os.stat(path)
+                    seen[found.st_dev, found.st_ino] = found.st_blocks * 512
+    return sum(seen.values())
+
+
+def run(home: Path, *commands: str) -> None:
+    """As they stand, with a stand-in for ollama that does what it does to a store."""
+    stand_in = home / "bin"
+    stand_in.mkdir(exist_ok=True)
+    script = Path(__file__).parent / "ollama_rm.py"
+    (stand_in / "ollama").write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
+    (stand_in / "ollama").chmod(0o755)
+    env = {**os.environ, "PATH": f"{stand_in}:{os.environ['PATH']}", "HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1"}
+    for command in commands:
+        assert command.isprintable()
+        done = subprocess.run(["sh", "-c", command], env=env, cwd=stand_in, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+
+
+def cache(home: Path) -> Path:
+    return home / ".cache/huggingface/hub"
+
+
+def studio(home: Path) -> Path:
+    return home / ".lmstudio/models"
+
+
+def ollama(home: Path) -> Path:
+    return home / ".ollama/models"
+
+
+# -- what is there twice
+
+
+def test_copies_by_name_and_by_header(tmp_path: Path) -> None:
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL})
+    made.ollama(ollama(tmp_path), "registry.ollama.ai/library/tiny/latest", MODEL)
+    made.put(studio(tmp_path) / "p/r/x.gguf", OTHER)
+    made.put(tmp_path / ".cache/llama.cpp/y.gguf", OTHER)
+    found = look(tmp_path)
+    assert [(c.proof, len(c.files)) for c in found.compared.copies] == [(NAMED, 2), (HEADER, 2)]
+    assert found.compared.copies[0].sha256 == hashlib.sha256(MODEL).hexdigest()
+    assert [c.proof for c in look(tmp_path, read=True).compared.copies] == [DATA, DATA]
+    assert found.disk == used(tmp_path)
+
+
+def test_what_only_begins_the_same_is_no_copy(tmp_path: Path) -> None:
+    near = bytearray(OTHER)
+    near[-100_000] ^= 1  # between the samples: only reading all of it tells
+    made.put(studio(tmp_path) / "p/r/x.gguf", OTHER)
+    made.put(studio(tmp_path) / "p/r/y.gguf", bytes(near))
+    end = bytearray(OTHER)
+    end[-1] ^= 1
+    made.put(studio(tmp_path) / "p/r/z.gguf", bytes(end))
+    assert [(c.proof, {os.path.basename(f.path) for f in c.files}) for c in look(tmp_path).compared.copies] == [
+        (HEADER, {"x.gguf", "y.gguf"})]  # fmt: skip
+    assert look(tmp_path, read=True).compared.copies == ()
+    [merge] = offered(look(tmp_path), "merge")
+    before = used(tmp_path)
+    subprocess.run(["sh", "-c", merge.command], check=False)
+    assert used(tmp_path) == before, "the command compares them first"
+
+
+def test_names_that_say_different_hashes_are_believed(tmp_path: Path) -> None:
+    near = bytearray(MODEL)
+    near[-100_000] ^= 1
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL})
+    made.hub(cache(tmp_path), "o/s", {"m.gguf": bytes(near)})
+    made.put(studio(tmp_path) / "p/r/x.gguf", MODEL)
+    assert look(tmp_path).compared.copies == ()
+    [same] = look(tmp_path, read=True).compared.copies
+    assert {os.path.basename(f.path) for f in same.files} == {"x.gguf", hashlib.sha256(MODEL).hexdigest()}
+
+
+def test_data_that_is_not_what_its_name_says(tmp_path: Path) -> None:
+    snapshot = made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL})
+    bad = bytearray(MODEL)
+    bad[-100_000] ^= 1
+    (snapshot / "m.gguf").resolve().write_bytes(bytes(bad))
+    made.put(studio(tmp_path) / "p/r/x.gguf", MODEL)
+    found = look(tmp_path, read=True)
+    assert [(os.path.basename(f.path), sha) for f, sha in found.compared.wrong] == [
+        (hashlib.sha256(MODEL).hexdigest(), hashlib.sha256(bytes(bad)).hexdigest())]  # fmt: skip
+    assert found.broken
+    assert found.compared.copies == ()
+
+
+def test_links_are_no_copies(tmp_path: Path) -> None:
+    snapshot = made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL})
+    made.hub(cache(tmp_path), "o/r", {"renamed.gguf": MODEL})
+    (studio(tmp_path) / "p/r").mkdir(parents=True)
+    (studio(tmp_path) / "p/r/soft.gguf").symlink_to(snapshot / "m.gguf")
+    os.link(snapshot.parent.parent / "blobs" / hashlib.sha256(MODEL).hexdigest(), studio(tmp_path) / "p/r/hard.gguf")
+    found = look(tmp_path)
+    assert len(found.holdings) == 1
+    assert found.compared.copies == ()
+    assert found.disk == os.stat(snapshot / "m.gguf").st_blocks * 512
+    assert offered(found) == []
+
+
+def test_what_shares_its_room_on_the_disk_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.put(studio(tmp_path) / "p/r/x.gguf", MODEL)
+    made.put(studio(tmp_path) / "p/r/y.gguf", MODEL)
+    assert len(look(tmp_path).compared.copies) == 1
+    monkeypatch.setattr(extents, "extents", lambda path: [(0, 4096, 8192)])
+    assert look(tmp_path).compared.copies == ()
+
+
+def test_extents_as_the_kernel_tells_them(tmp_path: Path) -> None:
+    """`struct fiemap` with two extents (linux/fiemap.h): shared ones count, those without a place do not."""
+    head = extents._HEAD
+    one = extents._EXTENT.pack(0, 1 << 20, 4096, 0, 0, 0x2000, 0, 0, 0)
+    last = extents._EXTENT.pack(4096, 1 << 30, 8192, 0, 0, 0x2001, 0, 0, 0)
+    own = extents._EXTENT.pack(4096, 1 << 30, 8192, 0, 0, 0x1, 0, 0, 0)
+    assert (head.size, len(one)) == (32, 56)
+    assert extents.told(head.pack(0, 0, 0, 2, 512, 0) + one + last) == [(0, 1 << 20, 4096), (4096, 1 << 30, 8192)]
+    assert extents.told(head.pack(0, 0, 0, 2, 512, 0) + one + own) == []
+    (tmp_path / "x").write_bytes(bytes(1 << 20))
+    assert not extents.shares(str(tmp_path / "x"), str(tmp_path / "x")), "nothing of it is shared"
+
+
+# -- commands
+
+
+def test_old_revisions_go_by_the_program_of_the_hub(tmp_path: Path) -> None:
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": OTHER, "same.gguf": MODEL}, "a" * 40, ref=None)
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL[:-64], "same.gguf": MODEL}, "b" * 40)
+    made.age(tmp_path)
+    found = look(tmp_path)
+    [old] = offered(found, "old")
+    assert old.frees == next(h.file.disk for h in found.holdings if h.old)
+    before = used(tmp_path)
+    run(tmp_path, old.command)
+    assert before - used(tmp_path) == old.frees
+    assert not (cache(tmp_path) / "models--o--r/snapshots" / ("a" * 40)).exists()
+    assert offered(look(tmp_path)) == []
+
+
+def test_what_another_program_names_is_not_offered(tmp_path: Path) -> None:
+    snapshot = made.hub(cache(tmp_path), "o/r", {"m.gguf": OTHER}, "a" * 40, ref=None)
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL}, "b" * 40)
+    (studio(tmp_path) / "p/r").mkdir(parents=True)
+    (studio(tmp_path) / "p/r/soft.gguf").symlink_to(snapshot / "m.gguf")
+    made.age(tmp_path)
+    found = offers(look(tmp_path), HfProgram())
+    assert found.made == ()
+    assert [why for _, why in found.kept] == ["another program names one of their files"]
+
+
+def test_blobs_without_a_name(tmp_path: Path) -> None:
+    made.ollama(ollama(tmp_path), "registry.ollama.ai/library/tiny/latest", MODEL)
+    lonely = made.put(ollama(tmp_path) / "blobs" / f"sha256-{'5' * 64}", OTHER)
+    assert offered(look(tmp_path)) == [], "it is an hour old at least, or may be in the making"
+    made.age(tmp_path)
+    [orphan] = offered(look(tmp_path))
+    assert (orphan.kind, orphan.frees) == ("orphan", os.stat(lonely).st_blocks * 512)
+    before = used(tmp_path)
+    run(tmp_path, orphan.command)
+    assert before - used(tmp_path) == orphan.frees
+    made.put(lonely, OTHER)
+    made.put(ollama(tmp_path) / "manifests/registry.ollama.ai/library/x/latest", b"{")
+    made.age(tmp_path)
+    assert offered(look(tmp_path), "orphan") == []
+
+
+def test_half_downloads(tmp_path: Path) -> None:
+    repo = made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL}).parent.parent
+    made.put(repo / "blobs" / f"{'2' * 64}.0123abcd.incomplete", OTHER[:90_000])
+    part = made.put(ollama(tmp_path) / "blobs" / f"sha256-{'7' * 64}-partial", b"GGUF")
+    with part.open("r+b") as f:
+        f.truncate(50 << 20)
+    made.put(ollama(tmp_path) / "blobs" / f"sha256-{'7' * 64}-partial-0", b"{}")
+    made.put(ollama(tmp_path) / "blobs" / f"sha256-{'7' * 64}-partial-1", b"{}")
+    made.age(tmp_path)
+    found = offered(look(tmp_path))
+    assert [o.kind for o in found] == ["part", "part"]
+    assert "90 days" in found[0].why
+    assert sum(o.frees for o in found) < 1 << 20, "what has holes frees what it takes"
+    before = used(tmp_path)
+    run(tmp_path, *(o.command for o in found))
+    assert before - used(tmp_path) == sum(o.frees for o in found)
+    assert not list((ollama(tmp_path) / "blobs").glob("*partial*"))
+
+
+def test_names_whose_data_is_gone(tmp_path: Path) -> None:
+    snapshot = made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL, "n.gguf": OTHER})
+    (snapshot / "n.gguf").resolve().unlink()
+    blob = made.ollama(ollama(tmp_path), "registry.ollama.ai/library/tiny/latest", OTHER)
+    blob.unlink()
+    (studio(tmp_path) / "p/r").mkdir(parents=True)
+    (studio(tmp_path) / "p/r/gone.gguf").symlink_to(tmp_path / "nowhere")
+    found = look(tmp_path)
+    assert found.broken
+    lost = offered(found)
+    assert [(o.kind, o.frees) for o in lost] == [("lost", 0)] * 3
+    run(tmp_path, *(o.command for o in lost))
+    assert look(tmp_path).lost == ()
+    assert len(look(tmp_path).holdings) == 1
+    assert not (ollama(tmp_path) / "manifests/registry.ollama.ai/library/tiny/latest").exists()
+
+
+def test_copies_become_one_file(tmp_path: Path) -> None:
+    snapshot = made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL})
+    made.ollama(ollama(tmp_path), "registry.ollama.ai/library/tiny/latest", MODEL)
+    made.put(studio(tmp_path) / "p/r/x.gguf", MODEL)
+    found = look(tmp_path)
+    made_offers = offers(found, HfProgram((str(HF),)))
+    merges = [o for o in made_offers.made if o.kind == "merge"]
+    assert len(merges) == 2
+    assert made_offers.reclaimable == sum(o.frees for o in merges) == found.compared.copies[0].extra
+    before = used(tmp_path)
+    run(tmp_path, *(o.command for o in merges))
+    assert before - used(tmp_path) == made_offers.reclaimable
+    assert (snapshot / "m.gguf").read_bytes() == MODEL
+    assert look(tmp_path).compared.copies == ()
+
+
+@pytest.mark.parametrize("no", [0, 1, 2])
+def test_one_copy_goes_by_its_own_program(no: int, tmp_path: Path) -> None:
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL, "n.gguf": MODEL, "other.gguf": OTHER})
+    made.ollama(ollama(tmp_path), "registry.ollama.ai/library/tiny/latest", MODEL)
+    made.ollama(ollama(tmp_path), "registry.ollama.ai/me/tiny/q4", MODEL)
+    made.put(studio(tmp_path) / "p/r/x.gguf", MODEL)
+    choice = offered(look(tmp_path), "copy")
+    assert [o.why.partition(":")[0] for o in choice] == ["Hugging Face", "Ollama", "LM Studio"]
+    before = used(tmp_path)
+    run(tmp_path, choice[no].command)
+    assert before - used(tmp_path) == choice[no].frees > 0
+    left = look(tmp_path)
+    assert len(left.compared.copies[0].files) == 2
+    assert not left.lost
+
+
+def test_a_copy_that_is_the_last_stays(tmp_path: Path) -> None:
+    """All commands in a row: each compares with another copy first, so that one is always left."""
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL})
+    made.put(studio(tmp_path) / "p/r/x.gguf", MODEL)
+    for one in offered(look(tmp_path), "copy"):
+        subprocess.run(["sh", "-c", one.command], check=False, capture_output=True)
+    [left] = look(tmp_path).holdings
+    assert left.file.size == len(MODEL)
+
+
+def test_what_somebody_has_open_is_not_offered(tmp_path: Path) -> None:
+    lonely = made.put(ollama(tmp_path) / "blobs" / f"sha256-{'5' * 64}", OTHER)
+    (ollama(tmp_path) / "manifests").mkdir()
+    made.age(tmp_path)
+    holder = subprocess.Popen(["sleep", "60"], stdin=lonely.open("rb"))
+    try:
+        end = time.monotonic() + 10
+        while (found := offers(look(tmp_path), HfProgram())).made and time.monotonic() < end:
+            time.sleep(0.1)
+        assert found.made == ()
+        assert f"process {holder.pid}" in found.kept[0][1]
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_names_that_a_shell_would_act_on(tmp_path: Path) -> None:
+    nasty = NASTY.replace("/", "_")
+    made.put(studio(tmp_path) / "p" / nasty / f"-rf {nasty}.gguf", MODEL)
+    made.put(studio(tmp_path) / "p/r/x.gguf", MODEL)
+    made.put(studio(tmp_path) / "p/r" / f"{nasty}.gguf.part", OTHER[:90_000])
+    (studio(tmp_path) / "p/r" / f"{nasty}.gguf").symlink_to("nowhere")
+    made.age(tmp_path)
+    found = offered(look(tmp_path))
+    assert {o.kind for o in found} == {"lost", "part", "merge", "copy"}
+    before = used(tmp_path)
+    wanted = [o for o in found if o.kind != "copy"]
+    run(tmp_path, *(o.command for o in wanted))
+    assert before - used(tmp_path) == sum(o.frees for o in wanted)
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+def test_stores_of_two_users(tmp_path: Path) -> None:
+    """The other's are looked at, too; what he owns is not linked to ours."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    made.ollama(ollama(one), "registry.ollama.ai/library/tiny/latest", MODEL)
+    made.ollama(ollama(other), "registry.ollama.ai/library/tiny/latest", MODEL)
+    if os.getuid() == 0:
+        for path in [other, *other.rglob("*")]:
+            os.chown(path, 12345, 12345)
+    found = look(one, Home(str(other), {}, user="other"))
+    assert [s.user for s in found.stores] == ["", "other"]
+    assert len(found.compared.copies) == 1
+    if os.getuid() == 0:
+        assert offered(found, "merge") == []
+        assert any("another user" in why for _, why in offers(found, HfProgram()).kept)
+
+
+def test_what_the_installed_program_can(tmp_path: Path) -> None:
+    program = hf_program()
+    assert program.removes
+    assert shutil.which(program.words[0])
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": OTHER}, "a" * 40, ref=None)
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL}, "b" * 40)
+    made.age(tmp_path)
+    assert offered(look(tmp_path), hf=HfProgram(("hf",), False, False)) == [], "older ones have no such command"
+
+
+def test_rows_of_sets(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def judge(paths: Sequence[str]) -> Iterable[dict[str, Any]]:
+        asked.extend(paths)
+        return rows(paths)
+
+    made.hub(cache(tmp_path), "o/r", {f"m-0000{no}-of-00002.gguf": llama(layers=no).bytes() for no in (1, 2)})
+    found = inventory(judge, users=[Home(str(tmp_path), {})])
+    assert [os.path.basename(path) for path in asked] == ["m-00001-of-00002.gguf"]
+    assert all(h.row for h in found.holdings)
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    found = look(tmp_path)
+    assert (found.stores, found.holdings, found.broken) == ((), (), False)
+    assert offers(found, HfProgram()) == Offers((), (), 0)
