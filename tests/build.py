@@ -186,7 +186,7 @@ class GGUF:
     def header(self) -> bytes:
         """Everything before the data section, with padding."""
         raw = [e if isinstance(e, bytes) else self.record(*e) for e in self._kv]
-        head = b"GGUF" + struct.pack(self._order + "I", self._version)
+        head = bytearray(b"GGUF" + struct.pack(self._order + "I", self._version))
         head += self._len(len(self._tensors) + self._dt) + self._len(len(raw) + self._dk) + b"".join(raw)
         offset = 0
         for t in self._tensors:
@@ -195,7 +195,7 @@ class GGUF:
             head += b"".join(self._len(d) for d in t["shape"])
             head += struct.pack(self._order + "IQ", type_id, (offset + t["shift"]) % (1 << 64))
             offset += -(-self._size_of(t) // self._align) * self._align
-        return head + bytes(-len(head) % self._align)
+        return bytes(head) + bytes(-len(head) % self._align)
 
     def bytes(self) -> bytes:
         """The whole file."""

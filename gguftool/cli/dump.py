@@ -69,7 +69,9 @@ def dump(
     from gguftool.model.overview import overview
     from gguftool.report import dump as report
 
-    with open_for(session, model, strict=False, beside=not (raw or export or keys or tensors or layout or tokens)) as m:
+    beside = not (raw or export or keys or tensors or layout or tokens)
+    until = raw if session.format != "json" else None
+    with open_for(session, model, strict=False, beside=beside, until=until) as m:
         if raw is not None and session.format == "json":
             body = report.dump_json(overview(m), m, [m.field(raw)], None, full=True)
             session.write_json(ok=not _broken(m), body=body, errors=_errors(m))

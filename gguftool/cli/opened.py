@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from gguftool.model import Model
 
 
-def open_for(session: Session, spec: str, *, strict: bool = True, beside: bool = False) -> Model:
+def open_for(
+    session: Session, spec: str, *, strict: bool = True, beside: bool = False, until: str | None = None
+) -> Model:
     """The model that ``spec`` names, opened; files that only their content ties to it are told.
 
     Args:
@@ -17,10 +19,11 @@ def open_for(session: Session, spec: str, *, strict: bool = True, beside: bool =
         spec: a path, any shard, a folder or an address, see `gguftool.hub.open_any`.
         strict: raise at the first fault in a header or at a missing shard.
         beside: say that a projector lies beside the model.
+        until: over the network, read no further than this key.
     """
     from gguftool.hub import open_any
 
-    model = open_any(spec, strict=strict)
+    model = open_any(spec, strict=strict, until=until)
     tell(session, model)
     if beside:
         tell_projector(session, model)

@@ -14,15 +14,14 @@ import sys
 from dataclasses import dataclass, field
 
 from gguftool.errors import FormatError
-from gguftool.format import limits
+from gguftool.format import foresee, limits
+from gguftool.format.foresee import FIRST_READ, Array, Seen
 from gguftool.format.header import Field, Header, Problem, TensorInfo, align
 from gguftool.format.sniff import HEAD, identify
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, Layout, value_type_name
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory, Source
 
-FIRST_READ = 1 << 18
-"""Bytes read at first: enough for every key in front of the vocabulary, and to guess how long that is."""
 MAX_NESTING = 8
 MOST_DIMS = 1024
 """A tensor with more dimensions than this is taken for damage (ggml has 4)."""
@@ -30,6 +29,10 @@ MOST_DIMS = 1024
 
 class _Short(Exception):
     """The buffer ends before the record does, and there is no file to read on in."""
+
+
+class _Found(Exception):
+    """The walk is at the key that is looked for."""
 
 
 class _Stop(Exception):
@@ -51,16 +54,19 @@ class _Walk:
     key: str | None = None
     words: list[memoryview] | None = None
     counted: limits.Counted = field(default_factory=limits.Counted)
+    seen: Seen = field(default_factory=Seen)
 
     def grow(self, need: int) -> None:
-        """Read until ``need``, with some to spare: an eighth and a quarter mebibyte; half of a long header.
+        """Read until ``need`` at least, and as far as the header will reach (`foresee`).
 
-        From the start again: reading twice what was there is cheaper than joining two buffers.
+        From the start again: reading twice what was there is cheaper than joining two buffers, and a source that
+        keeps what it read reads no more than the rest.
         """
         if self.source is None:
             raise _Short
-        spare = need // (8 if need < 1 << 24 else 2) + (1 << 18)
-        want = min(self.source.size, limits.HEADER, need + spare)
+        self.seen.layout = self.layout
+        want = min(self.source.size, limits.HEADER, foresee.foreseen(self.seen, self.buf, self.pos, need, self.key))
+        self.seen.grown += 1
         self.words = None
         self.buf = memoryview(b"")
         self.buf = memoryview(self.source.read_at(0, want))
@@ -97,12 +103,13 @@ class _Walk:
         return bytes(self.buf[at : at + n])
 
 
-def parse(source: Source, *, strict: bool = True) -> Header:
+def parse(source: Source, *, strict: bool = True, until: str | None = None) -> Header:
     """Read the header of a GGUF file.
 
     Args:
         source: the bytes.
         strict: raise at the first fault; else collect faults in ``problems`` and return the longest valid prefix.
+        until: read no further than this key, when the file has it.
 
     Raises:
         NotGguf: the file is something else (in both moods).
@@ -113,7 +120,7 @@ def parse(source: Source, *, strict: bool = True) -> Header:
     error = identify(buf[:HEAD], source.size, source.name, getattr(source, "journaled", False), source.read_at)
     if error is not None:
         raise error
-    header = _collect(_Walk(min(source.size, sys.maxsize), memoryview(buf), source=source))
+    header = _collect(_Walk(min(source.size, sys.maxsize), memoryview(buf), source=source), until)
     if strict and header.problems:
         p = header.problems[0]
         hint = gguftool("lint", path_word(source.name))
@@ -130,30 +137,39 @@ _FieldRow = tuple[str, int, int, int, int, int | None, int | None]
 _TensorRow = tuple[str, tuple[int, ...], int, int, int, int]
 
 
-def _collect(walk: _Walk) -> Header:
-    """Walk all records; a fault ends the walk and is noted."""
+def _collect(walk: _Walk, until: str | None = None) -> Header:
+    """Walk all records; a fault ends the walk and is noted, the key that is looked for ends it."""
     problems: list[Problem] = []
     rows: list[_FieldRow] = []
     infos: list[_TensorRow] = []
     n_tensors = n_fields = end = 0
     try:
-        n_tensors, n_fields = _read_prelude(walk)
+        n_tensors, n_fields = walk.seen.tensors, walk.seen.fields = _read_prelude(walk)
         end = walk.pos
         for _ in range(n_fields):
             rows.append(_read_field(walk))
             end = walk.pos
+            walk.seen.done += 1
+            if walk.key == until:
+                raise _Found
         walk.key = None
         _check_count(walk, n_tensors, 2 * walk.layout.length_size + 8, "tensors", limits.TENSORS, walk.pos)
         walk.counted.tensors()
+        walk.seen.first_tensor = walk.pos
         for _ in range(n_tensors):
             infos.append(_read_tensor(walk))
             end = walk.pos
+            walk.seen.infos += 1
+    except _Found:
+        pass
     except _Stop as stop:
         problems.append(stop.problem)
     except limits.Over as over:
         problems.append(Problem(over.kind, over.message, walk.pos, walk.key))
 
     buf, layout = walk.buf, walk.layout
+    if not problems and walk.seen.grown:
+        foresee.met(walk.seen, buf)
     fields = tuple(Field(k, t, (a, b), v - a, et, n, layout, buf[a:b]) for k, t, a, b, v, et, n in rows)
     alignment, fault = _alignment(fields)
     if fault:
@@ -208,10 +224,17 @@ def _read_field(walk: _Walk) -> _FieldRow:
     if type_id == ARR:
         element, count = _array_head(walk)
         value_at = walk.pos
+        if element != ARR:
+            walk.seen.arrays[key] = Array(value_at, count, 0, value_at, element == STR)
         _skip_elements(walk, element, count, 1)
+        if element != ARR:
+            walk.seen.arrays[key] = Array(value_at, count, count, walk.pos, element == STR)
     else:
         value_at = walk.pos
         _skip_scalar(walk, type_id)
+        if key == foresee.MODEL and type_id == STR:
+            walk.seen.model = bytes(walk.buf[value_at + walk.layout.length_size : walk.pos])
+        walk.seen.template = walk.seen.template or key == foresee.CHAT
     return key, type_id, start, walk.pos, value_at, element, count
 
 
@@ -298,11 +321,9 @@ def _more_strings(walk: _Walk, start: int, count: int, left: int) -> None:
     size, o = walk.layout.length_size, walk.pos
     need = o + (size if left else 0)
     if need <= min(walk.size, limits.HEADER):
-        # Guess the rest from the strings seen, and that scores and types (8 bytes a token) follow: then one more
-        # read is enough.
-        seen = count - left
-        rest = (o - start) * left // seen + 8 * count if seen else 0
-        walk.grow(max(need, min(o + rest, walk.size, limits.HEADER)))
+        if walk.key in walk.seen.arrays:
+            walk.seen.arrays[walk.key] = Array(start, count, count - left, o, True)
+        walk.grow(need)
         return
     if o > limits.HEADER and o <= walk.size:
         raise _Stop("too-large", f"the header is larger than {limits.HEADER >> 20} MiB", start, walk.key)

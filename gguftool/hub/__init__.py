@@ -34,7 +34,9 @@ __all__ = [
 ]
 
 
-def open_any(spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:
+def open_any(
+    spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True, until: str | None = None
+) -> Model:
     """Open a model by path or address; what every command calls for its MODEL.
 
     Args:
@@ -42,6 +44,7 @@ def open_any(spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bo
             ``https://…/x.gguf`` or ``ollama://name:tag``.
         strict: raise at the first fault in a header or at a missing shard; else note it.
         whole_set: follow the shard keys to the other files.
+        until: over the network, read no further than this key of the metadata; there are no tensors then.
 
     Raises:
         MissingFile: no such file, here or there.
@@ -59,7 +62,7 @@ def open_any(spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bo
     place = locate(spec)
     if isinstance(place, OnDisk):
         return open_model(place.path, strict=strict, whole_set=whole_set)
-    return open_there(place, strict=strict, whole_set=whole_set)
+    return open_there(place, strict=strict, whole_set=whole_set, until=until)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """`HttpRange`: a file on a web server as a `Source`, read by range requests with a small cache.
 
-Headers are read front to back, so the cache holds the front of the file as one piece and grows it geometrically, from
-1 MiB to 16 MiB a request. Elsewhere (a tensor) the last piece is kept, and reads that follow one another fetch ahead.
+The front of the file is kept as one piece. Who reads from its first byte on (the parser, which foresees how far a
+header will reach) gets what is asked for and not a byte more. Reads that follow one another fetch ahead, elsewhere as
+well, where the last piece is kept.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from contextlib import contextmanager
 from urllib.parse import urljoin
 
 from gguftool.errors import ChangedMeanwhile, GgufToolError, MissingFile, Refused, ToolFailed, UsageError
+from gguftool.format.foresee import FIRST_READ
 from gguftool.hub.connect import Line, basic, give_back, line, proxy_login
 from gguftool.hub.logins import login
 from gguftool.hub.spot import Reach, Spot, spot
 from gguftool.version import __version__
 from gguftool.wire import Broken, Clock, Nonsense, Reply, TooSlow, exchange, number, without_login
 
-FIRST = 1 << 20
+FIRST = FIRST_READ
+"""The first request: what the parser reads first."""
 LARGEST = 16 << 20
 FRONT_LIMIT = 64 << 20
-"""Bytes of the front kept in memory: a header is read again and again while it is parsed."""
+"""Bytes of the front that are kept: a header is read again while it is parsed."""
 TRIES = 3
 REDIRECTS = 8
 SHORT = 64 << 10
@@ -66,6 +69,8 @@ class HttpRange:
         self._etag: str | None = None
         self._front = b""
         self._window: tuple[int, bytes] = (0, b"")
+        self._whole = False
+        self._last = 0
         self._lock = threading.RLock()
         self.requests = 0
 
@@ -95,11 +100,18 @@ class HttpRange:
         if not n:
             return b""
         end, have = offset + n, len(self._front)
+        follows = 0 < offset == self._last
+        self._last = end
         if end <= have:
             return self._front[offset:end]
-        if offset <= have and end <= FRONT_LIMIT:
-            step = max(end - have, min(LARGEST, max(FIRST, have)))
-            self._front += self._exactly(have, min(step, self.size - have))
+        if offset <= have and (end <= FRONT_LIMIT or not offset):
+            step = max(end - have, min(LARGEST, max(FIRST, have)) if follows else 0)
+            more = min(step, self.size - have)
+            if self._whole:
+                # A server without ranges: what was there comes once more in front of it.
+                self._front = self._exactly(0, have + more)
+            else:
+                self._front += self._exactly(have, more)
             return self._front[offset:end]
         return self._ahead(offset, n)
 
@@ -163,6 +175,7 @@ class HttpRange:
                     hint = "download the file first, then name the local copy"
                     raise ToolFailed(f"{self.name}: the server does not answer range requests", hint)
                 self._note(reply.length, reply)
+                self._whole = True
             else:
                 first, last, size = _range(said)
                 if first != offset or not first <= last < size:

@@ -21,12 +21,24 @@ def source(spec: str) -> Source:
     return _open(place) if isinstance(place, OnServer) else LocalFile(place.path)
 
 
-def open_there(place: OnServer, *, strict: bool = True, whole_set: bool = True) -> Model:
-    """The model of a file on a server; the other shards of its set are those beside it with the usual names."""
-    first = _part(place, strict)
-    keys = split_keys(first.header) if whole_set else None
+def open_there(place: OnServer, *, strict: bool = True, whole_set: bool = True, until: str | None = None) -> Model:
+    """The model of a file on a server; the other shards of its set are those beside it with the usual names.
+
+    Args:
+        place: where it is.
+        strict: raise at the first fault in a header or at a missing shard; else note it.
+        whole_set: follow the shard keys to the other files.
+        until: read no further than this key, unless it is another shard that has the metadata.
+    """
     folder, _, base = place.path.rpartition("/")
     m = NAME.match(base)
+    if until is not None and (m is None or int(m["no"]) == 1):
+        first = _part(place, strict, until=until)
+        if first.header.get(until) is not None:
+            return Model((first,))
+    else:
+        first = _part(place, strict)
+    keys = split_keys(first.header) if whole_set else None
     if keys is None or m is None:
         return Model((first,), shard_count=keys.count if keys else 1)
     parts: list[Part] = []
@@ -74,7 +86,7 @@ def _open(place: OnServer) -> HttpRange:
     return HttpRange(place.url(place.path), place.headers, place.name(place.path))
 
 
-def _part(place: OnServer, strict: bool, no: int = 0) -> Part:
+def _part(place: OnServer, strict: bool, no: int = 0, until: str | None = None) -> Part:
     opened = _open(place)
-    header = parse(opened, strict=strict)
+    header = parse(opened, strict=strict, until=until)
     return Part(opened.name, opened, header, no)

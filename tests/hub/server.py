@@ -11,9 +11,11 @@ import hashlib
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -39,6 +41,9 @@ class Site:
         fail: statuses to answer the next requests with, used up one by one.
         cut: bytes after which the connection breaks, once.
         token: what repositories ask for, None for public ones.
+        trip: seconds that a round trip takes, one for a new connection and one for a request.
+        connections: how many there were.
+        body: bytes of bodies that were sent.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -48,6 +53,9 @@ class Site:
     fail: list[int] = field(default_factory=list)
     cut: int | None = None
     token: str | None = None
+    trip: float = 0.0
+    connections: int = 0
+    body: int = 0
     log: list[Request] = field(default_factory=list)
     url: str = ""
 
@@ -57,12 +65,22 @@ class Site:
         return [r.headers["range"] for r in self.log if "range" in r.headers]
 
 
+@lru_cache(1024)
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 @contextmanager
 def serve(site: Site) -> Iterator[Site]:
     """Run the server for the length of a with block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            site.connections += 1
+            time.sleep(site.trip)
 
         def log_message(self, *args: object) -> None:
             """Quiet."""
@@ -77,6 +95,7 @@ def serve(site: Site) -> Iterator[Site]:
             body = self.rfile.read(int(headers.get("content-length", 0)))
             site.log.append(Request(self.command, self.path, headers))
             path = unquote(urlsplit(self.path).path)
+            time.sleep(site.trip)
             if site.fail:
                 self._send(site.fail.pop(0), b"try later", {"Retry-After": "0"})
             elif m := re.match(r"^/api/models/([^/]+/[^/]+)/(revision|paths-info)/([^/]+)", path):
@@ -112,7 +131,7 @@ def serve(site: Site) -> Iterator[Site]:
                         "rfilename": path,
                         "size": len(data),
                         "blobId": hashlib.sha1(data).hexdigest(),
-                        "lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 135},
+                        "lfs": {"sha256": sha256(data), "size": len(data), "pointerSize": 135},
                     }
                     for path, data in site.repos[repo].items()
                 ]
@@ -128,7 +147,7 @@ def serve(site: Site) -> Iterator[Site]:
                     "oid": hashlib.sha1(data).hexdigest(),
                     "size": len(data),
                     "path": path,
-                    "lfs": {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 135},
+                    "lfs": {"oid": sha256(data), "size": len(data), "pointerSize": 135},
                     "xetHash": hashlib.sha256(b"xet" + data).hexdigest(),
                 }
                 for path, data in site.repos[repo].items()
@@ -149,7 +168,7 @@ def serve(site: Site) -> Iterator[Site]:
                 self._file(data, headers)
 
         def _file(self, data: bytes, headers: dict[str, str]) -> None:
-            etag = {"ETag": f'"{hashlib.sha256(data).hexdigest()}"', "Accept-Ranges": "bytes"}
+            etag = {"ETag": f'"{sha256(data)}"', "Accept-Ranges": "bytes"}
             m = re.match(r"bytes=(\d+)-(\d+)$", headers.get("range", "")) if site.ranges else None
             if m is None:
                 self._send(200, data, etag if site.ranges else {})
@@ -174,6 +193,7 @@ def serve(site: Site) -> Iterator[Site]:
                         self.close_connection = True
                     else:
                         self.wfile.write(body)
+                        site.body += len(body)
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
 
