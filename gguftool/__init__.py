@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from gguftool.errors import Unreadable as Unreadable
     from gguftool.errors import UsageError as UsageError
     from gguftool.facts import BUILD as BUILD
-    from gguftool.fleet.rows import Row as Row
-    from gguftool.fleet.rows import scan as scan
+    from gguftool.fleet.row import Row as Row
+    from gguftool.fleet.scan import scan as scan
     from gguftool.format.header import Field as Field
     from gguftool.hub import open_any as open
     from gguftool.lint.call import lint as lint

@@ -37,7 +37,8 @@ PUBLIC = {
         "errors": "ChangedMeanwhile FormatError GgufToolError InterruptedEdit MissingFile NoRoom NotGguf Refused "
         "ToolFailed Unreadable UsageError",
         "facts": "BUILD",
-        "fleet.rows": "Row scan",
+        "fleet.row": "Row",
+        "fleet.scan": "scan",
         "format.header": "Field",
         "hub": "open=open_any",
         "lint.call": "lint",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
-from typing import IO
+from typing import Any
 
 import click
 
-from gguftool.cli.builds import asked, build_options
+from gguftool.cli.builds import build_options
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import MODEL
 
@@ -39,18 +37,11 @@ from gguftool.cli.values import MODEL
     show_default=True,
     help="What makes the exit code 1: lint findings of that severity, or only models that are not whole.",
 )
+@option("--include", multiple=True, metavar="GLOB", help="Of folders only files like this, in place of *.gguf.")
+@option("--exclude", multiple=True, metavar="GLOB", help="Of folders no file and no folder like this: old, */tmp.")
 @format_option("text", "json", "jsonl", "markdown")
 @pass_session
-def scan(
-    session: Session,
-    /,
-    paths: tuple[str, ...],
-    jobs: int | None,
-    no_lint: bool,
-    resume: str | None,
-    fail_on: str,
-    **named: str | None,
-) -> int:
+def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     """Facts, integrity and lint of all models in files and folders (their subfolders too), in a repository of the Hub,
     or in all repositories of an owner.
 
@@ -58,44 +49,6 @@ def scan(
     not. A model that cannot be read is a row that says so.
     With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
-    from gguftool.errors import Bug
-    from gguftool.files.small import scratch_file
-    from gguftool.fleet.rows import fails, internal
-    from gguftool.fleet.rows import scan as look
-    from gguftool.report import scan as report
-    from gguftool.report.envelope import dumps, envelope, write_with
+    from gguftool.cli.scan_rows import run
 
-    target = asked(session, named["build"], named["llama_cpp"], named["llama_cpp_python"])
-    build = target.build if target is not None else None
-    counts, failed, bugs, places = report.Counts(), False, [], list[tuple[str, int]]()
-    top = report.folder(paths)
-    with scratch_file() if session.format == "json" else nullcontext() as spool:
-        for row in look(paths, jobs=jobs, lint=not no_lint, resume=resume, build=build):
-            if not counts.models and session.format in ("text", "markdown"):
-                session.out(report.head(paths, session.style, markdown=session.format == "markdown"))
-            if spool is not None:
-                # One object, sorted: its rows wait on the disk.
-                places.append((row["path"], spool.tell()))
-                spool.write(f"{dumps(row, compact=True)}\n".encode())
-            elif session.format == "jsonl":
-                session.out(report.line(row))
-            elif session.format == "markdown":
-                session.out(report.markdown(row))
-            else:
-                session.out(report.text(row, session.style, top))
-            sys.stdout.flush()
-            counts.add(row)
-            failed = failed or fails(row, fail_on)
-            if row["error"] is not None and internal(row):
-                bugs.append(row["error"])
-        if spool is not None:
-            whole = envelope(session.command, not failed and not bugs, report.body(counts), bugs)
-            write_with(whole, "models", (_at(spool, place) for _, place in sorted(places)), sys.stdout)
-    if session.format == "text":
-        session.out(report.total(counts, session.style) if counts.models else "no models found")
-    return Bug.exit_code if bugs else 1 if failed else 0
-
-
-def _at(spool: IO[bytes], place: int) -> str:
-    spool.seek(place)
-    return spool.readline().decode()
+    return run(session, paths, options)

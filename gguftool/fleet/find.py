@@ -1,48 +1,121 @@
-"""Which models there are in files, folders, repositories."""
+"""Which models there are in files, folders, repositories: found while others are looked at, a folder at a time."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from gguftool.elsewhere import meant
-from gguftool.errors import MissingFile, ToolFailed, UsageError
+from gguftool.errors import GgufToolError, MissingFile, ToolFailed, Unreadable, UsageError
+from gguftool.fleet.patterns import Patterns
+from gguftool.hub import is_remote
+from gguftool.model.folder import is_gguf
+from gguftool.model.shards import LIKELY
 
 
-def models(paths: Sequence[str]) -> Iterator[str]:
-    """Files and addresses to look at: of a set only the first shard, `mmproj` files included."""
-    from gguftool import hub
-    from gguftool.model.folder import firsts
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Files of one folder, among which the shards of a set may be; or a folder and why it cannot be listed."""
 
-    seen: set[str] = set()
-    for path in paths:
-        if path.lower().startswith("hf://"):
-            owner = path[len("hf://") :].rstrip("/")
-            if not owner:
-                raise UsageError(f"{path}: names no owner and no repository", "hf://OWNER or hf://OWNER/REPO")
-            if "/" not in owner:
-                from gguftool.hub.api import repositories
+    paths: Sequence[str]
+    error: GgufToolError | None = None
 
-                for repo in repositories(owner):
-                    yield from _of_repository(f"hf://{repo}")
-            else:
-                yield from _of_repository(path)
-            continue
-        if hub.is_remote(path):
-            yield path
-            continue
+
+def models(paths: Sequence[str], patterns: Patterns | None = None, linked: list[str] | None = None) -> Iterator[Group]:
+    """Files and addresses to look at, those of one folder together.
+
+    Args:
+        paths: files, folders with their subfolders, addresses; each file comes once.
+        patterns: which files of folders; one that is named itself is always taken.
+        linked: gets the folders that are links, which are not entered.
+
+    Raises:
+        MissingFile: a path that does not exist.
+        UsageError: an address that names nothing.
+        ToolFailed: the Hub cannot be asked.
+    """
+    here = [path for path in dict.fromkeys(paths) if not is_remote(path)]
+    for path in here:
         if not os.path.lexists(path):
             raise MissingFile(f"{path}: no such file or folder", meant(path))
-        for name in [path] if not os.path.isdir(path) else firsts(_walk(path)):
-            if name not in seen:
-                seen.add(name)
-                yield name
+    folders = {path: os.path.join(os.path.abspath(path), "") for path in here if os.path.isdir(path)}
+    beside: dict[str, list[str]] = {}
+    for path in here:
+        if path not in folders:
+            beside.setdefault(os.path.dirname(path), []).append(path)
+    named = {os.path.abspath(path) for files in beside.values() for path in files}
+    for path in dict.fromkeys(paths):
+        if is_remote(path):
+            for one in _far(path):
+                yield Group((one,))
+        elif path in folders:
+            whole = folders[path]
+            if not any(whole.startswith(other) and other != whole for other in folders.values()) and (
+                next(p for p, place in folders.items() if place == whole) == path
+            ):
+                yield from _walk(path, patterns or Patterns(), named, [] if linked is None else linked)
+        elif files := beside.pop(os.path.dirname(path), None):
+            yield Group(files)
 
 
-def _walk(folder: str) -> Iterator[str]:
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        yield from (os.path.join(place, n) for n in sorted(names) if n.lower().endswith(".gguf"))
+def count(paths: Sequence[str], patterns: Patterns) -> int | None:
+    """How many files `models` finds, by their names alone; None when the network must be asked."""
+    if any(map(is_remote, paths)):
+        return None
+    return sum(len(group.paths) for group in models(paths, patterns))
+
+
+def _walk(root: str, patterns: Patterns, named: set[str], linked: list[str]) -> Iterator[Group]:
+    failed: list[OSError] = []
+    for place, folders, names in os.walk(root, onerror=failed.append):
+        yield from map(_unlisted, failed)
+        failed.clear()
+        inside = () if place == root else tuple(os.path.relpath(place, root).split(os.sep))
+        folders[:] = sorted(name for name in folders if not patterns.excludes((*inside, name), folder=True))
+        linked += [path for name in folders if os.path.islink(path := os.path.join(place, name))]
+        found = _in_folder(place, sorted(names), patterns, inside)
+        if named:
+            found = [path for path in found if os.path.abspath(path) not in named]
+        if found:
+            yield Group(found)
+    yield from map(_unlisted, failed)
+
+
+def _in_folder(place: str, names: Sequence[str], patterns: Patterns, inside: tuple[str, ...]) -> list[str]:
+    """The models of one folder: what ends in ``.gguf``; without any, what begins as GGUF under a name of a store."""
+    taken = [n for n in names if patterns.takes((*inside, n), n.lower().endswith(".gguf"))]
+    if not taken and not patterns.include and not (inside and _blobs(place)):
+        stored = (n for n in names if LIKELY.fullmatch(n) and is_gguf(os.path.join(place, n)))
+        taken = [n for n in stored if patterns.takes((*inside, n), True)]
+    return [os.path.join(place, n) for n in taken]
+
+
+def _blobs(place: str) -> bool:
+    """Whether a folder holds what the cache of Hugging Face shows under its names in another."""
+    return os.path.basename(place) == "blobs" and os.path.isdir(os.path.join(os.path.dirname(place), "snapshots"))
+
+
+def _unlisted(error: OSError) -> Group:
+    place = str(error.filename)
+    return Group((place,), Unreadable(f"{place}: {(error.strerror or str(error)).lower()}"))
+
+
+def _far(spec: str) -> Iterator[str]:
+    """The models of an address: of an owner all repositories, of a repository all of it."""
+    if not spec.lower().startswith("hf://"):
+        yield spec
+        return
+    owner = spec[len("hf://") :].rstrip("/")
+    if not owner:
+        raise UsageError(f"{spec}: names no owner and no repository", "hf://OWNER or hf://OWNER/REPO")
+    if "/" in owner:
+        yield from _of_repository(spec)
+        return
+    from gguftool.hub.api import repositories
+
+    for repo in repositories(owner):
+        yield from _of_repository(f"hf://{repo}")
 
 
 def _of_repository(spec: str) -> Iterator[str]:

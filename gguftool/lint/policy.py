@@ -23,6 +23,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
+from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
@@ -50,6 +51,15 @@ class Policy:
     values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
     __repr__ = short_repr
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A mapping that cannot be written to cannot be sent to another process either.
+        said = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _made, (said | {"values": dict(self.values)},)
+
+
+def _made(said: dict[str, Any]) -> Policy:
+    return Policy(**said | {"values": MappingProxyType(said["values"])})
 
 
 def read_policy(path: str | os.PathLike[str]) -> Policy:

@@ -7,6 +7,7 @@ import os
 from gguftool.errors import GgufToolError
 from gguftool.format.parse import parse
 from gguftool.model.folder import in_folder
+from gguftool.model.headers import Headers
 from gguftool.model.missing import missing_error
 from gguftool.model.model import Model
 from gguftool.model.part import Part
@@ -28,13 +29,22 @@ def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: 
         FormatError: in strict mood, with offset and key.
         InterruptedEdit: it, or a shard of its set, is in the middle of an edit.
     """
-    text = in_folder(os.fspath(path))
-    first = _part(text, strict)
+    first = beginning(in_folder(os.fspath(path)), strict=strict)
+    return whole(first, strict=strict) if whole_set else _alone(first)
+
+
+def beginning(path: str, *, strict: bool = False) -> Part:
+    """One file as it stands, its set left alone; raises as `open_model`."""
+    return _part(path, strict, Headers())
+
+
+def whole(first: Part, *, strict: bool = True) -> Model:
+    """The model that one file begins, or is a shard of; raises as `open_model`, and closes the file then."""
+    text, read = first.name, Headers()
     try:
-        shard_set = find(text, first.header) if whole_set else None
+        shard_set = find(text, first.header, read)
         if shard_set is None:
-            keys = split_keys(first.header)
-            return Model((first,), shard_count=1 if keys is None else keys.count)
+            return _alone(first)
         if strict and shard_set.missing:
             raise missing_error(text, shard_set)
         parts: list[Part] = []
@@ -42,7 +52,7 @@ def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: 
             if p == text:
                 parts.append(Part(first.name, first.source, first.header, no))
             elif p is not None:
-                parts.append(_part(p, strict, no))
+                parts.append(_part(p, strict, read, no))
     except GgufToolError:
         first.source.close()
         raise
@@ -55,10 +65,16 @@ def from_source(source: Source, *, strict: bool = True) -> Model:
     return Model((Part(source.name, source, parse(source, strict=strict)),))
 
 
-def _part(path: str, strict: bool, no: int = 0) -> Part:
+def _alone(part: Part) -> Model:
+    keys = split_keys(part.header)
+    return Model((part,), shard_count=1 if keys is None else keys.count)
+
+
+def _part(path: str, strict: bool, read: Headers, no: int = 0) -> Part:
     source = LocalFile(path)
     try:
-        header = parse(source, strict=strict)
+        before = read.known(source)
+        header = before if before is not None and not before.problems else parse(source, strict=strict)
         source.check_unchanged()
     except BaseException:
         source.close()

@@ -17,11 +17,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
-from gguftool.format.parse import parse
 from gguftool.format.types import MAGIC
-from gguftool.source import LocalFile
+from gguftool.model.headers import Headers
 
 NAME = re.compile(r"^(?P<prefix>.*)-(?P<no>\d{5})-of-(?P<count>\d{5})\.gguf$", re.S)
 SPLIT_KEYS = ("split.no", "split.count", "split.tensors.count", "general.split", "general.split_count")
@@ -175,12 +173,15 @@ def naming(path: str) -> Naming | None:
     return None
 
 
-def find(path: str, header: Header) -> ShardSet | None:
-    """The shard set ``path`` belongs to; None when it is a whole model, also one with split keys left behind."""
+def find(path: str, header: Header, read: Headers | None = None) -> ShardSet | None:
+    """The shard set ``path`` belongs to; None when it is a whole model, also one with split keys left behind.
+
+    ``read``: as for `gather`.
+    """
     keys = split_keys(header)
     if keys is None or not 0 <= keys.no < keys.count:
         return None
-    found = gather(path, header, keys, free=True)
+    found = gather(path, header, keys, free=True, read=read)
     if all_here(found):
         return None
     paths = [found.broken.get(no) for no in range(keys.count)]
@@ -223,7 +224,14 @@ _BONDS = ("own", "name", "given", "content")
 
 
 def gather(
-    path: str, header: Header, keys: SplitKeys, given: Iterable[str] = (), *, free: bool = False, every: bool = False
+    path: str,
+    header: Header,
+    keys: SplitKeys,
+    given: Iterable[str] = (),
+    *,
+    free: bool = False,
+    every: bool = False,
+    read: Headers | None = None,
 ) -> Gathered:
     """The files that belong to the set of ``path``, and those that look like it.
 
@@ -234,13 +242,15 @@ def gather(
         given: further files that the user named, wherever they lie.
         free: take files whose names say nothing even where the name of ``path`` says of which set it is.
         every: look at the whole folder also when nothing is missing.
+        read: headers of shards, which are not read again; those that are read now are added.
     """
     sets = _sets_named(path, keys)
     own = Shard(path, keys, header)
     found = Gathered(own, {keys.no: [own]}, prefix=sets[0][1] if sets else None)
+    read = Headers() if read is None else read
     seen = {os.path.realpath(path)}
     for folder, stem in sets:
-        _by_name(found, folder, stem, seen)
+        _by_name(found, folder, stem, seen, read)
     # Read on when one was found: a second that claims the same number says that neither is proved.
     first = keys.no != 0 and (every or found.lacks(0))
     for bond, others in (("given", given), ("content", neighbours(path))):
@@ -250,7 +260,7 @@ def gather(
             real = os.path.realpath(other)
             if real not in seen and (mine := _ties(own, sets, other)) != "against":
                 seen.add(real)
-                _add(found, other, mine or bond, free=free or not sets or bool(mine), first=first)
+                _add(found, other, mine or bond, read, free=free or not sets or bool(mine), first=first)
     return found
 
 
@@ -277,7 +287,7 @@ def _links_to(path: str) -> list[str]:
     return [name for name in names[:SEARCH_LIMIT] if os.path.realpath(name) == real]
 
 
-def _by_name(found: Gathered, folder: str, stem: str, seen: set[str]) -> None:
+def _by_name(found: Gathered, folder: str, stem: str, seen: set[str], read: Headers) -> None:
     """The files under the usual names of a set: believed, unless the content speaks against it."""
     keys = found.own.keys
     try:
@@ -293,7 +303,7 @@ def _by_name(found: Gathered, folder: str, stem: str, seen: set[str]) -> None:
         if real in seen or not os.path.isfile(other):
             continue
         seen.add(real)
-        header = _header(other)
+        header = read.read(other)
         claim = split_keys(header) if header is not None else None
         if header is None or (claim is None and not header.complete):
             found.broken.setdefault(no, other)
@@ -322,9 +332,9 @@ def _ties(own: Shard, sets: list[tuple[str, str]], other: str) -> str:
     return "name?" if alike else ""
 
 
-def _add(found: Gathered, path: str, bond: str, *, free: bool, first: bool) -> None:
+def _add(found: Gathered, path: str, bond: str, read: Headers, *, free: bool, first: bool) -> None:
     keys = found.own.keys
-    header = _header(path, first=first)
+    header = read.read(path, None if first else FEW_FIELDS)
     claim = split_keys(header) if header is not None else None
     said = naming(path)
     if bond == "name" and said is not None and header is None and found.lacks(said.no) and _damaged(path):
@@ -362,22 +372,3 @@ def neighbours(path: str) -> Iterator[str]:
         other = os.path.join(folder, name)
         if os.path.isfile(other):
             yield other
-
-
-def _header(path: str, *, first: bool = True) -> Header | None:
-    """The header of a file beside, as far as it can be read; None when it is no GGUF or cannot be opened.
-
-    ``first``: also of files with many fields, of which only a first shard would be one; reading them takes longer.
-    """
-    try:
-        source = LocalFile(path)
-    except GgufToolError:
-        return None
-    try:
-        if not first and FEW_FIELDS < int.from_bytes(source.read_at(16, 8), "little") < 1 << 32:
-            return None
-        return parse(source, strict=False)
-    except GgufToolError:
-        return None
-    finally:
-        source.close()

@@ -53,38 +53,17 @@ def dumps(obj: object, *, compact: bool = False) -> str:
 
 def write(obj: object, stream: TextIO, *, compact: bool = False) -> None:
     """Write ``obj`` and a newline as UTF-8, whatever encoding the terminal has."""
-    text = dumps(obj, compact=compact) + "\n"
+    put(dumps(obj, compact=compact) + "\n", stream)
+
+
+def put(text: str, stream: TextIO) -> None:
+    """Write text as UTF-8, whatever encoding the terminal has."""
     raw = getattr(stream, "buffer", None)
     if raw is None:
         stream.write(text)
         return
     stream.flush()
     raw.write(text.encode())
-
-
-def write_with(obj: Mapping[str, object], key: str, rows: Iterable[str], stream: TextIO) -> None:
-    """As `write`, with a list under ``key`` whose members are JSON already, of which one is in memory at a time.
-
-    Args:
-        obj: with an empty list under ``key``.
-        key: the only key of that name with an empty list.
-        rows: the members, as text.
-        stream: where to.
-    """
-    # No text in it can hold these words: its quotes are escaped.
-    before, _, after = dumps(obj).partition(f'"{key}": []')
-    raw = getattr(stream, "buffer", None)
-    stream.flush()
-
-    def put(text: str) -> None:
-        stream.write(text) if raw is None else raw.write(text.encode())
-
-    put(f'{before}"{key}": [')
-    comma = ""
-    for row in rows:
-        put(f"{comma}\n    {row.rstrip()}")
-        comma = ","
-    put(("\n  ]" if comma else "]") + after + "\n")
 
 
 def _plain(value: object) -> object:

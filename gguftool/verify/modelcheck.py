@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gguftool.errors import GgufToolError, Unreadable
+from gguftool.format.header import Header
 from gguftool.model import Model, Part
 from gguftool.model.folder import gguf_files
+from gguftool.model.headers import Headers
 from gguftool.model.role import ROLES, role, way_on, what_it_is
 from gguftool.predict import predict
 from gguftool.predict.stages import OTHERS
@@ -35,17 +37,36 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
         return _of_model(target)
     path = os.fspath(target)
     report, header = examine(path)
+    return _judged(path, report, header, extra)
+
+
+def check_here(model: Model, path: str) -> Verification:
+    """As `check` of a file of this machine that is open already: no header is read again.
+
+    Args:
+        model: opened with ``strict=False``.
+        path: which of its files was named.
+    """
+    own = next((part for part in model.parts if part.name == path), None)
+    return check(path) if own is None else _judged(path, quick(own), own.header, (), model)
+
+
+def _judged(
+    path: str, report: FileReport, header: Header | None, extra: Iterable[str], model: Model | None = None
+) -> Verification:
+    parts = model.parts if model is not None else ()
     if not report.ok and (pieces := bytesplit.find(path)) is not None:
         return _of_pieces(report, pieces)
     if header is None:
         return Verification((report,))
     if any(fault.kind == "joined-files" for fault in report.faults):
         return Verification((report,))
-    found = shards.check(path, header, extra)
+    found = shards.check(path, header, extra, read=Headers(parts))
     if found is None:
-        alone = Model((Part(path, Memory(b"", path, report.size), header),))
+        alone = model or Model((Part(path, Memory(b"", path, report.size), header),))
         return Verification((report.plus(notes=(*shards.leftover(header), *role_note(alone))),))
-    files = tuple(report if p == path else _quick(p) for p in found.paths if p is not None)
+    opened = {part.name: part for part in parts}
+    files = tuple(report if p == path else _quick(opened.get(p, p)) for p in found.paths if p is not None)
     return Verification(files, found)
 
 
@@ -65,12 +86,12 @@ def _of_pieces(report: FileReport, pieces: bytesplit.Pieces) -> Verification:
     return Verification((replace(report, faults=(fault,), error=None),), covers=pieces.paths)
 
 
-def _quick(path: str) -> FileReport:
+def _quick(target: str | Part) -> FileReport:
     """As `quick`, for a file that is not the one asked for: what cannot be opened becomes its report."""
     try:
-        return quick(path)
+        return quick(target)
     except GgufToolError as error:
-        return FileReport(path, error=error)
+        return FileReport(target if isinstance(target, str) else target.name, error=error)
 
 
 def _of_model(model: Model) -> Verification:

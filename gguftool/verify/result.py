@@ -99,6 +99,7 @@ class SetReport:
         paths: the files in order; None where one is missing.
         faults, notes: as in `FileReport`.
         by_content: files whose names do not say that they belong here.
+        others: further files that claim a number of the set.
     """
 
     count: int
@@ -106,6 +107,7 @@ class SetReport:
     faults: tuple[Fault, ...] = ()
     notes: tuple[Fault, ...] = ()
     by_content: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     __repr__ = short_repr
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from gguftool.errors import Refused
 from gguftool.format.header import Header
 from gguftool.model import Model
+from gguftool.model.headers import Headers
 from gguftool.model.missing import missing_text
 from gguftool.model.shards import Gathered, Shard, SplitKeys, all_here, best, gather, shard_name, split_keys
 from gguftool.shell import gguftool, path_word
@@ -27,7 +28,9 @@ def leftover(header: Header) -> list[Fault]:
     return [Fault("split-keys-left", message, f"field:{left[0]}")]
 
 
-def check(path: str, header: Header, extra: Iterable[str] = (), *, free: bool = True) -> SetReport | None:
+def check(
+    path: str, header: Header, extra: Iterable[str] = (), *, free: bool = True, read: Headers | None = None
+) -> SetReport | None:
     """Check the set that a file belongs to.
 
     Args:
@@ -35,6 +38,7 @@ def check(path: str, header: Header, extra: Iterable[str] = (), *, free: bool = 
         header: its header.
         extra: further files that may belong to the set, wherever they lie.
         free: take files by what is in them where their names say nothing, as long as that is told.
+        read: headers that were read, see `gguftool.model.shards.gather`.
 
     Returns:
         The report; None when the file is a whole model.
@@ -42,7 +46,7 @@ def check(path: str, header: Header, extra: Iterable[str] = (), *, free: bool = 
     keys = split_keys(header)
     if keys is None:
         return None
-    found = gather(path, header, keys, extra, free=free, every=True)
+    found = gather(path, header, keys, extra, free=free, every=True, read=read)
     if all_here(found):
         message = (
             f"split.count is {keys.count}, yet all {keys.tensors:,} tensors are here: a merged model with its split "
@@ -121,7 +125,8 @@ def _judge(found: Gathered) -> SetReport:
     if keys.count > MANY:
         notes.append(Fault("many-shards", f"{keys.count} shards: some builds cannot open more than {MANY}", "set"))
     by_content = tuple(s.path for s in chosen.values() if s.bond == "content")
-    return SetReport(keys.count, paths, tuple(faults), tuple(notes), by_content)
+    others = tuple(s.path for shards in found.members.values() for s in shards if s.path not in paths)
+    return SetReport(keys.count, paths, tuple(faults), tuple(notes), by_content, others)
 
 
 def contents(headers: dict[int, Header], keys: SplitKeys) -> tuple[list[Fault], list[Fault]]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.fleet import rows
+from gguftool.fleet import want
+from gguftool.fleet.scan import scan
 from gguftool.lint import run
 from gguftool.source import LocalFile
 from tests.build import llama
@@ -149,15 +150,15 @@ def test_a_killed_worker_is_one_row(four: list[str], monkeypatch: pytest.MonkeyP
     import os
     import signal
 
-    whole = rows._fill
+    whole = want.beginning
 
-    def fill(row: rows.Row, path: str, lint: bool) -> None:
+    def beginning(path: str) -> object:
         if path.endswith("bad.gguf"):
             os.kill(os.getpid(), signal.SIGKILL)
-        whole(row, path, lint)
+        return whole(path)
 
-    monkeypatch.setattr(rows, "_fill", fill)
-    found = {os.path.basename(row["path"]): row["error"] for row in rows.scan(four, jobs=2, lint=False)}
+    monkeypatch.setattr(want, "beginning", beginning)
+    found = {os.path.basename(row["path"]): row["error"] for row in scan(four, jobs=2, lint=False)}
     assert {name for name, error in found.items() if error} == {"bad.gguf"}
     assert found["bad.gguf"]["code"] == "internal"
     assert set(found) == set(four)

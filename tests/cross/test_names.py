@@ -154,7 +154,7 @@ FORMER = {
         --error=x --format=json
     """,
     "scan": """
-        --jobs=64 --no-lint --resume=x --fail-on=never --format=markdown
+        --jobs=64 --no-lint --resume=x --fail-on=never --include=x --exclude=x --format=markdown
     """,
 }
 

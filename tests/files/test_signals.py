@@ -108,9 +108,9 @@ def test_the_workers_of_a_scan_end_with_it(tmp_path: Path):
         (tmp_path / str(i)).mkdir()
         writer("quantize", tmp_path / str(i))
     script = (
-        "import sys, time; from gguftool.fleet import rows; from gguftool.cli.main import main\n"
-        "def slow(row, path, lint): time.sleep(60)\n"
-        "rows._fill = slow\n"
+        "import sys, time; from gguftool.fleet import want; from gguftool.cli.main import main\n"
+        "def slow(path): time.sleep(60)\n"
+        "want.beginning = slow\n"
         "sys.exit(main(['scan', '--jobs', '2', sys.argv[1]]))"
     )
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stderr=subprocess.PIPE, text=True)

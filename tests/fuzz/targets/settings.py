@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from gguftool.fleet.kept import settings
+from gguftool.fleet.want import Want
 from tests.fuzz import texts
 from tests.fuzz.target import Target, cli
 from tests.lint import samples
 
 ROW = {
-    "path": "m.gguf", "stamp": "1:2", "ok": True, "problems": [], "set": None, "facts": None, "lint": {"error": 0},
-    "load": None, "build": None, "said": None, "error": None,
+    "settings": settings(Want(lint=False)), "path": "m.gguf", "stamp": "1:2", "files": ["m.gguf"], "ok": True,
+    "problems": [], "set": None, "facts": None, "lint": None, "findings": [], "load": None, "build": None,
+    "said": None, "bill": None, "error": None,
 }  # fmt: skip
 BASELINE = {
     "format": "gguftool.lint/1", "cwd": "/tmp", "files": [{"path": "m.gguf", "findings": [

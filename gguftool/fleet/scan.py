@@ -1,0 +1,122 @@
+"""Many models looked at in parallel: rows as they are done, from files that are found meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+from gguftool.fleet.find import models
+from gguftool.fleet.kept import Kept
+from gguftool.fleet.patterns import Patterns
+from gguftool.fleet.row import Row
+from gguftool.fleet.todo import Todo
+from gguftool.fleet.want import Task, Want
+from gguftool.fleet.work import Hands, Here, Processes, processors
+from gguftool.hub import named
+from gguftool.model import Model
+
+FEW = 3
+"""Up to so many models another process costs more than it gives."""
+
+
+def scan(
+    paths: Model | str | os.PathLike[str] | Sequence[Model | str | os.PathLike[str]],
+    *,
+    jobs: int | None = None,
+    lint: bool = True,
+    resume: str | os.PathLike[str] | None = None,
+    build: int | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> Iterator[Row]:
+    """Look at many models: one row each, in the order they are done. Headers are read, tensor data is not.
+
+    Args:
+        paths: files, open models, folders with their subfolders, ``hf://owner/repo``, ``hf://owner``; of a set one row
+            is made.
+        jobs: models at a time; the number of processors when None.
+        lint: run the rules too, and predict what llama.cpp does.
+        resume: file that keeps the rows; models whose size and time are the same are taken from it.
+        build: number of the build of llama.cpp to judge by; None: the newest that is known.
+        select: rule ids and families to run; all when empty.
+        ignore: rule ids and families to leave out.
+        include: patterns of the files of folders that are looked at (`gguftool.fleet.patterns`); ``*.gguf`` when empty.
+        exclude: patterns of files and folders that are left out.
+
+    Raises:
+        MissingFile: a path that does not exist.
+        UsageError: an unknown rule.
+        Refused: ``resume`` is a file of another kind.
+        ToolFailed: the Hub cannot be asked.
+    """
+    wanted = [paths] if isinstance(paths, (Model, str, os.PathLike)) else paths
+    want = Want(lint=lint, build=build, select=tuple(select), ignore=tuple(ignore))
+    patterns = Patterns(tuple(include), tuple(exclude))
+    kept = os.fspath(resume) if resume is not None else ""
+    yield from rows([named(one) for one in wanted], want, patterns, jobs=jobs, resume=kept)
+
+
+def rows(
+    paths: Sequence[str],
+    want: Want,
+    patterns: Patterns | None = None,
+    *,
+    jobs: int | None = None,
+    resume: str = "",
+    hands: Hands | None = None,
+    linked: list[str] | None = None,
+) -> Iterator[Row]:
+    """Rows as `scan` gives them.
+
+    Args:
+        paths: files, folders, addresses.
+        want: what a row shall hold.
+        patterns: which files of folders.
+        jobs: models at a time.
+        resume: file that keeps the rows; "" keeps none.
+        hands: who does the work; processes of this machine when None.
+        linked: gets the folders that are links, which are not entered.
+    """
+    if want.lint:
+        from gguftool.lint.run import selected
+
+        selected(want.select, want.ignore)
+    with closing(Kept(resume, want)) as kept:
+        todo = Todo(models(paths, patterns, linked), kept, want.build)
+        first: list[Task] = []
+        while hands is None and len(first) <= FEW:
+            while todo.ready:
+                yield todo.ready.popleft()[0]
+            task = todo.next()
+            if task is not None:
+                first.append(task)
+            elif not todo.ready:
+                break
+        workers = jobs or processors()
+        several = hands is None and workers > 1 and len(first) > FEW
+        with closing(hands or (Processes(want, workers) if several else Here(want))) as work:
+            for row, new in _through(todo, work, first):
+                if new:
+                    kept.add(row)
+                yield row
+
+
+def _through(todo: Todo, hands: Hands, first: Sequence[Task]) -> Iterator[tuple[Row, bool]]:
+    """Everything there is to do, through those who do it."""
+    begin = iter(first)
+    while True:
+        while todo.ready:
+            yield todo.ready.popleft()
+        task = (next(begin, None) or todo.next()) if hands.room else None
+        if task is not None:
+            hands.give(task)
+        elif todo.ready:
+            continue
+        elif not hands.busy:
+            return
+        else:
+            for found in hands.take():
+                todo.done(found)
