@@ -71,7 +71,7 @@ def changes_of(old: Header, new: Header, ops: Sequence[Operation], filler: int) 
 def _value(field: Field) -> object:
     """The decoded value; of a type that we do not know, how long it is."""
     kind = field.element_type if field.type == ARR else field.type
-    return field.value if kind in VALUE_TYPES else f"{len(field.value_bytes):,} bytes"
+    return field.told if kind in VALUE_TYPES else f"{len(field.value_bytes):,} bytes"
 
 
 def _bytes(n: int) -> str | None:

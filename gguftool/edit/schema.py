@@ -138,7 +138,7 @@ def known_keys(arch: str) -> list[str]:
 def architecture(header: Header) -> str:
     """`general.architecture`, "" when it is absent or not a string."""
     f = header.get("general.architecture")
-    return str(f.value) if f is not None and f.type == STR else ""
+    return str(f.told) if f is not None and f.type == STR else ""
 
 
 def type_text(field: Field) -> str:

@@ -16,7 +16,7 @@ from gguftool.brief import short_repr
 from gguftool.edit.ops import Delete, Operation, Set
 from gguftool.edit.schema import key_types, spell_type, type_text
 from gguftool.errors import UsageError
-from gguftool.format.header import Field
+from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.format.values import make_field
 from gguftool.model import Model
@@ -75,6 +75,8 @@ def _left_out(f: Field) -> str:
         return f"{f.type_name}, left out"
     if f.type == ARR and (f.count or 0) > SHORT:
         return f"{type_text(f)} of {f.count:,} elements, left out"
+    if len(f.value_bytes) > LONG:
+        return f"{type_text(f)} of {len(f.value_bytes):,} bytes, left out"
     try:
         "".join(str(v) for v in (f.head(SHORT) if f.type == ARR else [f.value])).encode()
         f.key.encode()

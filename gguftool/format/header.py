@@ -11,10 +11,23 @@ from dataclasses import dataclass
 
 from gguftool.brief import line, short_repr, shown
 from gguftool.format.decode import elements, value
-from gguftool.format.types import ARR, TENSOR_TYPES, VALUE_TYPES, Layout, TensorType, tensor_type_name, value_type_name
+from gguftool.format.types import (
+    ARR,
+    STR,
+    TENSOR_TYPES,
+    VALUE_TYPES,
+    Layout,
+    TensorType,
+    tensor_type_name,
+    value_type_name,
+)
 
 LONG = 1 << 20
 """No text that llama.cpp, or a person, makes something of is longer than this, in bytes."""
+NAME = 1 << 10
+"""Nor is the name of an architecture, which stands in front of every key and in many sentences."""
+MANY = 1 << 16
+"""Nor is a list that means something by itself longer, in elements: one number a layer, labels, tags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +100,25 @@ class Field:
 
     @property
     def told(self) -> object:
-        """As `value`, of a string the first `LONG` bytes: what rules and reports work with."""
-        return self.value if self.type == ARR else value(self.type, self.value_bytes, self.layout, LONG)
+        """As `value`, of a string the first `LONG` bytes, of an array the first `MANY` elements.
+
+        What rules and reports work with: it costs the same whatever a file holds.
+        """
+        if self.type == ARR:
+            view = self.value_bytes
+            return elements(self.element_type, self.count or 0, view, self.layout, 0, MANY, as_array=True, most=LONG)
+        if self.type != STR:
+            return value(self.type, self.value_bytes, self.layout)
+        return value(STR, self.value_bytes, self.layout, self._most)
+
+    @property
+    def untold(self) -> int:
+        """Bytes of a string that are left out of `told`."""
+        return max(0, len(self.value_bytes) - self.layout.length_size - self._most) if self.type == STR else 0
+
+    @property
+    def _most(self) -> int:
+        return NAME if self.key == "general.architecture" else LONG
 
     def __repr__(self) -> str:
         return line("Field", [shown(self.key), self.type_name, self.shown()])

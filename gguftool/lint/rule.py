@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+MOST_WRITTEN = 1 << 20
+"""Elements of the longest array that a fix writes anew; the largest vocabulary has 262,144 tokens."""
+
+
 class Severity(StrEnum):
     """How bad a finding is: an error breaks the load or the answers, a warning may, info is worth knowing."""
 

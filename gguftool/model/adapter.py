@@ -185,7 +185,7 @@ def _text(m: Model, key: str) -> str:
 
 def _alpha(m: Model) -> float | None:
     f = m.fields.get(ALPHA)
-    value = f.value if f is not None and f.type_name == "f32" else None
+    value = f.told if f is not None and f.type_name == "f32" else None
     return value if isinstance(value, float) else None
 
 

@@ -6,6 +6,7 @@ Data is compared byte for byte; where bytes differ and both types can be dequant
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,7 @@ class Difference:
     __repr__ = short_repr
 
     def _repr_html_(self) -> str:
-        rows = [(k.key, shown(k.old.value) if k.old else "", shown(k.new.value) if k.new else "") for k in self.keys]
+        rows = [(k.key, shown(k.old.told) if k.old else "", shown(k.new.told) if k.new else "") for k in self.keys]
         for t in self.tensors:
             old, new = (f"{x.type_name} {x.shape}" if x is not None else "" for x in (t.old, t.new))
             rows.append((t.name, old, new))
@@ -123,6 +124,8 @@ def _same_field(a: Field, b: Field | None) -> bool:
         return False
     if a.layout == b.layout:
         return a.value_bytes == b.value_bytes
+    if a.type == STR:
+        return a.value_bytes[a.layout.length_size :] == b.value_bytes[b.layout.length_size :]
     return a.value == b.value
 
 
@@ -134,14 +137,15 @@ def first_difference(old: Field, new: Field) -> int | None:
     """Index of the first element that differs between two arrays of one type; None when they are no such arrays."""
     if not (old.type == new.type == ARR and old.element_type == new.element_type):
         return None
-    n = min(old.count or 0, new.count or 0)
-    a, b = old.head(n), new.head(n)
-    return next((i for i in range(n) if a[i] != b[i]), n)
+    a, b = old.value, new.value
+    if not (isinstance(a, (list, array)) and isinstance(b, (list, array))):
+        return None
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def is_text(f: Field | None) -> bool:
     """True for a string field of more than one line, which a line diff shows best."""
-    return f is not None and f.type == STR and "\n" in str(f.value)
+    return f is not None and f.type == STR and "\n" in str(f.told)
 
 
 def _compare_data(a: Tensor, b: Tensor) -> DataChange | None:

@@ -9,7 +9,8 @@ from typing import Any
 from gguftool.brief import Named, line, shown, table
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
-from gguftool.format.header import Field, Header, Problem
+from gguftool.format.header import MANY, Field, Header, Problem
+from gguftool.format.types import ARR, BOOL, STR
 from gguftool.model.part import Part, Tensor
 from gguftool.model.shards import Shard
 from gguftool.near import near_names
@@ -133,7 +134,15 @@ class Model(Mapping[str, object]):
     def get(self, key: str, default: object = None) -> object:
         """Decoded value of a key, or ``default``; of a string of more than 1 MiB the beginning (`Field.told`)."""
         f = self.fields.get(key)
-        return default if f is None else f.told
+        if f is None or (f.count or 0) <= MANY:
+            return default if f is None else f.told
+        if f.element_type not in (STR, BOOL, ARR):
+            return f.value
+        # Rules ask for the same key again and again, also where it is an array that should be none.
+        name = f"value of {key}"
+        if name not in self.kept:
+            self.kept[name] = f.value
+        return self.kept[name].copy()
 
     @property
     def reading(self) -> Callable[[str], object]:

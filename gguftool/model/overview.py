@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
+from gguftool.format.header import NAME
 from gguftool.format.types import ARR, STR, file_type_name
 from gguftool.model.about import about, kept
 from gguftool.model.about.fact import Facts
@@ -231,7 +232,7 @@ def _vocabulary(m: Model) -> TokenFacts:
         if isinstance(value, int) and not isinstance(value, bool):
             text = None
             if tokens is not None and tokens.element_type == STR and 0 <= value < (size or 0):
-                text = str(tokens.head(1, value)[0])
+                text = str(tokens.head(1, value, most=NAME)[0])
             special.append(("separator" if name == "seperator" else name, value, text))
     model, pre = _text(m, "tokenizer.ggml.model"), _text(m, "tokenizer.ggml.pre")
     return TokenFacts(size, model, pre, tuple(special))

@@ -144,7 +144,7 @@ def split_keys(header: Header) -> SplitKeys | None:
     numbers: dict[str, int] = {}
     for f in header.fields:
         if f.key in SPLIT_KEYS and f.key not in numbers:
-            value = f.value
+            value = f.told
             if isinstance(value, int) and not isinstance(value, bool):
                 numbers[f.key] = value
     count, old = numbers.get("split.count", 0), numbers.get("general.split_count", 0)

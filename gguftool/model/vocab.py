@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
-from gguftool.format.header import Field
+from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def id_key(role: str) -> str:
     return f"tokenizer.ggml.{ID_KEYS[role]}"
 
 
+_SHOWN = 256
+"""Characters of a token in a message; the longest real one has 1,024 bytes, of blanks."""
 _WALK = 1 << 20
 """Tokens walked past in searches, after which a map is made."""
 
@@ -177,14 +179,15 @@ class Vocabulary:
         return found
 
     def text(self, token: int) -> str:
-        """Text of a token; "" outside the vocabulary."""
+        """Text of a token, of a longer one the first `LONG` bytes; "" outside the vocabulary."""
         if not 0 <= token < len(self.records):
             return ""
-        return str(self.records[token][self._prefix.size :], "utf-8", "surrogateescape")
+        head = self._prefix.size
+        return str(self.records[token][head : head + LONG], "utf-8", "surrogateescape")
 
     def show(self, token: int | None) -> str:
         """``2 '<eos>'`` for messages."""
-        return "none" if token is None else f"{token} {self.text(token)!r}"
+        return "none" if token is None else f"{token} {self.text(token)[:_SHOWN]!r}"
 
     @property
     def distinct(self) -> int:

@@ -242,9 +242,8 @@ def _now(search: _Search, changes: dict[str, int], key: str, suffix: str, fault:
         if suffix in ADDED:
             return fault.named.get(ADDED[suffix])
         return 0
-    if f.type == ARR or not isinstance(f.value, int) or isinstance(f.value, bool):
-        return None
-    return f.value
+    value = None if f.type == ARR else f.told
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _values(shown: Shown, suffix: str, now: int, fault: Fault) -> Iterator[int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gguftool.format.header import Field
 from gguftool.model import Tensor
 from gguftool.model.compare import Difference, KeyChange, TensorChange, first_difference, is_text
-from gguftool.report.dump import shape_text, value_text
+from gguftool.report.dump import MOST_HEAD, shape_text, value_text
 from gguftool.report.text import Style, count, safe, table
 
 LINES = 40
@@ -50,9 +50,7 @@ def _cosine(value: float | None) -> str:
 def _key_lines(c: KeyChange, style: Style) -> Iterator[str]:
     if c.old is not None and c.new is not None and (is_text(c.old) or is_text(c.new)):
         yield style.bold(c.key)
-        lines = list(
-            difflib.unified_diff(str(c.old.value).split("\n"), str(c.new.value).split("\n"), "old", "new", n=1)
-        )
+        lines = list(difflib.unified_diff(str(c.old.told).split("\n"), str(c.new.told).split("\n"), "old", "new", n=1))
         for line in lines[2:LINES]:
             yield "  " + (
                 style.green(line) if line.startswith("+") else style.red(line) if line[:1] == "-" else safe(line)
@@ -71,7 +69,7 @@ def _key_lines(c: KeyChange, style: Style) -> Iterator[str]:
 def _value(f: Field, at: int | None) -> str:
     if at is None:
         return value_text(f, full=False, limit=100)
-    shown = ", ".join(safe(str(v)) for v in f.head(4, at))
+    shown = ", ".join(safe(str(v)) for v in f.head(4, at, most=MOST_HEAD))
     return f"({count(f.count or 0)} elements) … {shown} …" if shown else f"({count(f.count or 0)} elements)"
 
 
@@ -106,8 +104,8 @@ def _field(f: Field | None) -> dict[str, object] | None:
     if f is None:
         return None
     if f.count is None:
-        return {"type": f.type_name, "value": f.value}
-    return {"type": f.type_name, "count": f.count, "head": f.head(8)}
+        return {"type": f.type_name, "value": f.told}
+    return {"type": f.type_name, "count": f.count, "head": f.head(8, most=MOST_HEAD)}
 
 
 def _shape(t: Tensor | None) -> dict[str, object] | None:

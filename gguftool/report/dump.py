@@ -63,8 +63,7 @@ def value_text(f: Field, *, full: bool, limit: int) -> str:
         )
         if not full:
             return shorten(text, limit)
-        left = f.type == STR and len(f.value_bytes) - f.layout.length_size - LONG
-        return safe(text) + (f"… {count(left)} more bytes, see --raw" if left and left > 0 else "")
+        return safe(text) + (f"… {count(f.untold)} more bytes, see --raw" if f.untold else "")
     shown = f.head(min(f.count or 0, MOST) if full else HEAD, most=LONG if full else 4 * limit)
     more = "" if len(shown) == (f.count or 0) else f", … {count((f.count or 0) - len(shown))} more"
     text = "[" + ", ".join(_element(v) for v in shown)
@@ -217,8 +216,8 @@ def _field_json(f: Field, full: bool) -> Mapping[str, object]:
     out: dict[str, object] = {"key": f.key, "type": f.type_name, "offset": f.span[0]}
     if f.type != ARR:
         # Of a text that nobody reads the beginning, and how long it is.
-        size = len(f.value_bytes) - f.layout.length_size if f.type == STR else 0
-        return {**out, "value": f.told, **({"bytes": size} if size > LONG else {})}
+        size = {"bytes": len(f.value_bytes) - f.layout.length_size} if f.untold else {}
+        return {**out, "value": f.told, **size}
     n = f.count or 0
     out["count"] = n
     out["head"] = f.head(HEAD, most=MOST_HEAD)

@@ -75,7 +75,7 @@ def _seen(plan: EditPlan, arch: str) -> list[str]:
 
     def get(key: str) -> object:
         field = plan.new.get(key)
-        return None if field is None else field.value
+        return None if field is None else field.told
 
     hp = Hparams(arch, get)
     context = f"{hp.context_length:,} tokens" if hp.context_length else "no context length (it refuses the file)"

@@ -73,8 +73,8 @@ def _width(headers: Mapping[int, Header]) -> int | None:
     """Embedding length, by the metadata of the first shard."""
     first = headers.get(1)
     arch = first.get("general.architecture") if first else None
-    field = first.get(f"{arch.value}.embedding_length") if first and arch else None
-    value = field.value if field else None
+    field = first.get(f"{arch.told}.embedding_length") if first and arch else None
+    value = field.told if field else None
     return value if isinstance(value, int) else None
 
 
@@ -127,7 +127,7 @@ def _label(headers: Mapping[int, Header]) -> tuple[str, str] | None:
     """`general.file_type` of the first shard as a label, and the tensor type most of such a file has."""
     first = headers.get(1)
     field = first.get("general.file_type") if first else None
-    value = field.value if field else None
+    value = field.told if field else None
     if not isinstance(value, int):
         return None
     name = file_type_name(value)

@@ -94,7 +94,7 @@ def _name_in(path: str) -> object:
         field = parse(source, strict=False).get("general.name")
     finally:
         source.close()
-    return field.value if field is not None else None
+    return field.told if field is not None else None
 
 
 def apply(renaming: Renaming) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from gguftool.errors import FormatError
 from gguftool.format import limits
+from gguftool.format.header import MANY, NAME, Field
 from gguftool.format.parse import parse, parse_bytes
-from gguftool.source import LocalFile
+from gguftool.model import from_source
+from gguftool.source import LocalFile, Memory
 from tests.build import GGUF, llama
 from tests.fuzz.worst import CASES, dense, vocabulary
 
@@ -124,3 +126,35 @@ def test_a_text_is_not_cut_inside_a_character(cut: int) -> None:
     data = "a€😀é".encode()
     shown = value(STR, memoryview(struct.pack("<Q", len(data)) + data), Layout(), cut)
     assert shown == next(w for n in (4, 3, 2, 1, 0) if len((w := "a€😀é"[:n]).encode()) <= cut)
+
+
+def test_of_a_long_list_only_the_beginning_is_told_and_all_is_its_value() -> None:
+    f = parse_bytes(GGUF("llama").kv("general.tags", ["a"] * (MANY + 9)).bytes()).fields[1]
+    assert f.told == ["a"] * MANY
+    assert f.value == ["a"] * (MANY + 9)
+    n = parse_bytes(GGUF("llama").kv("x.n", [7] * (MANY + 9)).bytes()).fields[1]
+    assert len(n.told) == MANY  # type: ignore[arg-type]
+    assert len(n.value) == MANY + 9  # type: ignore[arg-type]
+
+
+def test_an_architecture_of_100_mb_stands_in_no_key_or_sentence() -> None:
+    h = parse_bytes(GGUF("😀" * 1000).kv("general.name", "b" * 2000).bytes())
+    assert h.fields[0].told == "😀" * (NAME // 4)
+    assert h.fields[0].untold == 4000 - NAME
+    assert h.fields[1].told == "b" * 2000
+    assert h.fields[1].untold == 0
+
+
+def test_a_list_in_the_place_of_a_word_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = from_source(
+        Memory(GGUF("llama").kv("general.name", ["a"] * (MANY + 1)).kv("general.tags", list(range(MANY + 1))).bytes())
+    )
+    decoded = []
+    real = Field.value.fget
+    monkeypatch.setattr(Field, "value", property(lambda f: decoded.append(f.key) or real(f)))
+    for _ in range(3):
+        found = m.get("general.name")
+        assert found == ["a"] * (MANY + 1)
+        found.clear()  # type: ignore[attr-defined]
+        assert len(m.get("general.tags")) == MANY + 1  # type: ignore[arg-type]
+    assert decoded.count("general.name") == 1

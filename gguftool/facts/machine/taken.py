@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gguftool.facts.machine.ends import Abort
-from gguftool.format.header import Field
+from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, value_type_name
 
 _COUNT = "GGML_ASSERT(ctx->kv[key_id].get_ne() == 1) failed"
@@ -35,5 +35,5 @@ def taken(fields: Mapping[str, Field], key: str, type_name: str) -> Any:
     element = f.type if f.element_type is None else f.element_type
     if value_type_name(element) != type_name:
         raise Abort(_TYPE, f"field:{key}", expected=type_name, got=f.type_name)
-    value = f.head(1)[0] if f.type == ARR else f.value
+    value = f.head(1, most=LONG)[0] if f.type == ARR else f.told
     return value.partition("\0")[0] if isinstance(value, str) else value

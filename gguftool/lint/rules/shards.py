@@ -61,7 +61,7 @@ def split_key_type(m: Model, ctx: Context) -> Drafts:
             wanted = TYPES.get(f.key)
             if wanted is None or f.type_name == wanted or not (many or f.key == "split.count"):
                 continue
-            value = f.value
+            value = f.told
             ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 15
             yield found(
                 f"{f.key} is {f.type_name}, llama.cpp reads {wanted}",

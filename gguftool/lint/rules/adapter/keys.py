@@ -142,7 +142,7 @@ def adapter_alpha(m: Model, ctx: Context) -> Drafts:
 
 
 def _retyped(f: Field, said: str) -> Draft:
-    value = f.value if f.type != ARR else None
+    value = f.told if f.type != ARR else None
     fix = None
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         fix = Fix("write it as f32", (Set(ALPHA, float(value), "f32"),), safe=True)

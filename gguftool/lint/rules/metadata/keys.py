@@ -86,7 +86,7 @@ def _retyped(f: Field, wanted: str) -> Fix | None:
             return None
         value: object = items[0]
     else:
-        value = f.value
+        value = f.told
     title = f"write the same value as {wanted}"
     ops: tuple[Operation, ...]
     if wanted in _SHORT:

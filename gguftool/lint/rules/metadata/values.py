@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 
 from gguftool.edit.ops import Delete, Set
 from gguftool.facts.enums import numbers, words
@@ -10,7 +11,7 @@ from gguftool.facts.keys import reads
 from gguftool.facts.readers import STUMBLE_OVER_EMPTY_ARRAY
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
+from gguftool.lint.rule import MOST_WRITTEN, Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.shell import blank
 
@@ -47,7 +48,7 @@ def value_not_utf8(m: Model, ctx: Context) -> Drafts:
     for part in m.parts:
         for f in part.header.fields:
             if f.type == STR:
-                text = f.value
+                text = f.told
                 if isinstance(text, str) and _bad_utf8(text):
                     fixed = text.encode("utf-8", "surrogateescape").decode("latin-1")
                     fix = Fix("read the bytes as Latin-1 and write UTF-8", (Set(f.key, fixed, "str"),))
@@ -81,7 +82,8 @@ def bool_byte(m: Model, ctx: Context) -> Drafts:
             )
         elif f.type == ARR and f.element_type == BOOL and f.count and max(f.value_bytes) > 1:
             first = next(i for i, b in enumerate(f.value_bytes) if b > 1)
-            fix = Fix("write true, as they are read", (Set(f.key, f.value, "[bool]"),), safe=True)
+            few = f.count <= MOST_WRITTEN
+            fix = Fix("write true, as they are read", (Set(f.key, f.value, "[bool]"),), safe=True) if few else None
             yield found(
                 f"{f.key}[{first}] is the byte {f.value_bytes[first]}, a boolean is 0 or 1",
                 where=f"field:{f.key}",
@@ -140,10 +142,11 @@ def float_not_finite(m: Model, ctx: Context) -> Drafts:
 def _worst(f: Field) -> float | None:
     """A float field's value, of an array the first that is not finite."""
     if f.type_name in ("f32", "f64"):
-        value = f.value
+        value = f.told
         return value if isinstance(value, float) else None
     if f.type_name in ("arr[f32]", "arr[f64]"):
-        return next((v for v in f.head(f.count or 0) if isinstance(v, float) and not math.isfinite(v)), None)
+        values = f.value
+        return next((v for v in values if not math.isfinite(v)), None) if isinstance(values, array) else None
     return None
 
 
@@ -177,7 +180,7 @@ def sampling_odd(m: Model, ctx: Context) -> Drafts:
         if name == f.key or name not in _SAMPLING:
             continue
         low, high = _SAMPLING[name]
-        value = f.value
+        value = f.told
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if number and low <= value <= high:  # type: ignore[operator]
             continue

@@ -60,7 +60,7 @@ def _strings(m: Model) -> list[tuple[str, str]]:
     for part in m.parts:
         for f in part.header.fields:
             if f.type == STR and not f.key.startswith(_TEMPLATE):
-                text = f.value
+                text = f.told
                 if isinstance(text, str):
                     out.append((f.key, text))
     return out

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from gguftool.edit.ops import Operation, Set
 from gguftool.facts import llama_cpp
 from gguftool.format.types import ARR
-from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import MOST_WRITTEN, Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 from gguftool.model.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 from gguftool.near import near_names
 from gguftool.shell import FILE, Words
 
 MODEL = "tokenizer.ggml.model"
+_SHOWN = 256
+"""Bytes of an entry in a message."""
 
 ELEMENTS = {
     TOKENS: ("str",),
@@ -122,7 +124,7 @@ def tokenizer_array_type(m: Model, ctx: Context) -> Drafts:
         fix = None
         if key == TOKENS and f.type == ARR:
             message += "; a token list of numbers is lost, convert the model again"
-        elif f.type == ARR and allowed[0] == "i32" and f.type_name[4:5] in "ui":
+        elif f.type == ARR and allowed[0] == "i32" and f.type_name[4:5] in "ui" and (f.count or 0) <= MOST_WRITTEN:
             fix = Fix("write the same values as i32", (Set(key, list(f.value), "[i32]"),), safe=True)  # type: ignore[call-overload]
         yield found(message, where=f"field:{key}", fix=fix, llama_cpp=f"invalid gguf type for {key}")
 
@@ -142,7 +144,7 @@ def token_array_too_short(m: Model, ctx: Context) -> Drafts:
         if count is None or f is None or f.type != ARR or (f.count or 0) >= count:
             continue
         fix = None
-        if f.type_name in ("arr[i32]", "arr[f32]"):
+        if f.type_name in ("arr[i32]", "arr[f32]") and count <= MOST_WRITTEN:
             values = [*f.value, *[filler] * (count - (f.count or 0))]  # type: ignore[misc]
             fix = Fix(
                 f"append {count - (f.count or 0):,} elements",
@@ -176,17 +178,12 @@ def token_array_too_long(m: Model, ctx: Context) -> Drafts:
         f = m.fields.get(key)
         if count is None or f is None or f.type_name not in ("arr[i32]", "arr[f32]") or (f.count or 0) <= count:
             continue
-        ops = (Set(key, f.head(count), f.type_name[3:]),)
-        yield found(
-            f"{key} has {f.count:,} elements for {count:,} tokens",
-            where=f"field:{key}",
-            fix=Fix(
-                f"cut it to {count:,} elements",
-                ops,
-                safe=True,
-                command=_fix("token-array-too-long", "--fix"),
-            ),
-        )
+        fix = None
+        if count <= MOST_WRITTEN:
+            ops = (Set(key, f.head(count), f.type_name[3:]),)
+            command = _fix("token-array-too-long", "--fix")
+            fix = Fix(f"cut it to {count:,} elements", ops, safe=True, command=command)
+        yield found(f"{key} has {f.count:,} elements for {count:,} tokens", where=f"field:{key}", fix=fix)
 
 
 @rule(Severity.ERROR, role="any")
@@ -238,7 +235,7 @@ def vocabulary_size_mismatch(m: Model, ctx: Context) -> Drafts:
 def _resize(m: Model, vocab: Vocabulary, rows: int) -> Fix | None:
     """Token list, types and scores of ``rows`` elements; None where that is more than padding."""
     count = vocab.count or 0
-    if not 0 < rows <= 4 * count:
+    if not 0 < rows <= min(4 * count, MOST_WRITTEN):
         return None
     ops: list[Operation] = []
     for key, type_name, filler in (
@@ -305,7 +302,7 @@ def merges_malformed(m: Model, ctx: Context) -> Drafts:
     records = split_strings(f)
     bad = [i for i, r in enumerate(records) if r.find(b" ", head + 1) < 0 or r[-1] == 32]
     if bad:
-        first = str(records[bad[0]][head:], "utf-8", "surrogateescape")
+        first = str(records[bad[0]][head : head + _SHOWN], "utf-8", "surrogateescape")
         yield found(
             f"{MERGES}: {len(bad):,} of {f.count:,} entries are not two pieces, the first is {bad[0]}: {first!r}",
             where=f"field:{MERGES}",

@@ -56,9 +56,10 @@ def empty_tokens(m: Model, ctx: Context) -> Drafts:
     if vocab.id_of("") is None:
         return
     size = min(len(r) for r in vocab.records)
-    empty = [i for i, r in enumerate(vocab.records) if len(r) == size]
-    plural = "token is" if len(empty) == 1 else "tokens are"
-    yield found(f"{len(empty):,} {plural} empty, the first is {empty[0]}", where=f"field:{TOKENS}", count=len(empty))
+    lengths = list(map(len, vocab.records))
+    n, first = lengths.count(size), lengths.index(size)
+    plural = "token is" if n == 1 else "tokens are"
+    yield found(f"{n:,} {plural} empty, the first is {first}", where=f"field:{TOKENS}", count=n)
 
 
 @rule(Severity.ERROR, role="any")
@@ -97,14 +98,15 @@ def token_type_unknown(m: Model, ctx: Context) -> Drafts:
     types = vocabulary(m).types
     odd = sorted(set(types) - set(range(1, 7)))
     if odd:
+        n = len(types) - sum(types.count(kind) for kind in range(1, 7))
         strange = set(odd)
-        ids = [i for i, t in enumerate(types) if t in strange]
+        first = next(i for i, t in enumerate(types) if t in strange)
         yield found(
-            f"{len(ids):,} {'token has' if len(ids) == 1 else 'tokens have'} a type that does not exist: "
-            f"{', '.join(map(str, odd[:5]))} (the first is {ids[0]})",
+            f"{n:,} {'token has' if n == 1 else 'tokens have'} a type that does not exist: "
+            f"{', '.join(map(str, odd[:5]))} (the first is {first})",
             where=f"field:{TYPES}",
             types=odd[:MAX_FIXES],
-            first=ids[0],
+            first=first,
         )
 
 
@@ -130,9 +132,10 @@ def token_scores_unusable(m: Model, ctx: Context) -> Drafts:
     if not isinstance(scores, array) or not scores:
         return
     if not math.isfinite(sum(scores)):
-        bad = [i for i, s in enumerate(scores) if not math.isfinite(s)]
+        bad = sum(not math.isfinite(s) for s in scores)
         if bad:
-            yield found(f"{len(bad):,} scores are not numbers, the first is that of token {bad[0]}", where=where)
+            first = next(i for i, s in enumerate(scores) if not math.isfinite(s))
+            yield found(f"{bad:,} scores are not numbers, the first is that of token {first}", where=where)
     elif len(scores) > 300 and scores[0] == scores[-1] and scores.count(scores[-1]) == len(scores):
         yield found(f"all {len(scores):,} scores are {scores[-1]:g}: they do not tell tokens apart", where=where)
 

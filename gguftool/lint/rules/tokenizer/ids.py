@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from array import array
 
 from gguftool.edit.ops import Operation, Set
-from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, edit, found, rule
+from gguftool.lint.rule import MOST_WRITTEN, Context, Draft, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
 from gguftool.model.vocab import ID_KEYS, OLD_ID_KEYS, TOKENS, Vocabulary, id_key, names, vocabulary
 from gguftool.shell import blank
@@ -260,12 +261,14 @@ def suppressed_token_out_of_range(m: Model, ctx: Context) -> Drafts:
     f = m.fields.get(key)
     if vocab.count is None or f is None or f.type_name != "arr[i32]":
         return
-    values: list[int] = list(f.value)  # type: ignore[call-overload]
-    odd = [i for i in values if not 0 <= i < (vocab.count or 0)]
-    if odd:
-        kept = [i for i in values if i not in set(odd)]
+    values: array[int] = f.value  # type: ignore[assignment]
+    there = range(vocab.count)
+    n = sum(i not in there for i in values)
+    if n:
+        first = next(i for i in values if i not in there)
+        kept = [i for i in values if i in there] if n < len(values) <= MOST_WRITTEN else []
         yield found(
-            f"{key} names {len(odd)} {'id' if len(odd) == 1 else 'ids'} outside the vocabulary, the first is {odd[0]}",
+            f"{key} names {n} {'id' if n == 1 else 'ids'} outside the vocabulary, the first is {first}",
             where=f"field:{key}",
             fix=Fix("remove them", (Set(key, kept, "[i32]"),), safe=True) if kept else None,
         )
