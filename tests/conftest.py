@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from gguftool import endings
 from tests.json_schemas import check_schema
 from tests.real_models import GEMMA3, SMOLLM2, CannotFetch, RealModel, ensure
 
@@ -50,6 +51,18 @@ def _disk_without_waiting() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda fd: os.fstat(fd if isinstance(fd, int) else fd.fileno()) and None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _children_without_a_copy_of_us() -> Iterator[None]:
+    """A program is started without the hook that has it end with us, for which Python would copy this process first.
+
+    It holds what all tests before left in it, and a copy of that takes longer than most programs here run. That
+    children end with us is shown by processes of their own (``program``; tests/files/test_signals.py).
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(endings, "die_with_parent", None)
         yield
 
 

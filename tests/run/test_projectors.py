@@ -38,7 +38,20 @@ def test_the_server_does_as_foretold(case: str, server: str, tmp_path: Path) -> 
     with open_model(eyes, strict=False) as m:
         load = predict(m)
     words = ["-m", str(llama(layers=1).write(tmp_path / "m.gguf")), "--mmproj", str(eyes)]
-    process, port = start(server, words, tmp_path / "log")
+    # The server in use is of an older release, whose line breaks differ, and which says it all the same.
+    said = load.first_error.rpartition(": ")[2].removeprefix("load_hparams: ")
+    # One that gives up ends without waiting for the thread that writes its log: the last lines may be lost.
+    for _ in range(5):
+        ready, log = _run(server, words, tmp_path / "log")
+        assert ready == load.loads, log[-2000:]
+        if said in log:
+            break
+    assert said in log, log[-2000:]
+
+
+def _run(server: str, words: list[str], path: Path) -> tuple[bool, str]:
+    """Whether the server came to answer, and its log."""
+    process, port = start(server, words, path)
     try:
         until, ready = time.monotonic() + 60, False
         while process.poll() is None and not ready and time.monotonic() < until:
@@ -47,7 +60,4 @@ def test_the_server_does_as_foretold(case: str, server: str, tmp_path: Path) -> 
     finally:
         process.kill()
         process.wait()
-    log = (tmp_path / "log").read_text(errors="replace")
-    assert ready == load.loads, log[-2000:]
-    # The server in use is of an older release, whose line breaks differ, and which says it all the same.
-    assert load.first_error.rpartition(": ")[2].removeprefix("load_hparams: ") in log, (load.first_error, log[-2000:])
+    return ready, path.read_text(errors="replace")

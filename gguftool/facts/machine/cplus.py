@@ -10,7 +10,7 @@ from typing import Any
 
 from gguftool.facts.machine.cnumbers import coerced
 from gguftool.facts.machine.ends import Unknown
-from gguftool.facts.machine.expressions import compiled
+from gguftool.facts.machine.expressions import Compiled, compiled, is_constant
 from gguftool.facts.machine.library import std
 from gguftool.facts.machine.steps import BUILD, Returned, Row, Step
 from gguftool.facts.machine.values import Scope, Thing, Vector, store
@@ -66,6 +66,8 @@ class CPlusMachine:
                 dict.__setitem__(self.top, f"{name}()", _Late(self, parameters, rows, *code))
         for name, text in program["globals"].items():
             dict.__setitem__(self.top, name, compiled(text)(self.top))
+        self._members: dict[str, tuple[dict[str, Any], list[tuple[str, Compiled]], dict[str, str]]] = {}
+        self._methods: dict[tuple[str, str], dict[str, Any]] = {}
         self._compiled: dict[int, list[Step]] = {}
         self._start: dict[int, list[Step]] = {}
 
@@ -133,15 +135,37 @@ class CPlusMachine:
         return made
 
     def _fields(self, thing: Thing, kind: str) -> None:
+        """Give an object the members of its class and of the classes below it, as they begin."""
+        known = self._members.get(kind)
+        if known is None:
+            known = self._members[kind] = self._begin(kind)
+        constants, others, thing.codes = known
+        dict.update(thing, constants)
+        for name, value in others:
+            dict.__setitem__(thing, name, value(thing))
+
+    def _begin(self, kind: str) -> tuple[dict[str, Any], list[tuple[str, Compiled]], dict[str, str]]:
+        """Of a class: members with numbers and texts, members that are worked out for each object, codes of types."""
         about = self.program["classes"].get(kind)
         if about is None:
             raise Unknown(f"no class {kind} here")
+        constants: dict[str, Any] = {}
+        others: dict[str, Compiled] = {}
+        codes: dict[str, str] = {}
         for base in about.get("bases", ()):
-            self._fields(thing, base)
+            below = self._begin(base)
+            constants |= below[0]
+            others |= dict(below[1])
+            codes |= below[2]
         for name, value, *code in about["fields"]:
-            dict.__setitem__(thing, name, compiled(value)(thing))
+            if is_constant(value):
+                constants[name] = compiled(value)({})
+                others.pop(name, None)
+            else:
+                others[name] = compiled(value)
             if code:
-                thing.codes[name] = code[0]
+                codes[name] = code[0]
+        return constants, list(others.items()), codes
 
     def _construct(self, thing: Thing, kind: str, given: tuple[Any, ...]) -> None:
         about = self.program["classes"][kind]
@@ -162,14 +186,21 @@ class CPlusMachine:
                 self.run(self._start.setdefault(id(row), [BUILD[row[0]](self, row)]), inner)
 
     def _method(self, thing: Thing, name: str) -> Any:
-        kinds = [thing.kind]
+        found = self._methods.get((thing.kind, name))
+        if found is None:
+            found = self._methods[thing.kind, name] = self._found(thing.kind, name)
+        return self._bound(thing, name, found) if found else None
+
+    def _found(self, kind: str, name: str) -> dict[str, Any]:
+        """The methods of that name, of the class or the first one below it that has any."""
+        kinds = [kind]
         while kinds:
             about = self.program["classes"][kinds.pop(0)]
             found = {n: about["methods"][n] for n in about["methods"] if n.partition("/")[0] == name}
             if found:
-                return self._bound(thing, name, found)
+                return found
             kinds += about.get("bases", ())
-        return None
+        return {}
 
     def _bound(self, thing: Thing, name: str, found: dict[str, Any]) -> Any:
         if len(found) == 1:

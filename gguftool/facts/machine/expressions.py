@@ -31,6 +31,12 @@ def compiled(text: str) -> Compiled:
     return _node(ast.parse(text, mode="eval").body)
 
 
+@cache
+def is_constant(text: str) -> bool:
+    """Whether an expression is one number or text, the same for all."""
+    return isinstance(ast.parse(text, mode="eval").body, ast.Constant)
+
+
 def _node(node: ast.expr) -> Compiled:
     build = _BUILDERS.get(type(node))
     if build is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 from gguftool.facts.machine.cnumbers import coerced
@@ -71,9 +72,9 @@ def _lets(m: Runs, row: Row) -> Step:
 
 
 def _set(m: Runs, row: Row) -> Step:
-    target, value = ast.parse(row[1], mode="eval").body, compiled(row[2])
-    if isinstance(target, ast.Name):
-        name = target.id
+    (kind, parts), value = _place(row[1]), compiled(row[2])
+    if kind is ast.Name:
+        name = parts[0]
 
         def to_name(scope: Scope) -> None:
             found = value(scope)
@@ -81,13 +82,23 @@ def _set(m: Runs, row: Row) -> Step:
             scope.assign(name, int(found) if type(old) is int and isinstance(found, float) else _own(found))
 
         return to_name
+    first, second = parts
+    if kind is ast.Attribute:
+        return lambda scope: store(first(scope), second, _own(value(scope)))
+    return lambda scope: put(first(scope), second(scope), value(scope))
+
+
+@cache
+def _place(text: str) -> tuple[type[ast.expr], tuple[Any, ...]]:
+    """Where a value is put: a variable, a member of an object, an item of a list."""
+    target = ast.parse(text, mode="eval").body
+    if isinstance(target, ast.Name):
+        return ast.Name, (target.id,)
     if isinstance(target, ast.Attribute):
-        base, attribute = compiled(ast.unparse(target.value)), target.attr
-        return lambda scope: store(base(scope), attribute, _own(value(scope)))
+        return ast.Attribute, (compiled(ast.unparse(target.value)), target.attr)
     if isinstance(target, ast.Subscript):
-        items, index = compiled(ast.unparse(target.value)), compiled(ast.unparse(target.slice))
-        return lambda scope: put(items(scope), index(scope), value(scope))
-    raise ValueError(f"no place to put something: {row[1]}")
+        return ast.Subscript, (compiled(ast.unparse(target.value)), compiled(ast.unparse(target.slice)))
+    raise ValueError(f"no place to put something: {text}")
 
 
 def _do(m: Runs, row: Row) -> Step:
