@@ -124,6 +124,8 @@ class LocalFile:
         except OSError as e:
             kind = MissingFile if e.errno in (errno.ENAMETOOLONG, errno.ELOOP) else Unreadable
             raise kind(f"{self.path}: {(e.strerror or str(e)).lower()}") from None
+        except ValueError:  # a NUL in the name
+            raise MissingFile(f"{self.path}: no such file") from None
         self._stat = os.fstat(self._fd)
         mode = self._stat.st_mode
         if not stat.S_ISREG(mode):

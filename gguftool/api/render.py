@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub import open_source, opened
+from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from gguftool.chat.engine.request import Asked
@@ -141,8 +142,9 @@ def compare_templates(
         now: what the templates take for the time.
 
     Raises:
-        UsageError: one has no template, or it does not parse.
+        UsageError: one has no template, it does not parse, or all conversations together take too long.
     """
+    from gguftool.chat.meter import LimitReached
     from gguftool.chat.prompts import apart, server, templates
 
     now = now or datetime.now()
@@ -150,7 +152,11 @@ def compare_templates(
         mine = templates(m) if template is None else _templates_of(os.fspath(template))
         ours = server(m, mine, template_name, bos=False, now=now)
         theirs = _other(m, other, template_name, now)
-        return apart(ours, theirs)
+        try:
+            return apart(ours, theirs)
+        except LimitReached as e:
+            one = gguftool("render", "--conversation", "user", path_word(m.name))
+            raise UsageError(f"{m.name}: not compared: {e}", f"one conversation: {one}") from None
 
 
 def _other(m: Model, other: AnyModel, name: str | None, now: datetime) -> Server:

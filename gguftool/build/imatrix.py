@@ -68,12 +68,15 @@ def _from_gguf(model: Model, path: str) -> Imatrix:
             if info.type_name != "F32":
                 raise FormatError(f"{path}: {base}{end} is {info.type_name}, not F32", key=base + end)
         sums = np.frombuffer(model.read(base + SQUARES), "<f4")
-        counts = np.rint(np.frombuffer(model.read(base + COUNTS), "<f4"))
+        with np.errstate(all="ignore"):
+            counts = np.rint(np.frombuffer(model.read(base + COUNTS), "<f4"))
         if not len(counts) or len(sums) % len(counts):
             raise FormatError(f"{path}: {base} has {len(sums)} sums and {len(counts)} counts", key=base)
         rows = sums.reshape(len(counts), -1)
         means = np.ones_like(rows)
-        np.divide(rows, counts[:, None], out=means, where=counts[:, None] > 0)
+        # What is not finite is judged, not warned of.
+        with np.errstate(all="ignore"):
+            np.divide(rows, counts[:, None], out=means, where=counts[:, None] > 0)
         entries[base] = _finite(means, path, base)
     if not entries:
         wrong = wrong_role(model, "imatrix")
@@ -121,7 +124,9 @@ def _from_dat(path: str) -> Imatrix:
         name = take(length, "a name").decode("utf-8", "surrogateescape")
         calls, values = number("the number of calls"), number("the number of values")
         sums = np.frombuffer(take(4 * values, f"the values of {name}"), "<f4")
-        entries[name] = _finite(sums / np.float32(calls) if calls > 0 else sums, path, name)
+        with np.errstate(all="ignore"):
+            means = sums / np.float32(calls) if calls > 0 else sums
+        entries[name] = _finite(means, path, name)
     chunks = number("the number of chunks") if pos + 4 <= len(data) else 0
     dataset = ""
     if pos + 4 <= len(data):

@@ -156,11 +156,13 @@ def _numpy() -> Kernels:
         if new not in _NUMPY_TYPES:
             raise ToolFailed(f"the numpy kernels cannot make {new}", HOW_TO_GET)
         raw = np.frombuffer(data, np.uint8).reshape(rows, -1)
-        floats = quants.dequantize(raw, GGMLQuantizationType[source])
+        with np.errstate(all="ignore"):
+            floats = quants.dequantize(raw, GGMLQuantizationType[source])
         if not np.isfinite(floats).all():
             raise FormatError(f"the source data ({source}) holds NaN or infinity", kind="invalid-data")
         if new == "F32":
             return bytes(floats.astype(np.float32))
-        return bytes(quants.quantize(floats.astype(np.float32), GGMLQuantizationType[new]))
+        with np.errstate(all="ignore"):  # a row of denormals has a scale whose inverse is infinite
+            return bytes(quants.quantize(floats.astype(np.float32), GGMLQuantizationType[new]))
 
     return Kernels(f"gguf {version('gguf')} (numpy)", _NUMPY_TYPES, convert, False)

@@ -19,13 +19,14 @@ _THOUGHTS = ("reasoning_content", "thinking", "reasoning")
 """Names under which messages carry thoughts; the template finds them under the first two."""
 
 
-def applied(template: Template, asked: Asked, specials: Mapping[str, str]) -> Rendered:
+def applied(template: Template, asked: Asked, specials: Mapping[str, str], seconds: float | None = None) -> Rendered:
     """What ``apply_chat_template`` makes of a conversation.
 
     Args:
         template: parsed.
         asked: the conversation; a last message of the assistant is a message like any other.
         specials: texts of special tokens by name: ``bos_token``, ``eos_token`` …
+        seconds: of the processor that it may take; None: `Meter.SECONDS`.
     """
     variables: dict[str, Any] = {
         **specials,
@@ -35,7 +36,7 @@ def applied(template: Template, asked: Asked, specials: Mapping[str, str]) -> Re
         "documents": None,
         "add_generation_prompt": asked.open,
     }
-    return template.render(variables)
+    return template.render(variables, seconds)
 
 
 def _with_thoughts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ This module imports jinja2; import it only when a prompt is wanted.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -156,9 +157,34 @@ def _specials(vocab: Vocabulary) -> Iterator[tuple[str, int, str]]:
                 yield text, i, kind
 
 
+TOGETHER = 2.0
+"""Seconds of the processor for all conversations of a comparison, on each side; real templates take a tenth."""
+
+
 def apart(ours: Server, theirs: Server) -> tuple[Apart, ...]:
-    """The standard conversations of which two make different prompts."""
-    return _differing(STANDARD, lambda talk: ours.prompt(Asked.of(talk)), lambda talk: theirs.prompt(Asked.of(talk)))
+    """The standard conversations of which two make different prompts.
+
+    Raises:
+        LimitReached: all together take too long.
+    """
+    sides = (_timed(ours), _timed(theirs))
+    return _differing(STANDARD, *(lambda talk, side=side: side(Asked.of(talk)) for side in sides))
+
+
+def _timed(server: Server) -> Callable[[Asked], Rendered]:
+    """Prompts of one side; what takes too long ends all."""
+    server.within(TOGETHER)
+
+    def prompt(asked: Asked) -> Rendered:
+        out = server.prompt(asked)
+        if server.late:
+            raise LimitReached(_LATE)
+        return out
+
+    return prompt
+
+
+_LATE = f"the conversations take more than {TOGETHER:g} seconds of the processor together"
 
 
 COMPARABLE = tuple(
@@ -169,13 +195,24 @@ developer for the system, and continues an answer that has begun, where transfor
 
 
 def engines_apart(ours: Server, theirs: Template, specials: Mapping[str, str]) -> tuple[Apart, ...]:
-    """The conversations of which llama-server makes another prompt (``ours``) than transformers (``theirs``)."""
+    """The conversations of which llama-server makes another prompt (``ours``) than transformers (``theirs``).
+
+    Raises:
+        LimitReached: all together take too long.
+    """
     talks = {name: STANDARD[name] for name in COMPARABLE}
-    return _differing(
-        talks,
-        lambda talk: ours.prompt(replace(Asked.of(talk), prefill=False)),
-        lambda talk: applied(theirs, Asked.of(talk), specials),
-    )
+    prompt, left = _timed(ours), TOGETHER
+
+    def their(talk: Talk) -> Rendered:
+        nonlocal left
+        begun = time.thread_time()
+        out = applied(theirs, Asked.of(talk), specials, left)
+        left -= time.thread_time() - begun
+        if left <= 0:
+            raise LimitReached(_LATE)
+        return out
+
+    return _differing(talks, lambda talk: prompt(replace(Asked.of(talk), prefill=False)), their)
 
 
 def _differing(

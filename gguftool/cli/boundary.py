@@ -21,7 +21,7 @@ from gguftool.cli.options import Session, wants_color
 from gguftool.cli.spelled import JSON
 from gguftool.cli.streams import OutputLost, give_up_stdout
 from gguftool.endings import Ended, cancelling
-from gguftool.errors import Bug, GgufToolError, named
+from gguftool.errors import Bug, GgufToolError, UsageError, named
 from gguftool.files.faults import FULL
 from gguftool.report.text import Style, safe_lines
 
@@ -75,6 +75,9 @@ def _dispatch(args: Sequence[str], session: Session) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(gguftool, {}, "gguftool", "_GGUFTOOL_COMPLETE", asked)
+    if any("\0" in word for word in args):
+        # No shell hands one over; a program that calls this one may, and no system call takes it.
+        raise UsageError("the command line holds a NUL character")
     try:
         with gguftool.make_context("gguftool", list(args), obj=session) as ctx:
             result = gguftool.invoke(ctx)

@@ -50,11 +50,13 @@ def floats(info: TensorInfo, data: bytes) -> Array:
     import numpy as np
 
     code = NATIVE.get(info.type_name)
-    if code is not None:
-        return np.frombuffer(data, "<" + code).astype(np.float32)
     try:
-        kind = gguf.GGMLQuantizationType(info.type_id)
-        return np.asarray(gguf.dequantize(np.frombuffer(data, np.uint8), kind)).reshape(-1)
+        # What a file holds may be too large, or no number: that is in the result, and nothing to warn of.
+        with np.errstate(all="ignore"):
+            if code is not None:
+                return np.frombuffer(data, "<" + code).astype(np.float32)
+            kind = gguf.GGMLQuantizationType(info.type_id)
+            return np.asarray(gguf.dequantize(np.frombuffer(data, np.uint8), kind)).reshape(-1)
     except (NotImplementedError, ValueError) as e:
         why = str(e) or "unknown"
         raise FormatError(

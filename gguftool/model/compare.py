@@ -182,9 +182,11 @@ def _distance(a: Tensor, b: Tensor) -> DataChange | None:
 
     n, total, largest, dot, aa, bb = 0, 0.0, 0.0, 0.0, 0.0, 0.0
     for x, y in zip(_floats(a), _floats(b), strict=True):
-        d = np.abs(x - y)
+        if not (np.isfinite(x).all() and np.isfinite(y).all()):
+            return DataChange(a.name, None, None, None, "holds NaN or infinity")
+        d = np.abs(x.astype(np.float64) - y)
         n += d.size
-        total += float(d.sum(dtype=np.float64))
+        total += float(d.sum())
         largest = max(largest, float(d.max(initial=0.0)))
         dot += float(np.dot(x.astype(np.float64), y.astype(np.float64)))
         aa += float(np.dot(x.astype(np.float64), x.astype(np.float64)))

@@ -94,7 +94,7 @@ def special(blocks: NDArray, type_name: str, number: Number, big_endian: bool) -
 
     if number is F64:
         # The library looks at a double as a float, so what does not fit into one counts as infinite.
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             floats = blocks.view(">f8" if big_endian else "<f8")[:, 0].astype(np.float32)
         return np.isnan(floats), np.isinf(floats)
     values = _values(blocks, type_name, number, big_endian)

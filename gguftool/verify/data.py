@@ -219,7 +219,8 @@ def _constant_block(block: bytes, type_name: str) -> bool:
 
     kind = getattr(GGMLQuantizationType, type_name, None)
     try:
-        values = dequantize(np.frombuffer(block, np.uint8).reshape(1, -1), kind) if kind is not None else None
+        with np.errstate(all="ignore"):
+            values = dequantize(np.frombuffer(block, np.uint8).reshape(1, -1), kind) if kind is not None else None
     except (NotImplementedError, ValueError):
         return False
     return values is not None and bool((values == values.flat[0]).all())

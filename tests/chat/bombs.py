@@ -15,6 +15,8 @@ from datetime import datetime
 from itertools import product
 from pathlib import Path
 
+from tests.chat.shapes import FURTHER
+
 MEMORY = 512 << 20
 """Address space of the process that renders them."""
 SECONDS = 3.0
@@ -237,6 +239,9 @@ def every() -> Iterator[tuple[str, str]]:
         )
         fill += "{% endfor %}{% set v = ns.v %}{% set w = [v, v] %}{% set _ = w.append(w) %}"
         yield f"filled {operation}, {text}", fill + "{{ " + operation + " }}"
+    for name, template in FURTHER.items():
+        for text, value in product(TEXTS if "T" in template else ["ascii"], VALUES if "V" in template else ["list"]):
+            yield f"further {name}, {text}, {value}", _filled(template, text, value)
     for name, template in SYNTAX.items():
         yield f"syntax {name}", template
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,17 @@ def test_where_two_templates_part(cli, model: Path, tmp_path: Path) -> None:
     assert first["ours"]["prompt"][first["at"] :].startswith("im_end|>")
     assert first["theirs"]["prompt"][first["at"] :].startswith("pad|>")
     assert cli("render", "--diff", other, "--raw", model).code == 2
+
+
+def test_all_conversations_of_a_comparison_have_one_time(cli, model: Path, tmp_path: Path) -> None:
+    """27 of them, each within its own bound, would take half a minute of the processor."""
+    other = tmp_path / "slow.jinja"
+    other.write_text("{% for i in range(9000) %}{% for j in range(90) %}{% set x = 1 %}{% endfor %}{% endfor %}{{ i }}")
+    begun = time.process_time()
+    done = cli("render", "--diff", other, model)
+    assert (done.code, "not compared: the conversations take more than" in done.err) == (2, True), done.err
+    assert f"hint: one conversation: gguftool render --conversation user {model}" in done.err
+    assert time.process_time() - begun < 6
 
 
 def test_two_models_write_their_own_tokens_and_a_folder_has_a_template(cli, model: Path, tmp_path: Path) -> None:

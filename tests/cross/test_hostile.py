@@ -46,3 +46,14 @@ def test_no_command_falls(cli, tmp_path: Path, name: str) -> None:
         assert "\x1b" not in result.out + result.err, command
         if command[0] not in ("fix", "undo", "recover"):
             assert path.read_bytes() == data, command
+
+
+def test_a_nul_in_a_name(cli) -> None:
+    """As a program hands it over that calls ours; also where a name is opened by the library."""
+    import gguftool
+    from gguftool.errors import MissingFile
+
+    for command in ("dump", "undo", "convert", "quantize", "scan"):
+        assert cli(command, "a\0b").code == 2
+    with pytest.raises(MissingFile):
+        gguftool.open("a\0b")

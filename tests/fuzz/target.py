@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -69,11 +70,21 @@ def made(name: str, number: int) -> tuple[bytes, Random]:
 
 
 @contextlib.contextmanager
+def loud():
+    """A warning of Python or numpy over the values of a file is a finding: it would reach the terminal."""
+    with warnings.catch_warnings():
+        for kind in (RuntimeWarning, SyntaxWarning, FutureWarning, UserWarning):
+            warnings.simplefilter("error", kind)
+        yield
+
+
+@contextlib.contextmanager
 def ours():
     """Our own errors are what is wanted; a bug is none of them."""
     start = time.process_time()
     try:
-        yield
+        with loud():
+            yield
     except Bug as e:
         raise Wrong(str(e)) from e
     except GgufToolError:
@@ -105,7 +116,7 @@ def cli(*args: str | Path, stdin: bytes = b"", codes: Sequence[int] = range(8)) 
     was, start = sys.stdin, time.process_time()
     sys.stdin = _Stdin(stdin)
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), loud():
             code = main(words)
     finally:
         sys.stdin = was

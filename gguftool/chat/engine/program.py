@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class Program:
 
     Attributes:
         source: the text.
+        left: seconds of the processor that are left to all renderings together.
 
     Raises:
         jinja2.TemplateSyntaxError: it does not parse, or uses what llama.cpp's parser does not know.
@@ -71,6 +73,7 @@ class Program:
     def __init__(self, source: str) -> None:
         plain = source.replace("\r\n", "\n").replace("\r", "\n")
         self.source = plain.removesuffix("\n")
+        self.left = math.inf
         self._left = TRIALS
         # One character that is followed by nothing but blanks up to a tag is lost with them (`lexer.cpp`).
         template = Template(_FIRST.sub("", plain))
@@ -94,7 +97,10 @@ class Program:
         """
         if trial:
             return self.tried(variables, now)[0]
-        return _outcome(Walk(Work(given), now), self.tree, variables)
+        work = Work(given, max(self.left, 0.0))
+        out = _outcome(Walk(work, now), self.tree, variables)
+        self.left -= work.spent
+        return out
 
     def tried(self, variables: Mapping[str, Any], now: datetime, *, watch: bool = False) -> tuple[Rendered, Walk]:
         """What a conversation becomes that is rendered to learn about the template, and the walk through it."""

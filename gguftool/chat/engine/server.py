@@ -63,6 +63,17 @@ class Server:
             except jinja2.TemplateSyntaxError:
                 pass  # the server logs it and goes on with the main one
 
+    def within(self, seconds: float) -> None:
+        """What the renderings from now on take together of the processor; those behind it end at once."""
+        for program in (self.main, self.tool_use):
+            if program is not None:
+                program.left = seconds
+
+    @property
+    def late(self) -> bool:
+        """Whether that time is over."""
+        return any(program is not None and program.left <= 0 for program in (self.main, self.tool_use))
+
     @cached_property
     def thinks(self) -> bool:
         """Whether ``enable_thinking`` is true where nobody says anything."""

@@ -6,7 +6,7 @@ a null pointer and an empty vector kill the process; anything else that cannot b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gguftool.facts.machine.cnumbers import coerced
@@ -151,7 +151,8 @@ class Vector(list[Any]):
     """A vector that C++ keeps on the heap: an empty one has no memory at all.
 
     Attributes:
-        fresh: makes an element, where they are objects.
+        fresh: makes an element, where they are objects. A file may ask for many that are never looked at, so each is
+            made when it is.
     """
 
     __slots__ = ("fresh",)
@@ -159,6 +160,15 @@ class Vector(list[Any]):
     def __init__(self, values: Any = (), fresh: Callable[[], Any] | None = None) -> None:
         super().__init__(values)
         self.fresh = fresh
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        if found is _ABSENT and self.fresh is not None:
+            found = self[index] = self.fresh()
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return super().__iter__() if self.fresh is None else (self[i] for i in range(len(self)))
 
 
 def store(thing: Any, name: str, value: Any) -> None:
@@ -204,8 +214,8 @@ def _resize(v: list[Any], n: int, fill: Any = None) -> None:
     if n > 1 << 20:
         raise Unknown("a vector too long to follow")
     del v[n:]
-    fresh = v.fresh if isinstance(v, Vector) else None
-    v.extend([fill] * (n - len(v)) if fresh is None else [fresh() for _ in range(n - len(v))])
+    made_later = isinstance(v, Vector) and v.fresh is not None
+    v.extend([_ABSENT if made_later else fill] * (n - len(v)))
 
 
 def _assign(v: list[Any], first: Any, last: Any) -> None:

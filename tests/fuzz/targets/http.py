@@ -45,7 +45,7 @@ def run(data: bytes, folder: Path, rng: Random) -> None:
     """A server that gives this answer to all who ask."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.05)
+        listener.settimeout(0.5)
 
         def serve() -> None:
             for _ in range(60):
@@ -66,6 +66,8 @@ def run(data: bytes, folder: Path, rng: Random) -> None:
                 cli("dump", "--overview", f"http://127.0.0.1:{port}/x.gguf")
         finally:
             over.set()
+            with suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 0.5).close()
             server.join()
 
 

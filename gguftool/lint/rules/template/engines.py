@@ -47,7 +47,11 @@ def chat_template_prompts_differ(m: Model, ctx: Context) -> Drafts:
     except UsageError as e:
         yield not_evaluated(str(e))
         return
-    apart = engines_apart(ours, theirs, _specials(m, source))
+    try:
+        apart = engines_apart(ours, theirs, _specials(m, source))
+    except LimitReached as e:
+        yield not_evaluated(f"the chat templates are not compared: {e}")
+        return
     if not apart:
         return
 
