@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gguftool.api.known import known_text
 from gguftool.api.plan import plan
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError, UsageError
+from gguftool.errors import Bug, GgufToolError, UsageError
 from gguftool.facts import llama_cpp as llama_cpp_of
 from gguftool.hub import is_remote, named, opened
 from gguftool.lint.call import lint
@@ -89,6 +89,7 @@ class Diagnosed:
         looked: the checks.
         causes: those that something shows, the likeliest first.
         common: causes of the symptom that no check here can show.
+        bugs: rules of lint that failed themselves.
     """
 
     path: str
@@ -96,6 +97,7 @@ class Diagnosed:
     looked: tuple[Looked, ...]
     causes: tuple[Cause, ...]
     common: tuple[Cause, ...]
+    bugs: tuple[Bug, ...] = ()
 
     __repr__ = short_repr
 
@@ -160,7 +162,8 @@ def diagnose(
     if known is not None and known.verdict == BROKEN:
         causes = [replace(c, weight=c.weight + LIKELY) if _computes(c) else c for c in causes]
     causes.sort(key=lambda c: -c.weight)
-    return Diagnosed(path, s, tuple(looked), tuple(_at(c, path) for c in causes), tuple(_common(s, path, len(seen))))
+    named_causes, common = tuple(_at(c, path) for c in causes), tuple(_common(s, path, len(seen)))
+    return Diagnosed(path, s, tuple(looked), named_causes, common, report.bugs)
 
 
 def usual(symptom: str) -> tuple[Symptom, tuple[Cause, ...]]:
@@ -191,7 +194,10 @@ def _computes(c: Cause) -> bool:
 def _linted(report: Report, s: Symptom | None) -> tuple[list[Looked], list[Cause]]:
     count = sum(f.changes_run for f in report)
     counts = f"{count or 'no'} finding{'' if count == 1 else 's'} that matter{'s' if count == 1 else ''} when it runs"
-    out = [Looked("lint", counts, not any(f.changes_run and f.severity != "info" for f in report))]
+    if report.failed:
+        counts += f"; {len(report.failed)} failed: {', '.join(s.rule for s in report.failed)} (a bug in gguftool)"
+    fine = not any(f.changes_run and f.severity != "info" for f in report) and not report.failed
+    out = [Looked("lint", counts, fine)]
     if report.load is not None:
         out.insert(
             0,

@@ -89,5 +89,6 @@ def _lint(model: str, opened: Model, wishes: Wishes, build: int | None) -> tuple
         said = f"{llama_cpp(build)} would not load it: {'; '.join(report.load.messages[:2])}"
         out.append(Obstacle("lint", said, gguftool("lint", path_word(model))))
     idle = sorted({f.rule for f in found if not f.changes_run})
+    bugs = [f"lint: {bug}" for bug in report.bugs]
     told = f"lint finds what changes nothing in this run, {', '.join(idle)}: {gguftool('lint', path_word(model))}"
-    return out, [told] if idle else []
+    return out, [*([told] if idle else []), *bugs]

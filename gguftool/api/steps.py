@@ -80,8 +80,11 @@ def lint_step(request: Request, against: str | None, fail_on: str) -> Step:
         summary = (said or "clean") + (f"; {llama_cpp(told.build)}: {verdict}" if verdict else "")
         ok = verdict not in ("refused", "aborts") and (fail_on == "never" or not found.at_least(Severity(fail_on)))
         lines = tuple(f"{f.severity}: {f.rule}: {f.message}" for f in found.findings)
-        data = {"counts": counts, "findings": rows, "load": verdict}
-        return Outcome(summary, (request.draft,), data, lines, ok)
+        # What a rule that failed itself would have said is not known.
+        failed = [f"{s.rule}: {s.why}" for s in found.failed]
+        summary += f"; {len(failed)} rule{'s' if failed[1:] else ''} failed: a bug in gguftool" if failed else ""
+        data = {"counts": counts, "findings": rows, "load": verdict, "failed_rules": failed}
+        return Outcome(summary, (request.draft,), data, (*lines, *failed), ok and not failed)
 
     return Step("lint", {"fail_on": fail_on, "beside": list(request.beside)}, act)
 

@@ -144,7 +144,9 @@ def _convert(session: Session, folder: str, output: str, options: Options, *, re
     from gguftool.api.converted import check_converted
     from gguftool.build import convert as build
     from gguftool.cli.quantize import bar
+    from gguftool.errors import Bug
     from gguftool.report import build as report
+    from gguftool.report.lint import error_row
 
     with bar(session, "converting") as progress:
         seen = [0]
@@ -157,12 +159,15 @@ def _convert(session: Session, folder: str, output: str, options: Options, *, re
     for note in done.notes:
         session.warn(note)
     repaired, found = check_converted(done.path, folder, repair=repair)
-    code = 1 if _errors(found) else 0
+    code = Bug.exit_code if found.bugs else 1 if _errors(found) else 0
     session.did(f"wrote {done.path}", code)
     if session.format == "json":
-        session.write_json(ok=not _errors(found), body=report.converted_json(done, repaired, found))
+        body = report.converted_json(done, repaired, found)
+        session.write_json(ok=not code, body=body, errors=map(error_row, found.bugs))
     else:
         session.out(report.converted_text(done, repaired, found, session.style))
+        for bug in found.bugs:
+            session.warn(str(bug))
     return code
 
 

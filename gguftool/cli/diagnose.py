@@ -40,11 +40,16 @@ def shown(
 ) -> int:
     """Diagnose and report, for `doctor`, too."""
     from gguftool.api.diagnosed import diagnose as look
+    from gguftool.errors import Bug
     from gguftool.report import diagnosed as report
+    from gguftool.report.lint import error_row
 
     found = look(model, symptom, run=run, hashes=hashes, llama_cpp=llama_cpp)
     if session.format == "json":
-        session.write_json(ok=found.ok, body=report.json_body(found))
+        body = report.json_body(found)
+        session.write_json(ok=found.ok and not found.bugs, body=body, errors=map(error_row, found.bugs))
     else:
         session.out("\n".join(report.lines(found, session.style)))
-    return 0 if found.ok else 1
+        for bug in found.bugs:
+            session.warn(str(bug))
+    return Bug.exit_code if found.bugs else 0 if found.ok else 1

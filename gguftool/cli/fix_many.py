@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gguftool.errors import GgufToolError, Refused, UsageError, of_one
+from gguftool.errors import Bug, GgufToolError, Refused, UsageError, of_one
 from gguftool.report.text import safe
 from gguftool.shell import gguftool, path_word
 
@@ -30,12 +30,14 @@ class Edited:
         result: what was done; None for a mere look.
         notes: what the reader should know, beside the notes of the plan.
         preview: nobody asked for a change, so it is what --auto would do.
+        bugs: rules of lint that failed themselves.
     """
 
     plan: EditPlan
     result: Result | None
     notes: tuple[str, ...]
     preview: bool = False
+    bugs: tuple[GgufToolError, ...] = ()
 
     def json(self) -> dict[str, object]:
         """As ``--format json`` has it."""
@@ -45,11 +47,15 @@ class Edited:
 
     def told(self, session: Session) -> int:
         """Report it by itself."""
+        from gguftool.report.lint import error_row
+
+        code = Bug.exit_code if self.bugs else 0
+        session.done_code = code
         if session.format == "json":
-            session.write_json(ok=True, body=self.json())
+            session.write_json(ok=not self.bugs, body=self.json(), errors=map(error_row, self.bugs))
         else:
             self.text(session)
-        return 0
+        return code
 
     def text(self, session: Session) -> None:
         """For people: the changes on stdout, the rest on stderr."""
@@ -63,6 +69,8 @@ class Edited:
             session.out(changes_text(plan, style))
         for note in (*self.notes, *plan.notes):
             session.note(f"note: {safe(note)}")
+        for bug in self.bugs:
+            session.warn(str(bug))
         if result is None:
             session.note(_next(self.preview, some, plan.path, plan.output))
         else:
@@ -91,6 +99,7 @@ def fix_all(session: Session, models: tuple[str, ...], given: dict[str, Any]) ->
             session.warn(f"{model}: not edited: {error}" + (f"\nhint: {error.hint}" if error.hint else ""))
             continue
         done.append(one)
+        failed.extend(one.bugs)
         if session.format == "text":
             one.text(session)
     code = max((error.exit_code for error in failed), default=0)
@@ -139,15 +148,15 @@ def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None
     from gguftool.edit.plan import plan_edit
     from gguftool.model import open_model
 
-    preview = False
+    preview, bugs = False, list[GgufToolError]()
     with open_model(path, strict=False) as opened:
         path = opened.name
-        operations, notes = _operations(opened, given)
+        operations, notes = _operations(opened, given, bugs)
         if draft is not None:
             operations += draft.operations(opened)
         if not operations and not _asked(given):
             preview = True
-            operations = _auto(opened, notes)
+            operations = _auto(opened, notes, bugs)
     choices = {
         "strategy": given["strategy"],
         "output": given["output"],
@@ -168,10 +177,10 @@ def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None
         notes.append(f"{refusal}; {refusal.hint}")
         plan = plan_edit(path, operations, **{**choices, "output": "NEW.gguf"})
     if preview or given["dry_run"]:
-        return Edited(plan, None, tuple(notes), preview)
+        return Edited(plan, None, tuple(notes), preview, tuple(bugs))
     result = plan.commit(_progress(session))
     session.did(f"{path} is edited" if result.strategy != "none" else f"{path} is like that already")
-    return Edited(plan, result, tuple(notes))
+    return Edited(plan, result, tuple(notes), bugs=tuple(bugs))
 
 
 # In the order of `gguftool.edit.deploy.Wanted`.
@@ -187,8 +196,8 @@ def _asked(given: dict[str, Any]) -> bool:
     return any(given[name] is not None and given[name] is not False and given[name] != () for name in _CHANGES)
 
 
-def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], list[str]]:
-    """What the options ask for, in the order in which it makes sense to do it."""
+def _operations(model: Model, given: dict[str, Any], bugs: list[GgufToolError]) -> tuple[list[Operation], list[str]]:
+    """What the options ask for, in the order in which it makes sense to do it; ``bugs`` gets those of lint."""
     from gguftool.edit import ops, request
 
     out: list[Operation] = []
@@ -196,7 +205,7 @@ def _operations(model: Model, given: dict[str, Any]) -> tuple[list[Operation], l
     if given["dedupe"]:
         out.append(ops.Dedupe())
     if given["auto"]:
-        out.extend(_auto(model, notes))
+        out.extend(_auto(model, notes, bugs))
     out.extend(request.delete_operation(model, key) for key in given["delete"])
     for text in given["rename"]:
         out.extend(request.rename_operations(model, text))
@@ -251,12 +260,13 @@ def _copied(model: Model, source: str | None, wanted: tuple[str, ...]) -> list[O
         return copied(model, other, names)
 
 
-def _auto(model: Model, notes: list[str]) -> list[Operation]:
+def _auto(model: Model, notes: list[str], bugs: list[GgufToolError]) -> list[Operation]:
     """All safe fixes of lint; what cannot be applied is a note."""
     from gguftool.lint.fixes import collect
 
     fixes = collect(model)
     notes.extend(f"{finding.rule}: cannot be fixed here: {why}" for finding, why in fixes.refused)
+    bugs.extend(fixes.bugs)
     return list(fixes.operations)
 
 

@@ -90,7 +90,9 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
     from gguftool.build import convert, quantize
     from gguftool.cli import prepare_shown as shown
     from gguftool.edit.deploy import Wanted
+    from gguftool.errors import Bug
     from gguftool.report import prepare as report
+    from gguftool.report.lint import error_row
 
     o = options
     with shown.shown(session) as told:
@@ -114,11 +116,19 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
             event=shown.events(session),
             tell=session.warn,
         )
-    code = 0 if made.ok else 1
+    bugs = [Bug(text, made.request.draft) for done in made.steps for text in _texts(done.data.get("failed_rules"))]
+    code = Bug.exit_code if bugs else 0 if made.ok else 1
     if made.ok:
         session.did(f"made {made.request.output}")
     if session.format == "json":
-        session.write_json(ok=made.ok, body=report.prepared_json(made.request, made.steps))
+        body = report.prepared_json(made.request, made.steps)
+        session.write_json(ok=made.ok, body=body, errors=map(error_row, bugs))
     else:
         session.out(report.prepared_text(made.request, made.steps, made.ok, session.style))
+        for bug in bugs:
+            session.warn(str(bug))
     return code
+
+
+def _texts(found: object) -> list[str]:
+    return [str(text) for text in found] if isinstance(found, list) else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
-from gguftool.errors import Bug, GgufToolError, of_one
+from gguftool.errors import GgufToolError, of_one
 from gguftool.lint.rule import Context, Finding, Severity
 from gguftool.lint.run import Report, check_name, lint
 
@@ -65,8 +65,7 @@ class FileCheck:
     @property
     def bugs(self) -> tuple[GgufToolError, ...]:
         """Rules that failed themselves, as errors."""
-        failed = self.report.failed if self.report else ()
-        return tuple(Bug(f"{s.rule}: {s.why}", self.path) for s in failed)
+        return self.report.bugs if self.report else ()
 
     def exit_code(self, fail_on: Severity | None) -> int:
         """What this file alone would make the program end with; ``fail_on`` None: findings never fail."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Operation
+from gguftool.errors import Bug
 from gguftool.lint.offer import Planned, after, judge, loads
 from gguftool.lint.rule import Context, Finding, Scope
 from gguftool.lint.run import lint, selected
@@ -25,11 +26,13 @@ class Fixes:
         operations: edits for the first file of the model, in order.
         findings: the findings they fix.
         refused: findings whose fix cannot be applied, each with the reason.
+        bugs: rules that failed themselves, so that what they would fix is not known.
     """
 
     operations: tuple[Operation, ...]
     findings: tuple[Finding, ...]
     refused: tuple[tuple[Finding, str], ...]
+    bugs: tuple[Bug, ...] = ()
 
     __repr__ = short_repr
 
@@ -66,10 +69,13 @@ def _rounds(
     operations: list[Operation] = []
     fixed: list[Finding] = []
     refused: list[tuple[Finding, str]] = []
+    bugs: dict[str, Bug] = {}
     names = select
     for _ in range(ROUNDS):
         before = len(operations)
-        for finding in lint(model, context, select=names, ignore=ignore, load=False).findings:
+        report = lint(model, context, select=names, ignore=ignore, load=False)
+        bugs |= {s.rule: bug for s, bug in zip(report.failed, report.bugs, strict=True) if s.rule not in bugs}
+        for finding in report.findings:
             fix = finding.fix
             if fix is None or not fix.operations or not (fix.safe or unsafe) or finding.path != model.name:
                 continue
@@ -98,4 +104,4 @@ def _rounds(
     # What stood in the way of a fix in one round another fix may have put right.
     healed = {(f.rule, f.where) for f in fixed}
     left = tuple((f, why) for f, why in refused if (f.rule, f.where) not in healed)
-    return Fixes(tuple(operations), tuple(fixed), left), model
+    return Fixes(tuple(operations), tuple(fixed), left, tuple(bugs.values())), model

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr, table
-from gguftool.errors import UsageError, named
+from gguftool.errors import Bug, UsageError, named
 from gguftool.facts.arch import facts
 from gguftool.lint.offer import offered
 from gguftool.lint.predicted import asked, newest
@@ -69,6 +69,11 @@ class Report:
     def failed(self) -> tuple[NotEvaluated, ...]:
         """Rules that failed themselves: bugs, for which the exit code is 70."""
         return tuple(s for s in self.not_evaluated if s.failed)
+
+    @property
+    def bugs(self) -> tuple[Bug, ...]:
+        """The same as errors."""
+        return tuple(Bug(f"{s.rule}: {s.why}", self.path) for s in self.failed)
 
     def count(self, severity: Severity) -> int:
         """Number of findings of that severity."""

@@ -33,7 +33,8 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
         lines += ["", f"{style.red('stopped')} at {last.name}; its log: {safe(last.log)}"]
         lines.append(f"the draft is kept: {safe(request.draft)}")
         if last.name == "lint":
-            lines.append("the same command with --fail-on error goes on with warnings")
+            if not last.data.get("failed_rules"):
+                lines.append("the same command with --fail-on error goes on with warnings")
             if isinstance(findings, list) and findings:
                 lines.append(f"what a finding means: {gguftool('rules', str(findings[0]['rule']))}")
     elif command:
