@@ -18,9 +18,12 @@ from gguftool.cli.values import MODEL
     gguftool scan --resume scan.jsonl /mnt/archive
     gguftool scan hf://owner/repo hf://owner
     gguftool scan --build b8179 ~/models                which models will that llama.cpp not load?
+    gguftool scan --stores                              all models of this machine, and what frees room
     """
 )
-@click.argument("paths", type=MODEL, metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", type=MODEL, metavar="PATH...", nargs=-1)
+@option("--stores", is_flag=True, help="What Hugging Face, Ollama, LM Studio, llama.cpp, jan and GPT4All keep here.")
+@option("--hash", is_flag=True, help="With --stores: read the data of files that may be the same, to prove it.")
 @option("--jobs", type=click.IntRange(1), help="Models at a time; the number of processors when left out.")
 @build_options
 @option("--no-lint", is_flag=True, help="Facts and integrity only.")
@@ -47,8 +50,16 @@ def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
 
     A set of shards is one row, written when it is done; JSON is one object, sorted. Headers are read, tensor data is
     not. A model that cannot be read is a row that says so.
+    With --stores it looks at the folders of the programs that keep models on this machine (PATHs are further folders),
+    finds what is there twice, unused or half there, and prints the commands that free it; nothing is deleted.
     With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
+    if options["stores"]:
+        from gguftool.cli import scan_stores
+
+        return scan_stores.run(session, paths, options)
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'.")
     from gguftool.cli.scan_rows import run
 
     return run(session, paths, options)

@@ -80,13 +80,13 @@ class Compared:
     __repr__ = short_repr
 
 
-def compare(data: Iterable[Datum], *, read: bool = False, progress: Progress | None = None) -> Compared:
+def compare(data: Iterable[Datum], read: Callable[[int], Progress] | None = None) -> Compared:
     """Find files of the same content. Only those of the same size are looked into.
 
     Args:
         data: files, each inode once.
-        read: read the data of those that may be the same, so that it is proven.
-        progress: called with the bytes read since the last call.
+        read: the data of those that may be the same is read, so that it is proven; called with how many bytes that
+            is, it gives what is called with the bytes read since the last call. None: it is not read.
     """
     sizes = defaultdict[int, list[Datum]](list)
     for one in data:
@@ -95,23 +95,25 @@ def compare(data: Iterable[Datum], *, read: bool = False, progress: Progress | N
     copies: list[Copies] = []
     wrong: list[tuple[File, str]] = []
     failed: list[tuple[File, str]] = []
-    for group in sizes.values():
-        if len(group) < 2:
-            continue
-        likely = _by(group, lambda d: _front(d.file), failed)
-        for same in likely.values():
-            if len(same) < 2:
-                continue
-            if read:
-                hashed = _by(same, lambda d: _sha256(d.file, progress), failed)
-                wrong += [(d.file, sha) for sha, ds in hashed.items() for d in ds if d.sha256 not in ("", sha)]
-                found: Iterable[tuple[str, str, Sequence[Datum]]] = [(DATA, sha, ds) for sha, ds in hashed.items()]
-            else:
-                found = _as_named(same)
-            for proof, sha, ds in found:
-                own = _own(d.file for d in ds)
-                if len(own) > 1:
-                    copies.append(Copies(proof, tuple(own), sha))
+    likely = [
+        same
+        for group in sizes.values()
+        if len(group) > 1
+        for same in _by(group, lambda d: _front(d.file), failed).values()
+        if len(same) > 1
+    ]
+    progress = read(sum(d.file.size for same in likely for d in same)) if read is not None and likely else None
+    for same in likely:
+        if progress is not None:
+            hashed = _by(same, lambda d: _sha256(d.file, progress), failed)
+            wrong += [(d.file, sha) for sha, ds in hashed.items() for d in ds if d.sha256 not in ("", sha)]
+            found: Iterable[tuple[str, str, Sequence[Datum]]] = [(DATA, sha, ds) for sha, ds in hashed.items()]
+        else:
+            found = _as_named(same)
+        for proof, sha, ds in found:
+            own = _own(d.file for d in ds)
+            if len(own) > 1:
+                copies.append(Copies(proof, tuple(own), sha))
     return Compared(tuple(copies), tuple(wrong), tuple(failed))
 
 
@@ -168,7 +170,7 @@ def _feed(made: Any, source: LocalFile, start: int, stop: int) -> None:
         start += len(data)
 
 
-def _sha256(file: File, progress: Progress | None) -> str:
+def _sha256(file: File, progress: Progress) -> str:
     from gguftool.verify.hashes import hash_file
 
     return hash_file(file.path, progress=progress).file

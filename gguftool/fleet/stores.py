@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.fleet.copies import Compared, Datum, compare
-from gguftool.hub.stores import File, Home, Kept, Store, homes
+from gguftool.hub.stores import File, Home, Kept, Store, folder, homes
 from gguftool.hub.stores import stores as read_stores
-from gguftool.model.folder import first_of
 
 if TYPE_CHECKING:
     from gguftool.verify.stream import Progress
@@ -125,26 +124,28 @@ def inventory(
     judge: Judge,
     *,
     users: Sequence[Home] | None = None,
-    read: bool = False,
-    progress: Progress | None = None,
+    more: Sequence[str] = (),
+    read: Callable[[int], Progress] | None = None,
 ) -> Inventory:
     """Look at the stores of this machine. Nothing is written, nothing is asked of the network.
 
     Args:
-        judge: makes rows of paths, as `gguftool.fleet.rows.scan` does; ``path`` of a row is the one that was given.
+        judge: makes rows of paths, as `gguftool.fleet.scan.rows` does.
         users: whose stores; None: of everybody here.
-        read: read the data of files that may be the same.
-        progress: called with the bytes read since the last call.
+        more: further folders of models.
+        read: as of `gguftool.fleet.copies.compare`.
     """
     whose = homes() if users is None else users
     found = tuple(read_stores(whose))
+    read_already = {s.path for s in found}
+    found += tuple(folder(path) for path in more if os.path.realpath(path) not in read_already)
     closed = tuple(h.path for h in whose if h.user and not os.access(h.path, os.R_OK | os.X_OK))
     holdings, lost = _held(found)
     holdings = list(_judged(holdings, judge))
     kept = [h for h in holdings if h.state != "part"]
     # What goes anyway is compared last: of two copies the one that stays is not the one that nothing names.
     kept.sort(key=lambda h: (h.state == "orphan", h.old))
-    compared = compare([Datum(h.file, h.sha256) for h in kept], read=read, progress=progress)
+    compared = compare([Datum(h.file, h.sha256) for h in kept], read)
     return Inventory(found, tuple(holdings), tuple(lost), compared, closed)
 
 
@@ -162,9 +163,14 @@ def _held(stores: Sequence[Store]) -> tuple[list[Holding], list[Held]]:
 
 
 def _judged(holdings: Sequence[Holding], judge: Judge) -> Iterator[Holding]:
-    """With what is known of each model; of a set one file is asked."""
-    ways = {h.opened: h for h in holdings if h.state != "part"}
-    first = first_of(ways)
-    rows = {row["path"]: row for row in judge(list(dict.fromkeys(first.values())))}
+    """With what is known of each model; the row of a set is that of all its files."""
+    rows: dict[tuple[int, int], Row] = {}
+    for row in judge([h.opened for h in holdings if h.state != "part"]):
+        for path in dict.fromkeys((row["path"], *row["files"])):
+            try:
+                found = os.stat(path)
+            except OSError:
+                continue
+            rows[found.st_dev, found.st_ino] = row
     for h in holdings:
-        yield Holding(h.file, h.held, rows.get(first[h.opened])) if h.state != "part" else h
+        yield Holding(h.file, h.held, rows.get(h.file.inode)) if h.state != "part" else h

@@ -41,22 +41,15 @@ def gguf_files(folder: str) -> list[str]:
 
 def firsts(paths: Iterable[str]) -> list[str]:
     """One path for every model among files, by their names: of a set the first that is there."""
-    return list(dict.fromkeys(first_of(paths).values()))
-
-
-def first_of(paths: Iterable[str]) -> dict[str, str]:
-    """For each of some files the one that stands for its model, by their names: of a set the first that is there."""
     found: dict[tuple[str, str, int], str] = {}
-    keys: dict[str, tuple[str, str, int]] = {}
     for path in paths:
         said = naming(path)
         folder, base = os.path.split(path)
         key = (folder, base, 0) if said is None or said.count < 2 else (folder, said.stem, said.count)
-        keys[path] = key
         before = naming(found[key]) if key in found else None
         if before is None or said is None or said.no < before.no:
             found[key] = path
-    return {path: found[key] for path, key in keys.items()}
+    return list(found.values())
 
 
 def in_folder(path: str) -> str:

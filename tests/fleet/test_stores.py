@@ -30,11 +30,11 @@ HF = Path(sys.executable).parent / "hf"
 
 
 def rows(paths: Sequence[str]) -> Iterable[dict[str, Any]]:
-    return [{"path": path, "ok": True} for path in paths]
+    return [{"path": path, "files": [path], "ok": True} for path in paths]
 
 
 def look(home: Path, *others: Home, read: bool = False) -> Inventory:
-    return inventory(rows, users=[Home(str(home), {}), *others], read=read)
+    return inventory(rows, users=[Home(str(home), {}), *others], read=(lambda _: lambda _: None) if read else None)
 
 
 def offered(found: Inventory, kind: str = "", hf: HfProgram | None = None) -> list[Offer]:
@@ -350,17 +350,15 @@ def test_what_the_installed_program_can(tmp_path: Path) -> None:
     assert offered(look(tmp_path), hf=HfProgram(("hf",), False, False)) == [], "older ones have no such command"
 
 
-def test_rows_of_sets(tmp_path: Path) -> None:
-    asked: list[str] = []
+def test_the_row_of_a_set_is_that_of_all_its_files(tmp_path: Path) -> None:
+    made.hub(cache(tmp_path), "o/r", {f"m-0000{no}-of-00002.gguf": llama(layers=no).bytes() for no in (1, 2)})
 
     def judge(paths: Sequence[str]) -> Iterable[dict[str, Any]]:
-        asked.extend(paths)
-        return rows(paths)
+        assert {os.path.basename(path)[:7] for path in paths} == {"m-00001", "m-00002"}
+        return [{"path": paths[0], "files": list(paths), "ok": True}]
 
-    made.hub(cache(tmp_path), "o/r", {f"m-0000{no}-of-00002.gguf": llama(layers=no).bytes() for no in (1, 2)})
     found = inventory(judge, users=[Home(str(tmp_path), {})])
-    assert [os.path.basename(path) for path in asked] == ["m-00001-of-00002.gguf"]
-    assert all(h.row for h in found.holdings)
+    assert [h.row and h.row["ok"] for h in found.holdings] == [True, True]
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.hub.stores import Home, Kept, Store, places, stores
+from gguftool.hub.stores import Home, Kept, Store, existing, stores
 from tests import stores as made
 from tests.build import llama
 
@@ -64,7 +64,7 @@ def by_state(store: Store) -> dict[str, list[Kept]]:
 def test_where_programs_keep_them(system: str, env: dict[str, str], folder: str, program: str, tmp_path: Path) -> None:
     (tmp_path / folder).mkdir(parents=True)
     user = home(tmp_path, system, **{k: tmp_path / v for k, v in env.items()})
-    found = [(p.program.name, p.path) for p in places([user]) if p.path.startswith(str(tmp_path))]
+    found = [(p.program.name, p.path) for p in existing([user]) if p.path.startswith(str(tmp_path))]
     assert found == [(program, str(tmp_path / folder))]
 
 
@@ -76,7 +76,7 @@ def test_settings_of_programs_are_followed(tmp_path: Path) -> None:
     made.put(tmp_path / ".local/share/Jan/settings.json", json.dumps({"data_folder": f"{tmp_path}/jan data"}).encode())
     ini = f"[General]\nuniqueId=1\nmodelPath={tmp_path}/gpt \\xfc/\n[download]\nx=%1\n"
     made.put(tmp_path / ".config/nomic.ai/GPT4All.ini", ini.encode())
-    found = {(p.program.name, os.path.basename(p.path)) for p in places([home(tmp_path)])}
+    found = {(p.program.name, os.path.basename(p.path)) for p in existing([home(tmp_path)])}
     assert found >= {("LM Studio", "lm"), ("jan", "jan data"), ("GPT4All", "gpt ü")}
 
 
@@ -86,7 +86,7 @@ def test_settings_that_are_nonsense(text: bytes, tmp_path: Path) -> None:
     for name in (".lmstudio/settings.json", ".local/share/Jan/settings.json", ".config/nomic.ai/GPT4All.ini",
                  ".lmstudio-home-pointer"):  # fmt: skip
         made.put(tmp_path / name, text)
-    assert [p.path for p in places([home(tmp_path)]) if p.path.startswith(str(tmp_path))] == []
+    assert [p.path for p in existing([home(tmp_path)]) if p.path.startswith(str(tmp_path))] == []
 
 
 def test_one_folder_under_two_names_is_one_store(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ is asked of the network.
 """
 
 from gguftool.hub.stores.kept import Contents, File, Kept, Name
-from gguftool.hub.stores.places import PROGRAMS, Home, Place, homes, hub_cache, places
-from gguftool.hub.stores.store import Store, misplaced, stores
+from gguftool.hub.stores.places import PROGRAMS, Home, Place, existing, homes, hub_cache
+from gguftool.hub.stores.store import Store, folder, misplaced, stores
 
 __all__ = [
     "PROGRAMS",
@@ -17,9 +17,10 @@ __all__ = [
     "Name",
     "Place",
     "Store",
+    "existing",
+    "folder",
     "homes",
     "hub_cache",
     "misplaced",
-    "places",
     "stores",
 ]

@@ -248,7 +248,7 @@ PROGRAMS = (
 )
 
 
-def places(users: Sequence[Home] | None = None) -> Iterator[Place]:
+def existing(users: Sequence[Home] | None = None) -> Iterator[Place]:
     """Folders of stores that are there, each once.
 
     Args:

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.elsewhere import meant
+from gguftool.errors import MissingFile
 from gguftool.files.disk import free_bytes
-from gguftool.hub.stores.kept import Kept
-from gguftool.hub.stores.places import Home, Place, places
+from gguftool.hub.stores.folders import plain
+from gguftool.hub.stores.kept import Contents, Kept
+from gguftool.hub.stores.places import Home, Place, existing
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class Store:
     """One folder of a program.
 
     Attributes:
-        kind: name of the program, one of `PROGRAMS`.
+        kind: name of the program, as in `PROGRAMS`; ``folder`` of one that is no program's.
         path: the folder.
         models: what lies in it.
         free: bytes free on its disk.
@@ -48,19 +51,33 @@ def stores(users: Sequence[Home] | None = None) -> Iterator[Store]:
     Args:
         users: whose; None: of the one who asks, and of the system.
     """
-    for place in places(users):
+    for place in existing(users):
         yield look(place)
+
+
+def folder(path: str) -> Store:
+    """A folder of models that is no program's: files are called by their paths in it.
+
+    Raises:
+        MissingFile: there is no such folder.
+    """
+    if not os.path.isdir(path):
+        raise MissingFile(f"{path}: no such folder", meant(path))
+    return _store("folder", path, plain(path, lambda name: os.path.relpath(name, path)))
 
 
 def look(place: Place) -> Store:
     """What a store holds."""
-    found = place.program.read(place.path)
+    return _store(place.program.name, place.path, place.program.read(place.path), place.user)
+
+
+def _store(kind: str, path: str, found: Contents, user: str = "") -> Store:
     try:
-        free = free_bytes(place.path)
+        free = free_bytes(path)
     except OSError:
         free = 0
     kept = sorted(found.kept, key=lambda k: (k.path, k.state))
-    return Store(place.program.name, place.path, tuple(kept), free, found.cut, tuple(found.unread), place.user)
+    return Store(kind, path, tuple(kept), free, found.cut, tuple(found.unread), user)
 
 
 def misplaced(store: Store) -> list[Kept]:

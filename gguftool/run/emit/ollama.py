@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.model import Model, open_model
 from gguftool.model.vocab import vocabulary
@@ -40,8 +41,46 @@ _SAID = {
 """Fields that have a form here, or for which what is lost is told on the spot; of `load_mode` one value has."""
 
 
+@dataclass(frozen=True, slots=True)
+class Modelfile:
+    """A model as Ollama has it.
+
+    Attributes:
+        called: its name there.
+        first: commands that have to be run before.
+        environment: variables of the server, which are for all its models.
+        lost: what has no form there.
+        text: the Modelfile.
+    """
+
+    called: str
+    first: tuple[str, ...]
+    environment: tuple[str, ...]
+    lost: tuple[str, ...]
+    text: str
+
+    __repr__ = short_repr
+
+
 def ollama(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -> str:
     """The Modelfile, with the commands that merge, create and run in front of it.
+
+    Raises:
+        UsageError: the path of a file cannot be said in a Modelfile.
+    """
+    made = modelfile(plan)
+    head = [
+        f"Ollama's form of {comment(os.path.basename(plan.model))}. Nothing checks the model on its way.",
+        *made.first,
+        "Save this as Modelfile, then: " + shell(("ollama", "create", made.called, "-f", "Modelfile")),
+        "The server's settings are for all its models: " + shell(("ollama", "serve"), environment=made.environment),
+        *(f"Lost: {comment(x)}" for x in made.lost),
+    ]
+    return "".join(f"# {line}\n" for line in head) + made.text
+
+
+def modelfile(plan: LaunchPlan) -> Modelfile:
+    """The model as Ollama has it.
 
     Raises:
         UsageError: the path of a file cannot be said in a Modelfile.
@@ -58,15 +97,8 @@ def ollama(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -
         lines += [f"PARAMETER {key} {value}" for key, value in pairs]
         lines += _stops(model, lost)
     called = w.alias if w.alias and re.fullmatch(r"[a-z0-9][a-z0-9._-]*(:[a-z0-9._-]+)?", w.alias) else name(plan.model)
-    environment = _environment(plan, lost)
-    head = [
-        f"Ollama's form of {comment(os.path.basename(plan.model))}. Nothing checks the model on its way.",
-        *first,
-        "Save this as Modelfile, then: " + shell(("ollama", "create", called, "-f", "Modelfile")),
-        "The server's settings are for all its models: " + shell(("ollama", "serve"), environment=environment),
-        *(f"Lost: {comment(x)}" for x in dict.fromkeys(lost)),
-    ]
-    return "".join(f"# {line}\n" for line in head) + "\n".join(lines) + "\n"
+    environment = tuple(_environment(plan, lost))
+    return Modelfile(called, tuple(first), environment, tuple(dict.fromkeys(lost)), "\n".join(lines) + "\n")
 
 
 def said(text: str) -> str | None:

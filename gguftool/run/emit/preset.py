@@ -28,28 +28,37 @@ def preset(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -
     Raises:
         UsageError: something cannot be said in such a file.
     """
-    w = plan.wishes
-    section = w.alias or name(plan.model)
-    if not section.isprintable() or "]" in section or section != section.strip() or section in ("*", "default"):
-        raise UsageError(f"--alias {section!r}: cannot be the name of a section", "another --alias")
-    build = plan.engine.build
-    if build.spelling(("--models-preset",)) is None:
-        raise UsageError("this llama-server has no --models-preset", "a newer llama.cpp, or --emit llama-swap")
-    own = Wishes()
-    served = replace(w, alias=None, **{field: getattr(own, field) for field in ROUTERS})
-    args = server_command(plan.model, served, build).args
-    lines = [f"{key} = {value}" for key, value in _pairs(args, build) if key not in ("host", "port")]
-    router = ["llama-server", "--models-preset", "models.ini", *_router(w)]
     return "\n".join((
-        f"; A model of llama-server's router, started as: {comment(shell(router))}",
+        f"; A model of llama-server's router, started as: {comment(shell(router(plan.wishes)))}",
         "; Several such sections make one file. Nothing checks the model again: gguftool launch MODEL --print does.",
         f"; The options are spelled for {which(plan)}.",
         "version = 1",
         "",
-        f"[{section}]",
-        *lines,
+        *section(plan, plan.wishes.alias or name(plan.model)),
         "",
     ))  # fmt: skip
+
+
+def section(plan: LaunchPlan, title: str) -> list[str]:
+    """The lines of one model.
+
+    Raises:
+        UsageError: something cannot be said in such a file.
+    """
+    if not title.isprintable() or "]" in title or title != title.strip() or title in ("*", "default"):
+        raise UsageError(f"--alias {title!r}: cannot be the name of a section", "another --alias")
+    build = plan.engine.build
+    if build.spelling(("--models-preset",)) is None:
+        raise UsageError("this llama-server has no --models-preset", "a newer llama.cpp, or --emit llama-swap")
+    own = Wishes()
+    served = replace(plan.wishes, alias=None, **{field: getattr(own, field) for field in ROUTERS})
+    args = server_command(plan.model, served, build).args
+    return [f"[{title}]", *(f"{key} = {value}" for key, value in _pairs(args, build) if key not in ("host", "port"))]
+
+
+def router(w: Wishes, *more: str) -> list[str]:
+    """The command of the router, with what is its own."""
+    return ["llama-server", "--models-preset", "models.ini", *more, *_router(w)]
 
 
 def _router(w: Wishes) -> Iterator[str]:

@@ -87,6 +87,20 @@ def _folder(path: str, kind: str) -> str:
 
 def llama_swap(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -> str:
     """One entry of llama-swap's models: gguftool checks the model and then becomes the server."""
+    return "\n".join((
+        "# One entry of llama-swap's models; gguftool checks the model and then becomes the server.",
+        "models:",
+        *swap_entry(plan, plan.wishes.alias or name(plan.model), force),
+        "",
+    ))  # fmt: skip
+
+
+def swap_entry(plan: LaunchPlan, title: str, force: tuple[str, ...]) -> list[str]:
+    """The lines of one model.
+
+    Raises:
+        UsageError: llama-swap cannot speak to it.
+    """
     w = plan.wishes
     here = with_program(replace(plan, wishes=replace(w, port=DEFAULT_PORT)))
     command = own_command(here, "--port", SWAP_PORT, "--exec", *force, program=installed())
@@ -94,15 +108,9 @@ def llama_swap(plan: LaunchPlan, force: tuple[str, ...], image: str | None = Non
         raise UsageError("llama-swap speaks to a port, not to a socket", "leave --host out, or name an address")
     # What is asked goes to the prefix as the check does: both are put behind the address.
     way = f"{scheme(w)}://{_reached(w)}:{SWAP_PORT}{w.api_prefix or ''}"
-    proxy = "" if way == f"http://{LOOPBACK}:{SWAP_PORT}" else f"    proxy: {yaml(way)}\n"
-    return f"""\
-# One entry of llama-swap's models; gguftool checks the model and then becomes the server.
-models:
-  {yaml(w.alias or name(plan.model))}:
-    cmd: {yaml(_line(command))}
-{proxy}    checkEndpoint: /health
-    ttl: 600
-"""
+    proxy = [] if way == f"http://{LOOPBACK}:{SWAP_PORT}" else [f"    proxy: {yaml(way)}"]
+    lines = [f"  {yaml(title)}:", f"    cmd: {yaml(_line(command))}", *proxy]
+    return [*lines, "    checkEndpoint: /health", "    ttl: 600"]
 
 
 def _reached(w: Wishes) -> str:
@@ -112,7 +120,12 @@ def _reached(w: Wishes) -> str:
 
 
 def _line(words: Sequence[str]) -> str:
-    return " ".join(w if w == SWAP_PORT else split_word(w) for w in words)
+    """Words as llama-swap takes them apart, as a POSIX shell does (`internal/config/commands.go`).
+
+    Before that it puts in values for ``${NAME}``, leaves out lines that begin with ``#`` and joins those before which
+    a backslash stands: a pair of quotes between such characters keeps them apart, and stands for nothing.
+    """
+    return " ".join(w if w == SWAP_PORT else split_word(w).replace("${", "$''{").replace("\n", "''\n''") for w in words)
 
 
 def _unit_text(text: str) -> str:
