@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from gguftool.api.plan import plan as plan
     from gguftool.api.prepare import Prepared as Prepared
     from gguftool.api.prepare import prepare as prepare
+    from gguftool.api.push import Pushed as Pushed
+    from gguftool.api.push import push_check as push_check
     from gguftool.api.render import Prompt as Prompt
     from gguftool.api.render import compare_templates as compare_templates
     from gguftool.api.render import render as render
@@ -185,6 +187,7 @@ __all__ = [
     "Prediction",
     "Prepared",
     "Prompt",
+    "Pushed",
     "Quantized",
     "Realign",
     "Refused",
@@ -248,6 +251,7 @@ __all__ = [
     "plan_launch",
     "predict",
     "prepare",
+    "push_check",
     "quantize",
     "recover",
     "rename_shards",

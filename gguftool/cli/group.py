@@ -42,6 +42,7 @@ TABLE = (
     Entry("lint", "Check", "Check models against the rules; says what llama.cpp will do with them."),
     Entry("verify", "Check", "Check integrity: truncation, shard sets, hashes, tensor data."),
     Entry("compat", "Check", "Show which llama.cpp builds load a model, and what it needs."),
+    Entry("push-check", "Check", "Check what is to be published: names, keys, card, hashes; write card and list."),
     Entry("hash", "Check", "Print sha256 of a file, its tensors or its data section."),
     Entry("fix", "Repair", "Edit metadata in place: crash-safe and undoable."),
     Entry("undo", "Repair", "Take the last edit back, byte for byte."),
@@ -67,6 +68,7 @@ OTHER_WORDS = {
     "lint": "check validate test",
     "compat": "needs requires builds",
     "verify": "integrity",
+    "push-check": "publish-check prepublish",
     "hash": "sha256 sha256sum checksum digest",
     "diff": "compare",
     "render": "prompt apply-template",
@@ -86,7 +88,7 @@ OTHER_WORDS = {
 """Words that people try, by the command they mean."""
 _MEANT = {word: name for name, words in OTHER_WORDS.items() for word in words.split()}
 _FETCH = "Models are fetched with `hf download OWNER/REPO FILE`; most commands also read hf://OWNER/REPO/FILE as it is."
-_SEND = "Files are published with `hf upload OWNER/REPO FILE`; `gguftool prepare` makes them ready."
+_SEND = "Files are published with `hf upload OWNER/REPO FILE`; `gguftool push-check` looks at them before."
 ELSEWHERE = {
     **dict.fromkeys(("download", "pull", "get", "fetch"), _FETCH),
     **dict.fromkeys(("upload", "push", "publish"), _SEND),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,11 +13,8 @@ from gguftool.cli.options import Session, command, format_option, models_argumen
 from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gguftool.cli.lint_fix import Fixed
     from gguftool.lint.check import FileCheck
-    from gguftool.lint.rule import Severity
 
 
 @command(
@@ -89,6 +85,7 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
     """
     from gguftool.cli.lint_setup import Beside, settings, targets
+    from gguftool.cli.lint_shown import write_checks
     from gguftool.lint.baseline import of_no_file, without_known
     from gguftool.lint.check import check
     from gguftool.lint.run import judged
@@ -111,13 +108,13 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
         shown = without_known(one, s.known, ran)
         checks.append(shown)
         if session.format == "jsonl":
-            _write([shown], session, s.fail_on)
+            write_checks([shown], session, s.fail_on)
     beside.used()
     failed = [f.error.exit_code for f in fixed if f.error is not None]
     code = 0 if s.exit_zero else max(*failed, 0, *(c.exit_code(s.fail_on) for c in checks))
     session.done_code = code
     if session.format != "jsonl":
-        _write(checks, session, s.fail_on, fixed)
+        write_checks(checks, session, s.fail_on, fixed)
     for text in beside.notes:
         session.note(f"note: {safe(text)}")
     _remarks(session, s.known.path, s.known.old, of_no_file(s.known))
@@ -134,24 +131,3 @@ def _remarks(session: Session, path: str, old: bool, lost: int) -> None:
         )
     if lost:
         session.note(f"{safe(path)}: {lost} of its findings are of files that are no longer there")
-
-
-def _write(checks: list[FileCheck], session: Session, fail_on: Severity | None, fixed: Sequence[Fixed] = ()) -> None:
-    from gguftool.report import lint as report
-
-    if session.format in ("json", "jsonl"):
-        failed = [f.error for f in fixed if f.error is not None]
-        ok = all(c.exit_code(fail_on) == 0 for c in checks) and not failed
-        body = report.json_body(checks) | ({"fixed": [f.json() for f in fixed]} if fixed else {})
-        session.write_json(ok=ok, body=body, errors=[*report.error_rows(checks), *map(report.error_row, failed)])
-    elif session.format == "sarif":
-        from gguftool.report.envelope import write
-        from gguftool.report.sarif import sarif
-
-        write(sarif(checks), sys.stdout)
-    elif session.format == "github":
-        from gguftool.report.github import annotation_lines
-
-        session.out("".join(f"{line}\n" for line in annotation_lines(checks)))
-    else:
-        session.out("\n".join(report.text(checks, session.style, verbose=session.verbose)))

@@ -46,6 +46,7 @@ READING = (
     "lint m.gguf --format json",
     "lint m.gguf --format sarif",
     "lint .",
+    "push-check . --exit-zero",
     "verify m.gguf",
     "verify --data m.gguf --format json",
     "hash m.gguf",

@@ -25,6 +25,7 @@ CALLS: dict[str, tuple[str, str | None]] = {
     "lint": ("m.gguf --no-config --exit-zero", None),
     "verify": ("m.gguf", None),
     "compat": ("m.gguf", None),
+    "push-check": ("m.gguf --exit-zero", None),
     "hash": ("m.gguf", None),
     "fix": ("m.gguf --set general.name=there", "m.gguf"),
     "undo": ("edited.gguf", "edited.gguf"),

@@ -29,6 +29,7 @@ FAMILIES = (
     "projector",
     "pair",
     "licence",
+    "publish",
     "load",
 )
 

@@ -28,7 +28,7 @@ def licence_missing(m: Model, ctx: Context) -> Drafts:
 
     Why. Whoever finds it in a store or behind a mirror has nothing else to go by; audits ask for it.
     Evidence. The GGUF specification (`general.license`, an SPDX expression). Told where the file names its author, its
-    base or its repository, and before publishing; `required_keys` of a policy makes it an error.
+    base or its repository, and by `gguftool push-check`; `required_keys` of a policy makes it an error.
     Example. no general.license, though it names its base model meta-llama/Llama-3.1-8B (licence llama3.1)
     Fix. `gguftool fix --set general.license=NAME` with the licence of the source.
     """

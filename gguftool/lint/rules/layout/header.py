@@ -388,6 +388,7 @@ def filler_present(m: Model, ctx: Context) -> Drafts:
         yield found(
             f"{n:,} bytes of room for later edits ({FILLER_KEY})",
             where=f"field:{FILLER_KEY}",
+            severity=Severity.INFO if ctx.publishing is None else Severity.WARNING,
             fix=Fix("remove the room before publishing", (Strip(),)),
             bytes=n,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from gguftool.chat.document import json_kind, templates_of
@@ -9,6 +10,7 @@ from gguftool.chat.talk import KEY
 from gguftool.edit.ops import Delete, Set
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
+from gguftool.model.filename import stem
 from gguftool.model.vocab import vocabulary
 from gguftool.shell import FILE, blank
 
@@ -33,7 +35,8 @@ def _is_instruct(m: Model) -> str:
         value = m.get(key)
         if isinstance(value, str) and _INSTRUCT.search(value):
             return f"{key} is {value!r}"
-    return ""
+    name = os.path.basename(m.name)
+    return f"the file is named {name}" if _INSTRUCT.search(stem(name)) else ""
 
 
 @rule(Severity.WARNING, chat=True)
@@ -41,8 +44,8 @@ def chat_template_missing(m: Model, ctx: Context) -> Drafts:
     """An instruct model should carry its chat template.
 
     Why. llama-server takes ChatML when the file has none. A model that learnt other markers answers badly, or
-    talks to itself. Judged only for models that call themselves instruct, chat or it; the message says whether
-    ChatML fits.
+    talks to itself. Judged only for models that a key or the file's name calls instruct, chat or it; the message says
+    whether ChatML fits.
     Evidence. `common/chat.cpp:common_chat_templates_init` (b11434).
     Example. no tokenizer.chat_template, though general.name is 'Foo 7B Instruct': llama-server takes ChatML, whose
     markers are not in the vocabulary

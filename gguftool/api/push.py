@@ -1,0 +1,227 @@
+"""Look at models as a publisher must before an upload: what ``gguftool push-check`` does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gguftool.api.card import write_card, write_sums
+from gguftool.brief import short_repr
+from gguftool.errors import GgufToolError, MissingFile, UsageError
+from gguftool.hub import is_remote, named
+from gguftool.lint.check import FileCheck, check
+from gguftool.lint.publishing import Publishing
+from gguftool.lint.rule import Context
+from gguftool.model import Model, open_model
+from gguftool.model.card import LARGEST, NAME, Card, read_card
+from gguftool.model.credits import credits_of, repository
+from gguftool.model.folder import firsts
+from gguftool.model.role import ROLES, role, sidecar_by_name
+from gguftool.reading import file_bytes
+from gguftool.run.cardlines import judged
+from gguftool.run.lying import projectors
+from gguftool.shell import gguftool
+from gguftool.verify.expect import LISTS
+from gguftool.verify.hashes import FileHashes, hash_files
+from gguftool.verify.manifest import HashList, read
+
+DEEPEST = 3
+"""Folders below the one that is published which are looked into."""
+RECORDS = ("kv-cache-type-missing", "rope-freq-scale-missing")
+"""Rules about records for the deployment of one's own (docs/deploy.md): what is published need not have them."""
+Tell = Callable[[str, int, int], None]
+"""(what is going on, done, total)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What was looked at.
+
+    Attributes:
+        checks: of each model what lint says, the rules of publishing among them.
+        folders: what each of them is published with.
+        written: files that were written.
+        notes: what is worth knowing about them.
+    """
+
+    checks: tuple[FileCheck, ...]
+    folders: tuple[Publishing, ...]
+    written: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One folder, and the models in it that were named (first files)."""
+
+    folder: str
+    wanted: tuple[str, ...]
+    repo: str
+
+
+def push_check(
+    models: Model | str | os.PathLike[str] | Sequence[Model | str | os.PathLike[str]],
+    *,
+    repo: str | None = None,
+    hashes: bool = True,
+    write: bool = False,
+    overwrite: bool = False,
+    context: Context | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    load: bool = True,
+    tell: Tell = lambda what, done, total: None,
+) -> Pushed:
+    """Look at models, and at the folder each lies in as the repository that it becomes.
+
+    Args:
+        models: files, or folders with all models below them.
+        repo: ``owner/name`` they will be published as; taken from `general.repo_url` when None.
+        hashes: hash the files, for the list and the card.
+        write: write card and list, or what is missing in them.
+        overwrite: also over what is there and differs.
+        context: what else rules may look at.
+        select: rules and families to run; all when empty.
+        ignore: those to leave out.
+        load: predict what llama.cpp does with them.
+        tell: told how far the hashing is.
+
+    Raises:
+        MissingFile: there is no such file, or no model in a folder.
+        UsageError: an address, a bad repository, an unknown rule.
+        Refused: card or list may not be written over.
+    """
+    specs = [models] if isinstance(models, (Model, str, os.PathLike)) else list(models)
+    if repo is not None and repository(repo) != repo:
+        raise UsageError(f"{repo!r} is no repository on the Hub", "OWNER/NAME, for example me/Foo-7B-GGUF")
+    asked = list(_folders([named(x) for x in specs], repo or ""))
+    found = [_hashed(_read(one), one, tell) if hashes else _read(one) for one in asked]
+    written: list[str] = []
+    notes: list[str] = []
+    if write:
+        for i, one in enumerate(asked):
+            p = found[i] if hashes else _hashed(found[i], one, tell)
+            wrote, said = write_card(p, one.wanted, overwrite=overwrite)
+            written += [*write_sums(p, overwrite=overwrite), *wrote]
+            notes += said
+            found[i] = replace(_read(one), hashes=p.hashes)
+    checks: list[FileCheck] = []
+    for one, p in zip(asked, found, strict=True):
+        ctx = replace(context or Context(), publishing=p)
+        checks += check(one.wanted, _opened, ctx, select=select, ignore=ignore, load=load, beside=_beside)
+    return Pushed(tuple(checks), tuple(found), tuple(written), tuple(notes))
+
+
+def _opened(path: str) -> Model:
+    return open_model(path, strict=False)
+
+
+def _beside(model: Model) -> Sequence[str]:
+    """Projectors that lie with a model are meant for it."""
+    return list(projectors(model)) if ROLES[role(model)].runs else ()
+
+
+def _folders(specs: Sequence[str], repo: str) -> Iterator[_Asked]:
+    """The folders to look at, each once, with what was named in it."""
+    wanted: dict[str, list[str]] = {}
+    for spec in specs:
+        if is_remote(spec):
+            hint = f"files are checked here, before an upload; for one that is there: {gguftool('lint', spec)}"
+            raise UsageError(f"{spec}: is not on this machine", hint)
+        if os.path.isdir(spec):
+            found = firsts(os.path.join(spec, name) for name in sorted(_files(spec)) if _is_model(name))
+            if not found:
+                raise MissingFile(f"{spec}: no .gguf file in this folder")
+            wanted.setdefault(os.path.normpath(spec), []).extend(found)
+            continue
+        if not os.path.lexists(spec):
+            raise MissingFile(f"{spec}: no such file or folder")
+        wanted.setdefault(os.path.dirname(spec), []).append(spec)
+    for folder, paths in wanted.items():
+        yield _Asked(folder, tuple(dict.fromkeys(firsts(paths))), repo)
+
+
+def _is_model(name: str) -> bool:
+    return name.lower().endswith(".gguf")
+
+
+def _files(folder: str) -> dict[str, int]:
+    """Files of a folder and those below it, by their names there, with their bytes; what is hidden left out."""
+    out: dict[str, int] = {}
+    top = folder or "."
+    for place, folders, names in os.walk(top):
+        inside = os.path.relpath(place, top)
+        depth = 0 if inside == "." else inside.count(os.sep) + 1
+        folders[:] = sorted(f for f in folders if not f.startswith(".")) if depth < DEEPEST else []
+        for name in names:
+            if name.startswith("."):
+                continue
+            try:
+                size = os.stat(os.path.join(place, name)).st_size
+            except OSError:
+                continue
+            out[name if inside == "." else f"{inside.replace(os.sep, '/')}/{name}"] = size
+    return out
+
+
+def _read(asked: _Asked) -> Publishing:
+    """The folder as the rules see it, without hashes."""
+    sizes = _files(asked.folder)
+    lead = next((p for p in asked.wanted if not sidecar_by_name(p)), asked.wanted[0])
+    models = firsts(name for name in sorted(sizes) if _is_model(name))
+    card = _card(os.path.join(asked.folder, NAME))
+    sums, fault = _sums(asked.folder)
+    repo = asked.repo or _own_repo(lead)
+    names = [name for name in sizes if _is_model(name)]
+    commands = judged(card.body, repo, names) if card is not None else ()
+    return Publishing(asked.folder, lead, sizes, tuple(models), repo, card, sums, fault, commands=commands)
+
+
+def _card(path: str) -> Card | None:
+    if not os.path.lexists(path):
+        return None
+    return read_card(file_bytes(path, LARGEST).decode("utf-8", "replace"))
+
+
+def _sums(folder: str) -> tuple[HashList | None, str]:
+    for name in LISTS:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            try:
+                return read(path), ""
+            except GgufToolError as e:
+                return None, str(e).removeprefix(f"{path}: ")
+    return None, ""
+
+
+def _own_repo(path: str) -> str:
+    """The repository that the file itself names."""
+    try:
+        with open_model(path, strict=False) as m:
+            return credits_of(m).repository
+    except GgufToolError:
+        return ""
+
+
+def _hashed(p: Publishing, asked: _Asked, tell: Tell) -> Publishing:
+    """The same with the hashes of the models that were named; one that cannot be read is left out, lint says why."""
+    paths: dict[str, None] = {}
+    for first in asked.wanted:
+        try:
+            with open_model(first, strict=False) as m:
+                paths.update(dict.fromkeys(m.paths))
+        except GgufToolError:
+            continue
+    names = {path: os.path.relpath(path, p.folder or ".").replace(os.sep, "/") for path in paths}
+    total, done = sum(p.sizes.get(name, 0) for name in names.values()), 0
+
+    def tick(n: int) -> None:
+        nonlocal done
+        done += n
+        tell("hashing", done, total)
+
+    found = hash_files(list(names), progress=tick)
+    return replace(p, hashes={names[h.path]: h.file for h in found if isinstance(h, FileHashes)})
