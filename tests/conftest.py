@@ -28,6 +28,8 @@ from tests.real_models import GEMMA3, SMOLLM2, CannotFetch, RealModel, ensure
 
 # GGML_ABORT in a library under test would otherwise start a debugger where one is installed.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+# What a test fetches it fetches itself.
+os.environ["GGUFTOOL_CACHE"] = "off"
 
 
 def _model(which: RealModel) -> Path:

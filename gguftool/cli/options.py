@@ -181,19 +181,36 @@ def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None
         setattr(ctx.ensure_object(Session), str(param.name), value)
 
 
+def _without_cache(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """For this command and the processes it starts, headers of files on servers are not kept and not taken."""
+    if value and not ctx.resilient_parsing:
+        from gguftool.hub.headers import OFF, VARIABLE
+
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = OFF[0]
+        ctx.call_on_close(lambda: os.environ.update({VARIABLE: before or ""}))
+
+
 def attach_session_options(target: click.Command, *, hidden: bool) -> None:
-    """Add ``--quiet``, ``--verbose`` and ``--color``: shown on the group, silently taken by every command."""
+    """Add ``--quiet``, ``--color`` and the like: shown on the group, silently taken by every command."""
     taken = {name for param in target.params for name in param.opts}
-    for flags, about, kwargs in (
+    rows: tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...] = (
         (("-q", "--quiet"), "No hints and progress.", {"is_flag": True}),
         (("-v", "--verbose"), "More detail on stderr; tracebacks for bugs.", {"is_flag": True}),
         (("--color",), "Colour the output.", {"type": click.Choice(["auto", "always", "never"])}),
-    ):
+        (("--no-cache",), "Headers from servers: anew.", {"is_flag": True, "callback": _without_cache}),
+    )
+    for flags, about, kwargs in rows:
         free = [flag for flag in flags if flag not in taken]
         if flags[-1] in free:
             target.params.append(
                 click.Option(
-                    free, help=about, hidden=hidden, expose_value=False, is_eager=True, callback=_set_session, **kwargs
+                    free,
+                    help=about,
+                    hidden=hidden,
+                    expose_value=False,
+                    is_eager=True,
+                    **{"callback": _set_session, **kwargs},
                 )
             )
 

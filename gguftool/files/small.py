@@ -85,14 +85,14 @@ def check_mine(path: str, mine: Mine, what: str) -> os.stat_result | None:
     return found
 
 
-def replace_own(path: str, text: str) -> None:
+def replace_own(path: str, content: str | bytes, readers: Readers = ANYBODY) -> None:
     """Write a file of a folder of ours anew, in one step.
 
     Raises:
         NoRoom, Refused: it cannot be written.
     """
-    with Draft(path, overwrite=True) as draft:
-        draft.write(text.encode("utf-8", "surrogateescape"))
+    with Draft(path, overwrite=True, readers=readers) as draft:
+        draft.write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
         draft.publish()
 
 

@@ -116,7 +116,8 @@ def parse(source: Source, *, strict: bool = True, until: str | None = None) -> H
         InterruptedEdit: the file carries the mark of an unfinished edit.
         FormatError: in strict mood, with byte offset and key.
     """
-    buf = source.read_at(0, min(source.size, FIRST_READ))
+    # As much as a source has already costs nothing.
+    buf = source.read_at(0, min(source.size, max(FIRST_READ, getattr(source, "ready", 0))))
     error = identify(buf[:HEAD], source.size, source.name, getattr(source, "journaled", False), source.read_at)
     if error is not None:
         raise error

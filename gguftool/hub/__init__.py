@@ -35,7 +35,12 @@ __all__ = [
 
 
 def open_any(
-    spec: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True, until: str | None = None
+    spec: str | os.PathLike[str],
+    *,
+    strict: bool = True,
+    whole_set: bool = True,
+    until: str | None = None,
+    keep: bool = True,
 ) -> Model:
     """Open a model by path or address; what every command calls for its MODEL.
 
@@ -45,6 +50,7 @@ def open_any(
         strict: raise at the first fault in a header or at a missing shard; else note it.
         whole_set: follow the shard keys to the other files.
         until: over the network, read no further than this key of the metadata; there are no tensors then.
+        keep: keep a header that came over the network for the next time; not for who looks at thousands once.
 
     Raises:
         MissingFile: no such file, here or there.
@@ -62,7 +68,7 @@ def open_any(
     place = locate(spec)
     if isinstance(place, OnDisk):
         return open_model(place.path, strict=strict, whole_set=whole_set)
-    return open_there(place, strict=strict, whole_set=whole_set, until=until)
+    return open_there(place, strict=strict, whole_set=whole_set, until=until, keep=keep)
 
 
 @contextmanager

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import socket
     import ssl
 
-_KEPT = 8
-"""Connections that are kept open."""
+_KEPT = 32
+"""Connections that are kept open: of some threads, each to the Hub and to where the Hub sends it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 from gguftool.errors import ChangedMeanwhile, GgufToolError, MissingFile, Refused, ToolFailed, UsageError
 from gguftool.format.foresee import FIRST_READ
 from gguftool.hub.connect import Line, basic, give_back, line, proxy_login
+from gguftool.hub.headers import Front
 from gguftool.hub.logins import login
 from gguftool.hub.spot import Reach, Spot, spot
 from gguftool.version import __version__
@@ -42,6 +43,8 @@ class HttpRange:
         url: where it is.
         headers: request headers, an ``Authorization`` among them if needed; sent to the host of ``url`` only.
         name: what messages call it; the address without its query when None.
+        known: what is kept of it; taken when the server says that the file is still that.
+        fixed: the address never means anything else, so the server is not asked.
 
     A request ends in bounded time, whatever the server does (`gguftool.wire.Clock`). Redirects are not followed from
     the open internet to this machine or the network behind it, nor from https to http; credentials stay at home.
@@ -53,7 +56,14 @@ class HttpRange:
         ToolFailed: no connection, no permission, or a server that cannot serve ranges or does not keep to HTTP.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str] | None = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        name: str | None = None,
+        known: Front | None = None,
+        fixed: bool = False,
+    ) -> None:
         try:
             self._home = spot(url)
         except Nonsense as error:
@@ -61,8 +71,8 @@ class HttpRange:
         self.url = self._home.url
         self.name = name or self._home.shown
         self._headers = dict(headers or {})
-        if (known := login(self._home)) and "authorization" not in {k.lower() for k in self._headers}:
-            self._headers["Authorization"] = basic(known)
+        if (found := login(self._home)) and "authorization" not in {k.lower() for k in self._headers}:
+            self._headers["Authorization"] = basic(found)
         self._now = self._home
         self._reach: Reach | None = None
         self._size: int | None = None
@@ -73,6 +83,11 @@ class HttpRange:
         self._last = 0
         self._lock = threading.RLock()
         self.requests = 0
+        self.known = known
+        self.linked = ""
+        """What the Hub calls this version of the file."""
+        if known and fixed:
+            self._take(known)
 
     @property
     def size(self) -> int:
@@ -80,6 +95,22 @@ class HttpRange:
         if self._size is None:
             self._front = self._fetch(0, FIRST)
         return self._size or 0
+
+    @property
+    def ready(self) -> int:
+        """Bytes of the front that are here."""
+        return len(self._front)
+
+    @property
+    def version(self) -> str:
+        """The entity tag that the server gives the file, or ""."""
+        return self._etag or ""
+
+    def _take(self, known: Front) -> bytes:
+        """The file is what is kept of it."""
+        self._size, self._etag, self.linked = known.size, known.etag or None, known.linked
+        self._front = known.front
+        return known.front
 
     @property
     def identity(self) -> tuple[str, int, str | None]:
@@ -163,8 +194,18 @@ class HttpRange:
 
     def _once(self, offset: int, n: int) -> bytes:
         self.requests += 1
-        with self._answer({"Range": f"bytes={offset}-{offset + n - 1}"}) as reply:
+        known = self.known if self._size is None else None
+        asked = {"If-None-Match": known.etag} if known and known.etag else {}
+        with self._answer({"Range": f"bytes={offset}-{offset + n - 1}"} | asked) as reply:
             said = reply.headers.get("content-range", "")
+            if known and (300 <= reply.status < 400 or reply.headers.get("etag", "") == known.etag != ""):
+                return self._take(known)
+            self.known = None
+            if (coding := reply.headers.get("content-encoding", "identity").lower()) != "identity":
+                raise ToolFailed(
+                    f"{self.name}: the server sends the file compressed ({coding[:40]!r}), which was not asked for",
+                    "download the file first, then name the local copy",
+                )
             if reply.status == 416:
                 unit, _, total = said.partition("*/")
                 self._note(number(total, "Content-Range") if unit.strip() == "bytes" else None, reply)
@@ -202,11 +243,15 @@ class HttpRange:
             try:
                 if reply.status in (301, 302, 303, 307, 308):
                     _drained(reply)
+                    self.linked = reply.headers.get("x-linked-etag", self.linked)
+                    if self._still_known():
+                        yield reply
+                        return
                     at = self._next(at, reply.headers.get("location", ""))
                     # All the way there is one request.
                     clock.body_began = None
                     continue
-                if reply.status in (200, 206, 416):
+                if reply.status in (200, 206, 416) or (reply.status == 304 and self.known):
                     # Signed addresses are good for many ranges; an expired one falls back to the first.
                     self._now = at
                     yield reply
@@ -223,6 +268,10 @@ class HttpRange:
                 else:
                     used.pipe.close()
         raise ToolFailed(f"{self.name}: more than {REDIRECTS} redirects")
+
+    def _still_known(self) -> bool:
+        """Whether the Hub, before it sends us on to the bytes, names the version that is kept."""
+        return self._size is None and self.known is not None and self.linked == self.known.linked != ""
 
     def _ask(self, at: Spot, extra: Mapping[str, str], clock: Clock) -> tuple[Line, Reply]:
         """Send the request; once more on a new connection when the one that was kept open has died meanwhile."""

@@ -11,6 +11,7 @@ from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub.address import HubAddress, OllamaName, WebAddress, is_remote, parse
 from gguftool.hub.api import endpoint, listing, offline, token
 from gguftool.hub.cache import cached, in_cache, ollama_blob, pick
+from gguftool.hub.stores.huggingface import COMMIT
 from gguftool.hub.stores.places import hub_cache
 from gguftool.shell import path_word, shell
 from gguftool.wire import without_login
@@ -33,6 +34,7 @@ class OnServer:
         url: makes where it is of a path.
         headers: to ask with.
         of_hub: it is the Hub's, so that HF_HUB_OFFLINE holds.
+        fixed: the address names a commit, and never means anything else.
     """
 
     path: str
@@ -40,6 +42,7 @@ class OnServer:
     url: Callable[[str], str]
     headers: Mapping[str, str]
     of_hub: bool
+    fixed: bool = False
 
     def sibling(self, path: str) -> OnServer:
         """Another file there."""
@@ -115,6 +118,7 @@ def _on_web(address: WebAddress | OllamaName) -> OnServer:
         lambda path: f"{front}/{path}" + (f"?{query}" if query and path == last else ""),
         _authorization() if at_hub else {},
         at_hub or address.hub is not None,
+        address.hub is not None and COMMIT.fullmatch(address.hub.revision) is not None,
     )
 
 
@@ -131,6 +135,7 @@ def _on_hub(address: HubAddress) -> OnServer:
         lambda path: f"{root}/{quote(path)}",
         _authorization(),
         True,
+        COMMIT.fullmatch(address.revision) is not None,
     )
 
 

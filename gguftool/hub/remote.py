@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from gguftool.errors import FormatError, MissingFile, ToolFailed, UsageError
+from gguftool.format.foresee import FIRST_READ
 from gguftool.format.parse import parse
+from gguftool.hub import headers
 from gguftool.hub.address import WebAddress
 from gguftool.hub.address import parse as parse_address
 from gguftool.hub.api import endpoint, offline
 from gguftool.hub.http import FRONT_LIMIT, HttpRange
 from gguftool.hub.place import OnServer, locate
+from gguftool.hub.spot import spot
 from gguftool.model import Model, Part
 from gguftool.model.missing import missing_text
 from gguftool.model.shards import NAME, shard_name, split_keys
 from gguftool.source import LocalFile, Source
+from gguftool.wire import Nonsense
 
 
 def source(spec: str) -> Source:
@@ -21,7 +25,9 @@ def source(spec: str) -> Source:
     return _open(place) if isinstance(place, OnServer) else LocalFile(place.path)
 
 
-def open_there(place: OnServer, *, strict: bool = True, whole_set: bool = True, until: str | None = None) -> Model:
+def open_there(
+    place: OnServer, *, strict: bool = True, whole_set: bool = True, until: str | None = None, keep: bool = True
+) -> Model:
     """The model of a file on a server; the other shards of its set are those beside it with the usual names.
 
     Args:
@@ -29,15 +35,16 @@ def open_there(place: OnServer, *, strict: bool = True, whole_set: bool = True, 
         strict: raise at the first fault in a header or at a missing shard; else note it.
         whole_set: follow the shard keys to the other files.
         until: read no further than this key, unless it is another shard that has the metadata.
+        keep: keep the headers (`gguftool.hub.headers`).
     """
     folder, _, base = place.path.rpartition("/")
     m = NAME.match(base)
     if until is not None and (m is None or int(m["no"]) == 1):
-        first = _part(place, strict, until=until)
+        first = _part(place, strict, until=until, keep=keep)
         if first.header.get(until) is not None:
             return Model((first,))
     else:
-        first = _part(place, strict)
+        first = _part(place, strict, keep=keep)
     keys = split_keys(first.header) if whole_set else None
     if keys is None or m is None:
         return Model((first,), shard_count=keys.count if keys else 1)
@@ -49,7 +56,7 @@ def open_there(place: OnServer, *, strict: bool = True, whole_set: bool = True, 
             parts.append(Part(first.name, first.source, first.header, no))
             continue
         try:
-            parts.append(_part(place.sibling(f"{folder}/{other}" if folder else other), strict, no))
+            parts.append(_part(place.sibling(f"{folder}/{other}" if folder else other), strict, no, keep=keep))
         except MissingFile:
             missing.append(no + 1)
     found = Model(tuple(parts), tuple(missing), keys.count, shard_names=names)
@@ -83,10 +90,19 @@ def _open(place: OnServer) -> HttpRange:
         raise ToolFailed(
             f"{place.name(place.path)}: HF_HUB_OFFLINE forbids the network", "unset it, or name a local file"
         )
-    return HttpRange(place.url(place.path), place.headers, place.name(place.path))
+    url = place.url(place.path)
+    try:
+        known = headers.find(spot(url).url)
+    except Nonsense:
+        known = None
+    return HttpRange(url, place.headers, place.name(place.path), known, place.fixed)
 
 
-def _part(place: OnServer, strict: bool, no: int = 0, until: str | None = None) -> Part:
+def _part(place: OnServer, strict: bool, no: int = 0, until: str | None = None, keep: bool = True) -> Part:
     opened = _open(place)
     header = parse(opened, strict=strict, until=until)
+    if keep and not opened.known and not header.problems and (opened.version or opened.linked or place.fixed):
+        front = opened.read_at(0, min(opened.ready, max(header.data_offset, FIRST_READ)))
+        if len(front) >= header.end and header.complete:
+            headers.keep(headers.Front(opened.url, opened.size, opened.version, opened.linked, front))
     return Part(opened.name, opened, header, no)

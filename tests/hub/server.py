@@ -122,7 +122,7 @@ def serve(site: Site) -> Iterator[Site]:
                 message = {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to model {repo} is restricted"}
                 self._send(403, b'{"error":"restricted"}', message)
                 return
-            if revision != "main":
+            if revision != "main" and not re.fullmatch("[0-9a-f]{40}", revision):
                 self._send(404, b'{"error":"Invalid rev id"}', {"X-Error-Code": "RevisionNotFound"})
                 return
             if what == "revision":
@@ -163,14 +163,17 @@ def serve(site: Site) -> Iterator[Site]:
                 message = {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to model {repo} is restricted"}
                 self._send(403, b"restricted", message)
             elif site.redirect:
-                self._send(302, b"", {"Location": f"{site.redirect}/blob/{path}?X-Signature=s"})
+                named = {"X-Linked-ETag": f'"{sha256(data)}"', "X-Linked-Size": str(len(data))}
+                self._send(302, b"", named | {"Location": f"{site.redirect}/blob/{path}?X-Signature=s"})
             else:
                 self._file(data, headers)
 
         def _file(self, data: bytes, headers: dict[str, str]) -> None:
             etag = {"ETag": f'"{sha256(data)}"', "Accept-Ranges": "bytes"}
             m = re.match(r"bytes=(\d+)-(\d+)$", headers.get("range", "")) if site.ranges else None
-            if m is None:
+            if site.ranges and headers.get("if-none-match") == etag["ETag"]:
+                self._send(304, b"", etag)
+            elif m is None:
                 self._send(200, data, etag if site.ranges else {})
             elif int(m[1]) >= len(data):
                 self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
