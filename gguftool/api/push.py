@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from gguftool.api.card import write_card, write_sums
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, MissingFile, UsageError
-from gguftool.hub import is_remote, named
+from gguftool.hub import is_remote, named, on_this_machine
 from gguftool.lint.check import FileCheck, check
 from gguftool.lint.publishing import Publishing
 from gguftool.lint.rule import Context
@@ -21,7 +21,6 @@ from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.reading import file_bytes
 from gguftool.run.cardlines import judged
 from gguftool.run.lying import projectors
-from gguftool.shell import gguftool
 from gguftool.verify.expect import LISTS
 from gguftool.verify.hashes import FileHashes, hash_files
 from gguftool.verify.manifest import HashList, read
@@ -129,8 +128,7 @@ def _folders(specs: Sequence[str], repo: str) -> Iterator[_Asked]:
     wanted: dict[str, list[str]] = {}
     for spec in specs:
         if is_remote(spec):
-            hint = f"files are checked here, before an upload; for one that is there: {gguftool('lint', spec)}"
-            raise UsageError(f"{spec}: is not on this machine", hint)
+            spec = on_this_machine(spec)
         if os.path.isdir(spec):
             found = firsts(os.path.join(spec, name) for name in sorted(_files(spec)) if _is_model(name))
             if not found:

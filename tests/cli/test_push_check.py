@@ -99,7 +99,7 @@ def test_formats(cli: Any, tmp_path: Path) -> None:
     put(tmp_path, "Foo-F32.gguf", full())
     github = cli("push-check", ".", "--format", "github", "--no-load").out
     assert "::warning file=./README.md" in github
-    sarif = cli("push-check", ".", "--format", "sarif", "--no-load").json
+    sarif = json.loads(cli("push-check", ".", "--format", "sarif", "--no-load").out)
     assert "card-missing" in {r["ruleId"] for r in sarif["runs"][0]["results"]}
     rows = cli("push-check", ".", "--format", "jsonl", "--no-load").out.splitlines()
     assert [len(json.loads(row)["files"]) for row in rows] == [1]
@@ -233,7 +233,7 @@ def test_what_does_not_load_gets_no_command(tmp_path: Path) -> None:
 
 def test_addresses_are_refused() -> None:
     with pytest.raises(UsageError, match="not on this machine"):
-        gguftool.push_check("hf://owner/repo/x.gguf")
+        gguftool.push_check("https://127.0.0.1:1/x.gguf")
 
 
 # -- commands of others' cards
