@@ -87,29 +87,35 @@ def serve_folder(
     served = [e for e in entries if not isinstance(e, LeftOut)]
     names = unique(name(one.plan.model) for one in served)
     made = tuple(replace(one, name=called) for one, called in zip(served, names, strict=True))
-    fit = together([one.plan for one in made], [m and m * at_once for m in _memory(made)]) if made else None
+    fit = together([one.plan for one in made], _memory(made, at_once)) if made else None
     return Folder(said, made, tuple(sorted(left, key=lambda x: x.path)), at_once, fit)
 
 
-def _memory(made: Sequence[Serving]) -> list[int | None]:
-    return [d.memory for d in made[0].plan.memory.devices]
+def _memory(made: Sequence[Serving], at_once: int) -> list[int | None]:
+    """What there is of each device, out of the share that each plan had."""
+    devices = made[0].plan.memory.devices
+    return [None if d.memory is None else (d.memory - d.reserve) * at_once + d.reserve for d in devices]
 
 
 def _share(said: Wishes, found: Found, at_once: int) -> Wishes:
-    """The wishes for one of several that are loaded at once."""
+    """The wishes for one of several that are loaded at once; what is to stay free stays free once."""
     if at_once == 1:
         return said
+
+    def share(size: int) -> int:
+        return max(0, size - said.reserve) // at_once + said.reserve
+
     vram, backend = said.vram, said.backend
     if isinstance(vram, tuple):
-        vram = tuple(size // at_once for size in vram)
+        vram = tuple(map(share, vram))
     elif found.devices:
-        vram = tuple(d.free // at_once for d in found.devices)
+        vram = tuple(share(d.free) for d in found.devices)
         backend = backend or found.devices[0].kind
     ram = said.ram
     if isinstance(ram, int):
-        ram //= at_once
+        ram = share(ram)
     elif found.host is not None:
-        ram = found.host.free // at_once
+        ram = share(found.host.free)
     return replace(said, vram=vram, backend=backend, ram=ram)
 
 

@@ -8,6 +8,7 @@ import click
 
 from gguftool.cli.builds import build_options
 from gguftool.cli.options import Session, command, format_option, option, pass_session
+from gguftool.cli.scan_emit import emit_options, unused
 from gguftool.cli.values import MODEL
 
 
@@ -19,6 +20,7 @@ from gguftool.cli.values import MODEL
     gguftool scan hf://owner/repo hf://owner
     gguftool scan --build b8179 ~/models                which models will that llama.cpp not load?
     gguftool scan --stores                              all models of this machine, and what frees room
+    gguftool scan --emit preset --ctx 16384 ~/models > models.ini
     """
 )
 @click.argument("paths", type=MODEL, metavar="PATH...", nargs=-1)
@@ -42,6 +44,7 @@ from gguftool.cli.values import MODEL
 )
 @option("--include", multiple=True, metavar="GLOB", help="Of folders only files like this, in place of *.gguf.")
 @option("--exclude", multiple=True, metavar="GLOB", help="Of folders no file and no folder like this: old, */tmp.")
+@emit_options
 @format_option("text", "json", "jsonl", "markdown")
 @pass_session
 def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
@@ -52,14 +55,25 @@ def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     not. A model that cannot be read is a row that says so.
     With --stores it looks at the folders of the programs that keep models on this machine (PATHs are further folders),
     finds what is there twice, unused or half there, and prints the commands that free it; nothing is deleted.
+    With --emit it prints one configuration for all models that load, each planned for this machine.
     With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
+    if options["hash"] and not options["stores"]:
+        raise click.UsageError("--hash is for --stores.")
+    if not options["emit"]:
+        unused()
     if options["stores"]:
+        if options["emit"]:
+            raise click.UsageError("--emit is for folders that are named, not for --stores.")
         from gguftool.cli import scan_stores
 
         return scan_stores.run(session, paths, options)
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
+    if options["emit"]:
+        from gguftool.cli import scan_emit
+
+        return scan_emit.run(session, paths, options)
     from gguftool.cli.scan_rows import run
 
     return run(session, paths, options)

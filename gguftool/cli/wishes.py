@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -53,18 +53,29 @@ class Value(AnyParam):
         return [CompletionItem(word) for word in o.kind.values if word.startswith(incomplete)]
 
 
-def wish_options(command: str) -> Callable[[F], F]:
-    """All options of the table; the help of ``command`` lists those that are of use there."""
+def wish_options(
+    command: str, listed: Container[str] = frozenset(), without: Container[str] = frozenset()
+) -> Callable[[F], F]:
+    """All options of the table; the help of ``command`` lists those that are of use there.
+
+    Args:
+        command: its name.
+        listed: fields of `Wishes` whose options are listed besides.
+        without: fields whose options it does not have.
+    """
 
     def decorate(function: F) -> F:
-        for o in reversed(options()):
+        for o in reversed([o for o in options() if o.field not in without]):
             for c in reversed(o.constants):
-                function = _switch(o, c, command)(function)
+                function = _switch(o, c, shown(o))(function)
             for names in reversed(o.sides):
-                function = _option(by_name()[names[0]], names, "", command)(function)
+                function = _option(by_name()[names[0]], names, "", shown(o))(function)
             if o.ours:
-                function = _option(by_name()[o.ours], o.spellings, o.help, command)(function)
+                function = _option(by_name()[o.ours], o.spellings, o.help, shown(o))(function)
         return function
+
+    def shown(o: Row) -> bool:
+        return o.field in listed or command in (o.shown or ("launch", "plan"))
 
     return decorate
 
@@ -77,11 +88,11 @@ def wished(extra: tuple[str, ...] = ()) -> Wishes:
     return replace(found, extra=extra)
 
 
-def _switch(o: Row, c: Constant, command: str) -> Callable[[F], F]:
-    return _option(by_name()[c.names[0]], c.names, c.help, command)
+def _switch(o: Row, c: Constant, listed: bool) -> Callable[[F], F]:
+    return _option(by_name()[c.names[0]], c.names, c.help, listed)
 
 
-def _option(found: Spelling, names: tuple[str, ...], help: str, command: str) -> Callable[[F], F]:
+def _option(found: Spelling, names: tuple[str, ...], help: str, listed: bool) -> Callable[[F], F]:
     o = found.option
     long = o.ours if o.ours in names else next((n for n in names if n.startswith("--")), names[0])
     short = [n for n in names if not n.startswith("--")][:1]
@@ -94,7 +105,7 @@ def _option(found: Spelling, names: tuple[str, ...], help: str, command: str) ->
         help = f"{help}  [default: {shown(o, o.default)}]"
     return click.option(
         *short, long, _parameter(o, names), cls=Option, aliases=names, help=help, expose_value=False,
-        hidden=not help or command not in (o.shown or ("launch", "plan")), callback=_collect(found), **kwargs,
+        hidden=not (help and listed), callback=_collect(found), **kwargs,
     )  # fmt: skip
 
 
