@@ -14,11 +14,18 @@ from gguftool.build.convert import Options as ConvertOptions
 from gguftool.build.ftypes import target
 from gguftool.build.pipeline import Done, Event, Step
 from gguftool.build.prepare import Progress, Request
+from gguftool.build.provenance import source_name
 from gguftool.build.quantize import Options as QuantizeOptions
 from gguftool.edit.deploy import Wanted
+from gguftool.edit.publish import Told
+from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import parse
 from gguftool.hub import is_remote, named, on_this_machine
+from gguftool.hub.address import hub_address
 from gguftool.model import Model
+from gguftool.model.card import LARGEST, NAME, read_card
+from gguftool.model.credits import repository
+from gguftool.reading import file_bytes
 from gguftool.verify.manifest import check_name
 
 
@@ -58,6 +65,8 @@ def prepare(
     keep: bool = False,
     restart: bool = False,
     yes: bool = False,
+    quantized_by: str | None = None,
+    repo: str | None = None,
     progress: Progress = lambda what, done, total: None,
     event: Event | None = None,
     tell: Callable[[str], None] = lambda _: None,
@@ -85,6 +94,8 @@ def prepare(
         keep: keep the converted file.
         restart: forget what an earlier run has done.
         yes: go on where a question about the deploy fields would be asked.
+        quantized_by: who makes the file, for `general.quantized_by`.
+        repo: ``owner/name`` that it will be published as, for `general.repo_url`.
         progress: called with (what is going on, done, total).
         event: called with (what is done, ``start``, ``done`` or ``skipped``).
         tell: called with what the user should know.
@@ -111,7 +122,10 @@ def prepare(
     if restart:
         build.forget(request)
     fresh = not os.path.isfile(os.path.join(request.folder, pipeline.STATE))
-    steps = _steps(request, auto_fix, fail_on, vram, ram, progress)
+    if repo is not None and repository(repo) != repo:
+        raise UsageError(f"{repo!r} is no repository on the Hub", "OWNER/NAME, for example me/Foo-7B-GGUF")
+    told = _told(named(source), request, auto_fix, quantized_by or "", repo or "")
+    steps = _steps(request, auto_fix, told, fail_on, vram, ram, progress)
     notes = build.preflight(request, build.is_published(request)) if fresh else ()
     inputs = pipeline.fingerprint(build.inputs(request), progress)
     if not fresh:
@@ -138,20 +152,33 @@ def _source(source: str, event: Event | None) -> str:
     return on_this_machine(source) if is_remote(source) else source
 
 
+def _told(spec: str, request: Request, auto_fix: bool, quantized_by: str, repo: str) -> Told:
+    """What is known of the file beside its keys: the source's card and repository, and what was said."""
+    if not auto_fix:
+        return Told(quantized_by=quantized_by, repo=repo)
+    card = None
+    if request.converts:
+        path = os.path.join(request.source, NAME)
+        card = read_card(file_bytes(path, LARGEST).decode("utf-8", "replace")) if os.path.isfile(path) else None
+    named_there = hub_address(spec).repo if spec.startswith("hf://") else source_name(request.source).partition("@")[0]
+    return Told(card, repository(named_there), quantized_by, repo)
+
+
 def _steps(
     request: Request,
     auto_fix: bool,
+    told: Told,
     fail_on: str,
     vram: str | Sequence[int] | None,
     ram: int | None,
     progress: Progress,
 ) -> list[Step]:
     against = request.source if request.converts else None
-    fixes = judge.safe_fixes(request.wanted, against) if auto_fix else judge.nothing
+    fixes = judge.filled(told, judge.safe_fixes(request.wanted, against) if auto_fix else judge.nothing)
     return [
         *([build.convert_step(request, progress)] if request.converts else []),
         build.quantize_step(request, progress),
-        build.fix_step(request, fixes, {"auto": auto_fix}),
+        build.fix_step(request, fixes, {"auto": auto_fix, "told": [told.source, told.quantized_by, told.repo]}),
         judge.lint_step(request, against, fail_on),
         judge.verify_step(request),
         judge.known_step(request),

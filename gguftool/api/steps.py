@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gguftool.build.prepare import Operations, Progress, Request
     from gguftool.edit.deploy import Wanted
     from gguftool.edit.ops import Operation
+    from gguftool.edit.publish import Told
     from gguftool.lint.rule import Context
     from gguftool.model import Model
 
@@ -55,6 +56,18 @@ def safe_fixes(wanted: Wanted, against: str | None) -> Operations:
         from gguftool.lint.fixes import collect
 
         return collect(model, context(wanted, against), ignore=answered(wanted)).operations
+
+    return operations
+
+
+def filled(told: Told, fixes: Operations) -> Operations:
+    """What ``fixes`` says, and what a published file should have and not have (`gguftool.edit.publish`)."""
+
+    def operations(model: Model) -> Sequence[Operation]:
+        from gguftool.edit.publish import clean, fill
+
+        first = list(fixes(model))
+        return [*first, *(op for op in (*fill(model, told), *clean(model)) if op not in first)]
 
     return operations
 

@@ -48,12 +48,12 @@ def converted(converter: str, source: str, pre: str | None) -> dict[str, str]:
     rows = {
         "gguftool.version": __version__,
         "gguftool.convert.converter": short(converter),
-        "gguftool.convert.source": short(_name(source)),
+        "gguftool.convert.source": short(source_name(source)),
     }
     return rows | ({"gguftool.convert.pre": pre} if pre else {})
 
 
-def _name(source: str) -> str:
+def source_name(source: str) -> str:
     """``owner/repo@commit`` for a snapshot in the Hugging Face cache, else the folder's name."""
     import os
 

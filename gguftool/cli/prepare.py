@@ -71,6 +71,8 @@ DEPLOY = (
 )
 @option("--vram", type=SIZES, metavar=SIZES.name, help="Memory of each device, for the plan.")
 @option("--ram", type=SIZE, help="Memory of the host, for the plan.")
+@option("--quantized-by", metavar="NAME", help="Who makes the file: general.quantized_by.")
+@option("--repo", metavar="OWNER/NAME", help="Repository it will be published as: general.repo_url.")
 @option("--keep", is_flag=True, help="Keep the converted file in the work folder.")
 @option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
 @option("--restart", is_flag=True, help="Begin anew: forget what an earlier run has done.")
@@ -111,7 +113,21 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
                 threads=o["threads"] or 0,
             ),
             auto_fix=not o["no_auto_fix"],
-            **{name: o[name] for name in ("beside", "fail_on", "vram", "ram", "overwrite", "keep", "restart", "yes")},
+            **{
+                name: o[name]
+                for name in (
+                    "beside",
+                    "quantized_by",
+                    "repo",
+                    "fail_on",
+                    "vram",
+                    "ram",
+                    "overwrite",
+                    "keep",
+                    "restart",
+                    "yes",
+                )
+            },
             progress=told,
             event=shown.events(session),
             tell=session.warn,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,10 @@ from gguftool.model.embedder import no_chat
 HUB = "https://huggingface.co/"
 BASE_COUNT = "general.base_model.count"
 OWN = "gguftool."
+_FOLDERS = re.compile(
+    r"(?:ggml-)?(?:model|converted|output|out|tmp|temp|hf|final|merged|snapshot|checkpoint)[-_0-9]*|n/a|unknown|none"
+    r"|[./~].*"
+)
 _OF_ALL = frozenset({"gguf", "llama.cpp", "llama-cpp"})
 
 
@@ -94,6 +99,8 @@ def fill(m: Model, told: Told) -> tuple[Operation, ...]:
     """What can be filled in from what is known; nothing that is there is written over."""
     c = credits_of(m)
     ops: list[Operation] = []
+    if told.source and no_name(c.name):
+        ops.append(Set("general.name", _title(told.source.rpartition("/")[2]), "str"))
     if not c.license and not c.license_name and told.card is not None:
         ops += _licence(told.card)
     ops += _origin(m, c, told)
@@ -124,6 +131,16 @@ def clean(m: Model, *, own: bool = False) -> tuple[Operation, ...]:
     if own:
         ops += [Delete(key) for key in records(m)]
     return tuple(ops)
+
+
+def no_name(said: str) -> str:
+    """Why `general.name` is none, in words; "" for a name."""
+    plain = said.lower().replace(" ", "-")
+    if not said:
+        return "is missing: programs show the name of the file"
+    if re.fullmatch(r"[0-9a-f]{20,64}", plain):
+        return f"is {said[:16]!r}…, a commit and no name"
+    return f"is {said!r}, what a folder was called and no name" if _FOLDERS.fullmatch(plain) else ""
 
 
 def records(m: Model) -> list[str]:

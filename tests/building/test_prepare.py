@@ -70,7 +70,10 @@ def test_without_llama_cpp_it_goes_the_whole_way(cli: Cli, source: Path, tmp_pat
     assert kept == ["lock", "logs", "state.json"]
 
 
-def test_what_was_scored_is_what_is_published(cli: Cli, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("more", [(), ("--quantized-by", "me", "--repo", "me/Foo-GGUF")])
+def test_what_was_scored_is_what_is_published(
+    cli: Cli, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+):
     """Nothing writes to the file after the known text; one that is broken gets no name."""
     scored: list[tuple[int, int, str]] = []
     verdict = "broken"
@@ -82,15 +85,31 @@ def test_what_was_scored_is_what_is_published(cli: Cli, source: Path, tmp_path: 
 
     monkeypatch.setattr("gguftool.api.known.known_text", scores)
     output = tmp_path / "out.gguf"
-    stopped = cli("prepare", source, "-o", output, *WISH, "--format", "json")
+    stopped = cli("prepare", source, "-o", output, *WISH, *more, "--format", "json")
     assert stopped.code == 1
     assert stopped.json["steps"][-1]["name"] == "known"
     assert not output.exists()
     verdict = "knows"
-    assert cli("prepare", source, "-o", output, *WISH).code == 0
+    assert cli("prepare", source, "-o", output, *WISH, *more).code == 0
     found = os.stat(output)
+    with open_model(output) as made:
+        assert (made.get("general.quantized_by"), "general.repo_url" in made) == ("me" if more else None, bool(more))
     whole = hashlib.sha256(output.read_bytes()).hexdigest()
     assert scored[-1] == (found.st_ino, found.st_mtime_ns, whole)
+
+
+def test_what_is_published_carries_no_room(cli: Cli, tmp_path: Path):
+    """Room for edits, a default that is written down: what the source had is gone, too."""
+    built = llama(layers=2).kv("gguftool.pad", " " * 5000).kv("general.alignment", 32).write(tmp_path / "in.gguf")
+    assert cli("prepare", built, "-o", tmp_path / "out.gguf", "--fail-on", "never").code == 0
+    with open_model(tmp_path / "out.gguf") as made:
+        assert not [key for key in made.fields if key.startswith("gguftool.pad")]
+        assert "general.alignment" not in made
+
+
+def test_a_repository_that_is_none(cli: Cli, source: Path, tmp_path: Path):
+    assert cli("prepare", source, "-o", tmp_path / "out.gguf", "--repo", "no repository").code == 2
+    assert not (tmp_path / "out.gguf.prepare").exists()
 
 
 def test_again_it_does_nothing(cli: Cli, source: Path, tmp_path: Path):
@@ -314,6 +333,10 @@ def test_rope_scale_as_fix_has_it(cli: Cli, source: Path, tmp_path: Path):
 def test_from_a_hugging_face_folder(cli: Cli, converter_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))
     folder, output = hf.folder(tmp_path / "qwen3", "qwen3"), tmp_path / "q.gguf"
+    card = (
+        "license: apache-2.0\nbase_model: Org/Qwen3-0.1B\nlanguage: [en]\npipeline_tag: text-generation\ntags: [chat]"
+    )
+    (folder / "README.md").write_text(f"---\n{card}\n---\n# A model\n")
     args = (
         "prepare",
         folder,
@@ -334,6 +357,9 @@ def test_from_a_hugging_face_folder(cli: Cli, converter_cache: Path, tmp_path: P
     with open_model(output) as made:
         assert made["gguftool.convert.source"] == "qwen3"
         assert made["gguftool.quantize.source_type"] == "BF16"
+        assert made["general.license"] == "apache-2.0"
+        assert made["general.base_model.0.repo_url"] == "https://huggingface.co/Org/Qwen3-0.1B"
+        assert (made["general.tags"], made["general.languages"]) == (["chat", "text-generation"], ["en"])
     assert len(greedy(output, [5, 6, 7], 4)) == 4
     assert not os.path.exists(steps["convert"]["data"]["path"])
     assert "Model successfully exported" in Path(steps["convert"]["log"]).read_text()

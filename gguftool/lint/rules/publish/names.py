@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 
+from gguftool.edit.ops import Set
+from gguftool.edit.publish import no_name
 from gguftool.format.types import TENSOR_TYPES
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
+from gguftool.lint.rules.licence import credit
 from gguftool.model import Model
 from gguftool.model.filename import agrees, holds, label, relabelled, sizes, stem
 from gguftool.model.overview import overview
@@ -15,12 +18,6 @@ from gguftool.shell import FILE, path_word
 FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 FACTOR = 2.0
 """How far a name may be from the number of parameters: embeddings are counted by some and not by others."""
-
-
-_FOLDERS = (
-    r"(?:ggml-)?(?:model|converted|output|out|tmp|temp|hf|final|merged|snapshot|checkpoint)[-_0-9]*|n/a|unknown|none"
-    r"|[./~].*"
-)
 
 
 def renamed(m: Model, right: str) -> Fix:
@@ -99,8 +96,6 @@ def name_size(m: Model, ctx: Context) -> Drafts:
     own = m.get(key)
     for n in sizes(f"-{own}") if isinstance(own, str) and len(own) < 40 else ():
         if not has / FACTOR <= n <= has * FACTOR:
-            from gguftool.edit.ops import Set
-
             fix = Fix(f"write {_short(has)}", (Set(key, _short(has), "str"),))
             yield found(f"{key} is {own}, the tensors have {has:,} parameters", where=f"field:{key}", fix=fix)
             break
@@ -176,18 +171,6 @@ def name_of_model(m: Model, ctx: Context) -> Drafts:
     """
     if ctx.publishing is None:
         return
-    import re
-
-    from gguftool.lint.rule import to_choose
-    from gguftool.lint.rules.licence import credit
-
     key = "general.name"
-    said = credit(m, ctx).name
-    fix = to_choose("name it", "--set", key)
-    plain = said.lower().replace(" ", "-")
-    if not said:
-        yield found(f"{key} is missing: programs show the name of the file", where=f"field:{key}", fix=fix)
-    elif re.fullmatch(r"[0-9a-f]{20,64}", plain):
-        yield found(f"{key} is {said[:16]!r}…, a commit and no name", where=f"field:{key}", fix=fix)
-    elif re.fullmatch(_FOLDERS, plain):
-        yield found(f"{key} is {said!r}, what a folder was called and no name", where=f"field:{key}", fix=fix)
+    if why := no_name(credit(m, ctx).name):
+        yield found(f"{key} {why}", where=f"field:{key}", fix=to_choose("name it", "--set", key))
