@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gguftool.api.edits import plan_edit as plan_edit
     from gguftool.api.edits import recover as recover
     from gguftool.api.edits import undo as undo
+    from gguftool.api.glance import Glance as Glance
+    from gguftool.api.glance import glance as glance
     from gguftool.api.health import Health as Health
     from gguftool.api.health import doctor as doctor
     from gguftool.api.known import known_text as known_text
@@ -165,6 +167,7 @@ __all__ = [
     "FlagAnswer",
     "FormatError",
     "GgufToolError",
+    "Glance",
     "Harm",
     "Health",
     "InterruptedEdit",
@@ -233,6 +236,7 @@ __all__ = [
     "explain_error",
     "explain_flag",
     "fixes",
+    "glance",
     "hash_file",
     "hash_tensors",
     "join",

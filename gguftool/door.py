@@ -16,6 +16,7 @@ PUBLIC = {
     for module, names in {
         "api.plan": "Planned plan",
         "api.diagnosed": "Cause Diagnosed diagnose",
+        "api.glance": "Glance glance",
         "api.known": "known_text",
         "api.edits": "edit plan_edit recover undo",
         "api.models": "diff fixes hash_tensors memory misfits overview predict",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
+from gguftool.errors import GgufToolError, of_one
 from gguftool.facts import editions, shipping, timeline
 from gguftool.facts import llama_cpp as named
 from gguftool.hub import opened
+from gguftool.hub.ahead import Ahead
+from gguftool.lint.check import unreadable
 from gguftool.model import with_header
 from gguftool.predict import Prediction, predict
 from gguftool.predict.needs import CODE, Need, needs, newest_of
@@ -20,9 +24,12 @@ from gguftool.run.target import Target, target
 
 if TYPE_CHECKING:
     from gguftool.facts.shipping import Shipped
+    from gguftool.hub.repo import Collection
     from gguftool.model import Model
 
 CUT, BIG_ENDIAN = "cut", "big-endian"
+Code = dict[str, tuple[int, tuple["Need", ...]]]
+"""What stored loading code asks of models of one kind, and the build from which on it was looked at."""
 FIRST_DAY, APART = "2024-01-01", timedelta(58)
 """Where the row of builds begins, and how far apart its builds are at least."""
 
@@ -86,6 +93,7 @@ def compat(
     llama_cpp: str | None = None,
     llama_cpp_python: str | None = None,
     row: Sequence[int] | None = None,
+    code: Code | None = None,
 ) -> Compatibility:
     """Which builds of llama.cpp load a file; or what one build does with it.
 
@@ -95,6 +103,7 @@ def compat(
         llama_cpp: a program of llama.cpp, or its folder.
         llama_cpp_python: version of that package.
         row: builds to judge; None: a row from 2024 to now, or none where one build is asked about.
+        code: what stored loading code says of models of one kind, for many calls: see `asked_code`.
 
     Raises:
         UsageError: two builds are named, or one that is none.
@@ -112,13 +121,73 @@ def compat(
             return done[build]
 
         if asked is None:
-            found = (*loading(by, found), *found)
+            found = (*asked_code(m, by, found, {} if code is None else code), *found)
         load = judged(m, asked) if asked is not None else None
         which = row if row is not None else () if asked is not None else builds_of_row()
         judgements = tuple(Judged(n, shipping.date(n), by(n)) for n in which)
         unread = CUT if not m.header.complete else BIG_ENDIAN if m.header.big_endian else ""
         cut = whole is not None and bool(judgements)
         return Compatibility(m.name, found, newest_of(found), shippers(found), asked, load, judgements, cut, unread)
+
+
+@dataclass(frozen=True, slots=True)
+class OfMany:
+    """One file of many: which builds load it, or why that cannot be told.
+
+    Attributes:
+        spec: path or address of the file.
+        name: of it, inside the repository or the folder.
+        found: the answer; None: the file could not be opened.
+        error: why it could not be read, or not to the end of its header.
+    """
+
+    spec: str
+    name: str
+    found: Compatibility | None
+    error: GgufToolError | None = None
+
+    __repr__ = short_repr
+
+    @property
+    def exit_code(self) -> int:
+        """What this file alone would make the program end with."""
+        if self.error is not None:
+            return self.error.exit_code
+        return 0 if self.found is None or self.found.ok else 1
+
+
+def compat_all(
+    there: Collection,
+    *,
+    build: str | int | None = None,
+    llama_cpp: str | None = None,
+    llama_cpp_python: str | None = None,
+) -> Iterator[OfMany]:
+    """As `compat` for all of a repository or a folder, headers side by side; the newest build stands for the row.
+
+    Args:
+        there: what lies there.
+        build: as `compat`.
+        llama_cpp: as `compat`.
+        llama_cpp_python: as `compat`.
+
+    Raises:
+        UsageError, MissingFile, ToolFailed: as `compat`.
+    """
+    asked = target(build, llama_cpp, llama_cpp_python)
+    row = builds_of_row()[-1:] if asked is None else ()
+    code: Code = {}
+    files = [x for x in there.every if x.has_header]
+    with Ahead(x.spec for x in files) as opener:
+        for x in files:
+            try:
+                with opener(x.spec) as m:
+                    found = compat(
+                        m, build=build, llama_cpp=llama_cpp, llama_cpp_python=llama_cpp_python, row=row, code=code
+                    )
+                    yield OfMany(x.spec, x.name, found, unreadable(m))
+            except Exception as error:
+                yield OfMany(x.spec, x.name, None, of_one(error, x.spec))
 
 
 def loading(by: Callable[[int], Prediction], found: Sequence[Need]) -> tuple[Need, ...]:
@@ -140,6 +209,34 @@ def loading(by: Callable[[int], Prediction], found: Sequence[Need]) -> tuple[Nee
             return (Need(CODE, "keys and tensors", later, build, evidence="loading code"),)
         later = build
     return ()
+
+
+def asked_code(m: Model, by: Callable[[int], Prediction], found: Sequence[Need], code: Code) -> tuple[Need, ...]:
+    """As `loading`, once for all quantisations of a model: types of tensors are names, which `needs` tells.
+
+    Args:
+        m: the model.
+        by: what a build does with it.
+        found: the names in it.
+        code: what was found for others; it is added to.
+    """
+    mark, first = _mark(m), newest_of(found) or 0
+    if mark not in code or first < code[mark][0]:
+        code[mark] = first, loading(by, found)
+    # What the names ask already is not said again.
+    return tuple(n for n in code[mark][1] if n.since is None or n.since > first)
+
+
+def _mark(m: Model) -> str:
+    """What loading code looks at beside the types of tensors: keys but for the descriptive ones, names and shapes."""
+    hashed = hashlib.blake2b()
+    for f in m.fields.values():
+        if not f.key.startswith(("general.", "quantize.", "split.")) or f.key == "general.architecture":
+            hashed.update(repr(f.key).encode())
+            hashed.update(f.value_bytes)
+    for t in m.all_tensors():
+        hashed.update(repr((t.name, t.info.shape)).encode())
+    return hashed.hexdigest()
 
 
 def as_if_whole(m: Model) -> Model | None:

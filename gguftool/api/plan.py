@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,23 @@ from gguftool.facts import llama_cpp
 from gguftool.hub import is_remote, opened
 from gguftool.memory.advice import Advice, advise
 from gguftool.memory.fit import Fit
-from gguftool.memory.plan import MemoryPlan
+from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.speed.estimate import Estimate
 from gguftool.model.role import only_runnable
 from gguftool.predict import predict
 from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
 from gguftool.run.args import server_command
-from gguftool.run.deploy import Deployment, deploy, growth_notes, look, outcome, resolved, with_largest_context
+from gguftool.run.deploy import (
+    Deployment,
+    Found,
+    deploy,
+    growth_notes,
+    look,
+    outcome,
+    resolved,
+    with_largest_context,
+)
 from gguftool.run.engine import Engine, choose, engine_of
 from gguftool.run.launch import expectations
 from gguftool.run.options.asked import wishes as asked_for
@@ -129,7 +138,7 @@ def plan(
         ToolFailed: measuring failed.
     """
     said = asked_for(asked, wishes)
-    engine = _engine(said, build, measure)
+    engine = engine_for(said, build, measure)
     spec = named if named is not None else str(model) if isinstance(model, (str, os.PathLike)) else model.name
     with opened(model, strict=True) as m:
         only_runnable(m)
@@ -143,8 +152,13 @@ def plan(
         return Planned(advice, d, rests_on, command, expected, fast, others, not_loaded)
 
 
-def _engine(said: Wishes, build: str | int | None, measure: bool) -> Engine:
-    """What the plan is for: a build by its number, else the llama-server at hand."""
+def engine_for(said: Wishes, build: str | int | None = None, measure: bool = False) -> Engine:
+    """What a plan is for: a build by its number, else the llama-server at hand.
+
+    Raises:
+        UsageError: a build is named, and a program or a measurement beside it.
+        MissingFile, ToolFailed: the program that is named is not there, or does not run.
+    """
     if build is None:
         return choose(said, printed=True)
     if said.server or measure:
@@ -171,16 +185,28 @@ def _load(m: Model, build: int | None) -> tuple[list[str], str]:
     return [f"{llama_cpp(build)} does not load it: {load.reason}" + (f"; it {need}" if need else "")], ""
 
 
-def _advise(
+def fitted(
     m: Model,
     wishes: Wishes,
     engine: Engine,
-    refused: list[str],
-    max_context: bool,
-    measure: bool,
-    tell: Callable[[str], None],
-) -> tuple[Deployment, Advice, Fit]:
-    d = deploy(m, wishes, look(wishes, engine.tool), engine.build)
+    machine: Found,
+    refused: Sequence[str] = (),
+    max_context: bool = False,
+) -> tuple[Deployment, Planner, Fit]:
+    """The figures of a plan without what explains them: what was wished for, the model on its machine, what fits.
+
+    Args:
+        m: the model; its header is enough.
+        wishes: what is asked for.
+        engine: what will serve.
+        machine: this machine, see `gguftool.run.deploy.look`.
+        refused: why the build at hand does not load the file.
+        max_context: plan the largest context that fits.
+
+    Raises:
+        UsageError: the wishes make no sense.
+    """
+    d = deploy(m, wishes, machine, engine.build)
     planner = d.planner(m)
     if max_context:
         d = with_largest_context(d, planner)
@@ -191,6 +217,19 @@ def _advise(
     stopped = [*refused, *d.problems, *blockers, *unfit]
     if stopped:
         fit = replace(fit, plan=replace(fit.plan, refused=(*stopped, *fit.plan.refused)))
+    return d, planner, fit
+
+
+def _advise(
+    m: Model,
+    wishes: Wishes,
+    engine: Engine,
+    refused: list[str],
+    max_context: bool,
+    measure: bool,
+    tell: Callable[[str], None],
+) -> tuple[Deployment, Advice, Fit]:
+    d, planner, fit = fitted(m, wishes, engine, look(wishes, engine.tool), refused, max_context)
     source = ""
     if measure:
         from gguftool.api.measured import measured_fit

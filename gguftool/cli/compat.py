@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gguftool.cli.builds import build_options
 from gguftool.cli.options import Session, command, format_option, model_argument, pass_session
+
+if TYPE_CHECKING:
+    from gguftool.hub.repo import Collection
 
 
 @command(
@@ -13,6 +18,7 @@ from gguftool.cli.options import Session, command, format_option, model_argument
     gguftool compat model.gguf --llama-cpp /opt/llama.cpp
     gguftool compat model.gguf --llama-cpp-python 0.3.9
     gguftool compat hf://owner/repo:Q4_K_M --build b8179 --format json
+    gguftool compat hf://owner/repo                     each of its quantisations
     """
 )
 @model_argument
@@ -25,15 +31,19 @@ def compat(
     """Show which builds of llama.cpp load MODEL: what it needs, who ships that, and what a build at hand does with it.
 
     Only the header is read. Exit code 1 when the build that is asked about, or without one the newest that is known,
-    refuses the file, 3 for a file that cannot be read as GGUF to the end of its header.
+    refuses the file, 3 for a file that cannot be read as GGUF to the end of its header. Of a repository or a folder
+    with several models each is a row.
     """
     from gguftool.api.compat import compat as look
     from gguftool.cli.opened import open_for
+    from gguftool.hub.repo import several
     from gguftool.lint.check import unreadable
     from gguftool.report import compat as report
     from gguftool.report.lint import error_row
     from gguftool.report.text import safe
 
+    if (there := several(model)) is not None:
+        return _all(session, there, build, llama_cpp, llama_cpp_python)
     with open_for(session, model, strict=False) as m:
         found = look(m, build=build, llama_cpp=llama_cpp, llama_cpp_python=llama_cpp_python)
         broken = unreadable(m)
@@ -47,3 +57,20 @@ def compat(
         if broken is not None:
             session.note(f"error: {safe(str(broken))}")
     return broken.exit_code if broken is not None else 0 if found.ok else 1
+
+
+def _all(
+    session: Session, there: Collection, build: str | None, llama_cpp: str | None, llama_cpp_python: str | None
+) -> int:
+    from gguftool.api.compat import compat_all
+    from gguftool.report import compat as report
+    from gguftool.report.lint import error_row
+
+    rows = list(compat_all(there, build=build, llama_cpp=llama_cpp, llama_cpp_python=llama_cpp_python))
+    code = max(x.exit_code for x in rows)
+    if session.format == "json":
+        errors = [error_row(x.error) for x in rows if x.error is not None]
+        session.write_json(ok=code == 0, body=report.all_json(there.spec, rows), errors=errors)
+    else:
+        session.out("\n".join(report.all_text(there.spec, rows, session.style)))
+    return code

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
                                                           does it cut text, and build prompts, as its source does?
     gguftool lint model.gguf --with mmproj.gguf           does the projector (adapter, draft …) fit it?
     gguftool lint --build b8179 model.gguf                will that llama.cpp load it?
+    gguftool lint hf://owner/repo                         every file of a repository
     gguftool lint --format sarif model.gguf > lint.sarif
     gguftool lint --format json --exit-zero model.gguf > known.json
     gguftool lint --baseline known.json model.gguf        only what is new
@@ -78,14 +79,15 @@ if TYPE_CHECKING:
 def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """Find what breaks deployments, with a fix for each fault that can be fixed.
 
-    Of a folder every file in it is checked, and whether its projectors fit its model. Files that --with names (a
-    projector, an adapter, a control vector, a draft model, an importance matrix) are checked and held against each
-    model.
+    Of a folder or a repository (hf://owner/repo) every file in it is checked, of a folder also whether its projectors
+    fit its model. Files that --with names (a projector, an adapter, a control vector, a draft model, an importance
+    matrix) are checked and held against each model.
 
     Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
     """
     from gguftool.cli.lint_setup import Beside, settings, targets
     from gguftool.cli.lint_shown import write_checks
+    from gguftool.hub.ahead import Ahead
     from gguftool.lint.baseline import of_no_file, without_known
     from gguftool.lint.check import check
     from gguftool.lint.run import judged
@@ -103,12 +105,13 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
         if changed := [f.path for f in fixed if f.done]:
             session.did(f"fixed {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''}")
     every = (*models, *beside.named)
-    for one in check(every, s.opener, s.context, select=s.select, ignore=s.ignore, load=s.load, beside=beside):
-        ran = judged(one.report, s.context, s.select, s.ignore, s.load) if one.report else None
-        shown = without_known(one, s.known, ran)
-        checks.append(shown)
-        if session.format == "jsonl":
-            write_checks([shown], session, s.fail_on)
+    with Ahead(every, s.opener) as opener:
+        for one in check(every, opener, s.context, select=s.select, ignore=s.ignore, load=s.load, beside=beside):
+            ran = judged(one.report, s.context, s.select, s.ignore, s.load) if one.report else None
+            shown = without_known(one, s.known, ran)
+            checks.append(shown)
+            if session.format == "jsonl":
+                write_checks([shown], session, s.fail_on)
     beside.used()
     failed = [f.error.exit_code for f in fixed if f.error is not None]
     code = 0 if s.exit_zero else max(*failed, 0, *(c.exit_code(s.fail_on) for c in checks))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from gguftool.cli.builds import asked
 from gguftool.cli.opened import open_for
 from gguftool.errors import MissingFile, ToolFailed, UsageError
+from gguftool.hub import is_remote
+from gguftool.hub.repo import several
 from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config, find_config, read_config
 from gguftool.lint.rule import Context, Severity, Wish
@@ -181,21 +183,26 @@ class Beside:
             raise UsageError("--with: none of the files checked is a model", "name the model first: MODEL --with FILE")
 
 
-def _all_in(folder: str) -> list[str]:
-    found = gguf_files(folder)
+def _all_in(name: str) -> list[str]:
+    if is_remote(name):
+        there = several(name)
+        return [x.spec for x in there.every if x.has_header] if there is not None else [name]
+    if not os.path.isdir(name):
+        return [name]
+    found = gguf_files(name)
     if not found:
-        raise MissingFile(f"{folder}: no .gguf file in this folder")
+        raise MissingFile(f"{name}: no .gguf file in this folder")
     return found
 
 
 def targets(models: tuple[str, ...], layout: str | None) -> tuple[str, ...]:
-    """The models to check: as named, of a folder all files in it, with a layout all ``.gguf`` files below one folder.
+    """The models to check: as named, of a folder or a repository all files in it, with a layout all below one folder.
 
     Raises:
         UsageError: with a layout: not one folder, or no file in it.
     """
     if layout is None:
-        return tuple(path for name in models for path in ([name] if not os.path.isdir(name) else _all_in(name)))
+        return tuple(path for name in models for path in _all_in(name))
     if len(models) != 1 or not os.path.isdir(models[0]):
         raise UsageError(f"--layout {layout} takes one folder: that of all models")
     found = sorted(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     gguftool plan model.gguf
     gguftool plan model.gguf --ctx 131072 --vram 16GiB --ram 32GiB
     gguftool plan model.gguf --cache-type q8_0 --parallel 4 --vram 24GiB,24GiB
+    gguftool plan hf://owner/repo --ctx 32768 --vram 12GiB     which quantisation?
     gguftool plan hf://owner/repo:Q4_K_M --ctx 32768 --vram 12GiB
     gguftool plan model.gguf --vram 24GiB --bandwidth "CUDA0=RTX 3090,CPU=DDR5-5600x2"
     gguftool plan model.gguf --calibrate
@@ -46,9 +47,13 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     fit, settings that nobody named are changed: the context, cache types, batch, experts on the host, layers on the
     host. The same options mean the same for `gguftool launch`; those of llama-server work in its own spelling, too.
     Exit code 1 when the llama-server at hand (or --build) would refuse it, 5 when it does not fit the memory named.
+
+    Of a repository or a folder with several quantisations each is a row, the best first: that with the most bits a
+    weight, as measured, that fits whole. Only headers are read, side by side.
     """
     from gguftool.api.plan import plan as work_out
     from gguftool.cli.opened import open_for
+    from gguftool.hub.repo import several
     from gguftool.report import plan as report
 
     wishes = wished(extra)
@@ -60,6 +65,10 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
             f"this host reads {rate.bandwidth / 1e9:,.1f} GB/s and computes {rate.compute / 1e9:,.0f} GFLOPS"
             f" in 32 bits; kept in {safe(measured.path())}"
         )
+    if (there := several(model)) is not None:
+        from gguftool.cli.plan_table import table
+
+        return table(session, there, wishes, options)
     with open_for(session, model) as m:
         found = work_out(
             m,

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gguftool.api.compat import BIG_ENDIAN, CUT
-from gguftool.facts import shipping, timeline
+from gguftool.facts import llama_cpp, shipping, timeline
 from gguftool.predict.byname import NOT_COMPARED
 from gguftool.predict.needs import Need, sentence
 from gguftool.predict.verdict import LOAD_ERROR
-from gguftool.report.lint import load_json, load_line, need_json
+from gguftool.report.lint import error_row, load_json, load_line, need_json
 from gguftool.report.text import Style, Styled, safe, shorten, table
 from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
-    from gguftool.api.compat import Compatibility, Judged
+    from gguftool.api.compat import Compatibility, Judged, OfMany
     from gguftool.facts.shipping import Shipped
     from gguftool.run.target import Target
 
@@ -49,6 +49,35 @@ def text(c: Compatibility, style: Style, *, verbose: bool = False) -> Iterator[s
         if any(j.load.build is None for j in c.row):
             yield style.dim(f"  names: {NOT_COMPARED}")
         yield style.dim(f"  any other build: {gguftool('compat', path_word(c.path), '--build', 'b8179')}")
+
+
+def all_text(spec: str, rows: Sequence[OfMany], style: Style) -> Iterator[str]:
+    """Many files side by side: what a build must be to load each, and what the newest, or the one asked about, does."""
+    loads = next(
+        (x.found.load or x.found.row[-1].load for x in rows if x.found and (x.found.load or x.found.row)), None
+    )
+    asked = next((x.found.asked for x in rows if x.found and x.found.asked), None)
+    build = asked.build if asked is not None else None
+    yield style.bold(spec)
+    grid = [_one_of_many(x, style) for x in rows]
+    if loads is not None:
+        yield table(grid, ("", "needs", llama_cpp(build), ""), align="llll", indent="  ", style=style)
+    else:
+        yield table(grid, align="llll", indent="  ")
+    yield style.dim(f"  one of them alone: {gguftool('compat', path_word(rows[0].spec))}")
+
+
+def _one_of_many(x: OfMany, style: Style) -> tuple[object, ...]:
+    name = shorten(x.name, LINE)
+    if x.found is None or x.error is not None:
+        return name, style.red("not readable"), "", shorten(str(x.error).partition(": ")[2] or str(x.error), LINE)
+    load = x.found.load or (x.found.row[-1].load if x.found.row else None)
+    since = f"b{x.found.since}" if x.found.since else "–" if load is not None and load.ends else "every build"
+    if load is None:
+        return name, since, "", ""
+    verdict: Styled = getattr(style, _PAINT[load.verdict])(_VERDICT.get(load.verdict, load.verdict))
+    why = load.reason.removeprefix(LOAD_ERROR) or sentence(x.found.needs).partition(" (")[2].removesuffix(")")
+    return name, since, verdict, shorten(why, LINE)
 
 
 _UNREAD = {
@@ -146,6 +175,21 @@ def _judged(j: Judged, style: Style) -> tuple[object, ...]:
 
 
 # -- JSON
+
+
+def all_json(spec: str, rows: Sequence[OfMany]) -> dict[str, object]:
+    """The same of many files; a file that could not be read has an error in place of an answer."""
+    return {
+        "repository": spec,
+        "models": [
+            {
+                "name": x.name,
+                **(json_body(x.found) if x.found is not None else {}),
+                "error": error_row(x.error) if x.error is not None else None,
+            }
+            for x in rows
+        ],
+    }
 
 
 def json_body(c: Compatibility) -> dict[str, object]:

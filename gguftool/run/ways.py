@@ -24,6 +24,7 @@ from gguftool.memory.speed.rates import rates
 from gguftool.memory.speed.touched import is_plain, usage
 from gguftool.memory.weights import Weight
 from gguftool.model import Model
+from gguftool.model.kin import kin
 from gguftool.run.args import masked, own_words
 from gguftool.run.deploy import Deployment
 from gguftool.shell import path_word
@@ -144,7 +145,7 @@ def _beside(m: Model, planner: Planner, named: str) -> Iterator[tuple[str, str, 
     for spec, _ in smaller[:LOOKED_AT]:
         try:
             with opened(spec) as other:
-                if _same_model(m, other):
+                if kin(m) == kin(other):
                     label = _label(other)
                     yield label, spec, replace(planner, hp=other.arch, tensors=weights_of(other))
         except (GgufToolError, OSError):
@@ -156,15 +157,6 @@ def _label(m: Model) -> str:
 
     ftype = m.get("general.file_type")
     return file_type_name(ftype) if isinstance(ftype, int) and not isinstance(ftype, bool) else "smaller"
-
-
-def _same_model(a: Model, b: Model) -> bool:
-    """By what a quantisation does not change: architecture, sizes, tokens."""
-    keys = ("block_count", "embedding_length", "feed_forward_length", "expert_count")
-    if a.arch.arch != b.arch.arch or any(a.arch.raw(k) != b.arch.raw(k) for k in keys):
-        return False
-    one, two = (x.get("general.name") for x in (a, b))
-    return one == two
 
 
 def _in_folder(path: str) -> list[tuple[str, int]]:

@@ -153,9 +153,7 @@ def test_of_a_folder_of_several_models_all_are_checked(cli, tmp_path: Path, comm
     assert "b-00001-of-00002.gguf" in text
 
 
-@pytest.mark.parametrize(
-    "command", ["dump", "plan", "launch", "fix", "split", "undo", "recover", "kv-test", "quantize"]
-)
+@pytest.mark.parametrize("command", ["dump", "launch", "fix", "split", "undo", "recover", "kv-test", "quantize"])
 def test_commands_for_one_model_ask_which(cli, tmp_path: Path, command: str) -> None:
     whole(tmp_path, "a.gguf")
     shards(tmp_path, "b")

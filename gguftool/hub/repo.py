@@ -1,0 +1,186 @@
+"""What a repository or a folder holds: its models, each set once, and what lies beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gguftool.brief import short_repr
+from gguftool.errors import MissingFile, ToolFailed, UsageError
+from gguftool.hub.address import HubAddress, is_remote
+from gguftool.hub.address import parse as parse_address
+from gguftool.hub.api import LfsRecord, endpoint, listing, offline
+from gguftool.hub.cache import hub_cache, in_cache, pick, snapshot
+from gguftool.model.folder import firsts, gguf_files, in_folder
+from gguftool.model.role import sidecar_by_name
+from gguftool.model.shards import naming
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One model, or one file beside models.
+
+    Attributes:
+        spec: path or address that opens it; of a set that of its first file there is.
+        name: path inside the repository or the folder.
+        files: all its files, in order.
+        count: how many there should be, by their names.
+    """
+
+    spec: str
+    name: str
+    files: tuple[LfsRecord, ...]
+    count: int = 1
+
+    __repr__ = short_repr
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(f.size for f in self.files)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether it is GGUF by its name; importance matrices of before they were GGUF have no header."""
+        return not _importance(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What lies in one place.
+
+    Attributes:
+        spec: as it was named.
+        address: where on the Hub; None: in a folder.
+        models: what is a model by its name.
+        beside: projectors, drafts and importance matrices by their names.
+    """
+
+    spec: str
+    address: HubAddress | None
+    models: tuple[Listed, ...]
+    beside: tuple[Listed, ...]
+
+    __repr__ = short_repr
+
+    @property
+    def every(self) -> tuple[Listed, ...]:
+        """All of them."""
+        return (*self.models, *self.beside)
+
+
+def collection(spec: str) -> Collection | None:
+    """What a repository or a folder holds; None when ``spec`` names one file.
+
+    Of the Hub the newest listing is asked for; where nobody can be asked, what is in the cache counts.
+
+    Args:
+        spec: a folder, ``hf://owner/repo``, ``hf://owner/repo:QUANT`` (those alone), ``hf://owner/repo/folder``.
+
+    Raises:
+        MissingFile, ToolFailed: as `gguftool.hub.api.listing`, with nothing in the cache.
+        UsageError: an address nobody understands.
+        Unreadable: the folder cannot be listed.
+    """
+    if not is_remote(spec):
+        return _of_folder(spec) if os.path.isdir(spec) else None
+    address = parse_address(spec, endpoint())
+    if not isinstance(address, HubAddress) or address.path.lower().endswith(".gguf"):
+        return None
+    records = _records(address)
+    below = address.path.rstrip("/") + "/" if address.path else ""
+    if below:
+        records = [r for r in records if r.path.startswith(below)]
+        if not records:
+            return None
+    by_path = {r.path: r for r in records}
+    models = pick(list(by_path), address.quant)
+    every = firsts(sorted(n for n in by_path if n.lower().endswith(".gguf") or _importance(n)))
+    beside = [n for n in every if n not in models and (sidecar_by_name(n) or _importance(n))]
+
+    def listed(name: str) -> Listed:
+        return _listed(name, by_path, str(replace(address, path=name, quant="")))
+
+    return Collection(spec, address, tuple(map(listed, models)), tuple(map(listed, beside)))
+
+
+def several(spec: str) -> Collection | None:
+    """As `collection`; None also when there are not several models, so that the one that is named is meant.
+
+    Raises:
+        MissingFile: a folder without a model, and as `collection`.
+        ToolFailed, UsageError, Unreadable: as `collection`.
+    """
+    if is_remote(spec):
+        found = collection(spec)
+        return found if found is not None and len(found.models) > 1 else None
+    try:
+        in_folder(spec)
+    except MissingFile:
+        raise
+    except UsageError:
+        return _of_folder(spec)
+    return None
+
+
+def _records(address: HubAddress) -> list[LfsRecord]:
+    folder = snapshot(address)
+    if offline() and folder is None:
+        raise ToolFailed(f"{address}: not in the cache ({hub_cache()}), and HF_HUB_OFFLINE forbids the network")
+    try:
+        if not offline():
+            return listing(address)
+    except (MissingFile, ToolFailed):
+        # Nobody to ask, and a model of it is on this machine.
+        if folder is None or not pick(in_cache(address), ""):
+            raise
+    return [LfsRecord(name, _size(os.path.join(folder or "", name)), None) for name in in_cache(address)]
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _of_folder(folder: str) -> Collection | None:
+    by_path = {path: LfsRecord(path, _size(path), None) for path in gguf_files(folder)}
+    every = firsts(by_path)
+    models = [p for p in every if not sidecar_by_name(p)] or every
+
+    def listed(path: str) -> Listed:
+        return replace(_listed(path, by_path, path), name=os.path.relpath(path, folder))
+
+    return Collection(folder, None, tuple(map(listed, models)), tuple(listed(p) for p in every if p not in models))
+
+
+def _listed(name: str, by_path: dict[str, LfsRecord], spec: str) -> Listed:
+    said = naming(name)
+    if said is None or said.count < 2:
+        return Listed(spec, name, (by_path[name],))
+    files = _of_set(name, by_path)
+    return Listed(spec, name, tuple(by_path[p] for p in files), said.count)
+
+
+def _of_set(name: str, paths: Iterable[str]) -> list[str]:
+    """The files of the set that ``name`` is of, by number; of two for one number the first."""
+    said = naming(name)
+    place = os.path.dirname(name)
+    found: dict[int, str] = {}
+    for path in sorted(paths):
+        other = naming(path)
+        if (
+            said is not None
+            and other is not None
+            and (os.path.dirname(path), other.stem, other.count) == (place, said.stem, said.count)
+        ):
+            found.setdefault(other.no, path)
+    return [found[no] for no in sorted(found)]
+
+
+def _importance(name: str) -> bool:
+    """Importance matrices of before they were GGUF."""
+    base = os.path.basename(name).lower()
+    return "imatrix" in base and base.endswith((".dat", ".imatrix"))
