@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from gguftool.api.plan import plan as plan
     from gguftool.api.prepare import Prepared as Prepared
     from gguftool.api.prepare import prepare as prepare
+    from gguftool.api.pulled import Pulled as Pulled
+    from gguftool.api.pulled import pull as pull
     from gguftool.api.push import Pushed as Pushed
     from gguftool.api.push import push_check as push_check
     from gguftool.api.render import Prompt as Prompt
@@ -190,6 +192,7 @@ __all__ = [
     "Prediction",
     "Prepared",
     "Prompt",
+    "Pulled",
     "Pushed",
     "Quantized",
     "Realign",
@@ -255,6 +258,7 @@ __all__ = [
     "plan_launch",
     "predict",
     "prepare",
+    "pull",
     "push_check",
     "quantize",
     "recover",

@@ -27,6 +27,7 @@ PUBLIC = {
         "api.translated": "translate translate_script",
         "api.logs": "LogCheck check_log",
         "api.prepare": "Prepared prepare",
+        "api.pulled": "Pulled pull",
         "api.push": "Pushed push_check",
         "api.render": "Prompt compare_templates render",
         "api.tokenizer": "compare_tokenizers",

@@ -192,6 +192,7 @@ def glance(
     *,
     max_context: bool = False,
     build: str | int | None = None,
+    since: bool = True,
     tell: Callable[[int, int], None] = lambda done, every: None,
     **asked: Any,
 ) -> Glance:
@@ -206,6 +207,7 @@ def glance(
         wishes: what is asked for; or by keyword.
         max_context: plan each with the largest context that fits.
         build: number of the build that will serve, in place of a llama-server at hand.
+        since: find the first build that loads each, too.
         tell: called with the number of headers looked at, and how many there are.
         asked: fields of `Wishes`: ``ctx=32768, vram="16GiB"``.
 
@@ -218,7 +220,7 @@ def glance(
     if there is None:
         raise UsageError(f"{spec}: names one file, not a repository or a folder", "gguftool plan takes it")
     engine = engine_for(said, build)
-    terms = _Terms(said, engine, look(said, engine.tool), max_context, build is not None)
+    terms = _Terms(said, engine, look(said, engine.tool), max_context, build is not None, since)
     models: list[Entry] = []
     beside: list[Entry] = []
     try:
@@ -255,6 +257,7 @@ class _Terms:
     machine: Found
     max_context: bool
     by_build: bool
+    since: bool
     code: Code = field(default_factory=dict)
     first: Model | None = None
     kin: tuple[object, ...] = ()
@@ -296,7 +299,8 @@ def _read(m: Model, listed: Listed, terms: _Terms) -> Entry:
     if broken is not None or not ROLES[o.role].loads:
         return found
     asked = terms.engine.build.build if terms.by_build else None
-    found = replace(found, since=compat(m, build=asked, row=(), code=terms.code).since)
+    if terms.since:
+        found = replace(found, since=compat(m, build=asked, row=(), code=terms.code).since)
     if not ROLES[o.role].runs or m.missing_shards:
         return found
     try:

@@ -53,6 +53,7 @@ TABLE = (
     Entry("quantize", "Build", "Quantise a model; tells the exact size beforehand."),
     Entry("prepare", "Build", "Go the whole way: convert, quantise, fix, lint, verify, plan."),
     Entry("plan", "Run", "Work out memory: weights, KV cache, what context fits."),
+    Entry("pull", "Run", "Download a model from the Hub, prove it, lint it, say how to launch it."),
     Entry("launch", "Run", "Start llama-server and check that it does what was planned."),
     Entry("check-log", "Run", "Check a llama-server log against a plan."),
     Entry("kv-test", "Run", "Measure what each KV cache type costs in quality and speed."),
@@ -79,6 +80,7 @@ OTHER_WORDS = {
     "quantize": "quant quantise compress requantize",
     "prepare": "build",
     "plan": "estimate vram memory size mem",
+    "pull": "download get fetch",
     "launch": "serve server run start",
     "check-log": "log logs",
     "kv-test": "kvtest",
@@ -87,10 +89,8 @@ OTHER_WORDS = {
 }
 """Words that people try, by the command they mean."""
 _MEANT = {word: name for name, words in OTHER_WORDS.items() for word in words.split()}
-_FETCH = "Models are fetched with `hf download OWNER/REPO FILE`; most commands also read hf://OWNER/REPO/FILE as it is."
 _SEND = "Files are published with `hf upload OWNER/REPO FILE`; `gguftool push-check` looks at them before."
 ELSEWHERE = {
-    **dict.fromkeys(("download", "pull", "get", "fetch"), _FETCH),
     **dict.fromkeys(("upload", "push", "publish"), _SEND),
     "chat": "`gguftool launch MODEL` starts llama-server, which has a chat page at its address.",
 }

@@ -98,25 +98,42 @@ def _record(entry: object) -> LfsRecord:
 
 def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsRecord]:
     """The answer of huggingface-hub, its errors turned into ours."""
-    from huggingface_hub import errors
-
     if offline():
         hint = "unset it; to verify without the Hub, use a manifest or SHA256SUMS"
         raise ToolFailed(f"{address}: HF_HUB_OFFLINE forbids to ask the Hub", hint)
     try:
         return within(LOOKUP_SECONDS, ask)
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
-        gated = isinstance(error, errors.GatedRepoError)
-        hint = "a gated or private repository needs HF_TOKEN" + (" and an accepted licence" if gated else "")
-        kind: type[GgufToolError] = ToolFailed if gated else MissingFile
-        raise kind(f"{address}: {_first_line(error)}", hint) from None
-    except errors.HFValidationError as error:
-        raise UsageError(f"{address}: {_first_line(error)}") from None
     except Exception as error:
-        # huggingface-hub changed its HTTP library more than once, and reads whatever the server says as what it should
-        # be: which classes its errors have is not ours to say.
         hint = "check the network; to verify without one, use a manifest or SHA256SUMS"
-        raise ToolFailed(f"{address}: the Hub cannot be asked: {_first_line(error)}", hint) from None
+        raise ours(error, address, "the Hub cannot be asked", hint) from None
+
+
+def ours(error: Exception, address: HubAddress, what: str, hint: str) -> GgufToolError:
+    """An error of huggingface-hub, or of what it calls, as one of ours.
+
+    Args:
+        error: what was raised.
+        address: what was asked for.
+        what: what could not be done, for errors that say nothing of the repository.
+        hint: what helps then.
+    """
+    from huggingface_hub import errors
+
+    if isinstance(error, GgufToolError):
+        return error
+    if isinstance(error, errors.LocalEntryNotFoundError):
+        # It stands for whatever kept huggingface-hub from asking.
+        return ToolFailed(f"{address}: {what}: {_first_line(error)}", hint)
+    if isinstance(error, (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError)):
+        gated = isinstance(error, errors.GatedRepoError)
+        way = "a gated or private repository needs HF_TOKEN" + (" and an accepted licence" if gated else "")
+        kind: type[GgufToolError] = ToolFailed if gated else MissingFile
+        return kind(f"{address}: {_first_line(error)}", way)
+    if isinstance(error, errors.HFValidationError):
+        return UsageError(f"{address}: {_first_line(error)}")
+    # huggingface-hub changed its HTTP library more than once, and reads whatever the server says as what it should
+    # be: which classes its errors have is not ours to say.
+    return ToolFailed(f"{address}: {what}: {_first_line(error)}", hint)
 
 
 def _first_line(error: Exception) -> str:

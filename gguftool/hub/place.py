@@ -13,7 +13,7 @@ from gguftool.hub.api import endpoint, listing, offline, token
 from gguftool.hub.cache import cached, in_cache, ollama_blob, pick
 from gguftool.hub.stores.huggingface import COMMIT
 from gguftool.hub.stores.places import hub_cache
-from gguftool.shell import path_word, shell
+from gguftool.shell import gguftool, path_word, shell
 from gguftool.wire import without_login
 
 
@@ -97,9 +97,7 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
     hub = address.hub if isinstance(address, WebAddress) else address
     if isinstance(hub, HubAddress):
         _one_in_cache(hub)
-        what = [path_word(hub.path)] if hub.path else ["--include", f"*{hub.quant}*.gguf" if hub.quant else "*.gguf"]
-        revision = [] if hub.revision == "main" else ["--revision", hub.revision]
-        fetch = shell(["hf", "download", hub.repo, *what, *revision])
+        fetch = gguftool("pull", path_word(str(hub)))
     else:
         fetch = shell(["curl", "-LO", text])
     raise UsageError(f"{text}: is not on this machine, and its data is needed", f"fetch it first: {fetch}")

@@ -11,7 +11,8 @@ from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub.address import HubAddress, is_remote
 from gguftool.hub.address import parse as parse_address
 from gguftool.hub.api import LfsRecord, endpoint, listing, offline
-from gguftool.hub.cache import hub_cache, in_cache, pick, snapshot
+from gguftool.hub.cache import in_cache, pick, snapshot
+from gguftool.hub.stores import hub_cache
 from gguftool.model.folder import firsts, gguf_files, in_folder
 from gguftool.model.role import sidecar_by_name
 from gguftool.model.shards import naming

@@ -82,9 +82,7 @@ def test_help_and_version(cli):
     assert (unknown.code, "Did you mean `gguftool lint`" in unknown.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("word", "said"), [("download", "hf download"), ("pull", "hf download"), ("push", "hf upload")]
-)
+@pytest.mark.parametrize(("word", "said"), [("push", "hf upload")])
 def test_what_another_program_does(cli, word: str, said: str):
     result = cli(word, "owner/repo")
     assert (result.code, said in result.err) == (2, True)

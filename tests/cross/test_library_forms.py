@@ -72,7 +72,7 @@ DATA: dict[str, Callable[[Any, Path], Any]] = {
 """The data of the model must be here."""
 OF_NO_MODEL = {
     *("check_converted", "check_log", "convert", "doctor", "emit", "examine", "explain", "explain_error"),
-    *("explain_flag", "join", "judge_log", "rules", "translate", "translate_script"),
+    *("explain_flag", "glance", "join", "judge_log", "pull", "rules", "translate", "translate_script"),
 }
 
 
@@ -127,11 +127,11 @@ def test_what_needs_a_header_asks_the_server(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "command"),
     [
-        ("hf://o/r/a.gguf", "hf download o/r a.gguf"),
-        ("hf://o/r@v2/a b.gguf", "hf download o/r 'a b.gguf' --revision v2"),
-        ("hf://o/r:Q4_K_M", "hf download o/r --include '*Q4_K_M*.gguf'"),
-        ("hf://o/r@v2", "hf download o/r --include '*.gguf' --revision v2"),
-        ("https://huggingface.co/o/r/resolve/v2/a.gguf", "hf download o/r a.gguf --revision v2"),
+        ("hf://o/r/a.gguf", "gguftool pull hf://o/r/a.gguf"),
+        ("hf://o/r@v2/a b.gguf", "gguftool pull 'hf://o/r@v2/a b.gguf'"),
+        ("hf://o/r:Q4_K_M", "gguftool pull hf://o/r:Q4_K_M"),
+        ("hf://o/r@v2", "gguftool pull hf://o/r@v2"),
+        ("https://huggingface.co/o/r/resolve/v2/a.gguf", "gguftool pull hf://o/r@v2/a.gguf"),
         ("https://h.example/a.gguf?key=1&b=2", "curl -LO 'https://h.example/a.gguf?key=1&b=2'"),
     ],
 )

@@ -36,6 +36,7 @@ CALLS: dict[str, tuple[str, str | None]] = {
     "quantize": ("m.gguf Q8_0 --engine builtin --output q.gguf", "q.gguf"),
     "prepare": ("--help", None),
     "plan": ("m.gguf", None),
+    "pull": ("--help", None),
     "launch": ("--help", None),
     "check-log": ("--help", None),
     "kv-test": ("--help", None),

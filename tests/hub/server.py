@@ -40,6 +40,7 @@ class Site:
         ranges: whether range requests are answered with ranges.
         fail: statuses to answer the next requests with, used up one by one.
         cut: bytes after which the connection breaks, once.
+        after_cut: statuses to answer the requests after that with, as ``fail``.
         token: what repositories ask for, None for public ones.
         trip: seconds that a round trip takes, one for a new connection and one for a request.
         connections: how many there were.
@@ -52,6 +53,7 @@ class Site:
     ranges: bool = True
     fail: list[int] = field(default_factory=list)
     cut: int | None = None
+    after_cut: list[int] = field(default_factory=list)
     token: str | None = None
     trip: float = 0.0
     connections: int = 0
@@ -68,6 +70,12 @@ class Site:
 @lru_cache(1024)
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def of_hub(data: bytes) -> dict[str, str]:
+    """What huggingface-hub reads of a file before it downloads it."""
+    digest = sha256(data)
+    return {"X-Repo-Commit": "c" * 40, "X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(data))}
 
 
 @contextmanager
@@ -163,22 +171,22 @@ def serve(site: Site) -> Iterator[Site]:
                 message = {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to model {repo} is restricted"}
                 self._send(403, b"restricted", message)
             elif site.redirect:
-                named = {"X-Linked-ETag": f'"{sha256(data)}"', "X-Linked-Size": str(len(data))}
-                self._send(302, b"", named | {"Location": f"{site.redirect}/blob/{path}?X-Signature=s"})
+                where = {"Location": f"{site.redirect}/blob/{path}?X-Signature=s"}
+                self._send(302, b"", where | of_hub(data))
             else:
-                self._file(data, headers)
+                self._file(data, headers, of_hub(data))
 
-        def _file(self, data: bytes, headers: dict[str, str]) -> None:
-            etag = {"ETag": f'"{sha256(data)}"', "Accept-Ranges": "bytes"}
-            m = re.match(r"bytes=(\d+)-(\d+)$", headers.get("range", "")) if site.ranges else None
+        def _file(self, data: bytes, headers: dict[str, str], more: dict[str, str] | None = None) -> None:
+            etag = {"ETag": f'"{sha256(data)}"', "Accept-Ranges": "bytes", **(more or {})}
+            m = re.match(r"bytes=(\d+)-(\d*)$", headers.get("range", "")) if site.ranges else None
             if site.ranges and headers.get("if-none-match") == etag["ETag"]:
                 self._send(304, b"", etag)
             elif m is None:
-                self._send(200, data, etag if site.ranges else {})
+                self._send(200, data, etag if site.ranges else more or {})
             elif int(m[1]) >= len(data):
                 self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
             else:
-                part = data[int(m[1]) : int(m[2]) + 1]
+                part = data[int(m[1]) : int(m[2]) + 1 if m[2] else len(data)]
                 where = f"bytes {m[1]}-{int(m[1]) + len(part) - 1}/{len(data)}"
                 self._send(206, part, etag | {"Content-Range": where})
 
@@ -193,6 +201,7 @@ def serve(site: Site) -> Iterator[Site]:
                     if site.cut is not None and len(body) > site.cut:
                         self.wfile.write(body[: site.cut])
                         site.cut = None
+                        site.fail += site.after_cut
                         self.close_connection = True
                     else:
                         self.wfile.write(body)
