@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from gguftool.brief import line, shown
-from gguftool.facts.data import load
+from gguftool.facts.data import INSTEAD, load, newest
 from gguftool.facts.shape import Shape, Stored
 from gguftool.near import near_names
 
@@ -53,8 +55,15 @@ def names() -> tuple[str, ...]:
 def facts(name: str) -> ArchFacts | None:
     """Facts of an architecture; None for a name llama.cpp does not know."""
     e = load("architectures.json")["architectures"].get(name)
-    if e is None:
-        return None
+    return None if e is None else _newest(name) if INSTEAD.get() is None else _facts(name, e)
+
+
+@cache
+def _newest(name: str) -> ArchFacts:
+    return _facts(name, newest("architectures.json")["architectures"][name])
+
+
+def _facts(name: str, e: Mapping[str, Any]) -> ArchFacts:
     return ArchFacts(
         name=name,
         rope=e["rope"],
@@ -106,7 +115,7 @@ class Hparams:
     def shape(self) -> Shape:
         """What llama.cpp makes of all keys; worked out once."""
         if self._shape is None:
-            self._shape = Shape(self.arch, self._get, self._stored)
+            self._shape = Shape(self.arch, self._get, self._stored, self._count)
         return self._shape
 
     def __repr__(self) -> str:

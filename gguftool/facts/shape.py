@@ -67,15 +67,17 @@ class Values(Reader):
     Args:
         arch: the prefix of the keys.
         get: value of a whole key, or None.
+        count: length of the array of a whole key, 0 for none; None: it is decoded to be counted.
 
     Attributes:
         asked: whole keys that were looked for.
         faults: what llama.cpp would have stopped at, as far as values tell.
     """
 
-    def __init__(self, arch: str, get: Callable[[str], object]) -> None:
+    def __init__(self, arch: str, get: Callable[[str], object], count: Callable[[str], int] | None = None) -> None:
         super().__init__({}, arch)
         self._get = get
+        self._count = count
         self.asked: set[str] = set()
         self.faults: list[str] = []
 
@@ -117,6 +119,9 @@ class Values(Reader):
 
     def array_length(self, key: str, required: bool = True) -> int | None:
         """Length of an array."""
+        if self._count is not None and (n := self._count(self.full(key))):
+            self.asked.add(self.full(key))
+            return n
         value = self._value(key)
         if isinstance(value, Sequence) and not isinstance(value, str):
             return len(value)
@@ -145,8 +150,14 @@ class Shape:
         asked: whole keys that llama.cpp looks for in this very file.
     """
 
-    def __init__(self, arch: str, get: Callable[[str], object], stored: Stored | None = None) -> None:
-        reader = Values(arch, get)
+    def __init__(
+        self,
+        arch: str,
+        get: Callable[[str], object],
+        stored: Stored | None = None,
+        count: Callable[[str], int] | None = None,
+    ) -> None:
+        reader = Values(arch, get, count)
         self.complete = has_program(arch)
         self.machine = Machine(reader, {"n_layer_all": 0, "n_layer_nextn": 0, "n_head_arr": [0] * MAX_LAYERS})
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gguftool.brief import line, short_repr, shown
 from gguftool.format.decode import elements, value
@@ -182,23 +183,32 @@ class TensorInfo:
     @property
     def elements(self) -> int:
         """Number of elements; 1 for a tensor without dimensions, `MOST` where 64 bits do not hold it."""
-        n = 1
-        for d in self.shape:
-            n *= d
-        return n if n < MOST else MOST
+        return _elements(self.shape)
 
     @property
     def nbytes(self) -> int | None:
         """Bytes of the data without padding; None when the type is unknown or rows do not divide into blocks."""
         if self.stored is not None:
             return min(self.stored, MOST)
-        t = TENSOR_TYPES.get(self.type_id)
-        if t is None:
-            return None
-        row = self.shape[0] if self.shape else 1
-        if row % t.block_size:
-            return None
-        return min(self.elements // t.block_size * t.block_bytes, MOST)
+        return _nbytes(self.shape, self.type_id)
+
+
+@lru_cache(1 << 12)
+def _elements(shape: tuple[int, ...]) -> int:
+    n = 1
+    for d in shape:
+        n *= d
+    return n if n < MOST else MOST
+
+
+@lru_cache(1 << 12)
+def _nbytes(shape: tuple[int, ...], type_id: int) -> int | None:
+    """Asked again and again, and of many tensors the same."""
+    t = TENSOR_TYPES.get(type_id)
+    row = shape[0] if shape else 1
+    if t is None or row % t.block_size:
+        return None
+    return min(_elements(shape) // t.block_size * t.block_bytes, MOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +269,10 @@ class Header:
         """Where the file must reach at least: the end of the last tensor; None when a size is unknown."""
         end = self.data_offset if self.tensors else self.end
         for tensor in self.tensors:
-            stop = self.where(tensor)[1]
-            if stop is None:
+            n = tensor.nbytes
+            if n is None:
                 return None
-            end = max(end, stop)
+            end = max(end, self.data_offset + tensor.offset + n)
         return end
 
     def duplicates(self) -> Iterator[Field]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gguftool.edit.ops import Set, command
-from gguftool.lint.predicted import newest
+from gguftool.lint.predicted import newest, surveyed
 from gguftool.lint.rule import Context, Draft, Fix, edit, found
 from gguftool.model import Model
-from gguftool.predict import Solution, Survey, solve, survey
+from gguftool.predict import Solution, solve
 from gguftool.predict.solver import Reading
 from gguftool.quantity import whole
 from gguftool.shell import blank
@@ -22,11 +22,6 @@ _HOMES = {
     "rope.dimension_count": "rope-dimension-mismatch",
 }
 _ELSE = "size-key-mismatch"
-
-
-def surveyed(m: Model, ctx: Context) -> Survey:
-    """The tensors of this model against what is asked for, worked out once a run."""
-    return ctx.once("tensors survey", lambda: survey(m))
 
 
 def root(m: Model, ctx: Context) -> Solution:

@@ -154,6 +154,11 @@ def embedder(m: Model, *, asked: bool = False) -> Embedder | None:
         m: the model.
         asked: somebody wants embeddings of it, so that one that writes counts as well.
     """
+    found: Embedder | None = m.once("embedder asked" if asked else "embedder", lambda: _embedder(m, asked))
+    return found
+
+
+def _embedder(m: Model, asked: bool) -> Embedder | None:
     known = facts(m.architecture)
     if known is None or known.unsupported or "diffusion" in known.flags or m.architecture == "wavtokenizer-dec":
         return None

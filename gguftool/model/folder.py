@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.parse import parse
@@ -17,6 +21,9 @@ from gguftool.source import LocalFile
 
 LOOKED_INTO = 32
 """In a folder of more files their names alone say what they are."""
+ALIKE = 8
+"""Projectors of such a folder that are held against one model."""
+_WORD = re.compile(r"[a-z]+|[0-9.]+")
 
 
 FRONT = 1 << 16
@@ -112,15 +119,73 @@ def projectors_beside(m: Model) -> tuple[list[str], bool]:
     if "://" in m.name:
         return [], True
     try:
-        others = gguf_files(os.path.dirname(m.name) or ".")
+        here = _listed(os.path.dirname(m.name) or ".")
     except GgufToolError:
         return [], True
-    mine = {os.path.realpath(part.name) for part in m.parts}
-    rest = [p for p in firsts(others) if os.path.realpath(p) not in mine]
-    named = [p for p in rest if sidecar_by_name(p) == "mmproj"]
-    unnamed = [p for p in rest if not sidecar_by_name(p)]
-    found = [p for p in (named + unnamed if len(rest) <= LOOKED_INTO else named) if _is_projector(p)]
+    many = len(here.models) + len(here.projectors) > LOOKED_INTO
+    named = _others(m, _alike(m.name, here.projectors) if many else here.projectors)
+    if many and len(here.models) > len(m.parts):
+        return [p for p in named if _is_projector(p)], False
+    unnamed = _others(m, here.models)
+    found = [p for p in (*named, *unnamed) if _is_projector(p)]
     return found, all(p in found for p in unnamed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What lies in a folder by its names, of a set the first shard; what else stands beside a model is left out."""
+
+    projectors: tuple[str, ...]
+    models: tuple[str, ...]
+
+
+QUIET = 2_000_000_000
+"""Nanoseconds after which the time of a folder tells whether it changed again."""
+
+
+def _listed(folder: str) -> _Folder:
+    """As it is now; of the last folders it is remembered, for of many models in one each asks."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return _sorted_out(folder)
+    quiet = time.time_ns() - found.st_mtime_ns > QUIET
+    return _remembered(folder, found.st_dev, found.st_ino, found.st_mtime_ns) if quiet else _sorted_out(folder)
+
+
+@lru_cache(2)
+def _remembered(folder: str, device: int, inode: int, changed: int) -> _Folder:
+    return _sorted_out(folder)
+
+
+def _sorted_out(folder: str) -> _Folder:
+    found: dict[str, list[str]] = {}
+    for path in firsts(gguf_files(folder)):
+        found.setdefault(sidecar_by_name(path), []).append(path)
+    return _Folder(tuple(found.get("mmproj", ())), tuple(found.get("", ())))
+
+
+def _others(m: Model, paths: Iterable[str]) -> list[str]:
+    """Those that are no file of the model, by whatever name."""
+    names = {part.name for part in m.parts}
+    mine = {part.source.identity[:2] for part in m.parts if isinstance(part.source, LocalFile)}
+    return [p for p in paths if p not in names and _inode(p) not in mine]
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _alike(path: str, others: Sequence[str]) -> Sequence[str]:
+    """Of very many files those that are named most like a model."""
+    if len(others) <= ALIKE:
+        return others
+    words = set(_WORD.findall(os.path.basename(path).lower()))
+    return sorted(others, key=lambda p: -len(words & set(_WORD.findall(os.path.basename(p).lower()))))[:ALIKE]
 
 
 def is_gguf(path: str) -> bool:
@@ -157,6 +222,16 @@ def _is_sidecar(path: str) -> bool:
 
 def _is_projector(path: str) -> bool:
     # The vocabulary of a model takes long to walk; what is a projector says so in its first keys.
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return _tells(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(1 << 10)
+def _tells(path: str, *identity: int) -> bool:
+    """Asked for each model of a folder anew."""
     m = _alone(path) if _begins_with(path, (b"clip", b"mmproj")) else None
     if m is None:
         return False

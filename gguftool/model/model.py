@@ -9,6 +9,7 @@ from typing import Any
 from gguftool.brief import Named, line, shown, table
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
+from gguftool.facts.data import INSTEAD
 from gguftool.format.header import MANY, Field, Header, Problem
 from gguftool.format.types import ARR, BOOL, STR
 from gguftool.model.part import Part, Tensor
@@ -190,6 +191,14 @@ class Model(Mapping[str, object]):
 
         # Of a set that is not whole the tensors say nothing.
         return Hparams(self.architecture, self.reading, None if self.missing_shards or not tensors else shape, count)
+
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What was found out by the facts of the newest build, kept under ``name``; by those of another each time."""
+        if INSTEAD.get() is not None:
+            return compute()
+        if name not in self.kept:
+            self.kept[name] = compute()
+        return self.kept[name]
 
     def full_key(self, key: str) -> str:
         """A key as a person types it: ``context_length`` becomes ``qwen2.context_length``; known whole keys stay.

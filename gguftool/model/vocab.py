@@ -178,6 +178,15 @@ class Vocabulary:
         self._walked += found
         return found
 
+    def has(self, text: str) -> bool:
+        """Whether there is a token of exactly this text; `id_of` also finds it."""
+        data = text.encode("utf-8", "surrogateescape")
+        return bool(self.records) and self._prefix.pack(len(data)) + data in self._texts
+
+    def raw(self, token: int) -> bytes:
+        """Bytes of a token; b"" outside the vocabulary."""
+        return self.records[token][self._prefix.size :] if 0 <= token < len(self.records) else b""
+
     def text(self, token: int) -> str:
         """Text of a token, of a longer one the first `LONG` bytes; "" outside the vocabulary."""
         if not 0 <= token < len(self.records):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from gguftool.facts.arch import Hparams, facts
+from gguftool.facts.arch import facts
 from gguftool.facts.machine.ends import Refusal
 from gguftool.facts.machine.reader import Reader
 from gguftool.model.vocab import vocabulary
@@ -77,8 +77,8 @@ def _rotates(state: Run, layer: int) -> bool:
 def _rope(state: Run) -> Iterator[AfterLoad]:
     """Width of the rotation against the head size (`ops.cpp:ggml_compute_forward_rope_flt`)."""
     machine, arch = machine_of(state), facts(state.model.architecture)
-    hp = Hparams(state.model.architecture, state.model.reading)
-    if arch is None or not hp.ropes or machine.names["is_mla()"]() or arch.memory == "mla":
+    ropes = arch is not None and arch.ropes and any(machine.h.get("rope_pattern", (1,)))
+    if arch is None or not ropes or machine.names["is_mla()"]() or arch.memory == "mla":
         return
     names = machine.names
     for layer in range(names["n_layer()"]()):

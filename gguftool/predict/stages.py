@@ -40,6 +40,8 @@ _WRAP = {
 }
 _PRINTED = ("bos", "eos", "eot", "eom", "unk", "sep", "pad", "mask")
 """Special tokens in the order in which their texts are printed."""
+DONE = "done"
+"""The stage of a model that is loaded."""
 TENSOR_ALIGNMENT = 32
 """The CPU backend wants buffers at multiples of this (`ggml-backend-impl.h`)."""
 
@@ -54,7 +56,12 @@ OTHERS: dict[str, str] = {
 ``unread(end, path, source)`` says it of bytes that are no GGUF."""
 
 
-def predict(what: Model | Source | bytes, build: int | None = None, given_as: str | None = None) -> Prediction:
+def predict(
+    what: Model | Source | bytes,
+    build: int | None = None,
+    given_as: str | None = None,
+    keep: Callable[[Run], None] | None = None,
+) -> Prediction:
     """What a build of llama.cpp does with a model, told from its header and size alone.
 
     Args:
@@ -63,6 +70,7 @@ def predict(what: Model | Source | bytes, build: int | None = None, given_as: st
         build: number of the build of llama.cpp; None: the newest that is known.
         given_as: the role it is used in, a key of `gguftool.model.role.ROLES`; its own when None. A projector that is
             given as ``model`` is refused.
+        keep: gets the run of a model that loads by the newest build, and closes it.
 
     Of a build whose rows are not stored those of a build near it are run (`byname.edition`); `Prediction.build` says
     which. Where all that are stored are newer, nothing but names is compared (`build` is None). Of a file beside a
@@ -77,7 +85,7 @@ def predict(what: Model | Source | bytes, build: int | None = None, given_as: st
             return _by(stored, lambda: _of_other_bytes(source, given_as))
     model = what
     if build is None or build >= NUMBER:
-        return _as(model, given_as)
+        return _as(model, given_as, keep)
     if (own := given_as or role(model)) in OTHERS:
         return side(model, own, build, lambda: _as(model, own))
     stored, why = edition(model, build, builds())
@@ -94,10 +102,10 @@ def _by(stored: int | None, predicted: Callable[[], Prediction]) -> Prediction:
         return replace(predicted(), build=stored)
 
 
-def _as(model: Model, given_as: str | None) -> Prediction:
+def _as(model: Model, given_as: str | None, keep: Callable[[Run], None] | None = None) -> Prediction:
     module = OTHERS.get(given_as or role(model))
     if module is None:
-        return _of_model(model)
+        return _of_model(model, keep=keep)
     found: Prediction = import_module(f"gguftool.predict.{module}").predict(model)
     return found
 
@@ -123,10 +131,14 @@ def screen(model: Model) -> Prediction | None:
     return None if n is None else _of_model(model, Loaded("", n, types if isinstance(types, int) else 0))
 
 
-def _of_model(model: Model, granted: Loaded | None = None) -> Prediction:
+def _of_model(model: Model, granted: Loaded | None = None, keep: Callable[[Run], None] | None = None) -> Prediction:
     state = Run(model)
     try:
-        return _loaded(state, granted)
+        found = _loaded(state, granted)
+        if keep is not None and found.stage == DONE:
+            keep(state)
+            state = Run(model)
+        return found
     finally:
         state.close()
 
@@ -141,7 +153,7 @@ def _loaded(state: Run, granted: Loaded | None) -> Prediction:
     aside = state.left_aside()
     return Prediction(
         WARNS if state.warnings else LOADS,
-        "done",
+        DONE,
         warnings=tuple(state.warnings),
         after_load=after_load(state),
         not_evaluated=tuple(state.not_evaluated),

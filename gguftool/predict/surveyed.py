@@ -42,10 +42,10 @@ class Survey:
 
 def survey(model: Model) -> Survey:
     """Compare all tensors; stages before the tensors must pass, else ``problem`` says what stands in the way."""
-    state = Run(model)
     stored = stored_tensors(model)
     if model.missing_shards:
         return Survey({}, stored, (), (), (), (), None, "shards are missing")
+    state = Run(model)
     try:
         machine, program = hyperparameters(state)
     except (Refusal, Abort, Unknown) as end:
@@ -71,6 +71,20 @@ def survey(model: Model) -> Survey:
     names = [f.where.removeprefix("tensor:") for f in asked.faults if isinstance(f, Refusal)]
     missing = tuple(dict.fromkeys(n for n in names if n in asked.wanted and n not in stored))
     misshaped = tuple(dict.fromkeys(n for n in names if n in asked.wanted and n in stored))
+    return _surveyed(asked, machine, missing, misshaped, problem)
+
+
+def of_run(state: Run) -> Survey | None:
+    """The survey of a model that was loaded: everything that was asked for is there."""
+    if state.asked is None or state.machine is None:
+        return None
+    return _surveyed(state.asked, state.machine, (), (), "")
+
+
+def _surveyed(
+    asked: Asked, machine: Machine, missing: tuple[str, ...], misshaped: tuple[str, ...], problem: str
+) -> Survey:
+    stored = dict(asked.stored)
     extra = () if problem else tuple(n for n in stored if n not in asked.wanted)
     ignored = tuple(n for n, w in asked.wanted.items() if n in stored and not w.used)
     return Survey(asked.wanted, stored, missing, misshaped, extra, ignored, machine, problem)

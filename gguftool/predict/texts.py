@@ -21,7 +21,7 @@ _ESCAPES = {ord("t"): 9, ord("n"): 10, ord("r"): 13}
 
 def token_bytes(vocab: Vocabulary, token: int) -> bytes:
     """A token as C sees it: cut at a NUL, an empty one renamed."""
-    text = vocab.text(token).encode("utf-8", "surrogateescape").partition(b"\0")[0]
+    text = vocab.raw(token).partition(b"\0")[0]
     return text or b"[EMPTY_%d]" % token
 
 

@@ -41,8 +41,10 @@ def quick(target: str | os.PathLike[str] | Model | Part) -> FileReport:
     if isinstance(target, Part):
         return _of_header(target.source, target.header)
     if isinstance(target, Model):
+        if len(target.parts) == 1:
+            return _of_header(target.parts[0].source, target.header, target)
         reports = [quick(part) for part in target.parts]
-        return reports[0] if len(reports) == 1 else _together(target.name, reports)
+        return _together(target.name, reports)
     return examine(os.fspath(target))[0]
 
 
@@ -83,7 +85,7 @@ def _together(name: str, reports: list[FileReport]) -> FileReport:
     )
 
 
-def _of_header(source: Source, header: Header) -> FileReport:
+def _of_header(source: Source, header: Header, model: Model | None = None) -> FileReport:
     faults: list[Fault] = []
     notes: list[Fault] = []
     error: GgufToolError | None = None
@@ -101,7 +103,7 @@ def _of_header(source: Source, header: Header) -> FileReport:
         faults.append(Fault("data-start", misplaced_words(header, start), "header", mend, (header.end, start)))
         # The rest is looked at where it is.
         header = replace(header, data_offset=start)
-    m = Model((Part(source.name, source, header),))
+    m = model if model is not None and start is None else Model((Part(source.name, source, header),))
     header = measured(m, header)
     stop = ends(header)
     if header.complete:

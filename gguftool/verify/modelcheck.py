@@ -41,14 +41,18 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
 
 
 def check_here(model: Model, path: str) -> Verification:
-    """As `check` of a file of this machine that is open already: no header is read again.
+    """As `check` of a file of this machine that is open already: no header is read again, nor is it said what it is.
 
     Args:
         model: opened with ``strict=False``.
         path: which of its files was named.
     """
     own = next((part for part in model.parts if part.name == path), None)
-    return check(path) if own is None else _judged(path, quick(own), own.header, (), model)
+    return (
+        check(path)
+        if own is None
+        else _judged(path, quick(model if len(model.parts) == 1 else own), own.header, (), model)
+    )
 
 
 def _judged(
@@ -63,7 +67,9 @@ def _judged(
         return Verification((report,))
     found = shards.check(path, header, extra, read=Headers(parts))
     if found is None:
-        alone = model or Model((Part(path, Memory(b"", path, report.size), header),))
+        if model is not None:
+            return Verification((report,))
+        alone = Model((Part(path, Memory(b"", path, report.size), header),))
         return Verification((report.plus(notes=(*shards.leftover(header), *role_note(alone))),))
     opened = {part.name: part for part in parts}
     files = tuple(report if p == path else _quick(opened.get(p, p)) for p in found.paths if p is not None)

@@ -24,6 +24,7 @@ ENDINGS = {
     "-partial": "Ollama",
 }
 # The file has its full length from the start while these are there.
+_REST = re.compile(r"(\.[\w=-]+)?\.incomplete")
 PREALLOCATED = (".aria2", ".!qB")
 
 
@@ -38,9 +39,9 @@ def beside(path: str) -> list[str]:
     found = [path + ending for ending in ENDINGS if os.path.isfile(path + ending)]
     # `hf download --local-dir` keeps them two folders down: NAME.ETAG.incomplete
     cache = os.path.join(folder, ".cache", "huggingface", "download")
-    pattern = re.compile(re.escape(name) + r"(\.[\w=-]+)?\.incomplete")
     try:
-        found += [os.path.join(cache, n) for n in sorted(os.listdir(cache)) if pattern.fullmatch(n)]
+        names = [n for n in sorted(os.listdir(cache)) if n.startswith(name) and _REST.fullmatch(n, len(name))]
+        found += [os.path.join(cache, n) for n in names]
     except OSError:
         pass
     return found

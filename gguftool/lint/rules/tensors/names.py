@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gguftool.facts.data import load
-from gguftool.lint.root import root, surveyed
+from gguftool.lint.predicted import surveyed
+from gguftool.lint.root import root
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.metadata.blocks import MAX_LAYERS, block_of, layers_of_tensors
 from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gguftool.edit.ops import Set
-from gguftool.lint.root import caused, root, surveyed
+from gguftool.lint.predicted import surveyed
+from gguftool.lint.root import caused, root
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several
 from gguftool.model import Model

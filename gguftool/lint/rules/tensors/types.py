@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gguftool.facts.data import load
 from gguftool.format.types import tensor_type_name
-from gguftool.lint.root import surveyed
+from gguftool.lint.predicted import surveyed
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.tensors.groups import blocked, grouped, limited, several
 from gguftool.model import Model

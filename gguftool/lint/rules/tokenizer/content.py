@@ -154,9 +154,7 @@ def byte_tokens_missing(m: Model, ctx: Context) -> Drafts:
     if not vocab.count or vocab.model not in ("llama", "plamo2"):
         return
     plain = vocab.model == "llama"
-    absent = [
-        b for b in range(256) if vocab.id_of(f"<0x{b:02X}>") is None and (not plain or _raw_byte(vocab, b) is None)
-    ]
+    absent = [b for b in range(256) if not vocab.has(f"<0x{b:02X}>") and not (plain and _raw_byte(vocab, b))]
     if not absent:
         return
     if 10 in absent and plain:
@@ -172,9 +170,9 @@ def byte_tokens_missing(m: Model, ctx: Context) -> Drafts:
         )
 
 
-def _raw_byte(vocab: Vocabulary, byte: int) -> int | None:
-    """Token that is the byte itself, the second place llama.cpp looks."""
-    return vocab.id_of(bytes([byte]).decode("utf-8", "surrogateescape"))
+def _raw_byte(vocab: Vocabulary, byte: int) -> bool:
+    """Whether a token is the byte itself, the second place llama.cpp looks."""
+    return vocab.has(bytes([byte]).decode("utf-8", "surrogateescape"))
 
 
 @rule(Severity.ERROR, role="any")
