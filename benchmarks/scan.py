@@ -1,4 +1,4 @@
-"""Throughput and memory of ``gguftool scan``: models per second of CPU, with lint and without, by one process and by two.
+"""Throughput and memory of ``gguftool scan``: models a second of CPU, with lint and without, by one process and by two.
 
 ``python benchmarks/scan.py`` makes 2,000 and 20,000 small models and 200 with real vocabularies (headers only, the data
 is a hole), scans each and prints a table. CPU is user and system time of the whole tree of processes; memory is the

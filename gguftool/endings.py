@@ -93,6 +93,10 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
+AT_START: Callable[[], None] | None = die_with_parent
+"""What a program that is started runs first."""
+
+
 def start(argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
     """A program that ends when we end, whatever ends us; ``options`` as for `subprocess.Popen`.
 
@@ -106,7 +110,7 @@ def start(argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
     seen: list[int] = []
     with _handling(lambda number, frame: seen.append(number)):
-        hook = die_with_parent if hasattr(os, "fork") else None
+        hook = AT_START if hasattr(os, "fork") else None
         child = subprocess.Popen(list(argv), preexec_fn=hook, **options)
     if seen:
         child.kill()

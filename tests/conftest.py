@@ -64,7 +64,7 @@ def _children_without_a_copy_of_us() -> Iterator[None]:
     children end with us is shown by processes of their own (``program``; tests/files/test_signals.py).
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(endings, "die_with_parent", None)
+        patch.setattr(endings, "AT_START", None)
         yield
 
 
