@@ -9,6 +9,7 @@ def test_dump(cli, tmp_path):
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -25,11 +26,17 @@ import pytest
 from gguftool import endings
 from tests.json_schemas import check_schema
 from tests.real_models import GEMMA3, SMOLLM2, CannotFetch, RealModel, ensure
+from tests.thin import thin as thin
 
 # GGML_ABORT in a library under test would otherwise start a debugger where one is installed.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 # What a test fetches it fetches itself.
 os.environ["GGUFTOOL_CACHE"] = "off"
+
+
+def pytest_collection_finish() -> None:
+    """What the collection of 17,000 tests left is no matter of the garbage collector any more."""
+    gc.freeze()
 
 
 def _model(which: RealModel) -> Path:

@@ -42,7 +42,6 @@ QUESTIONS: dict[str, Callable[[Any], object]] = {
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

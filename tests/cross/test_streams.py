@@ -112,7 +112,9 @@ def test_closed_streams(ready: Path, tmp_path: Path, command: str, form: str):
         args += " --format json"
     (a := tmp_path / "open").mkdir()
     with_all = run(ready, a, f"{command} {args}", "< /dev/null")
-    for name in SHELLS if form == "text" else ("no-stdout", "no-stderr"):
+    # Half of the ways for each, every way for half of them; all under all is a part of `./dev crash`.
+    ways = list(SHELLS) if form == "text" else ["no-stdout", "no-stderr"]
+    for name in ways[list(CALLS).index(command) % 2 :: 2]:
         (b := tmp_path / name).mkdir()
         without = run(ready, b, f"{command} {args}", SHELLS[name])
         assert without.returncode == with_all.returncode < 5, (name, without.stderr)

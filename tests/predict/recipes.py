@@ -96,11 +96,10 @@ def _nbytes(shape: list[int], type_id: int) -> int:
     return math.prod(shape) // n * size
 
 
-class _Header:
-    """``kv``: [key, type id, value]; ``tensors``: [name, shape, type id, offset]; strings are bytes."""
+class _Read:
+    """A header as it is: ``kv``: [key, type id, value]; ``tensors``: [name, shape, type id, offset]."""
 
-    def __init__(self, data: bytes, size: int) -> None:
-        self.magic = data[:4]
+    def __init__(self, data: bytes) -> None:
         self.version, n_tensors, n_kv = struct.unpack_from("<IQQ", data, 4)
         self.data, self.at = data, 24
         self.kv = [[self._str(), (t := self._num("<I")), self._val(t)] for _ in range(n_kv)]
@@ -108,16 +107,6 @@ class _Header:
             [self._str(), [self._num("<Q") for _ in range(self._num("<I"))], self._num("<I"), self._num("<Q")]
             for _ in range(n_tensors)
         ]
-        found = self.find(b"general.alignment")
-        self.align = self.kv[found][2] if found is not None else 32
-        self.more_tensors = self.more_kv = self.delta = 0
-        self.pokes: list[tuple[Any, bytes]] = []
-        self.cut: int | None = None
-        self.absolute: int | None = None
-        self.data_size = size - _pad(self.at, self.align)
-        own = max((_pad(off + _nbytes(d, t), self.align) for _, d, t, off in self.tensors), default=0)
-        self.trailing = self.data_size - own
-        self.marks: dict[str, int] = {}
 
     def _num(self, code: str) -> int:
         value = struct.unpack_from(code, self.data, self.at)[0]
@@ -132,10 +121,41 @@ class _Header:
     def _val(self, t: int) -> Any:
         if t == STR:
             return self._str()
-        if t == ARR:
-            element = self._num("<I")
-            return Array(element, [self._val(element) for _ in range(self._num("<Q"))])
-        return self._num(CODE[t])
+        if t != ARR:
+            return self._num(CODE[t])
+        element, n = self._num("<I"), self._num("<Q")
+        if element in (STR, ARR):
+            return Array(element, [self._val(element) for _ in range(n)])
+        code = f"<{n}{CODE[element][1:]}"
+        self.at += struct.calcsize(code)
+        return Array(element, struct.unpack_from(code, self.data, self.at - struct.calcsize(code)))
+
+
+_read = cache(_Read)
+
+
+def _own(v: Any) -> Any:
+    return Array(v.element, map(_own, v) if v.element == ARR else v) if isinstance(v, Array) else v
+
+
+class _Header:
+    """``kv``: [key, type id, value]; ``tensors``: [name, shape, type id, offset]; strings are bytes."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        read = _read(data)
+        self.magic, self.version, self.at = data[:4], read.version, read.at
+        self.kv = [[key, t, _own(v)] for key, t, v in read.kv]
+        self.tensors = [[name, list(shape), t, offset] for name, shape, t, offset in read.tensors]
+        found = self.find(b"general.alignment")
+        self.align = self.kv[found][2] if found is not None else 32
+        self.more_tensors = self.more_kv = self.delta = 0
+        self.pokes: list[tuple[Any, bytes]] = []
+        self.cut: int | None = None
+        self.absolute: int | None = None
+        self.data_size = size - _pad(self.at, self.align)
+        own = max((_pad(off + _nbytes(d, t), self.align) for _, d, t, off in self.tensors), default=0)
+        self.trailing = self.data_size - own
+        self.marks: dict[str, int] = {}
 
     def find(self, key: bytes) -> int | None:
         return next((i for i, e in enumerate(self.kv) if e[0] == key), None)
@@ -169,8 +189,13 @@ class _Header:
                 out.extend(struct.pack("<Q", len(v)) + v)
             elif t == ARR:
                 out.extend(struct.pack("<IQ", v.element, len(v)))
-                for x in v:
-                    put(v.element, x)
+                if v.element == STR:
+                    out.extend(b"".join(struct.pack("<Q", len(x)) + x for x in v))
+                elif v.element == ARR:
+                    for x in v:
+                        put(ARR, x)
+                else:
+                    out.extend(struct.pack(f"<{len(v)}{CODE[v.element][1:]}", *v))
             else:
                 out.extend(struct.pack(CODE[t], v))
 

@@ -65,7 +65,7 @@ def test_a_sound_model_asks_no_question():
 def test_one_wrong_key_in_real_headers():
     """Some headers of the sweep that scripts/sweep.py does whole: no fix writes a wrong value into a right key."""
     counts: dict[str, int] = {}
-    for one in SWEEP.singles(HEADERS[3::6]):
+    for one in SWEEP.singles(HEADERS[3::12]):
         assert one.wrong == (), one
         counts[one.verdict] = counts.get(one.verdict, 0) + 1
         # Only what no tensor depends on stays unfound, and only a number of experts used cannot be told.
@@ -79,7 +79,7 @@ def test_two_wrong_keys_never_load_with_wrong_numbers():
     import random
 
     rnd = random.Random(7)
-    for _ in range(40):
+    for _ in range(20):
         base = rnd.choice(HEADERS)
         ways = dict(rnd.sample(list(SWEEP.steps(SWEEP.header(base))), k=2))
         sound, m = SWEEP.header(base), SWEEP.header(base, ways)

@@ -141,8 +141,8 @@ def test_tokens_of_a_vocabulary_come_back_whole_under_its_own_pre_tokenizer(
         return
     from gguftool.run.tokens import tokenize
 
-    copy_free = [bool(agreeing(str(smollm2), [x.text], [[x.token]], [{PRE: pre}])) for x in asked[:8]]
-    assert sum(copy_free) <= 2
+    copy_free = [bool(agreeing(str(smollm2), [x.text], [[x.token]], [{PRE: pre}])) for x in asked[:8:2]]
+    assert sum(copy_free) <= 1
     assert tokenize(str(smollm2), [asked[0].text], begin_and_end=False).ids == ((asked[0].token,),)
 
 
