@@ -173,7 +173,8 @@ def command(*, examples: str, **attrs: Any) -> Callable[[Callable[..., Any]], Co
         attrs: further arguments of `click.command`.
     """
     attrs.setdefault("context_settings", {"help_option_names": ["-h", "--help"], "max_content_width": 100})
-    return click.command(cls=Command, examples=examples, **attrs)
+    attrs.setdefault("cls", Command)
+    return click.command(examples=examples, **attrs)
 
 
 def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None:

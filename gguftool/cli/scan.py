@@ -8,11 +8,12 @@ import click
 
 from gguftool.cli.builds import build_options
 from gguftool.cli.options import Session, command, format_option, option, pass_session
-from gguftool.cli.scan_emit import emit_options, unused
+from gguftool.cli.scan_emit import ScanCommand, emit_options, unused
 from gguftool.cli.values import MODEL
 
 
 @command(
+    cls=ScanCommand,
     examples="""
     gguftool scan ~/models
     gguftool scan --fail-on error --format markdown /srv/models > models.md
@@ -21,7 +22,7 @@ from gguftool.cli.values import MODEL
     gguftool scan --build b8179 ~/models                which models will that llama.cpp not load?
     gguftool scan --stores                              all models of this machine, and what frees room
     gguftool scan --emit preset --ctx 16384 ~/models > models.ini
-    """
+    """,
 )
 @click.argument("paths", type=MODEL, metavar="PATH...", nargs=-1)
 @option("--stores", is_flag=True, help="What Hugging Face, Ollama, LM Studio, llama.cpp, jan and GPT4All keep here.")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from gguftool.cli.options import option
-from gguftool.cli.wishes import WISHES, wish_options, wished
+from gguftool.cli.options import Command, option
+from gguftool.cli.spelled import Option
 from gguftool.errors import UsageError
-from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
@@ -25,12 +25,54 @@ WITHOUT = frozenset((
     "lora_scaled", "control_vector", "control_vector_scaled",
 ))  # fmt: skip
 """Those that are about one model or one start, or that scan has in a form of its own."""
+_EMIT = "--emit"
+_WANTED = "gguftool.cli.scan_emit"
+"""In the context of a call: the options of launch belong to it."""
+
+
+class ScanCommand(Command):
+    """Has the options of launch where something is emitted, and in its help: a scan starts without them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As every command of gguftool."""
+        ctx.meta[_WANTED] = any(word == _EMIT or word.startswith(f"{_EMIT}=") for word in args)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """With all options."""
+        ctx.meta[_WANTED] = True
+        super().format_help(ctx, formatter)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Those of the call."""
+        own = super().get_params(ctx)
+        if not ctx.meta.get(_WANTED):
+            return own
+        taken = {name for p in own for name in (*getattr(p, "shown", p.opts), *p.secondary_opts)}
+        return [*own[:-1], *_wishes(frozenset(taken)), own[-1]]
+
+
+@cache
+def _wishes(taken: frozenset[str]) -> tuple[click.Parameter, ...]:
+    """The options of launch, but for names that are taken."""
+    from gguftool.cli.wishes import wish_options
+
+    def nothing() -> None:
+        """What click hangs options on."""
+
+    wish_options("scan", LISTED, WITHOUT)(nothing)
+    made: list[click.Parameter] = nothing.__click_params__[::-1]  # type: ignore[attr-defined]
+    names = set(taken)
+    for param in made:
+        if isinstance(param, Option):
+            param.without(names)
+            names.update(param.opts)
+    return tuple(made)
 
 
 def emit_options(function: F) -> F:
-    """``--emit`` and what goes with it: the options of launch."""
+    """``--emit`` and what goes with it alone."""
     for decorate in (
-        wish_options("scan", LISTED, WITHOUT),
         option("--force", is_flag=True, help="With --emit: also models that `launch` takes only with --force."),
         option(
             "--models-max",
@@ -40,7 +82,7 @@ def emit_options(function: F) -> F:
             help="With --emit: models that are loaded at once; each is planned for its share of the machine.",
         ),
         option(
-            "--emit",
+            _EMIT,
             type=click.Choice(KINDS),
             help="Print one configuration for all models: for llama-server's router, llama-swap, or a script for"
             " Ollama. Takes the options of launch.",
@@ -51,17 +93,15 @@ def emit_options(function: F) -> F:
 
 
 def unused() -> None:
-    """Refuse options of launch where nothing is emitted.
+    """Refuse what goes with ``--emit`` where nothing is emitted.
 
     Raises:
-        UsageError: there are some.
+        UsageError: there is some.
     """
     context = click.get_current_context()
-    typed = [
-        name for name in ("force", "models_max") if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    if WISHES in context.params or typed:
-        raise click.UsageError("Options of launch, --force and --models-max are for --emit.")
+    for name in ("force", "models_max"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--force and --models-max are for --emit.")
 
 
 def run(session: Session, paths: Sequence[str], options: Mapping[str, Any]) -> int:
@@ -69,6 +109,7 @@ def run(session: Session, paths: Sequence[str], options: Mapping[str, Any]) -> i
     from dataclasses import replace
 
     from gguftool.api.serving import serve_folder
+    from gguftool.cli.wishes import wished
     from gguftool.run.emit.folder import emit_folder
     from gguftool.run.engine import choose, engine_of
 
@@ -90,6 +131,8 @@ def run(session: Session, paths: Sequence[str], options: Mapping[str, Any]) -> i
         write(envelope("scan-emit", bool(found.models), body(options["emit"], found, text)), sys.stdout)
     else:
         session.out(text)
+        from gguftool.report.text import safe
+
         for one in found.left:
             session.note(f"left out: {safe(one.path)}: {safe(one.why)}")
     return 0 if found.models else 1
