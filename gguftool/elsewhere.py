@@ -51,10 +51,6 @@ def _file(path: str, rest: str) -> str:
     return f"name the file itself: {shell([path_word(local)])}"
 
 
-def _web(path: str, rest: str) -> str:
-    return "fetch it first, or name its https:// address, which is read in place"
-
-
 def _with(*words: str) -> Callable[[str, str], str]:
     """The command of another program that fetches it; PATH and REST stand for the address and what follows its ``://``."""
 
@@ -66,13 +62,7 @@ def _with(*words: str) -> Callable[[str, str], str]:
 
 _OF_SCHEME: dict[str, Callable[[str, str], str]] = {
     "file": _file,
-    "s3": _with("aws", "s3", "cp", "PATH", "."),
-    "gs": _with("gcloud", "storage", "cp", "PATH", "."),
-    "az": _web,
-    "azure": _web,
-    "abfs": _web,
-    "ftp": _with("curl", "-LO", "PATH"),
-    "sftp": _with("curl", "-LO", "PATH"),
+    "azure": lambda path, rest: f"write az://{rest}",
     "docker": _with("docker", "model", "pull", "REST"),
     "huggingface": lambda path, rest: f"write hf://{rest}",
     "modelscope": lambda path, rest: f"write https://modelscope.cn/models/{rest}/resolve/master/FILE",

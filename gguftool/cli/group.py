@@ -198,7 +198,7 @@ def gguftool(ctx: click.Context) -> None:
     """Inspect, lint, repair, plan and launch GGUF model files.
 
     MODEL is a .gguf file, any shard of a set, a folder with one model, hf://owner/repo/file.gguf, an https
-    address, or ollama://name:tag.
+    address, ollama://name:tag, or what fsspec opens: s3://bucket/file.gguf.
     """
     ctx.ensure_object(Session).command = ctx.invoked_subcommand or "gguftool"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from gguftool.elsewhere import meant
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, Unreadable, UsageError
 from gguftool.fleet.patterns import Patterns
-from gguftool.hub import is_remote
-from gguftool.model.folder import is_gguf
+from gguftool.hub import entries, is_folder, is_remote
+from gguftool.model.folder import firsts, is_gguf
 from gguftool.model.shards import LIKELY
 
 
@@ -102,7 +102,10 @@ def _unlisted(error: OSError) -> Group:
 
 
 def _far(spec: str) -> Iterator[str]:
-    """The models of an address: of an owner all repositories, of a repository all of it."""
+    """The models of an address: of an owner all repositories, of a repository or a bucket all of it."""
+    if is_folder(spec):
+        yield from firsts([entry.path for entry in entries(spec)])
+        return
     if not spec.lower().startswith("hf://"):
         yield spec
         return

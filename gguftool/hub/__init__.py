@@ -1,4 +1,4 @@
-"""Models that are named by address: the Hugging Face Hub, any web server, the local store of Ollama.
+"""Models that are named by address: the Hub, any web server, the local store of Ollama, whatever fsspec opens.
 
 The text of an address walks one way: parsed (`address`, pure), located (`place`: a folder, the caches, the Hub), opened
 as a source (`remote`, `http`, `gguftool.source`), read as a header, a model.
@@ -18,12 +18,15 @@ from gguftool.hub.address import SCHEMES, is_remote
 from gguftool.wire import without_login
 
 if TYPE_CHECKING:
+    from gguftool.hub.beyond import Entry
     from gguftool.model import Model
     from gguftool.source import Source
 
 __all__ = [
     "SCHEMES",
+    "entries",
     "file_of",
+    "is_folder",
     "is_remote",
     "local_path",
     "named",
@@ -46,7 +49,7 @@ def open_any(
 
     Args:
         spec: a path (see `gguftool.model.open_model`), ``hf://owner/repo/file.gguf``, ``hf://owner/repo:Q4_K_M``,
-            ``https://…/x.gguf`` or ``ollama://name:tag``.
+            ``https://…/x.gguf``, ``ollama://name:tag``, or what fsspec opens: ``s3://bucket/x.gguf``.
         strict: raise at the first fault in a header or at a missing shard; else note it.
         whole_set: follow the shard keys to the other files.
         until: over the network, read no further than this key of the metadata; there are no tensors then.
@@ -97,6 +100,33 @@ def open_source(spec: str | os.PathLike[str]) -> Source:
     from gguftool.source import LocalFile
 
     return LocalFile(spec)
+
+
+def entries(spec: str) -> list[Entry]:
+    """The ``.gguf`` files of a bucket or folder that fsspec opens, and of the folders in it: addresses and sizes.
+
+    Raises:
+        MissingFile: no such folder.
+        ToolFailed, UsageError: it cannot be listed.
+    """
+    from gguftool.hub.beyond import entries as found
+
+    return found(spec)
+
+
+def is_folder(spec: str | os.PathLike[str]) -> bool:
+    """Whether an address is that of a folder in a bucket or on another machine, which fsspec lists; the store is asked.
+
+    Raises:
+        ToolFailed, UsageError: it cannot be asked.
+    """
+    from gguftool.hub.address import in_store
+
+    if not in_store(spec):
+        return False
+    from gguftool.hub.beyond import is_folder as asked
+
+    return asked(spec)
 
 
 def named(model: Model | str | os.PathLike[str]) -> str:

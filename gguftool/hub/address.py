@@ -1,6 +1,7 @@
 """What an address means, from its text alone: no file, no network, no environment is looked at.
 
-``hf://owner/repo[@revision]/path``, ``hf://owner/repo:QUANT``, ``https://…``, ``ollama://[host/][namespace/]name[:tag]``.
+``hf://owner/repo[@revision]/path``, ``hf://owner/repo:QUANT``, ``https://…``, ``ollama://[host/][namespace/]name[:tag]``,
+and whatever fsspec has a name for (``s3://bucket/path``, ``sftp://host/path`` …).
 """
 
 from __future__ import annotations
@@ -13,6 +14,13 @@ from gguftool.errors import UsageError
 from gguftool.wire import Nonsense, without_login
 
 SCHEMES = ("hf://", "https://", "http://", "ollama://")
+STORES = frozenset(
+    "abfs abfss adl arrow_hdfs az box dask dbfs dropbox dvc ftp gcs gdrive gist git github gs hdfs jlab jupyter "
+    "lakefs libarchive memory oci ocilake oss root s3 s3a sftp smb ssh tar tos tosfs wandb wasb wasbs webdav webhdfs "
+    "zip".split()
+)
+"""Schemes of places that fsspec (2026.9) opens, by its own drivers or others' (`fsspec.registry`)."""
+_STORE = re.compile(r"((?:[a-z]+::)*)([a-z][a-z0-9_]*)://", re.I)
 _REPO = re.compile(r"^(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:@(?P<revision>[^/:]+))?(?:(?P<kind>[:/])(?P<rest>.*))?$")
 
 
@@ -147,12 +155,26 @@ def ollama_name(spec: str) -> OllamaName:
     return OllamaName(front[0] if front else "registry.ollama.ai", namespace, model, tag or "latest")
 
 
-Address = HubAddress | WebAddress | OllamaName
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """A file or a folder that fsspec opens: the address as it was typed."""
+
+    text: str
+
+
+Address = HubAddress | WebAddress | OllamaName | StoreAddress
 
 
 def is_remote(spec: object) -> TypeGuard[str]:
     """Whether ``spec`` is an address and not a path."""
-    return isinstance(spec, str) and spec[:9].lower().startswith(SCHEMES)
+    return isinstance(spec, str) and (spec[:9].lower().startswith(SCHEMES) or in_store(spec))
+
+
+def in_store(spec: object) -> TypeGuard[str]:
+    """Whether ``spec`` is an address that fsspec opens; behind a cache of its own (``simplecache::``) any."""
+    if not isinstance(spec, str) or (m := _STORE.match(spec)) is None:
+        return False
+    return bool(m[1]) or m[2].lower() in STORES
 
 
 def parse(spec: str, endpoint: str) -> Address:
@@ -165,6 +187,8 @@ def parse(spec: str, endpoint: str) -> Address:
     Raises:
         UsageError: it has another form than its scheme asks for.
     """
+    if in_store(spec):
+        return StoreAddress(spec)
     scheme, _, rest = spec.partition("://")
     spec = f"{scheme.lower()}://{rest}"
     if spec.startswith("hf://"):

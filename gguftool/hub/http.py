@@ -1,9 +1,4 @@
-"""`HttpRange`: a file on a web server as a `Source`, read by range requests with a small cache.
-
-The front of the file is kept as one piece. Who reads from its first byte on (the parser, which foresees how far a
-header will reach) gets what is asked for and not a byte more. Reads that follow one another fetch ahead, elsewhere as
-well, where the last piece is kept.
-"""
+"""`HttpRange`: a file on a web server as a `Source`, read by ranges (how much at once: `gguftool.hub.pieces`)."""
 
 from __future__ import annotations
 
@@ -18,15 +13,14 @@ from gguftool.format.foresee import FIRST_READ
 from gguftool.hub.connect import Line, basic, give_back, line, proxy_login
 from gguftool.hub.headers import Front
 from gguftool.hub.logins import login
+from gguftool.hub.pieces import LARGEST as LARGEST
+from gguftool.hub.pieces import Pieces
 from gguftool.hub.spot import Reach, Spot, spot
 from gguftool.version import __version__
 from gguftool.wire import Broken, Clock, Nonsense, Reply, TooSlow, exchange, number, without_login
 
 FIRST = FIRST_READ
 """The first request: what the parser reads first."""
-LARGEST = 16 << 20
-FRONT_LIMIT = 64 << 20
-"""Bytes of the front that are kept: a header is read again while it is parsed."""
 TRIES = 3
 REDIRECTS = 8
 SHORT = 64 << 10
@@ -77,10 +71,7 @@ class HttpRange:
         self._reach: Reach | None = None
         self._size: int | None = None
         self._etag: str | None = None
-        self._front = b""
-        self._window: tuple[int, bytes] = (0, b"")
-        self._whole = False
-        self._last = 0
+        self._pieces = Pieces(self._exactly)
         self._lock = threading.RLock()
         self.requests = 0
         self.known = known
@@ -93,13 +84,13 @@ class HttpRange:
     def size(self) -> int:
         """Length of the file in bytes, as the server states it; costs the first request."""
         if self._size is None:
-            self._front = self._fetch(0, FIRST)
+            self._pieces.front = self._fetch(0, FIRST)
         return self._size or 0
 
     @property
     def ready(self) -> int:
         """Bytes of the front that are here."""
-        return len(self._front)
+        return len(self._pieces.front)
 
     @property
     def version(self) -> str:
@@ -109,7 +100,7 @@ class HttpRange:
     def _take(self, known: Front) -> bytes:
         """The file is what is kept of it."""
         self._size, self._etag, self.linked = known.size, known.etag or None, known.linked
-        self._front = known.front
+        self._pieces.front = known.front
         return known.front
 
     @property
@@ -125,43 +116,14 @@ class HttpRange:
             ToolFailed: the network or the server failed.
         """
         with self._lock:
-            return self._read(offset, max(0, min(n, self.size - offset)))
-
-    def _read(self, offset: int, n: int) -> bytes:
-        if not n:
-            return b""
-        end, have = offset + n, len(self._front)
-        follows = 0 < offset == self._last
-        self._last = end
-        if end <= have:
-            return self._front[offset:end]
-        if offset <= have and (end <= FRONT_LIMIT or not offset):
-            step = max(end - have, min(LARGEST, max(FIRST, have)) if follows else 0)
-            more = min(step, self.size - have)
-            if self._whole:
-                # A server without ranges: what was there comes once more in front of it.
-                self._front = self._exactly(0, have + more)
-            else:
-                self._front += self._exactly(have, more)
-            return self._front[offset:end]
-        return self._ahead(offset, n)
-
-    def _ahead(self, offset: int, n: int) -> bytes:
-        """A read behind the front: when reads follow one another, more is fetched than asked for."""
-        at, window = self._window
-        if not at <= offset <= offset + n <= at + len(window):
-            follows = offset == at + len(window)
-            want = min(max(n, LARGEST) if follows else n, self.size - offset)
-            at, window = self._window = (offset, self._exactly(offset, want))
-        return window[offset - at : offset - at + n]
+            return self._pieces.read(offset, n, self.size)
 
     def check_unchanged(self) -> None:
         """Nothing to ask: every request compares size and entity tag."""
 
     def close(self) -> None:
         """Drop the cache; connections are shared and stay."""
-        self._front = b""
-        self._window = (0, b"")
+        self._pieces.drop()
 
     def _exactly(self, offset: int, n: int) -> bytes:
         data = bytearray()
@@ -216,7 +178,7 @@ class HttpRange:
                     hint = "download the file first, then name the local copy"
                     raise ToolFailed(f"{self.name}: the server does not answer range requests", hint)
                 self._note(reply.length, reply)
-                self._whole = True
+                self._pieces.whole = True
             else:
                 first, last, size = _range(said)
                 if first != offset or not first <= last < size:

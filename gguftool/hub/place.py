@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gguftool.errors import MissingFile, ToolFailed, UsageError
-from gguftool.hub.address import HubAddress, OllamaName, WebAddress, is_remote, parse
+from gguftool.hub.address import HubAddress, OllamaName, StoreAddress, WebAddress, is_remote, parse
 from gguftool.hub.api import endpoint, listing, offline, token
 from gguftool.hub.cache import cached, in_cache, ollama_blob, pick
 from gguftool.hub.stores.huggingface import COMMIT
 from gguftool.hub.stores.places import hub_cache
 from gguftool.shell import gguftool, path_word, shell
 from gguftool.wire import without_login
+
+if TYPE_CHECKING:
+    from gguftool.hub.beyond import OnStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class OnServer:
         return replace(self, path=path)
 
 
-def locate(spec: str | os.PathLike[str]) -> OnDisk | OnServer:
+def locate(spec: str | os.PathLike[str]) -> OnDisk | OnServer | OnStore:
     """Find the file that a path or an address names; of a folder or a repository its one model.
 
     What is on this machine is taken from here, so that nothing is asked of the network for it.
@@ -62,6 +66,8 @@ def locate(spec: str | os.PathLike[str]) -> OnDisk | OnServer:
     if (path := here(spec)) is not None:
         return OnDisk(path)
     address = parse(os.fspath(spec), endpoint())
+    if isinstance(address, StoreAddress):
+        return _on_store(address)
     return _on_hub(address) if isinstance(address, HubAddress) else _on_web(address)
 
 
@@ -79,6 +85,8 @@ def here(spec: str | os.PathLike[str]) -> str | None:
     address = parse(os.fspath(spec), endpoint())
     if isinstance(address, OllamaName):
         return ollama_blob(address)
+    if isinstance(address, StoreAddress):
+        return None
     hub = address.hub if isinstance(address, WebAddress) else address
     return cached(hub) if hub is not None else None
 
@@ -94,6 +102,10 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
         return path
     address = parse(os.fspath(spec), endpoint())
     text = without_login(os.fspath(spec))
+    if isinstance(address, StoreAddress):
+        from gguftool.hub.beyond import fetching
+
+        raise UsageError(f"{text}: is not on this machine, and its data is needed", f"fetch it first: {fetching(text)}")
     hub = address.hub if isinstance(address, WebAddress) else address
     if isinstance(hub, HubAddress):
         _one_in_cache(hub)
@@ -118,6 +130,16 @@ def _on_web(address: WebAddress | OllamaName) -> OnServer:
         at_hub or address.hub is not None,
         address.hub is not None and COMMIT.fullmatch(address.hub.revision) is not None,
     )
+
+
+def _on_store(address: StoreAddress) -> OnStore:
+    """A file that fsspec opens; of a folder its one model."""
+    from gguftool.hub.beyond import entries, is_folder, place
+
+    if not is_folder(address.text):
+        return place(address)
+    names = [entry.path for entry in entries(address.text)]
+    return place(StoreAddress(_one(without_login(address.text), names, "", lambda name: name)))
 
 
 def _on_hub(address: HubAddress) -> OnServer:
@@ -145,17 +167,21 @@ def _one_in_cache(address: HubAddress) -> None:
 
 def _choose(address: HubAddress, names: list[str]) -> str:
     """The one file of a repository with the quantisation asked for."""
-    found = pick(names, address.quant)
+    return _one(str(address), names, address.quant, lambda name: str(replace(address, path=name, quant="")))
+
+
+def _one(shown: str, names: list[str], quant: str, whole: Callable[[str], str]) -> str:
+    """The one model among the files of a place; ``whole``: the address of one of them."""
+    found = pick(names, quant)
     if len(found) == 1:
         return found[0]
     models = pick(names, "")
     if not models:
-        raise MissingFile(f"{address}: there is no .gguf file in this repository")
-    shown = ", ".join((found or models)[:8]) + (" …" if len(found or models) > 8 else "")
-    what = "several models" if not address.quant else "several files fit" if found else "no file fits"
-    raise UsageError(
-        f"{address}: {what}: {shown}", f"name one: {replace(address, path=(found or models)[0], quant='')}"
-    )
+        raise MissingFile(f"{shown}: there is no .gguf file in it")
+    some = found or models
+    listed = ", ".join(some[:8]) + (" …" if len(some) > 8 else "")
+    what = "several models" if not quant else "several files fit" if found else "no file fits"
+    raise UsageError(f"{shown}: {what}: {without_login(listed)}", f"name one: {without_login(whole(some[0]))}")
 
 
 def _authorization() -> dict[str, str]:

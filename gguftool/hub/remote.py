@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gguftool.errors import FormatError, MissingFile, ToolFailed, UsageError
 from gguftool.format.foresee import FIRST_READ
 from gguftool.format.parse import parse
 from gguftool.hub import headers
-from gguftool.hub.address import WebAddress
+from gguftool.hub.address import StoreAddress, WebAddress
 from gguftool.hub.address import parse as parse_address
 from gguftool.hub.api import endpoint, offline
-from gguftool.hub.http import FRONT_LIMIT, HttpRange
-from gguftool.hub.place import OnServer, locate
+from gguftool.hub.http import HttpRange
+from gguftool.hub.pieces import FRONT_LIMIT
+from gguftool.hub.place import OnDisk, OnServer, locate
 from gguftool.hub.spot import spot
 from gguftool.model import Model, Part
 from gguftool.model.missing import missing_text
 from gguftool.model.shards import NAME, shard_name, split_keys
 from gguftool.source import LocalFile, Source
-from gguftool.wire import Nonsense
+from gguftool.wire import Nonsense, without_login
+
+if TYPE_CHECKING:
+    from gguftool.hub.beyond import OnStore, StoreFile
 
 
 def source(spec: str) -> Source:
     """The bytes behind a path or an address: a file of this machine, or a range source."""
     place = locate(spec)
-    return _open(place) if isinstance(place, OnServer) else LocalFile(place.path)
+    return LocalFile(place.path) if isinstance(place, OnDisk) else _open(place)
 
 
 def open_there(
-    place: OnServer, *, strict: bool = True, whole_set: bool = True, until: str | None = None, keep: bool = True
+    place: OnServer | OnStore,
+    *,
+    strict: bool = True,
+    whole_set: bool = True,
+    until: str | None = None,
+    keep: bool = True,
 ) -> Model:
     """The model of a file on a server; the other shards of its set are those beside it with the usual names.
 
@@ -69,7 +80,7 @@ def open_there(
 def is_list(spec: str) -> bool:
     """Whether an address is that of a file on a web server and not a place on the Hub."""
     address = parse_address(spec, endpoint())
-    return isinstance(address, WebAddress) and address.hub is None
+    return isinstance(address, StoreAddress) or (isinstance(address, WebAddress) and address.hub is None)
 
 
 def text(spec: str) -> str:
@@ -85,7 +96,11 @@ def text(spec: str) -> str:
     return found.read_at(0, found.size).decode("utf-8", "surrogateescape")
 
 
-def _open(place: OnServer) -> HttpRange:
+def _open(place: OnServer | OnStore) -> HttpRange | StoreFile:
+    if not isinstance(place, OnServer):
+        from gguftool.hub.beyond import StoreFile
+
+        return StoreFile(place, headers.find(without_login(place.address)))
     if place.of_hub and offline():
         raise ToolFailed(
             f"{place.name(place.path)}: HF_HUB_OFFLINE forbids the network", "unset it, or name a local file"
@@ -98,10 +113,11 @@ def _open(place: OnServer) -> HttpRange:
     return HttpRange(url, place.headers, place.name(place.path), known, place.fixed)
 
 
-def _part(place: OnServer, strict: bool, no: int = 0, until: str | None = None, keep: bool = True) -> Part:
+def _part(place: OnServer | OnStore, strict: bool, no: int = 0, until: str | None = None, keep: bool = True) -> Part:
     opened = _open(place)
+    fixed = isinstance(place, OnServer) and place.fixed
     header = parse(opened, strict=strict, until=until)
-    if keep and not opened.known and not header.problems and (opened.version or opened.linked or place.fixed):
+    if keep and not opened.known and not header.problems and (opened.version or opened.linked or fixed):
         front = opened.read_at(0, min(opened.ready, max(header.data_offset, FIRST_READ)))
         if len(front) >= header.end and header.complete:
             headers.keep(headers.Front(opened.url, opened.size, opened.version, opened.linked, front))
