@@ -10,11 +10,11 @@ from gguftool.api.plan import plan
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, MissingFile, NoRoom, UsageError
 from gguftool.hub import is_remote, opened
-from gguftool.hub.address import HubAddress, OllamaName, WebAddress
+from gguftool.hub.address import OllamaName
 from gguftool.hub.address import parse as parse_address
 from gguftool.hub.api import endpoint
 from gguftool.hub.cache import ollama_blob
-from gguftool.hub.repo import Collection, Listed, collection
+from gguftool.hub.repo import Collection, Listed, collection, place_on_hub
 from gguftool.model.overview import overview
 from gguftool.model.role import role, sidecar_by_name
 from gguftool.predict.pairs import misfits
@@ -61,11 +61,11 @@ def find(spec: str, said: Wishes, build: str | int | None, projector: bool) -> s
     if not is_remote(spec):
         way = f"name hf://owner/repo; a file that is here: {gguftool('verify', path_word(spec))}"
         raise UsageError(f"{spec}: is no address", way)
-    address = parse_address(spec, endpoint())
-    if isinstance(address, OllamaName):
-        return ollama_blob(address)
-    hub = address.hub if isinstance(address, WebAddress) else address
-    if not isinstance(hub, HubAddress):
+    hub = place_on_hub(spec)
+    if hub is None:
+        address = parse_address(spec, endpoint())
+        if isinstance(address, OllamaName):
+            return ollama_blob(address)
         text = without_login(spec)
         raise UsageError(
             f"{text}: is not on the Hub: pull fetches what huggingface-hub and its cache know",

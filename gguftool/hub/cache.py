@@ -102,7 +102,7 @@ def ollama_blob(name: OllamaName) -> str:
         manifest = os.path.join(store, "manifests", name.host, name.namespace, name.model, name.tag)
         if os.path.isfile(manifest):
             return _blob(store, manifest, spec)
-    known = sorted(_known(stores))
+    known = ollama_names()
     listed = f"; there are {', '.join(known[:8])}" if known else ""
     raise MissingFile(f"{spec}: not in {' or '.join(stores)}{listed}", f"ollama pull {name.short}")
 
@@ -123,12 +123,13 @@ def _blob(store: str, manifest: str, spec: str) -> str:
     raise MissingFile(f"{spec}: its data is gone: no {digest} in {store}", "ollama pull it again")
 
 
-def _known(stores: list[str]) -> set[str]:
+def ollama_names() -> list[str]:
+    """The models in the local stores, as ``ollama list`` shows them."""
     found: set[str] = set()
-    for store in stores:
+    for store in ollama_stores():
         root = os.path.join(store, "manifests")
         for place, _, names in os.walk(root):
             parts = os.path.relpath(place, root).split(os.sep)
             if len(parts) == 3:
                 found.update(OllamaName(parts[0], parts[1], parts[2], tag).short for tag in names)
-    return found
+    return sorted(found)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed, UsageError
-from gguftool.hub.address import HubAddress, is_remote
+from gguftool.hub.address import HUB_HOSTS, HubAddress, OllamaName, WebAddress, hub_address, is_remote, ollama_name
 from gguftool.hub.address import parse as parse_address
 from gguftool.hub.api import LfsRecord, endpoint, listing, offline
-from gguftool.hub.cache import in_cache, pick, snapshot
+from gguftool.hub.cache import in_cache, ollama_blob, ollama_names, pick, snapshot
 from gguftool.hub.stores import hub_cache
 from gguftool.model.folder import firsts, gguf_files, in_folder
 from gguftool.model.role import sidecar_by_name
@@ -77,7 +79,8 @@ def collection(spec: str) -> Collection | None:
     Of the Hub the newest listing is asked for; where nobody can be asked, what is in the cache counts.
 
     Args:
-        spec: a folder, ``hf://owner/repo``, ``hf://owner/repo:QUANT`` (those alone), ``hf://owner/repo/folder``.
+        spec: a folder, ``hf://owner/repo``, ``hf://owner/repo:QUANT`` (those alone), ``hf://owner/repo/folder``, the
+            page of one of these on the Hub; ``ollama://name`` whose tag ``latest`` is not there.
 
     Raises:
         MissingFile, ToolFailed: as `gguftool.hub.api.listing`, with nothing in the cache.
@@ -86,8 +89,11 @@ def collection(spec: str) -> Collection | None:
     """
     if not is_remote(spec):
         return _of_folder(spec) if os.path.isdir(spec) else None
-    address = parse_address(spec, endpoint())
-    if not isinstance(address, HubAddress) or address.path.lower().endswith(".gguf"):
+    address = place_on_hub(spec)
+    if address is None:
+        named = parse_address(spec, endpoint())
+        return _of_ollama(spec, named) if isinstance(named, OllamaName) else None
+    if address.path.lower().endswith(".gguf"):
         return None
     records = _records(address)
     below = address.path.rstrip("/") + "/" if address.path else ""
@@ -104,6 +110,34 @@ def collection(spec: str) -> Collection | None:
         return _listed(name, by_path, str(replace(address, path=name, quant="")))
 
     return Collection(spec, address, tuple(map(listed, models)), tuple(map(listed, beside)))
+
+
+_PAGE = re.compile(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)(?:/tree/([^/?#]+)(?:/([^?#]+))?)?/?(?:[?#].*)?$")
+
+
+def place_on_hub(spec: str) -> HubAddress | None:
+    """What an address names on the Hub; None: it is none of the Hub's.
+
+    The page of a repository, or of a folder in it, is what people copy from the browser: it means the repository.
+
+    Raises:
+        UsageError: nobody understands it.
+    """
+    found = parse_address(spec, endpoint())
+    if isinstance(found, HubAddress):
+        return found
+    if not isinstance(found, WebAddress):
+        return None
+    m = _PAGE.match(found.url)
+    if (
+        found.hub is None
+        and m is not None
+        and (m[1] == endpoint() or m[2] in HUB_HOSTS)
+        and not m[3].lower().endswith(".gguf")
+    ):
+        path = f"/{unquote(m[5])}" if m[5] else ""
+        return hub_address(f"{m[3]}@{unquote(m[4] or 'main')}{path}")
+    return found.hub
 
 
 def several(spec: str) -> Collection | None:
@@ -137,6 +171,22 @@ def _records(address: HubAddress) -> list[LfsRecord]:
         if folder is None or not pick(in_cache(address), ""):
             raise
     return [LfsRecord(name, _size(os.path.join(folder or "", name)), None) for name in in_cache(address)]
+
+
+def _of_ollama(spec: str, name: OllamaName) -> Collection | None:
+    """The tags of a model of Ollama, where the one that is meant without a tag is not there."""
+    if name.tag != "latest":
+        return None
+    try:
+        ollama_blob(name)
+    except MissingFile:
+        same = [tag for tag in map(ollama_name, ollama_names()) if replace(tag, tag="latest") == name]
+        blobs = {tag.short: ollama_blob(tag) for tag in same}
+        models = [
+            Listed(f"ollama://{short}", short, (LfsRecord(blob, _size(blob), None),)) for short, blob in blobs.items()
+        ]
+        return Collection(spec, None, tuple(models), ())
+    return None
 
 
 def _size(path: str) -> int:

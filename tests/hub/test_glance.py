@@ -14,8 +14,9 @@ import pytest
 import gguftool
 from gguftool.api.glance import OVER, PARTLY, WHOLE, Entry, Glance, glance
 from gguftool.hub.ahead import WORKERS, Ahead
-from gguftool.hub.repo import several
+from gguftool.hub.repo import collection, several
 from gguftool.report.glance import labels
+from tests import stores
 from tests.build import llama
 from tests.hub.forms import hugging_face_cache
 from tests.hub.quantised import MIXTURES, NAME, PLAIN, bits, files, model
@@ -293,3 +294,28 @@ def test_an_error_goes_to_who_asks_for_it() -> None:
         assert ahead("hf://o/r/good.gguf").name == "hf://o/r/good.gguf"
         with pytest.raises(gguftool.MissingFile):
             ahead("hf://o/r/bad.gguf")
+
+
+def test_the_page_of_a_repository_is_the_repository(site: Site) -> None:
+    few(site, "BF16", "Q4_0", "Q6_K")
+    spec = f"{site.url}/{REPO}"
+    for page in (spec, f"{spec}/", f"{spec}/tree/main", f"{spec}?show=1"):
+        there = several(page)
+        assert there is not None
+        assert [x.name for x in there.models] == [path_of("BF16"), path_of("Q4_0"), path_of("Q6_K")]
+        assert there.models[1].spec == f"{SPEC}/{path_of('Q4_0')}"
+    folder = collection(f"{SPEC}/BF16")
+    assert folder is not None
+    assert [len(x.files) for x in folder.models] == [3]
+    assert collection(f"{site.url}/{REPO}/tree/main/BF16") is not None
+    assert collection(f"{site.url}/d/m.gguf") is None
+
+
+def test_tags_of_ollama(cli: Any, tmp_path: Path) -> None:
+    for tag, kind in (("q6", "Q6_K"), ("q4", "Q4_0")):
+        stores.ollama(tmp_path / "ollama", f"registry.ollama.ai/library/tiny/{tag}", model(kind).bytes())
+    found = cli("plan", "ollama://tiny", *ROOMY, "--format", "json")
+    assert found.code == 0, found.err
+    assert [r["name"] for r in found.json["models"]] == ["tiny:q6", "tiny:q4"]
+    assert [c[:3] for c in found.json["commands"]] == [["gguftool", "launch", "ollama://tiny:q6"]]
+    assert cli("plan", "ollama://none", *ROOMY).code == 2
