@@ -19,6 +19,7 @@ from gguftool.endings import as_usual, die_with_parent
 from gguftool.errors import Bug
 from gguftool.fleet.row import failed
 from gguftool.fleet.want import Seen, Task, Want, seen
+from gguftool.format import again
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -31,6 +32,8 @@ LARGEST = 32
 """Paths handed over at once."""
 TRIES = 2
 """Times a path is tried that ends its worker."""
+VOCABULARIES = 12 << 20
+"""Bytes of vocabularies that a worker remembers: two large ones with their merges."""
 SWEEP = 64
 """Models after which what lies in circles is collected."""
 
@@ -63,6 +66,7 @@ class Here:
         self._want = want
         self._task: Task | None = None
         self._done = 0
+        again.remember(VOCABULARIES)
 
     @property
     def room(self) -> bool:
@@ -87,7 +91,8 @@ class Here:
         return () if task is None else (seen(task, self._want),)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Forget what was remembered."""
+        again.remember(0)
 
 
 class _Worker:
@@ -224,6 +229,7 @@ def _work(pipe: Connection, parents: Connection, want: Want, bound: bool) -> Non
     as_usual()
     if bound:
         die_with_parent()
+    again.remember(VOCABULARIES)
     # Else this copy of it would keep the pipe open when the command is gone.
     parents.close()
     done, since = 0, 0

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 
 from gguftool.errors import FormatError
-from gguftool.format import foresee, limits
+from gguftool.format import again, foresee, limits
 from gguftool.format.foresee import FIRST_READ, Array, Seen
 from gguftool.format.header import Field, Header, Problem, TensorInfo, align
 from gguftool.format.sniff import HEAD, identify
@@ -289,6 +289,10 @@ def _skip_strings(walk: _Walk, count: int) -> None:
     _bound(walk, count, walk.layout.length_size, "strings")
     walk.counted.elements(count, "strings")
     start = walk.pos
+    if known := again.length(walk.buf, start, count, walk.layout):
+        walk.counted.strings_of(known)
+        walk.pos = start + known
+        return
     left, o = count, start
     size = walk.layout.length_size
     order = walk.layout.order + walk.layout.length_code

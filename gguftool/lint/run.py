@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr, table
@@ -106,6 +107,7 @@ def lint(
     """
     ctx = replace(context or Context(), memo={})
     rules = selected(select, ignore, _families(ctx, load))
+    what = role(model)
     findings: list[Finding] = []
     skipped: list[NotEvaluated] = []
     for one in rules:
@@ -114,7 +116,7 @@ def lint(
             ctx.memo["found"] = findings
             if one.severity is Severity.ERROR and _explained(model, ctx, findings):
                 continue
-        why = _why_not(one, model, ctx)
+        why = _why_not(one, model, ctx, what)
         if why == "":
             continue
         if why is not None:
@@ -193,7 +195,11 @@ def selected(
     Raises:
         UsageError: a name is neither a rule nor a family.
     """
-    wanted, unwanted = tuple(select), tuple(ignore)
+    return _selected(tuple(select), tuple(ignore), tuple(families))
+
+
+@lru_cache(64)
+def _selected(wanted: tuple[str, ...], unwanted: tuple[str, ...], families: tuple[str, ...]) -> tuple[Rule, ...]:
     for name in (*wanted, *unwanted):
         check_name(name)
     return tuple(
@@ -215,16 +221,20 @@ def check_name(name: str) -> None:
     raise UsageError(f"there is no rule or family {name!r}", guess)
 
 
-def _why_not(one: Rule, m: Model, ctx: Context) -> str | None:
+@cache
+def _roles(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+def _why_not(one: Rule, m: Model, ctx: Context, what: str) -> str | None:
     """Why a rule does not run: None it runs, "" it was not asked for, else a reason to report."""
     if one.scope is Scope.SOURCE and ctx.against is None:
         return ""
     if one.scope is Scope.DATA and not ctx.data:
         return ""
-    what: str = ctx.once("role", lambda: role(m))
-    if one.role not in ("model", "any") and what not in one.role.split():
+    if one.role not in ("model", "any") and what not in _roles(one.role):
         return ""
-    if one.chat and ctx.once("no chat", lambda: no_chat(m)):
+    if one.chat and no_chat(m):
         return ""
     if one.role == "model" and not ROLES[what].loads:
         # What has a loader of its own has rules of its own, too.

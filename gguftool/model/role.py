@@ -87,8 +87,12 @@ _LOOKED_AT = 64
 
 def role(m: Model) -> str:
     """The role of a file, a key of `ROLES`; ``model`` when nothing speaks against it."""
-    found: str = m.once("role", lambda: next((name for name, is_so in _SIGNS if is_so(m)), "model"))
+    found: str = m.once("role", lambda: _role(m))
     return found
+
+
+def _role(m: Model) -> str:
+    return next((name for name, is_so in _SIGNS if is_so(m)), "model")
 
 
 def what_it_is(m: Model) -> str:

@@ -6,19 +6,18 @@ llama_vocab::impl::load` (b11434); names are data (`gguftool/facts/data/vocabula
 
 from __future__ import annotations
 
-import re
-import struct
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
+from gguftool.model.tokenlist import TokenList, token_list
 
 if TYPE_CHECKING:
     from gguftool.model.model import Model
@@ -104,8 +103,6 @@ def id_key(role: str) -> str:
 
 _SHOWN = 256
 """Characters of a token in a message; the longest real one has 1,024 bytes, of blanks."""
-_WALK = 1 << 20
-"""Tokens walked past in searches, after which a map is made."""
 
 
 class Vocabulary:
@@ -115,17 +112,14 @@ class Vocabulary:
         model: value of `tokenizer.ggml.model`, None when absent or not a string.
         kind: what that means to llama.cpp, None when it does not know it.
         pre: value of `tokenizer.ggml.pre`, None when absent or not a string.
-        all_short: known, once ``records`` was asked for, that no token has more than 255 bytes.
     """
 
     def __init__(self, m: Model) -> None:
-        self.all_short = False
         self._fields = m.fields
         self._get = m.reading
         self.model = _string(m.get("tokenizer.ggml.model"))
         self.kind = KINDS.get(self.model) if self.model is not None else None
         self.pre = _string(m.get("tokenizer.ggml.pre"))
-        self._walked = 0
 
     @cached_property
     def count(self) -> int | None:
@@ -134,64 +128,52 @@ class Vocabulary:
         return f.count if f is not None and is_array(f, STR) else None
 
     @cached_property
+    def _list(self) -> TokenList:
+        f = self._fields.get(TOKENS)
+        return token_list(f if f is not None and is_array(f, STR) else None)
+
+    @property
     def records(self) -> list[bytes]:
         """Tokens in order, each with its length prefix, so that no slice per token is needed; [] without a list."""
-        f = self._fields.get(TOKENS)
-        if f is None or not is_array(f, STR):
-            return []
-        found = short_strings(f)
-        self.all_short = found is not None
-        return long_strings(f) if found is None else found
+        return self._list.records
 
-    @cached_property
+    @property
+    def all_short(self) -> bool:
+        """Known that no token has more than 255 bytes."""
+        return self._list.all_short
+
+    @property
     def zero_bytes(self) -> int:
         """Zero bytes in the stored token list, length prefixes included."""
-        return bytes(self._fields[TOKENS].value_bytes).count(0) if self.records else 0
+        return self._list.zero_bytes
 
-    @cached_property
-    def _by_record(self) -> dict[bytes, int]:
-        # Of equal tokens the last one wins, as in llama.cpp's map.
-        return dict(zip(self.records, range(len(self.records)), strict=True))
+    @property
+    def told(self) -> dict[str, Any]:
+        """What else was found out about the tokens, by name."""
+        return self._list.told
 
-    @cached_property
-    def _texts(self) -> set[bytes]:
-        # Half the time and memory of the map, and most questions are for tokens that are not there.
-        return set(self.records)
-
-    @cached_property
-    def _prefix(self) -> struct.Struct:
-        layout = self._fields[TOKENS].layout
-        return struct.Struct(layout.order + layout.length_code)
+    @property
+    def prefix_size(self) -> int:
+        """Bytes of a length prefix."""
+        return self._list.prefix.size
 
     def id_of(self, text: str) -> int | None:
         """Id of a token by its exact text; None when there is none. Id 0 is an id like any other."""
-        if not self.records:
-            return None
-        data = text.encode("utf-8", "surrogateescape")
-        record = self._prefix.pack(len(data)) + data
-        if record not in self._texts:
-            return None
-        # A few tokens are found faster by walking than by making the map; of equal ones the map knows the last.
-        if "_by_record" in self.__dict__ or self._walked > _WALK or self.distinct < len(self.records):
-            return self._by_record[record]
-        found = self.records.index(record)
-        self._walked += found
-        return found
+        return self._list.find(text)
 
     def has(self, text: str) -> bool:
         """Whether there is a token of exactly this text; `id_of` also finds it."""
-        data = text.encode("utf-8", "surrogateescape")
-        return bool(self.records) and self._prefix.pack(len(data)) + data in self._texts
+        return self._list.record(text) in self._list.different
 
     def raw(self, token: int) -> bytes:
         """Bytes of a token; b"" outside the vocabulary."""
-        return self.records[token][self._prefix.size :] if 0 <= token < len(self.records) else b""
+        return self.records[token][self.prefix_size :] if 0 <= token < len(self.records) else b""
 
     def text(self, token: int) -> str:
         """Text of a token, of a longer one the first `LONG` bytes; "" outside the vocabulary."""
         if not 0 <= token < len(self.records):
             return ""
-        head = self._prefix.size
+        head = self.prefix_size
         return str(self.records[token][head : head + LONG], "utf-8", "surrogateescape")
 
     def show(self, token: int | None) -> str:
@@ -201,7 +183,7 @@ class Vocabulary:
     @property
     def distinct(self) -> int:
         """Number of different tokens."""
-        return len(self._texts)
+        return len(self._list.different)
 
     def duplicates(self, limit: int = 5) -> list[tuple[int, int]]:
         """Up to ``limit`` pairs (first id, later id) of tokens with equal text."""
@@ -336,44 +318,6 @@ def is_array(f: Field, element: int) -> bool:
 
 def _string(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-@cache
-def _pattern() -> re.Pattern[bytes]:
-    """One alternative per length up to 255, most frequent lengths first: three times as fast as a loop in Python."""
-    order = sorted(range(256), key=lambda n: (abs(n - 5), n))
-    some = (re.escape(bytes([n])) + b"\0" * 7 + (b"." * n if n < 4 else b".{%d}" % n) for n in order)
-    return re.compile(b"|".join(some), re.S)
-
-
-def short_strings(f: Field) -> list[bytes] | None:
-    """As `split_strings`, the fast way; None when a string has more than 255 bytes or the array is too small for it."""
-    view, layout, count = f.value_bytes, f.layout, f.count or 0
-    if layout.length_size == 8 and not layout.big_endian and count > 64:
-        found: list[bytes] = _pattern().findall(view)
-        # Each match starts where the one before ended, unless a longer string made it slip: then the sums differ.
-        if len(found) == count and sum(map(len, found)) == len(view):
-            return found
-    return None
-
-
-def split_strings(f: Field) -> list[bytes]:
-    """The strings of an array field as bytes, each with its length prefix."""
-    found = short_strings(f)
-    return long_strings(f) if found is None else found
-
-
-def long_strings(f: Field) -> list[bytes]:
-    """As `split_strings`, string by string, of any length."""
-    view, layout, count = f.value_bytes, f.layout, f.count or 0
-    unpack = struct.Struct(layout.order + layout.length_code).unpack_from
-    size, o, out = layout.length_size, 0, []
-    data = bytes(view)
-    for _ in range(count):
-        end = o + size + unpack(data, o)[0]
-        out.append(data[o:end])
-        o = end
-    return out
 
 
 def tokens_of_type(vocab: Vocabulary, wanted: int, n: int) -> Iterator[int]:

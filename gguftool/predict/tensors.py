@@ -65,19 +65,23 @@ class Asked:
     created: int = 0
     slots: dict[tuple[str, int], TensorInfo] = field(default_factory=dict)
     forgiven: frozenset[str] = frozenset()
+    ops: Mapping[str, str] = field(default_factory=lambda: _ops())
+    dims_first: bool = field(default_factory=lambda: bears("dims-first"))
+    all_sizes: bool = field(default_factory=lambda: bears("all-sizes"))
 
     def __call__(
         self, name: str, index: list[int], shape: list[int], flags: int, pattern: str, layer: int, row: Row
     ) -> bool:
         """`create_tensor`: True when the tensor is there and used."""
-        base = pattern.rsplit(".", 1)[0] if pattern not in _ops() else pattern
-        op = _op(pattern)
+        ops = self.ops
+        base = pattern.rsplit(".", 1)[0] if pattern not in ops else pattern
+        op = ops[pattern] if pattern in ops else _op(pattern)
         required = not flags & OPTIONAL
         used = op != "NONE" and not flags & SKIP
         if name not in self.wanted or required:
             formula = tuple(row[3]) if not flags & RESHAPE else ()
             self.wanted[name] = Wanted(name, tuple(shape), required, pattern, formula, used, op, row[5])
-        info, dims_first = self.stored.get(name), bears("dims-first")
+        info, dims_first = self.stored.get(name), self.dims_first
         if info is None:
             if required:
                 words = "check_tensor_dims: tensor '{}' not found" if dims_first else "missing tensor '{}'"
@@ -85,7 +89,7 @@ class Asked:
             return False
         have = padded(info.shape)
         # Before b2500 the sizes behind those that were expected were not looked at.
-        seen = have if bears("all-sizes") else padded(have[: len(shape)])
+        seen = have if self.all_sizes else padded(have[: len(shape)])
         fits = math.prod(have) == math.prod(shape) if flags & RESHAPE else seen == padded(tuple(shape))
         if not fits and (used or dims_first):
             text = f"check_tensor_dims: tensor '{name}' has wrong shape; expected {_dims(shape)}, got {_dims(have)}"

@@ -59,7 +59,9 @@ def _byte_faults(kind: str, vocab: Vocabulary, n: int) -> Iterator[tuple[int, Re
 
 def _beyond(vocab: Vocabulary, n: int) -> int | None:
     """First ordinary token below ``n`` with a letter beyond Unicode."""
-    if not BEYOND.search(b"".join(vocab.records[:n])):
+    if "beyond" not in vocab.told:
+        vocab.told["beyond"] = BEYOND.search(b"".join(vocab.records)) is not None
+    if not vocab.told["beyond"]:
         return None
     ordinary = (i for i in range(n) if vocab.type_of(i) == NORMAL)
     return next((i for i in ordinary if BEYOND.search(token_bytes(vocab, i))), None)

@@ -216,7 +216,7 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
 
 def _rename_empty(vocab: Vocabulary, words: _Words, out: Loaded) -> None:
     """Tokens that are empty, or become so at a NUL; ``words.lost`` corrects the count of different texts."""
-    head = vocab._prefix.size if vocab.records else 8
+    head = vocab.prefix_size
     if vocab.zero_bytes == 7 * len(vocab.records) and vocab.id_of("") is None:
         return
     texts: dict[bytes, int] = {}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gguftool.model import from_source, open_model
-from gguftool.model.vocab import SCORES, TOKENS, names, split_strings, vocabulary
+from gguftool.model.tokenlist import split_strings
+from gguftool.model.vocab import SCORES, TOKENS, names, vocabulary
 from gguftool.source import Memory
 from tests.build import GGUF, llama
 from tests.chat.test_server import corpus

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gguftool.edit.ops import Operation, Set
 from gguftool.facts import llama_cpp
+from gguftool.format import again
+from gguftool.format.header import Field
 from gguftool.format.types import ARR
 from gguftool.lint.rule import MOST_WRITTEN, Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
+from gguftool.model.tokenlist import split_strings
 from gguftool.model.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 from gguftool.near import near_names
 from gguftool.shell import FILE, Words
@@ -282,6 +286,26 @@ def _empty() -> Iterator[Draft]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Merges:
+    """What the merges of a file are: how many are not two pieces, the first of these, and tokens that some make."""
+
+    bad: int
+    first: int
+    text: str
+    some: tuple[str, ...]
+
+
+def _merges(f: Field) -> _Merges:
+    head = f.layout.length_size
+    records = split_strings(f)
+    bad = [i for i, r in enumerate(records) if r.find(b" ", head + 1) < 0 or r[-1] == 32]
+    if bad:
+        return _Merges(len(bad), bad[0], str(records[bad[0]][head : head + _SHOWN], "utf-8", "surrogateescape"), ())
+    texts = (str(r[head:], "utf-8", "surrogateescape") for r in records[:: max(1, len(records) // 400)])
+    return _Merges(0, 0, "", tuple(text.replace(" ", "", 1) for text in texts))
+
+
 @rule(Severity.WARNING, role="any")
 def merges_malformed(m: Model, ctx: Context) -> Drafts:
     """Every merge must be two pieces with a blank between them, and belong to the vocabulary.
@@ -292,27 +316,22 @@ def merges_malformed(m: Model, ctx: Context) -> Drafts:
     Example. tokenizer.ggml.merges: 3 of 50,000 entries are not two pieces, the first is 17: 'Ġthe'
     Fix. None: convert the model again.
     """
-    from gguftool.model.vocab import split_strings
-
     vocab = vocabulary(m)
     f = m.fields.get(MERGES)
     if vocab.kind is None or vocab.kind.name != "BPE" or f is None or not is_array(f, 8) or not f.count:
         return
-    head = f.layout.length_size
-    records = split_strings(f)
-    bad = [i for i, r in enumerate(records) if r.find(b" ", head + 1) < 0 or r[-1] == 32]
-    if bad:
-        first = str(records[bad[0]][head : head + _SHOWN], "utf-8", "surrogateescape")
+    said = again.of(f, "merges", lambda: _merges(f))
+    if said.bad:
         yield found(
-            f"{MERGES}: {len(bad):,} of {f.count:,} entries are not two pieces, the first is {bad[0]}: {first!r}",
+            f"{MERGES}: {said.bad:,} of {f.count:,} entries are not two pieces, the first is {said.first}: "
+            f"{said.text!r}",
             where=f"field:{MERGES}",
-            count=len(bad),
-            first=bad[0],
+            count=said.bad,
+            first=said.first,
         )
         return
-    some = records[:: max(1, len(records) // 400)]
-    texts = [str(r[head:], "utf-8", "surrogateescape").partition(" ") for r in some]
-    foreign = [a + b for a, _, b in texts if vocab.id_of(a + b) is None]
+    some = said.some
+    foreign = [token for token in some if not vocab.has(token)]
     # A few merges lead to tokens that were cut off the vocabulary; most of them do not.
     if len(foreign) * 2 > len(some) >= 20:
         yield found(
