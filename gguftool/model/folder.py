@@ -6,12 +6,13 @@ import os
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.parse import parse
 from gguftool.format.types import MAGIC
+from gguftool.model.headers import Identity
 from gguftool.model.model import Model
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
@@ -125,9 +126,9 @@ def projectors_beside(m: Model) -> tuple[list[str], bool]:
     many = len(here.models) + len(here.projectors) > LOOKED_INTO
     named = _others(m, _alike(m.name, here.projectors) if many else here.projectors)
     if many and len(here.models) > len(m.parts):
-        return [p for p in named if _is_projector(p)], False
+        return [p for p in named if _is_projector(p, here)], False
     unnamed = _others(m, here.models)
-    found = [p for p in (*named, *unnamed) if _is_projector(p)]
+    found = [p for p in (*named, *unnamed) if _is_projector(p, here)]
     return found, all(p in found for p in unnamed)
 
 
@@ -137,6 +138,7 @@ class _Folder:
 
     projectors: tuple[str, ...]
     models: tuple[str, ...]
+    told: dict[tuple[str, Identity], bool] = field(default_factory=dict)
 
 
 QUIET = 2_000_000_000
@@ -220,18 +222,20 @@ def _is_sidecar(path: str) -> bool:
         return not ROLES[role(m)].runs
 
 
-def _is_projector(path: str) -> bool:
+def _is_projector(path: str, here: _Folder) -> bool:
+    """Asked for each model of a folder anew, and answered once for a file that stays what it is."""
     # The vocabulary of a model takes long to walk; what is a projector says so in its first keys.
     try:
         found = os.stat(path)
     except OSError:
         return False
-    return _tells(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    key = path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    if key not in here.told:
+        here.told[key] = _tells(path)
+    return here.told[key]
 
 
-@lru_cache(1 << 10)
-def _tells(path: str, *identity: int) -> bool:
-    """Asked for each model of a folder anew."""
+def _tells(path: str) -> bool:
     m = _alone(path) if _begins_with(path, (b"clip", b"mmproj")) else None
     if m is None:
         return False
