@@ -14,7 +14,7 @@ from gguftool.errors import FormatError, Refused
 from gguftool.files.small import kept_file
 from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.model.missing import missing_text
-from gguftool.run.deploy import look
+from gguftool.run.deploy import Found, look
 from gguftool.run.engine import Engine, choose
 from gguftool.run.launch import LaunchPlan, with_findings
 from gguftool.run.launch import plan_launch as planned
@@ -35,6 +35,7 @@ def plan_launch(
     *,
     check: bool = True,
     engine: Engine | None = None,
+    found: Found | None = None,
     **asked: Any,
 ) -> LaunchPlan:
     """Work out the command line for a model, these wishes, the llama-server at hand and this machine.
@@ -44,6 +45,7 @@ def plan_launch(
         wishes: what is asked for; or by keyword.
         check: also look for what stands in the way in the model: `verify`, and `lint` for this deployment.
         engine: what will serve; None: the best at hand, and without any a command spelled for the build we know.
+        found: the machine, of many plans looked at once; None: it is looked at now.
         asked: fields of `Wishes`, as on the command line: ``ctx=32768, cache_type="q8_0", port=8081``.
 
     Returns:
@@ -56,7 +58,7 @@ def plan_launch(
     said = asked_for(asked, wishes)
     place = file_of(model) if is_remote(named(model)) else model
     engine = engine or choose(said, printed=True)
-    found = look(said, engine.tool)
+    found = found or look(said, engine.tool)
     with opened(place) as m:
         if m.missing_shards:
             text = missing_text(m.missing_shards, m.shard_count, m.missing_names)

@@ -82,7 +82,9 @@ def serve_folder(
     found = look(said, engine.tool)
     lying = _sorted([os.fspath(p) for p in paths])
     shared = _share(said, found, at_once)
-    entries = [_planned(path, shared, engine, lying, force) for path in lying.models]
+    if shared != said:
+        found = look(shared, engine.tool)
+    entries = [_planned(path, shared, engine, found, lying, force) for path in lying.models]
     left = [*lying.left, *(e for e in entries if isinstance(e, LeftOut))]
     served = [e for e in entries if not isinstance(e, LeftOut)]
     names = unique(name(one.plan.model) for one in served)
@@ -145,14 +147,14 @@ def _note(out: _Lying, path: str) -> None:
         out.left.append(LeftOut(path, e.code, str(e).removeprefix(f"{path}: ")))
 
 
-def _planned(path: str, said: Wishes, engine: Engine, lying: _Lying, force: bool) -> Serving | LeftOut:
+def _planned(path: str, said: Wishes, engine: Engine, found: Found, lying: _Lying, force: bool) -> Serving | LeftOut:
     try:
         with open_model(path, strict=False) as m:
             load = predict(m, older(engine.build))
             if load.ends:
                 return LeftOut(path, "load", f"llama.cpp does not load it: {load.reason}")
             wishes, notes = _beside(m, said, lying)
-            plan, more = _fitting(m, said, wishes, engine)
+            plan, more = _fitting(m, said, wishes, engine, found)
             notes += more
     except GgufToolError as e:
         return LeftOut(path, e.code, str(e).removeprefix(f"{path}: "))
@@ -163,12 +165,12 @@ def _planned(path: str, said: Wishes, engine: Engine, lying: _Lying, force: bool
     return Serving("", plan, (*notes, f"takes {human(plan.memory.total)}"))
 
 
-def _fitting(m: Model, said: Wishes, wishes: Wishes, engine: Engine) -> tuple[LaunchPlan, list[str]]:
+def _fitting(m: Model, said: Wishes, wishes: Wishes, engine: Engine, found: Found) -> tuple[LaunchPlan, list[str]]:
     """The plan with what lies beside it; without it where that is what stands in the way."""
-    plan = plan_launch(m, wishes, engine=engine)
+    plan = plan_launch(m, wishes, engine=engine, found=found)
     if not plan.obstacles or wishes == said:
         return plan, []
-    alone = plan_launch(m, said, engine=engine)
+    alone = plan_launch(m, said, engine=engine, found=found)
     if len(alone.obstacles) >= len(plan.obstacles):
         return plan, []
     new = next(o for o in plan.obstacles if o not in alone.obstacles)

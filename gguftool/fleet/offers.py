@@ -17,7 +17,7 @@ from gguftool.edit.inuse import users_of
 from gguftool.fleet.copies import Copies
 from gguftool.fleet.hfprogram import HfProgram
 from gguftool.fleet.stores import Held, Holding, Inventory
-from gguftool.hub.stores import File, Name, Store
+from gguftool.hub.stores import File, Kept, Name, Store
 from gguftool.shell import AND, Word, path_word, shell
 
 
@@ -89,6 +89,8 @@ class _Maker:
         self.kept: list[tuple[str, str]] = []
         # jan names files of other programs by their paths: one that could not be read may name anything.
         self.told = all(s.clear for s in found.stores if s.kind == "jan")
+        # `ollama rm` speaks to a server, and which of several stores that has is not known.
+        self.one_ollama = sum(s.kind == "Ollama" and bool(s.models) for s in found.stores) < 2
         self.gone: set[tuple[int, int]] = set()
 
     def lost(self) -> Iterator[Offer]:
@@ -97,7 +99,9 @@ class _Maker:
             store = self._store(held)
             names = held.kept.names
             why = f"{store.kind}: {_listed(names)}: its data is gone"
-            if store.kind == "Ollama":
+            if again := _again(store, held.kept):
+                why += f"; or fetch it again: {again}"
+            if store.kind == "Ollama" and self.one_ollama:
                 yield Offer("lost", why, _ollama_rm(names), 0)
             else:
                 yield Offer("lost", why, _rm(dict.fromkeys(n.at for n in names)), 0)
@@ -132,6 +136,10 @@ class _Maker:
             for held in h.held:
                 if any(n.revision for n in held.kept.names):
                     groups[held.store, held.kept.group].append((h, held))
+        repos = defaultdict[tuple[int, str], set[str]](set)
+        for (no, repo), all_held in groups.items():
+            for n in (n for _, held in all_held for n in held.kept.names):
+                repos[no, n.revision].add(repo)
         for (no, repo), all_held in groups.items():
             store = self.found.stores[no]
             names = [n for _, held in all_held for n in held.kept.names]
@@ -142,6 +150,9 @@ class _Maker:
             why = f"{store.kind}: {len(past)} old revision{'s' if len(past) > 1 else ''} of {repo}"
             if any(held.kept.stuck for _, held in all_held):
                 self.kept.append((why, "its folder in the cache is damaged; mend what is lost there first"))
+            elif any(len(repos[no, revision]) > 1 for revision in past):
+                # A repository that was renamed; hf takes a revision for that of one of them.
+                self.kept.append((why, "another repository has a revision of the same name"))
             elif any(self._elsewhere(h, held) for h, held in going):
                 self.kept.append((why, "another program names one of their files"))
             elif any(self._busy(h, why, "file") for h, _ in going):
@@ -149,7 +160,8 @@ class _Maker:
             elif self.hf.removes:
                 self.gone.update(h.file.inode for h, _ in going)
                 command = [*self.hf.words, "cache", "rm", *past, "--cache-dir", store.path, "--yes"]
-                yield Offer("old", why, shell(command), _frees([h.file for h, _ in going]))
+                words = _as_owner(command, going[0][0].file.path)
+                yield Offer("old", why, shell(words), _frees([h.file for h, _ in going]))
 
     def copies(self) -> Iterator[Offer]:
         """One file instead of several."""
@@ -191,13 +203,16 @@ class _Maker:
         first = _compared(other, file)
         frees = _frees([file])
         if store.kind == "Ollama":
+            if not self.one_ollama:
+                self.kept.append((file.path, "there are several stores of Ollama; `ollama rm` speaks to one"))
+                return None
             return f"Ollama: {_listed(names)}", f"{shell((*first, AND))} {_ollama_rm(names)}", frees
         if any(n.revision for n in names):
             if not self.hf.removes_files or held.kept.stuck:
                 return None
-            targets = dict.fromkeys(f"hf://models/{n.text}" for n in names)
+            targets = dict.fromkeys(f"hf://{_typed(n.text)}" for n in names)
             command = (*self.hf.words, "cache", "rm", *targets, "--cache-dir", store.path, "--yes")
-            return f"{store.kind}: {_listed(names)}", shell((*first, AND, *command)), frees
+            return f"{store.kind}: {_listed(names)}", shell((*first, AND, *_as_owner(command, file.path))), frees
         paths = dict.fromkeys([file.path, *held.kept.beside, *(n.at for n in names)])
         return f"{store.kind}: {_listed(names)}", shell((*first, AND, *_as_owner(_rm_words(paths), file.path))), frees
 
@@ -232,6 +247,22 @@ class _Maker:
 def _listed(names: Sequence[Name]) -> str:
     said = list(dict.fromkeys(n.text for n in names))
     return ", ".join(said[:4]) + (f" and {len(said) - 4} more" if len(said) > 4 else "")
+
+
+def _typed(name: str) -> str:
+    """A name of the Hub with its type in front, as an address has it."""
+    return name if name.startswith(("datasets/", "spaces/")) else f"models/{name}"
+
+
+def _again(store: Store, kept: Kept) -> str:
+    """The command that fetches what is gone; "" where none is known."""
+    first = kept.names[0]
+    if store.kind == "Ollama":
+        return shell(("ollama", "pull", first.text))
+    if not first.revision or _typed(first.text) == first.text:
+        return ""
+    path = path_word(first.text[len(kept.group) + 1 :])
+    return shell(("hf", "download", kept.group, path, "--revision", first.revision, "--cache-dir", store.path))
 
 
 def _frees(files: Iterable[File]) -> int:

@@ -22,7 +22,7 @@ from gguftool.fleet.stores import Inventory, inventory
 from gguftool.hub.stores import Home
 from tests import stores as made
 from tests.build import llama
-from tests.shell_words import NASTY
+from tests.shell_words import NASTY, calls
 
 MODEL = llama(tokens=2000).bytes()
 OTHER = llama(tokens=2000, layers=2).bytes()
@@ -248,6 +248,42 @@ def test_names_whose_data_is_gone(tmp_path: Path) -> None:
     assert look(tmp_path).lost == ()
     assert len(look(tmp_path).holdings) == 1
     assert not (ollama(tmp_path) / "manifests/registry.ollama.ai/library/tiny/latest").exists()
+
+
+def test_what_is_gone_can_be_fetched_again(tmp_path: Path) -> None:
+    snapshot = made.hub(cache(tmp_path), "o/r", {"sub/n.gguf": OTHER})
+    (snapshot / "sub/n.gguf").resolve().unlink()
+    blob = made.ollama(ollama(tmp_path), "hf.co/o/r/Q4_0", MODEL)
+    blob.unlink()
+    said = [o.why.partition("fetch it again: ")[2] for o in offered(look(tmp_path), "lost")]
+    assert [calls(line, tmp_path, programs=("hf", "ollama"))[0] for line in said] == [
+        ["hf", "download", "o/r", "sub/n.gguf", "--revision", "a" * 40, "--cache-dir", str(cache(tmp_path))],
+        ["ollama", "pull", "hf.co/o/r:Q4_0"],
+    ]
+
+
+def test_a_repository_that_was_renamed(tmp_path: Path) -> None:
+    """Both have the commit, and hf would take it for that of one of them."""
+    for repo in ("o/old", "o/new"):
+        made.hub(cache(tmp_path), repo, {"m.gguf": OTHER}, "a" * 40, ref="main" if repo == "o/new" else None)
+    made.hub(cache(tmp_path), "o/old", {"m.gguf": MODEL}, "b" * 40)
+    made.age(tmp_path)
+    found = offers(look(tmp_path), HfProgram())
+    assert [o for o in found.made if o.kind == "old"] == []
+    assert any("another repository has a revision of the same name" in why for _, why in found.kept)
+
+
+def test_which_store_the_server_of_ollama_has_is_not_known(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for root in (ollama(tmp_path), ollama(other)):
+        made.ollama(root, "registry.ollama.ai/library/tiny/latest", MODEL)
+    made.ollama(ollama(other), "registry.ollama.ai/library/gone/latest", OTHER).unlink()
+    made.age(tmp_path)
+    found = offers(look(tmp_path, Home(str(other), {})), HfProgram((str(HF),)))
+    assert not any("ollama rm" in o.command for o in found.made)
+    assert {o.kind for o in found.made} == {"merge", "lost"}
+    run(tmp_path, *(o.command for o in found.made))
+    assert look(tmp_path, Home(str(other), {})).lost == ()
 
 
 def test_copies_become_one_file(tmp_path: Path) -> None:

@@ -107,6 +107,16 @@ def test_several_at_once_share_the_memory(smollm2: Path, gemma3: Path, tmp_path:
     assert tight.fit == 1, "each fits alone, and no two of them"
 
 
+def test_the_machine_is_looked_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once a model: it is a program that is started."""
+    from gguftool.run import devices
+
+    asked: list[object] = []
+    monkeypatch.setattr(devices, "devices", lambda tool: asked.append(tool) or [])
+    serve_folder([folder], ctx=512, force=True)
+    assert len(asked) == 1
+
+
 def test_wishes_about_one_model_are_refused(folder: Path) -> None:
     for wish in ({"alias": "x"}, {"mmproj": "x"}, {"draft": "x"}, {"lora": ("x",)}):
         with pytest.raises(UsageError, match="about one model"):

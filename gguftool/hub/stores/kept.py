@@ -11,7 +11,7 @@ from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.reading import file_bytes
 
-MAX_FILES = 20_000
+MAX_FILES = 200_000
 """Entries of a store that are looked at; of a larger one the rest is left out, and said so."""
 BLOCK = 512
 """Bytes of a unit of `st_blocks`, whatever the file system (stat(2))."""

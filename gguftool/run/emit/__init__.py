@@ -15,9 +15,9 @@ from gguftool.run.emit.kubernetes import k8s
 from gguftool.run.emit.ollama import ollama
 from gguftool.run.emit.preset import preset
 from gguftool.run.emit.services import llama_swap, systemd
+from gguftool.run.emit.words import no_secrets
 from gguftool.run.emit.words import own_command as own_command
 from gguftool.run.launch import LaunchPlan
-from gguftool.run.options.extra import secret_words
 
 _KINDS: dict[str, Callable[[LaunchPlan, tuple[str, ...], str | None], str]] = {
     "systemd": systemd,
@@ -46,9 +46,5 @@ def emit(kind: str, plan: LaunchPlan, *, force: bool = False, image: str | None 
     """
     if kind not in _KINDS:
         raise UsageError(f"{kind!r} cannot be emitted", "one of " + ", ".join(_KINDS))
-    if secret_words(plan.wishes):
-        raise UsageError(
-            "a key on the command line would stand in this file for everybody to read",
-            "write it into a file that only the server may read, and name that: --api-key-file FILE",
-        )
+    no_secrets(plan.wishes)
     return _KINDS[kind](plan, ("--force",) if force else (), image)

@@ -11,9 +11,8 @@ from gguftool.memory.limit import host_start
 from gguftool.run.emit.ollama import modelfile
 from gguftool.run.emit.preset import router, section
 from gguftool.run.emit.services import swap_entry
-from gguftool.run.emit.words import comment, which, yaml
+from gguftool.run.emit.words import comment, no_secrets, which, yaml
 from gguftool.run.launch import LaunchPlan
-from gguftool.run.options.extra import secret_words
 from gguftool.run.wishes import Wishes
 from gguftool.shell import shell
 
@@ -118,11 +117,7 @@ def emit_folder(kind: str, found: Folder, *, force: bool = False) -> tuple[str, 
     """
     if kind not in _KINDS:
         raise UsageError(f"{kind!r} cannot be emitted for a folder", "one of " + ", ".join(_KINDS))
-    if secret_words(found.wishes):
-        raise UsageError(
-            "a key on the command line would stand in this file for everybody to read",
-            "write it into a file that only the server may read, and name that: --api-key-file FILE",
-        )
+    no_secrets(found.wishes)
     return _KINDS[kind](found, ("--force",) if force else ())
 
 

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gguftool.errors import UsageError
 from gguftool.memory.limit import host_limit, host_start
 from gguftool.programs import SERVER
 from gguftool.run.args import own_words
 from gguftool.run.launch import LaunchPlan
+from gguftool.run.options.extra import secret_words
 from gguftool.run.wishes import Wishes
 
 
@@ -44,6 +46,19 @@ def path(w: Wishes, name: str) -> str:
 def scheme(w: Wishes) -> str:
     """How the server is spoken to."""
     return "https" if w.ssl_cert_file and w.ssl_key_file else "http"
+
+
+def no_secrets(w: Wishes) -> None:
+    """Refuse what would stand in a file for everybody to read.
+
+    Raises:
+        UsageError: a key is on the command line.
+    """
+    if secret_words(w):
+        raise UsageError(
+            "a key on the command line would stand in this file for everybody to read",
+            "write it into a file that only the server may read, and name that: --api-key-file FILE",
+        )
 
 
 def which(plan: LaunchPlan) -> str:
