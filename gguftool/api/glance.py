@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.api.compat import Code, compat
+from gguftool.api.instead import Offer, instead
 from gguftool.api.plan import engine_for, fitted
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError, of_one
@@ -39,6 +40,8 @@ FULL = 16.0
 """Bits a weight from which on more bits say nothing more: what models are trained and published in."""
 WHOLE, PARTLY, UNKNOWN, OVER, REFUSED, UNPLANNED, FAILED = range(7)
 """How a quantisation stands, best first."""
+KEPT = 8
+"""Models of which none fits that are looked at again for another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ class Glance:
         wishes: what was asked for.
         build: number of the llama.cpp that was asked about; None: the newest that is known.
         max_context: each is planned with the largest context that fits.
+        offers: of a model of which none fits, by its `Entry.kin`, what would let the least over one fit.
     """
 
     spec: str
@@ -151,6 +155,7 @@ class Glance:
     wishes: Wishes
     build: int | None = None
     max_context: bool = False
+    offers: Mapping[tuple[object, ...], tuple[Offer, ...]] = field(default_factory=dict)
 
     __repr__ = short_repr
 
@@ -229,11 +234,18 @@ def glance(
                 tell(n, len(there.every))
                 found = _look(listed, opener, terms)
                 (beside if listed in there.beside or found.role in _ASIDE else models).append(found)
+        models.sort(key=_order)
+        fitting = {x.kin for x in models if x.standing <= UNKNOWN}
+        offers = {
+            kin: tuple(instead(m, spec, said, engine, terms.machine))
+            for kin, (_, spec, m) in terms.least.items()
+            if kin not in fitting
+        }
     finally:
-        if terms.first is not None:
-            terms.first.close()
-    models.sort(key=_order)
-    return Glance(there.spec, tuple(models), tuple(beside), said, older(engine.build), max_context)
+        for m in (terms.first, *(m for _, _, m in terms.least.values())):
+            if m is not None:
+                m.close()
+    return Glance(there.spec, tuple(models), tuple(beside), said, older(engine.build), max_context, offers)
 
 
 _USED_BESIDE = ("mmproj", "draft", "vocoder", "adapter", "control-vector")
@@ -260,6 +272,7 @@ class _Terms:
     since: bool
     code: Code = field(default_factory=dict)
     first: Model | None = None
+    least: dict[tuple[object, ...], tuple[int, str, Model]] = field(default_factory=dict)
     kin: tuple[object, ...] = ()
 
 
@@ -273,6 +286,7 @@ def _look(listed: Listed, opener: Callable[[str], Model], terms: _Terms) -> Entr
         return Entry(listed, of_one(error, listed.spec))
     try:
         found = _read(m, listed, terms)
+        _keep_least(found, m, terms)
         if found.plan is not None and terms.first is None:
             terms.first, terms.kin = m, found.kin
         elif found.plan is not None and found.kin != terms.kin:
@@ -283,8 +297,18 @@ def _look(listed: Listed, opener: Callable[[str], Model], terms: _Terms) -> Entr
     except Exception as error:
         return Entry(listed, of_one(error, listed.spec))
     finally:
-        if m is not terms.first:
+        if m is not terms.first and all(m is not kept for _, _, kept in terms.least.values()):
             m.close()
+
+
+def _keep_least(x: Entry, m: Model, terms: _Terms) -> None:
+    """Of each model the quantisation that is the least over stays open: it may be what is offered another way."""
+    old = terms.least.get(x.kin)
+    if x.standing != OVER or (old is None and len(terms.least) >= KEPT) or (old is not None and old[0] <= x.over):
+        return
+    terms.least[x.kin] = x.over, x.listed.spec, m
+    if old is not None and old[2] is not terms.first:
+        old[2].close()
 
 
 def _read(m: Model, listed: Listed, terms: _Terms) -> Entry:

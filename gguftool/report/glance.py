@@ -53,7 +53,9 @@ def _head(g: Glance, group: Sequence[Entry], many: bool, style: Style) -> str:
     lines = [f"{style.bold(shorten(name, LINE))}   {' · '.join(said)}"]
     if plan is not None:
         there = ", ".join(f"{safe(d.name)} {size(d.memory) if d.memory is not None else '?'}" for d in plan.devices)
-        lines.append(style.dim(f"planned for {there} · {llama_cpp(g.build)}"))
+        kept = sorted({d.reserve for d in plan.devices if d.memory is not None and d.reserve})
+        free = f", {' or '.join(map(size, kept))} of each kept free (--reserve)" if kept else ""
+        lines.append(style.dim(f"planned for {there}{free} · {llama_cpp(g.build)}"))
     return "\n".join(lines)
 
 
@@ -220,6 +222,8 @@ def _way(g: Glance, group: Sequence[Entry], style: Style) -> Iterator[str]:
         yield "name --vram and --ram to see which fits"
     elif over := next((x for x in group if x.standing == OVER), None):
         yield style.red(f"none fits; the least over is {safe(over.listed.name)}, by {size(over.over)}")
+        for x in g.offers.get(over.kin, ()):
+            yield f"  with {x.what}: {shell(x.words)}"
     else:
         yield style.red("none of them can be used")
     yield ""
@@ -245,6 +249,7 @@ def json_body(g: Glance) -> dict[str, object]:
         "beside": [{**_json(x), "unfit": x.unfit} for x in g.beside],
         "best": best.listed.name if best is not None else None,
         "commands": [list(words) for words in commands(g, best)] if best is not None else [],
+        "offers": [{"what": x.what, "command": list(x.words)} for o in g.offers.values() for x in o],
     }
 
 

@@ -7,7 +7,7 @@ folder or its repository, else what llama-quantize would make.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
@@ -76,6 +76,22 @@ def ways(m: Model, d: Deployment, planner: Planner, found: Fit, named: str) -> t
     mine = list(choices(planner, d.settings, d.placement, d.free, found))
     if mine or (found.fits is False and not found.plan.refused):
         mine = list(distinct([*mine[: MOST - 1], *_smaller(m, d, planner, named)]))
+    return _told(mine, d, planner, named)
+
+
+def ways_of_weights(d: Deployment, planner: Planner, found: Fit, named: str) -> tuple[Way, ...]:
+    """As `ways`, with the weights as they are.
+
+    Args:
+        d: what was wished for.
+        planner: the model on its machine.
+        found: the outcome of the search.
+        named: what a command calls the model.
+    """
+    return _told(choices(planner, d.settings, d.placement, d.free, found), d, planner, named)
+
+
+def _told(mine: Sequence[Choice], d: Deployment, planner: Planner, named: str) -> tuple[Way, ...]:
     asked = on_devices(planner.plan(d.settings, d.placement)) if mine else 0
     mine = [replace(x, asked=asked) for x in mine]
     return tuple(Way(x, _commands(x, d, planner, named), speed(d, x.planner, x.plan)) for x in mine)

@@ -135,8 +135,22 @@ def test_nothing_fits(cli: Any, site: Site) -> None:
     found = cli("plan", SPEC, "--ctx", "32768", "--vram", "1GiB", "--ram", "64MiB")
     assert found.code == 5
     assert f"none fits; the least over is {path_of('Q2_K')}, by " in found.out
-    assert "gguftool pull" not in found.out
+    assert "CUDA0 1.0 GiB, CPU 64.0 MiB, 1.0 GiB of each kept free (--reserve)" in found.out
+    assert "\nbest " not in found.out
     assert cli("plan", SPEC, "--measure").code == 2
+
+
+def test_what_would_fit_is_offered_and_does(cli: Any, site: Site) -> None:
+    few(site, "Q6_K", "Q2_K")
+    found = cli("plan", SPEC, "--ctx", "32768", "--vram", "1GiB", "--ram", "1200MiB", "--format", "json")
+    assert found.code == 5
+    offers = {x["what"]: x["command"] for x in found.json["offers"]}
+    assert list(offers) == ["512.0 MiB kept free instead of 1.0 GiB", "the host alone"]
+    for words in offers.values():
+        assert words[:3] == ["gguftool", "pull", f"{SPEC}/{path_of('Q2_K')}"]
+        assert cli("plan", *words[2:]).code == 0
+    narrow = cli("plan", SPEC, "--ctx", "32768", "--vram", "1GiB", "--ram", "1200MiB", "--reserve", "992MiB")
+    assert f"  with a context of 8,192: gguftool pull {SPEC}/{path_of('Q2_K')} --ctx 8192 " in narrow.out
 
 
 def test_the_screen(cli: Any, site: Site) -> None:
