@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from gguftool.errors import ToolFailed, UsageError
-from gguftool.hub.address import hub_address
-from gguftool.hub.api import offline
-from gguftool.hub.cache import snapshot
-from gguftool.wire import without_login
+import os
+from dataclasses import replace
+from fnmatch import fnmatch
 
-PATTERNS = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.jsonl", "*.tiktoken", "README.md"]
+from gguftool.errors import MissingFile, ToolFailed, UsageError
+from gguftool.hub.address import hub_address
+from gguftool.hub.api import listing, offline
+from gguftool.hub.cache import snapshot
+from gguftool.hub.pull import fetch, there
+
+PATTERNS = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.jsonl", "*.tiktoken", "README.md")
 
 
 def model_folder(spec: str) -> str:
@@ -16,7 +20,8 @@ def model_folder(spec: str) -> str:
 
     Raises:
         UsageError: the address names a file.
-        ToolFailed: the Hub cannot be asked, or refuses.
+        MissingFile: no such repository, or nothing in it that a converter reads.
+        ToolFailed: the Hub cannot be asked, or refuses, or sends nothing any more.
     """
     address = hub_address(spec)
     if address.path or address.quant:
@@ -26,18 +31,14 @@ def model_folder(spec: str) -> str:
         if here is None:
             raise ToolFailed(f"{spec}: is not in the cache, and HF_HUB_OFFLINE forbids to fetch it")
         return here
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
-
-    try:
-        return str(snapshot_download(address.repo, revision=address.revision, allow_patterns=PATTERNS))
-    except HfHubHTTPError as error:
-        raise ToolFailed(
-            f"{spec}: cannot be downloaded: {without_login(str(error).strip()).splitlines()[0]}",
-            "a gated or private repository needs HF_TOKEN and an accepted licence",
-        ) from None
-    except Exception as error:
-        # As in `gguftool.hub.api`: which classes the errors of its HTTP library have is not ours to say.
-        raise ToolFailed(
-            f"{spec}: cannot be downloaded: {without_login(str(error)) or type(error).__name__}", "check the network"
-        ) from None
+    wanted = [r for r in listing(address) if any(fnmatch(r.path, pattern) for pattern in PATTERNS)]
+    if not wanted:
+        raise MissingFile(f"{spec}: holds nothing that a converter reads")
+    folder = ""
+    for record in sorted(wanted, key=lambda r: r.size):
+        path = (folder and there(address, record, None)) or fetch(address, record, None, force=False, shown=True)
+        if not folder:
+            # The commit that the first one is of: a branch may go on meanwhile.
+            folder = path.removesuffix(record.path.replace("/", os.sep)).rstrip(os.sep)
+            address = replace(address, revision=os.path.basename(folder))
+    return folder

@@ -21,6 +21,7 @@ from gguftool.files.partial import partial
 from gguftool.hub.address import HubAddress
 from gguftool.hub.api import LfsRecord, endpoint, offline, ours, token
 from gguftool.hub.cache import cached
+from gguftool.hub.stall import while_growing
 from gguftool.hub.stores import hub_cache
 
 HINT = "type the same command again: it goes on where it ended"
@@ -39,29 +40,33 @@ def fetch(address: HubAddress, record: LfsRecord, folder: str | None, *, force: 
 
     Raises:
         MissingFile: there is no such file.
-        ToolFailed: the network or the Hub failed, or access is refused.
+        ToolFailed: the network or the Hub failed, or access is refused, or nothing comes any more.
     """
     from huggingface_hub import hf_hub_download
 
     address = replace(address, path=record.path, quant="")
     if offline():
         raise ToolFailed(f"{address}: is not on this machine, and HF_HUB_OFFLINE forbids to download it", "unset it")
-    way = XET_HINT
+    way = [XET_HINT]
+
+    def download() -> str:
+        if not force and (found := _over_http(address, record)) is not None:
+            way[:] = [HINT]
+            _gather(address, record, folder, found)
+        return str(
+            hf_hub_download(
+                address.repo, record.path, revision=address.revision, local_dir=folder, force_download=force,
+                token=token() or False, endpoint=endpoint(), cache_dir=hub_cache(),
+            )
+        )  # fmt: skip
+
     try:
         with _quiet(not shown):
-            if not force and (found := _over_http(address, record)) is not None:
-                way = HINT
-                _gather(address, record, folder, found)
-            return str(
-                hf_hub_download(
-                    address.repo, record.path, revision=address.revision, local_dir=folder, force_download=force,
-                    token=token() or False, endpoint=endpoint(), cache_dir=hub_cache(),
-                )
-            )  # fmt: skip
+            return while_growing(download, lambda: begun(address, record, folder), str(address))
     except Exception as error:
         if isinstance(error, OSError) and error.errno in FULL:
             raise plain(error, folder or hub_cache()) from None
-        raise ours(error, address, "the download broke off", way) from None
+        raise ours(error, address, "the download broke off", way[0]) from None
 
 
 def there(address: HubAddress, record: LfsRecord, folder: str | None) -> str | None:

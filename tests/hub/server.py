@@ -41,6 +41,7 @@ class Site:
         fail: statuses to answer the next requests with, used up one by one.
         cut: bytes after which the connection breaks, once.
         after_cut: statuses to answer the requests after that with, as ``fail``.
+        drip: bytes and seconds: a body longer than 64 KiB comes in pieces of so many with such a pause before each.
         token: what repositories ask for, None for public ones.
         trip: seconds that a round trip takes, one for a new connection and one for a request.
         connections: how many there were.
@@ -54,6 +55,7 @@ class Site:
     fail: list[int] = field(default_factory=list)
     cut: int | None = None
     after_cut: list[int] = field(default_factory=list)
+    drip: tuple[int, float] | None = None
     token: str | None = None
     trip: float = 0.0
     connections: int = 0
@@ -203,6 +205,11 @@ def serve(site: Site) -> Iterator[Site]:
                         site.cut = None
                         site.fail += site.after_cut
                         self.close_connection = True
+                    elif site.drip is not None and len(body) > 1 << 16:
+                        size, pause = site.drip
+                        for at in range(0, len(body), size):
+                            time.sleep(pause)
+                            self.wfile.write(body[at : at + size])
                     else:
                         self.wfile.write(body)
                         site.body += len(body)

