@@ -19,6 +19,7 @@ from gguftool.cli.values import MODEL
     gguftool scan --fail-on error --format markdown /srv/models > models.md
     gguftool scan --resume scan.jsonl /mnt/archive
     gguftool scan hf://owner/repo hf://owner
+    gguftool scan --format cyclonedx ~/models > bom.json  a bill of materials (or spdx)
     gguftool scan --build b8179 ~/models                which models will that llama.cpp not load?
     gguftool scan --stores                              all models of this machine, and what frees room
     gguftool scan --emit preset --ctx 16384 ~/models > models.ini
@@ -46,7 +47,8 @@ from gguftool.cli.values import MODEL
 @option("--include", multiple=True, metavar="GLOB", help="Of folders only files like this, in place of *.gguf.")
 @option("--exclude", multiple=True, metavar="GLOB", help="Of folders no file and no folder like this: old, */tmp.")
 @emit_options
-@format_option("text", "json", "jsonl", "markdown")
+@option("--no-hash", is_flag=True, help="With cyclonedx and spdx: do not read the files whole for their SHA-256.")
+@format_option("text", "json", "jsonl", "markdown", "cyclonedx", "spdx")
 @pass_session
 def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     """Facts, integrity and lint of all models in files and folders (their subfolders too), in a repository of the Hub,

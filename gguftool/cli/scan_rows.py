@@ -51,7 +51,12 @@ def run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any]) ->
 def want(session: Session, options: Mapping[str, Any], *, bill: bool) -> Want:
     """What the options ask for."""
     target = asked(session, options["build"], options["llama_cpp"], options["llama_cpp_python"])
-    return Want(lint=not options["no_lint"], build=target.build if target is not None else None, bill=bill)
+    return Want(
+        lint=not options["no_lint"],
+        build=target.build if target is not None else None,
+        bill=bill,
+        hashes=bill and not options["no_hash"],
+    )
 
 
 @contextmanager

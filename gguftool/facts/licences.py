@@ -161,9 +161,8 @@ def _part(said: str) -> Part:
     low = said.lower()
     row = table["hub"].get(low, {})
     spdx = row.get("spdx") or _spdx().get(low)
-    ref = spdx or (said if said.startswith("LicenseRef-") else "")
-    if not ref:
-        ref = "LicenseRef-" + (_NOT_IN_A_REF.sub("-", said).strip("-.")[:100] or "unnamed")
+    bare = said.removeprefix("LicenseRef-")
+    ref = spdx or "LicenseRef-" + (_NOT_IN_A_REF.sub("-", bare).strip("-.")[:100] or "unnamed")
     use = row.get("use") or table["named"].get(low) or _use(said)
     return Part(said, ref, spdx is not None, bool(row or spdx), row.get("name", said), use, row.get("link", ""))
 

@@ -151,6 +151,10 @@ def _fill(row: Row, model: Model, want: Want) -> tuple[str, ...]:
     load = _lint(row, model, want) if want.lint else predict(model, want.build) if want.build is not None else None
     row["load"] = load.verdict if load is not None else None
     row["said"] = (load.reason[:LONGEST] or None) if load is not None else None
+    if want.bill:
+        from gguftool.fleet.bill import bill
+
+        row["bill"] = bill(model, want.hashes)
     return covers
 
 

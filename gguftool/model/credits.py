@@ -5,6 +5,7 @@ What is no text there counts as absent: a rule of its own says that a key has th
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -122,6 +123,13 @@ def repository(address: str) -> str:
     if found:
         return found[1]
     return address.strip() if _REPO.fullmatch(address.strip()) else ""
+
+
+def text_sha256(f: Field | None) -> str | None:
+    """SHA-256 of the bytes of a text, as a policy pins that of a chat template; None for no text."""
+    if f is None or f.type != STR:
+        return None
+    return hashlib.sha256(f.value_bytes[f.layout.length_size :]).hexdigest()
 
 
 def _relatives(fields: Mapping[str, Field], prefix: str) -> tuple[Relative, ...]:

@@ -69,5 +69,6 @@ SAMPLES = [
            context=against("license:\n- mit"), severity="info", silent_context=against("license: other"),
            silent=of("mit")),
     Sample("source-licence", of("mit"), message="README.md says mrl", silent=of("other", license__name="mrl"),
-           context=against("license: other\nlicense_name: mrl"), fix="--set general.license.name=mrl"),
+           context=against("license: other\nlicense_name: mrl"),
+           fix="--set general.license=other --set general.license.name=mrl"),
 ]  # fmt: skip

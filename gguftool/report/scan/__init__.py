@@ -12,6 +12,8 @@ FORMATS = {
     "json": "json:JSON",
     "jsonl": "json:JSONL",
     "markdown": "markdown:MARKDOWN",
+    "cyclonedx": "cyclonedx:CYCLONEDX",
+    "spdx": "spdx:SPDX",
 }
 """Name of a format -> where its `Format` is; one that nobody asks for is not imported."""
 

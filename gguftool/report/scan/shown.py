@@ -85,6 +85,7 @@ class Shown:
         ok: no row fails.
         errors: bugs of ours, as objects.
         body: further fields of a report that is one object.
+        kept: what a format keeps from row to row, by name.
     """
 
     paths: Sequence[str]
@@ -93,6 +94,7 @@ class Shown:
     ok: bool = True
     errors: list[Mapping[str, object]] = field(default_factory=list)
     body: dict[str, object] = field(default_factory=dict)
+    kept: dict[str, object] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Delete, spellable
-from gguftool.format.types import STR, file_type_name
+from gguftool.format.types import file_type_name
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
+from gguftool.model.credits import text_sha256
 from gguftool.model.role import role
 
 
@@ -135,13 +136,10 @@ def policy_template(m: Model, ctx: Context) -> Drafts:
     """
     if ctx.policy is None or not ctx.policy.chat_template_sha256:
         return
-    f = m.fields.get("tokenizer.chat_template")
-    if f is None or f.type != STR:
+    digest = text_sha256(m.fields.get("tokenizer.chat_template"))
+    if digest is None:
         yield found("policy: there is no chat template, the policy pins one", where="field:tokenizer.chat_template")
         return
-    import hashlib
-
-    digest = hashlib.sha256(f.value_bytes[f.layout.length_size :]).hexdigest()
     if digest not in ctx.policy.chat_template_sha256:
         yield found(
             f"policy: the chat template has sha256 {digest}, which is not pinned",

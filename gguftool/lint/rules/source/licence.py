@@ -30,14 +30,16 @@ def source_licence(m: Model, ctx: Context) -> Drafts:
     here = c.licence
     if here is not None and here.same(there):
         return
-    said = licence(card.license)
-    key = KEY if said is not None else "general.license.name"
-    value = card.license.replace(", ", ",") if said is not None else card.said("license_name")
+    # A licence without an identifier is `other`, and its name stands beside it.
+    named = licence(card.license) is None
+    ops = [Set(KEY, "other" if named else card.license.replace(", ", ","), "str")]
+    if named or "general.license.name" in m:
+        ops.append(Set("general.license.name", there.said, "str"))
     has = f"{KEY} is {c.license or c.license_name}" if here is not None else f"{KEY} is missing"
     yield found(
         f"{has}, the source's README.md says {there.said}",
         where=f"field:{KEY}",
         severity=None if here is not None else Severity.INFO,
-        fix=Fix(f"write {there.said}", (Set(key, value, "str"),)),
+        fix=Fix(f"write {there.said}", tuple(ops)),
         source=there.said,
     )
