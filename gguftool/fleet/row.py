@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NotRequired, TypedDict
 
 from gguftool.errors import GgufToolError
+from gguftool.hub import is_remote
+from gguftool.hub import stamp as far
 
 MOST = 100
 """Findings that a row holds, the worst first; ``lint`` counts all."""
@@ -30,7 +32,7 @@ class Row(TypedDict):
 
     Attributes:
         path: as it was found; of a set its first file.
-        stamp: size and time of its files, None for an address.
+        stamp: size and time of its files, for an address its version as the server has it; None when nobody says.
         files: the files that it consists of.
         ok: whether it is whole.
         problems: why not: kind, message, where.
@@ -81,19 +83,30 @@ def tell(row: Row, error: GgufToolError) -> Row:
 
 
 def stamp(files: Iterable[str]) -> str | None:
-    """Size and time of local files as one word; None for an address, or when one of them is not there."""
-    marks = []
-    for path in files:
-        try:
-            found = os.stat(path)
-        except (OSError, ValueError):
-            return None
-        marks.append(f"{found.st_size}:{found.st_mtime_ns}")
-    if len(marks) == 1:
-        return marks[0]
+    """Size and time of files, of an address its version, as one word; None when one of them is not there."""
+    return as_one(_mark(path) for path in files)
+
+
+def as_one(marks: Iterable[str | None]) -> str | None:
+    """The stamps of several files as one word; None when one is missing."""
+    found = list(marks)
+    if not found or None in found:
+        return None
+    if len(found) == 1:
+        return found[0]
     from hashlib import sha256
 
-    return f"{len(marks)}:{sha256(' '.join(marks).encode()).hexdigest()[:20]}" if marks else None
+    return f"{len(found)}:{sha256(' '.join(map(str, found)).encode()).hexdigest()[:20]}"
+
+
+def _mark(path: str) -> str | None:
+    if is_remote(path):
+        return far(path)
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return f"{found.st_size}:{found.st_mtime_ns}"
 
 
 def refuses(row: Mapping[str, Any]) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.errors import Bug, ChangedMeanwhile, GgufToolError, of_one
-from gguftool.fleet.row import LONGEST, MOST, Found, Row, blank, stamp, tell
-from gguftool.hub import is_remote, open_any
+from gguftool.fleet.row import LONGEST, MOST, Found, Row, as_one, blank, stamp, tell
+from gguftool.hub import is_remote, open_any, patient
 from gguftool.model import Model
 from gguftool.model.opening import beginning, whole
 from gguftool.model.shards import naming, split_keys
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gguftool.lint.policy import Policy
     from gguftool.lint.run import Report
     from gguftool.predict import Prediction
+    from gguftool.source import Source
     from gguftool.verify.result import Verification
 
 
@@ -94,8 +95,10 @@ def seen(task: Task, want: Want) -> Seen:
         row["stamp"] = stamp([path])
     try:
         if not here:
-            with open_any(path, strict=False) as model:
+            # Its row is kept, not its header: there may be a million.
+            with patient(), open_any(path, strict=False, keep=False) as model:
                 covers = _fill(row, model, want)
+                row["stamp"] = as_one(_version(part.source) for part in model.parts)
         else:
             first = beginning(path)
             keys = split_keys(first.header)
@@ -117,6 +120,12 @@ def seen(task: Task, want: Want) -> Seen:
         _still(row)
     said = naming(path) if here and row["facts"] is row["set"] is None else None
     return Seen(path, row, covers=covers, doubtful=said is not None and said.count > 1)
+
+
+def _version(source: Source) -> str | None:
+    """Which version of a file far away was read."""
+    found = getattr(source, "stamp", None)
+    return found() if found is not None else stamp([source.name])
 
 
 def _still(row: Row) -> None:

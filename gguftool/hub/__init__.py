@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from gguftool.hub.address import SCHEMES, is_remote
@@ -34,6 +34,8 @@ __all__ = [
     "open_any",
     "open_source",
     "opened",
+    "patient",
+    "stamp",
 ]
 
 
@@ -127,6 +129,20 @@ def is_folder(spec: str | os.PathLike[str]) -> bool:
     from gguftool.hub.beyond import is_folder as asked
 
     return asked(spec)
+
+
+def stamp(spec: str) -> str | None:
+    """Size and version of the file behind an address as one word, None where nobody says; one small answer or none."""
+    from gguftool.hub.stamps import stamp as asked
+
+    return asked(spec)
+
+
+def patient() -> AbstractContextManager[None]:
+    """For the length of a block, wait as long as a server asks for that says it was asked too often."""
+    from gguftool.hub.pace import patient as waiting
+
+    return waiting()
 
 
 def named(model: Model | str | os.PathLike[str]) -> str:

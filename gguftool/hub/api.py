@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, UsageError
+from gguftool.hub import pace, stamps
 from gguftool.hub.address import HubAddress, WebAddress, parse
 from gguftool.hub.stores.places import hub_cache
 from gguftool.wire import HEAD_SECONDS, within, without_login
@@ -64,7 +65,11 @@ def listing(address: HubAddress) -> list[LfsRecord]:
         info = api.model_info(address.repo, revision=address.revision, files_metadata=True, timeout=HEAD_SECONDS)
         return [_record(entry) for entry in info.siblings or ()]
 
-    return _asked(address, ask)
+    records = _asked(address, ask)
+    at = "" if address.revision == "main" else f"@{address.revision}"
+    rows = ((f"hf://{address.repo}{at}/{r.path}", stamps.word(r.size, r.sha256 or "")) for r in records)
+    stamps.note((spec, stamp) for spec, stamp in rows if stamp)
+    return records
 
 
 def lfs_record(address: HubAddress) -> LfsRecord:
@@ -102,7 +107,7 @@ def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsR
         hint = "unset it; to verify without the Hub, use a manifest or SHA256SUMS"
         raise ToolFailed(f"{address}: HF_HUB_OFFLINE forbids to ask the Hub", hint)
     try:
-        return within(LOOKUP_SECONDS, ask)
+        return _in_time(ask)
     except Exception as error:
         hint = "check the network; to verify without one, use a manifest or SHA256SUMS"
         raise ours(error, address, "the Hub cannot be asked", hint) from None
@@ -134,6 +139,24 @@ def ours(error: Exception, address: HubAddress, what: str, hint: str) -> GgufToo
     # huggingface-hub changed its HTTP library more than once, and reads whatever the server says as what it should
     # be: which classes its errors have is not ours to say.
     return ToolFailed(f"{address}: {what}: {_first_line(error)}", hint)
+
+
+def _in_time(ask: Callable[[], list[LfsRecord]]) -> list[LfsRecord]:
+    """What the Hub answers; when it says that it was asked too often, when it says to come again."""
+    waited = 0.0
+    while True:
+        pace.hold(endpoint())
+        try:
+            return within(LOOKUP_SECONDS, ask)
+        except Exception as error:
+            answer = getattr(error, "response", None)
+            if getattr(answer, "status_code", 0) != 429:
+                raise
+            wait = pace.asked({str(k).lower(): str(v) for k, v in dict(getattr(answer, "headers", {})).items()})
+            waited += max(wait, 1.0)
+            if waited > pace.patience():
+                raise
+            pace.close(endpoint(), wait)
 
 
 def _first_line(error: Exception) -> str:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from gguftool.errors import ChangedMeanwhile, GgufToolError, MissingFile, ToolFailed, Unreadable, UsageError
 from gguftool.format.foresee import FIRST_READ
+from gguftool.hub import stamps
 from gguftool.hub.address import StoreAddress
 from gguftool.hub.headers import Front
 from gguftool.hub.pieces import Pieces
@@ -120,7 +121,11 @@ class StoreFile:
     @property
     def identity(self) -> tuple[str, int, str]:
         """Address, size, and what tells this version from others."""
-        return self.url, self.size, stamp_of(self._told())
+        return self.url, self.size, self.stamp()
+
+    def stamp(self) -> str:
+        """Size and version as one word."""
+        return stamp_of(self._told())
 
     def read_at(self, offset: int, n: int) -> bytes:
         """Exactly ``n`` bytes; fewer only at the end.
@@ -217,11 +222,13 @@ def entries(spec: str) -> list[Entry]:
             raise FileNotFoundError(root)
         below = root.rstrip("/")
         front = at.path.rstrip("/")
-        return [
-            Entry(front + path[len(below) :] + at.behind, int(info.get("size") or 0))
+        rows = [
+            (front + path[len(below) :] + at.behind, {**info, "size": int(info.get("size") or 0)})
             for path, info in sorted(found.items())
             if path.lower().endswith(".gguf") and path.startswith(below + "/") and info.get("type") != "directory"
         ]
+        stamps.note((path, stamp_of(info)) for path, info in rows)
+        return [Entry(path, info["size"]) for path, info in rows]
 
     return _guarded(name, LISTING_SECONDS, find)
 
@@ -250,9 +257,9 @@ def fetching(spec: str) -> str:
 
 
 def stamp_of(info: Mapping[str, Any]) -> str:
-    """What tells a version of a file from others: its size, its tag, the time of its last change."""
+    """What tells a version of a file from others: its size, and its tag or else the time of its last change."""
     when = next((str(info[key]) for key in _TIMES if info.get(key)), "")
-    return f"{info.get('size')}:{_tag(info)}:{when}"
+    return stamps.word(info["size"], _tag(info) or when) or str(info["size"])
 
 
 def _tag(info: Mapping[str, Any]) -> str:

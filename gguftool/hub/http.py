@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 
 from gguftool.errors import ChangedMeanwhile, GgufToolError, MissingFile, Refused, ToolFailed, UsageError
 from gguftool.format.foresee import FIRST_READ
+from gguftool.hub import pace, stamps
 from gguftool.hub.connect import Line, basic, give_back, line, proxy_login
 from gguftool.hub.headers import Front
 from gguftool.hub.logins import login
@@ -26,7 +27,6 @@ REDIRECTS = 8
 SHORT = 64 << 10
 SHORT_ANSWERS = 4
 """Answers in a row that bring less than `SHORT` and less than asked for: then it is no use."""
-LONGEST_WAIT = 10.0
 _RETRY = frozenset({429, 500, 502, 503, 504})
 
 
@@ -74,6 +74,7 @@ class HttpRange:
         self._pieces = Pieces(self._exactly)
         self._lock = threading.RLock()
         self.requests = 0
+        self._only_version = False
         self.known = known
         self.linked = ""
         """What the Hub calls this version of the file."""
@@ -96,6 +97,14 @@ class HttpRange:
     def version(self) -> str:
         """The entity tag that the server gives the file, or ""."""
         return self._etag or ""
+
+    def stamp(self) -> str | None:
+        """Size and version as one word, None where the server names no version; asked for without the bytes."""
+        if self._size is None:
+            self._only_version = True
+            self._fetch(0, 1)
+            self._only_version = False
+        return stamps.word(self._size or 0, self.linked or self.version)
 
     def _take(self, known: Front) -> bytes:
         """The file is what is kept of it."""
@@ -138,21 +147,29 @@ class HttpRange:
         return bytes(data)
 
     def _fetch(self, offset: int, n: int) -> bytes:
-        """One range, tried again when the network or the server stumbles."""
-        for attempt in range(TRIES):
+        """One range, tried again when the network or the server stumbles, or says when to come again."""
+        attempt, waited = 0, 0.0
+        while True:
+            pace.hold(self._home.origin)
+            wait, hint = 0.0, None
             try:
                 return self._once(offset, n)
             except _Stumble as error:
-                if attempt == TRIES - 1:
-                    raise ToolFailed(f"{self.name}: {error}", error.hint) from None
-                time.sleep(min(error.wait or 0.3 * 3**attempt, LONGEST_WAIT))
+                wait, why, hint = error.wait, str(error), error.hint
             except (TooSlow, Nonsense) as error:
                 raise ToolFailed(f"{self.name}: {error}") from None
             except Broken as error:
-                if attempt == TRIES - 1:
-                    raise ToolFailed(f"{self.name}: {error}", _OFFLINE) from None
-                time.sleep(0.3 * 3**attempt)
-        raise ToolFailed(f"{self.name}: no answer")
+                why, hint = str(error), _OFFLINE
+            waited += wait
+            attempt += not wait
+            if waited > pace.patience():
+                raise ToolFailed(f"{self.name}: {why}", f"the server asks to wait {wait:,.0f} s")
+            if attempt == TRIES:
+                raise ToolFailed(f"{self.name}: {why}", hint)
+            if wait:
+                pace.close(self._home.origin, wait)
+            else:
+                time.sleep(0.3 * 3 ** (attempt - 1))
 
     def _once(self, offset: int, n: int) -> bytes:
         self.requests += 1
@@ -160,6 +177,9 @@ class HttpRange:
         asked = {"If-None-Match": known.etag} if known and known.etag else {}
         with self._answer({"Range": f"bytes={offset}-{offset + n - 1}"} | asked) as reply:
             said = reply.headers.get("content-range", "")
+            if self._only_version and 300 <= reply.status < 400:
+                self._size = number(reply.headers.get("x-linked-size", ""), "X-Linked-Size")
+                return b""
             if known and (300 <= reply.status < 400 or reply.headers.get("etag", "") == known.etag != ""):
                 return self._take(known)
             self.known = None
@@ -206,7 +226,7 @@ class HttpRange:
                 if reply.status in (301, 302, 303, 307, 308):
                     _drained(reply)
                     self.linked = reply.headers.get("x-linked-etag", self.linked)
-                    if self._still_known():
+                    if self._still_known() or (self._only_version and "x-linked-size" in reply.headers):
                         yield reply
                         return
                     at = self._next(at, reply.headers.get("location", ""))
@@ -284,7 +304,7 @@ class HttpRange:
         said = reply.headers.get("x-error-message") or ("" if said.startswith("<") else said)
         what = f"HTTP {status}" + (f": {without_login(said[:300])}" if said else "")
         if status in _RETRY:
-            return _Stumble(what, "try again later", _pause(reply.headers.get("retry-after", "")))
+            return _Stumble(what, "try again later", pace.asked(reply.headers))
         if status in (404, 410):
             return MissingFile(f"{self.name}: the server has no such file ({what})")
         if status in (401, 403):
@@ -320,11 +340,3 @@ def _range(said: str) -> tuple[int, int, int]:
     place, _, size = said.removeprefix("bytes").strip().partition("/")
     first, _, last = place.partition("-")
     return number(first, "Content-Range"), number(last, "Content-Range"), number(size, "Content-Range")
-
-
-def _pause(said: str) -> float:
-    """Seconds to wait; 0 for a date, and for what is no number."""
-    try:
-        return float(number(said, "Retry-After"))
-    except Nonsense:
-        return 0.0

@@ -39,6 +39,7 @@ class Site:
         redirect: where files of repositories really are: an origin; None serves them directly.
         ranges: whether range requests are answered with ranges.
         fail: statuses to answer the next requests with, used up one by one.
+        retry: what those say in Retry-After.
         cut: bytes after which the connection breaks, once.
         after_cut: statuses to answer the requests after that with, as ``fail``.
         drip: bytes and seconds: a body longer than 64 KiB comes in pieces of so many with such a pause before each.
@@ -53,6 +54,7 @@ class Site:
     redirect: str | None = None
     ranges: bool = True
     fail: list[int] = field(default_factory=list)
+    retry: str = "0"
     cut: int | None = None
     after_cut: list[int] = field(default_factory=list)
     drip: tuple[int, float] | None = None
@@ -107,7 +109,7 @@ def serve(site: Site) -> Iterator[Site]:
             path = unquote(urlsplit(self.path).path)
             time.sleep(site.trip)
             if site.fail:
-                self._send(site.fail.pop(0), b"try later", {"Retry-After": "0"})
+                self._send(site.fail.pop(0), b"try later", {"Retry-After": site.retry})
             elif m := re.match(r"^/api/models/([^/]+/[^/]+)/(revision|paths-info)/([^/]+)", path):
                 self._api(m[1], m[2], m[3], body, headers)
             elif path == "/api/models":

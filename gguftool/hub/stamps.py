@@ -1,0 +1,48 @@
+"""Which version of a file an address has now, as one word: whether what was found out about it still holds.
+
+A listing says it of all its files at once, so that of a thousand files nothing has to be asked one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gguftool.errors import GgufToolError
+
+_told: dict[str, str] = {}
+_MOST = 1 << 18
+
+
+def note(rows: Iterable[tuple[str, str]]) -> None:
+    """Remember what a listing says: address and stamp of each file."""
+    if len(_told) > _MOST:
+        _told.clear()
+    _told.update(rows)
+
+
+def stamp(spec: str) -> str | None:
+    """Size and version of a file by its address; None where nobody says. Costs one small answer, or none.
+
+    A listing that this process has seen is taken for what is now; `HttpRange` and `StoreFile` have the stamp of what
+    they read.
+    """
+    if (known := _told.get(spec)) is not None:
+        return known
+    from gguftool.hub.remote import source
+
+    try:
+        found = source(spec)
+    except GgufToolError:
+        return None
+    try:
+        return found.stamp() if hasattr(found, "stamp") else None
+    except GgufToolError:
+        return None
+    finally:
+        found.close()
+
+
+def word(size: int, tag: str) -> str | None:
+    """A stamp of a size in bytes and the tag of a version; None without a tag. A tag is the same in quotes."""
+    plain = tag.removeprefix("W/").strip('"')
+    return f"{size}:{plain}" if plain else None
