@@ -198,6 +198,23 @@ class LocalFile:
             done += got
         return n
 
+    def hole(self, start: int) -> tuple[int, int]:
+        """The first hole at or behind ``start``: bytes that were never written and are zeros; where it begins and ends.
+
+        Both are the length of the file where there is none, or where the system cannot tell.
+        """
+        self._take_up()
+        if start >= self.size or not hasattr(os, "SEEK_HOLE"):
+            return self.size, self.size
+        try:
+            first = os.lseek(self._fd, start, os.SEEK_HOLE)
+        except OSError:
+            return self.size, self.size
+        try:
+            return first, min(os.lseek(self._fd, first, os.SEEK_DATA), self.size)
+        except OSError:
+            return min(first, self.size), self.size
+
     def forget(self) -> None:
         """Ask the operating system to drop its copy in memory, so that the next read comes from the disk."""
         if hasattr(os, "posix_fadvise"):

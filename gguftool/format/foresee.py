@@ -247,7 +247,7 @@ def _arrays_to_come(seen: Seen, buf: memoryview, left: int) -> list[int]:
 def vocabulary(seen: Seen, buf: memoryview) -> Vocabulary | None:
     """The sizes of a vocabulary that is known by its first tokens and has about as many."""
     tokens = seen.arrays.get(TOKENS)
-    if tokens is None or tokens.seen <= _PRINT:
+    if tokens is None or not tokens.strings or tokens.seen <= _PRINT:
         return None
     name = _print_of(seen, buf, tokens)
     found = _MET.get(name) or KNOWN.get(name)
@@ -257,7 +257,7 @@ def vocabulary(seen: Seen, buf: memoryview) -> Vocabulary | None:
 def met(seen: Seen, buf: memoryview) -> None:
     """Remember the sizes of the vocabulary of a header that was read whole."""
     tokens = seen.arrays.get(TOKENS)
-    if tokens is None or tokens.seen < tokens.count or tokens.seen <= _PRINT:
+    if tokens is None or not tokens.strings or tokens.seen < tokens.count or tokens.seen <= _PRINT:
         return
     merges, charsmap = (a.end - a.start if (a := seen.arrays.get(name)) else 0 for name in (_MERGES, _CHARSMAP))
     sizes = Vocabulary(tokens.count, tokens.end - tokens.start, merges, _SCORES in seen.arrays, charsmap)
@@ -287,7 +287,7 @@ def _print_of(seen: Seen, buf: memoryview, tokens: Array) -> int:
 
 def joined(buf: memoryview, tokens: Array, layout: Layout) -> bool:
     """Whether the tokens are joined of earlier ones, as those of a byte-pair encoding are, which has merges."""
-    if tokens.seen <= _PRINT:
+    if not tokens.strings or tokens.seen <= _PRINT:
         return False
     return _joined(tuple(_strings(buf, tokens.start, layout, min(tokens.seen - 1, _LOOKED_AT))))
 

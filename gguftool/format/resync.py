@@ -9,6 +9,7 @@ data that ends in the file. Without tensors there is no such evidence, and nothi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from struct import Struct
 
 from gguftool.format.header import Field, Header, TensorInfo, align
@@ -30,6 +31,26 @@ MAX_SIZE = 1 << 16
 """Longest value of an unknown type that is looked for, in bytes (of an array: of its elements)."""
 WINDOW = 64 << 20
 """The whole header must lie in this many bytes."""
+WORK = 1 << 17
+"""Records walked in all attempts together, 32 strings of an array as one; a real file needs one or two attempts. A
+file that is made for it has thousands of lengths behind which records begin, and that fail in the last of them."""
+_STRINGS = 32
+
+
+class _Spent(Exception):
+    """More was walked than `WORK`."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What may still be walked."""
+
+    left: int = WORK
+
+    def take(self, n: int = 1) -> None:
+        self.left -= n
+        if self.left < 0:
+            raise _Spent
 
 
 def walk_past(source: Source, header: Header) -> Header | None:
@@ -42,20 +63,24 @@ def walk_past(source: Source, header: Header) -> Header | None:
         header: as `gguftool.format.parse.parse` returns it with ``strict=False``.
 
     Returns:
-        A header whose fields of the unknown type have their raw bytes and no value; None when no length fits, or
-        several do.
+        A header whose fields of the unknown type have their raw bytes and no value; None when no length fits, several
+        do, or too many look as if they would.
     """
     fatal = [p for p in header.problems if p.fatal]
     if len(fatal) != 1 or fatal[0].kind != "unknown-value-type" or not header.declared_tensors:
         return None
     buf = memoryview(source.read_at(0, min(source.size, WINDOW)))
     found: Header | None = None
-    for size in _plausible(buf, header):
-        candidate = _attempt(buf, source.size, header, size)
-        if candidate is not None:
-            if found is not None:
-                return None
-            found = candidate
+    work = _Work()
+    try:
+        for size in _plausible(buf, header):
+            candidate = _attempt(buf, source.size, header, size, work)
+            if candidate is not None:
+                if found is not None:
+                    return None
+                found = candidate
+    except _Spent:
+        return None
     return found
 
 
@@ -84,21 +109,25 @@ def _plausible(buf: memoryview, header: Header) -> Iterator[int]:
             yield size
 
 
-def _attempt(buf: memoryview, file_size: int, header: Header, size: int) -> Header | None:
+def _attempt(buf: memoryview, file_size: int, header: Header, size: int, work: _Work) -> Header | None:
     walk = _Walk(len(buf), buf, header.layout, header.end)
     fields = list(header.fields)
     infos: list[TensorInfo] = []
     unknown: set[int] = set()
     try:
         for _ in range(header.declared_fields - len(header.fields)):
+            work.take()
             fields.append(_field(walk, size, unknown))
             if len(unknown) > 1:
                 return None
         for _ in range(header.declared_tensors):
+            work.take()
             name, shape, type_id, offset, start, end = _read_tensor(walk)
             infos.append(TensorInfo(name, shape, type_id, offset, (start, end), buf[start:end]))
     except (_Stop, _Short, Over):
         return None
+    finally:
+        work.left -= walk.counted.strings // _STRINGS
     alignment, fault = _alignment(tuple(fields))
     data = align(walk.pos, alignment)
     if not _fits(infos, data, alignment, file_size):

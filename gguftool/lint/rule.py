@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-MOST_WRITTEN = 1 << 20
+MOST_WRITTEN = 1 << 19
 """Elements of the longest array that a fix writes anew; the largest vocabulary has 262,144 tokens."""
 
 

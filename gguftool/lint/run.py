@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 2000
-"""Characters of a message: names in it may be a megabyte long."""
+"""Characters of a message, or of a text for programs: names in it may be a megabyte long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +254,18 @@ def _complete(one: Rule, draft: Draft, m: Model) -> Finding:
         rule=one.id,
         family=one.family,
         severity=draft.severity or one.severity,
-        message=draft.message if len(draft.message) <= LONGEST else draft.message[: LONGEST - 1] + "…",
+        message=_cut(draft.message),
         path=path,
         where=draft.where,
         span=draft.span or span,
         fix=draft.fix,
-        data=draft.data,
+        data={name: _cut(value) if isinstance(value, str) else value for name, value in draft.data.items()},
         changes_run=one.changes_run if draft.changes_run is None else draft.changes_run,
     )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def _place(where: str, m: Model) -> tuple[str, tuple[int, int] | None]:

@@ -10,6 +10,8 @@ from typing import Any
 from gguftool.format import again
 from gguftool.format.header import Field
 
+_WINDOW = 1 << 20
+"""Bytes of strings that are cut at a time."""
 _WALK = 1 << 20
 """Tokens walked past in searches, after which a map is made."""
 
@@ -84,9 +86,17 @@ def short_strings(f: Field) -> list[bytes] | None:
     """As `split_strings`, the fast way; None when a string has more than 255 bytes or the array is too small for it."""
     view, layout, count = f.value_bytes, f.layout, f.count or 0
     if layout.length_size == 8 and not layout.big_endian and count > 64:
-        found: list[bytes] = _pattern().findall(view)
-        # Each match starts where the one before ended, unless a longer string made it slip: then the sums differ.
-        if len(found) == count and sum(map(len, found)) == len(view):
+        found: list[bytes] = []
+        at = 0
+        while at < len(view):
+            # In windows: where a longer string makes it slip, what lies in that one may match at every place.
+            some: list[bytes] = _pattern().findall(view, at, at + _WINDOW)
+            together = b"".join(some)
+            if not some or len(found) + len(some) > count or together != view[at : at + len(together)]:
+                return None
+            found += some
+            at += len(together)
+        if len(found) == count:
             return found
     return None
 

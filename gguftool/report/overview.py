@@ -75,7 +75,7 @@ def _model_line(o: Overview) -> str:
     context = f"context {count(o.context_length)}" if o.context_length else "context length missing"
     window = f" (sliding window {count(o.sliding_window)})" if o.sliding_window else ""
     parts = [
-        safe(o.name),
+        shorten(o.name, LONGEST),
         safe(o.architecture) or "no architecture",
         f"{parameters_text(o.parameters)} parameters" if o.parameters else "no tensors",
         f"{o.block_count} layers" if o.block_count else "",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gguftool.format.header import Header, TensorInfo
-from gguftool.source import Source
+from gguftool.source import LocalFile, Source
 from gguftool.verify.blocks import FLOATS, NOT_FOR_FILES, NUMBERS, any_special, special
 from gguftool.verify.result import Fault
 from gguftool.verify.stream import Progress, fill
@@ -82,7 +82,7 @@ def check_data(
 
     found = [TensorCheck(t, header.where(t)[0]) for t in header.tensors]
     lock = threading.Lock()
-    todo = _pieces(source, found)
+    todo = _pieces(source, found, progress or _ignore)
     failed: list[BaseException] = []
 
     def work() -> None:
@@ -121,8 +121,18 @@ def check_data(
     return found
 
 
-def _pieces(source: Source, checks: Iterable[TensorCheck]) -> Iterator[tuple[TensorCheck, int, int, int]]:
-    """(tensor, offset in the file, bytes, index of the first block), in file order; whole rows where they fit."""
+def _ignore(n: int) -> None:
+    """Progress that nobody watches."""
+
+
+def _pieces(
+    source: Source, checks: Iterable[TensorCheck], progress: Progress
+) -> Iterator[tuple[TensorCheck, int, int, int]]:
+    """(tensor, offset in the file, bytes, index of the first block), in file order; whole rows where they fit.
+
+    What was never written is zeros, whatever its length, and is judged here: no type calls a block of zeros invalid.
+    """
+    hole = behind = 0
     for check in checks:
         t = check.info.type
         nbytes = check.info.nbytes
@@ -137,8 +147,21 @@ def _pieces(source: Source, checks: Iterable[TensorCheck]) -> Iterator[tuple[Ten
         end -= end % t.block_bytes
         unit = row if 0 < row <= PIECE else t.block_bytes
         step = PIECE // unit * unit
-        for at in range(0, end, step):
-            yield check, check.start + at, min(step, end - at), at // t.block_bytes
+        at = 0
+        while at < end:
+            here = check.start + at
+            if here >= behind:
+                hole, behind = source.hole(here) if isinstance(source, LocalFile) else (source.size, source.size)
+            empty = min(behind, check.start + end) - here if hole <= here else 0
+            if empty < end - at:
+                empty -= empty % step
+            if empty:
+                check.constant += empty // row if _in_rows(check.info) and row <= PIECE else 0
+                progress(empty)
+                at += empty
+                continue
+            yield check, here, min(step, end - at), at // t.block_bytes
+            at += step
 
 
 def _look(check: TensorCheck, data: memoryview, first: int, big_endian: bool, lock: threading.Lock) -> None:
@@ -184,16 +207,21 @@ def _anything(raw: NDArray) -> bool:  # type: ignore[type-arg]
     return bool(raw[:4096].any()) or bool(raw[:words].view("u8").any()) or bool(raw[words:].any())
 
 
+def _in_rows(info: TensorInfo) -> bool:
+    """Whether it is a matrix whose rows have more than one block."""
+    return info.type is not None and len(info.shape) > 1 and info.shape[0] // info.type.block_size > 1
+
+
 def _constant_rows(info: TensorInfo, raw: NDArray, zero: bool) -> int:  # type: ignore[type-arg]
     """Rows of a matrix whose elements are all equal, among whole rows in this piece."""
     import numpy as np
 
     t = info.type
-    if t is None or len(info.shape) < 2 or info.shape[0] < 2:
+    if t is None or not _in_rows(info):
         return 0
     per_row = info.shape[0] // t.block_size
     row = per_row * t.block_bytes
-    if not row or len(raw) % row or per_row < 2:
+    if len(raw) % row:
         return 0
     rows = raw.reshape(-1, per_row, t.block_bytes)
     if zero:

@@ -116,7 +116,7 @@ def _of_header(source: Source, header: Header, model: Model | None = None) -> Fi
         more = siblings.signs(source.path)
         faults += more[0]
         notes += more[1]
-        if header.complete and stop is not None and (found := siblings.holes(source.path, header.data_offset, stop[0])):
+        if header.complete and stop is not None and (found := siblings.holes(source, header.data_offset, stop[0])):
             notes.append(_hole(header, *found))
     return FileReport(
         source.name,

@@ -6,7 +6,7 @@ import os
 import re
 
 from gguftool.shell import gguftool, path_word
-from gguftool.source import journal_path
+from gguftool.source import LocalFile, journal_path
 from gguftool.verify.result import Fault
 
 # Ending behind the name of the file -> who leaves it.
@@ -68,34 +68,18 @@ def signs(path: str) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
     return tuple(faults), tuple(notes)
 
 
-def holes(path: str, start: int, end: int) -> tuple[int, int] | None:
+def holes(source: LocalFile, start: int, end: int) -> tuple[int, int] | None:
     """Bytes between two offsets that were never written: how many, and where the first are; None when there are none.
 
     Download tools reserve the whole length first, and what is still missing reads as zeros.
     """
-    if not hasattr(os, "SEEK_HOLE"):
-        return None
     total, first, at = 0, -1, start
-    try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    except OSError:
-        return None
-    try:
-        end = min(end, os.fstat(fd).st_size)
-        for _ in range(10_000):
-            if at >= end:
-                break
-            hole = os.lseek(fd, at, os.SEEK_HOLE)
-            if hole >= end:
-                break
-            try:
-                at = min(os.lseek(fd, hole, os.SEEK_DATA), end)
-            except OSError:
-                at = end
-            total += at - hole
-            first = hole if first < 0 else first
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+    end = min(end, source.size)
+    for _ in range(10_000):
+        hole, behind = source.hole(at)
+        if hole >= end:
+            break
+        at = min(behind, end)
+        total += at - hole
+        first = hole if first < 0 else first
     return (total, first) if total else None

@@ -1,4 +1,4 @@
-"""What is read of a header at most, also where a sparse file has more; the files of `tests/fuzz/worst.py`."""
+"""What is read of a header at most, also where a sparse file has more; the files of `tests/fuzz/costly.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from gguftool.format.parse import parse, parse_bytes
 from gguftool.model import from_source
 from gguftool.source import LocalFile, Memory
 from tests.build import GGUF, llama
-from tests.fuzz.worst import CASES, dense, vocabulary
+from tests.fuzz.costly import CASES
+from tests.fuzz.sparse import dense, vocabulary
 
 ENDS = {
     "nested": "nested-array",

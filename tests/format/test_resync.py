@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,18 @@ def test_such_a_file_can_be_edited(args: list[str], tmp_path: Path, cli):
     assert after[new.data_offset :] == before[old.data_offset :]
     assert cli("undo", path).code == 0
     assert path.read_bytes() == before
+
+
+def test_thousands_of_lengths_that_all_but_fit_are_given_up() -> None:
+    # Behind the unknown value stand records of 14 bytes: each is a beginning, and behind the last one nothing is right.
+    g = GGUF("llama").raw_kv(GGUF().string("x") + struct.pack("<I", 77))
+    for i in range(4600):
+        g.raw_kv(GGUF().string("k") + struct.pack("<IB", 0, i & 1))
+    data = g.tensor("t", (32,)).bytes()
+    for counts in (0, -2300):
+        raw = bytearray(data)
+        fields = struct.unpack_from("<Q", raw, 16)[0]
+        struct.pack_into("<Q", raw, 16, fields + counts)
+        before = time.process_time()
+        assert found(bytes(raw)) is None
+        assert time.process_time() - before < 5

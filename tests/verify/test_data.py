@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import random
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from gguftool.format.parse import parse_bytes
+from gguftool.format.parse import parse, parse_bytes
 from gguftool.format.types import TENSOR_TYPES
-from gguftool.source import Memory
+from gguftool.source import LocalFile, Memory
 from gguftool.verify.blocks import NOT_FOR_FILES, NUMBERS
 from gguftool.verify.data import check_data, judge
-from tests.build import GGUF, llama
+from tests.build import GGUF, TENSOR, llama
+from tests.fuzz.sparse import File, base
 from tests.oracle.llama import load
 from tests.verify.validate import valid
 
@@ -240,3 +243,42 @@ def test_memory_stays_small_at_any_size(tmp_path: Path):
     assert done.returncode == 1
     assert "blk.1.w (F16): 1 NaN of 268,435,456 elements; first at element 77" in done.stdout
     assert 10_000 < int(done.stderr.split()[-1]) < 300_000
+
+
+@pytest.mark.parametrize("shape", [(512, 4096), (4096, 3), (2, 150_000), (1 << 21,), (1 << 20, 2, 3)])
+def test_what_was_never_written_is_zeros_without_being_read(shape: tuple[int, ...], tmp_path: Path) -> None:
+    g = GGUF("llama")
+    sizes = {}
+    for name in ("f32", "q4_k", "iq4_nl", "bf16", "i8"):
+        if shape[0] % TENSOR[name][1] == 0:
+            sizes[name] = math.prod(shape) // TENSOR[name][1] * TENSOR[name][2]
+            g.tensor(name, shape, name, data=bytes(sizes[name]))
+    data = bytearray(g.bytes())
+    start = parse_bytes(bytes(data)).data_offset
+    rng = random.Random(1)
+    path = tmp_path / "m.gguf"
+    path.write_bytes(data[:start])
+    with open(path, "r+b") as f:
+        f.truncate(len(data))
+        for _ in range(5):  # islands of numbers in the sea
+            at = rng.randrange(start, len(data) - 40_000)
+            data[at : at + 30_000] = numbers = rng.randbytes(30_000)
+            f.seek(at)
+            f.write(numbers)
+    source = LocalFile(path)
+    h = parse(source)
+    done: list[int] = []
+    found = check_data(source, h, done.append, jobs=2)
+    assert sum(done) == sum(sizes.values())
+    assert path.stat().st_blocks * 512 < len(data)
+    for mine, read in zip(found, check_data(Memory(bytes(data)), h), strict=True):
+        assert mine == read
+
+
+def test_a_terabyte_of_holes_takes_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    File(base().records, 2, behind=1 << 40).tensor(b"w", (1 << 10, 1 << 30), kind=8).write(path)
+    before = time.process_time()
+    faults, notes = judge(check_data(LocalFile(path), parse(LocalFile(path))))
+    assert time.process_time() - before < 2
+    assert (faults, [n.kind for n in notes]) == ([], ["zero-tensor"])

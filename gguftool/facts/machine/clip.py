@@ -20,7 +20,7 @@ from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.ggml import Tensor, natives, new_tensor
 from gguftool.facts.machine.taken import taken
 from gguftool.facts.machine.values import Thing
-from gguftool.format.header import Field, TensorInfo
+from gguftool.format.header import MANY, Field, TensorInfo
 from gguftool.format.types import ARR, VALUE_TYPES, tensor_type_name, value_type_name
 
 VISION, AUDIO, GEN_AUDIO = "vision", "audio", "gen.audio"
@@ -324,8 +324,9 @@ class Clip:
             expected = f"{_TYPE_IDS[element]} ({_GGUF_NAMES[element]})"
             text = f"{name}: array '{key}' has type {f.element_type}, expected {expected}\n"
             raise Refusal(text, where, expected=f"arr[{element}]", got=f.type_name)
-        values: Any = f.value
-        return list(values)
+        if (f.count or 0) > MANY:
+            raise Unknown(f"{key} has {f.count:,} elements, more than are looked at", where)
+        return f.head(MANY)
 
     def _tensor(self, name: str, required: bool = True) -> Tensor | None:
         encoder = self.encoders[-1]

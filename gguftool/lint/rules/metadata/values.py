@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 
 from gguftool.edit.ops import Delete, Set
@@ -15,9 +16,11 @@ from gguftool.lint.rule import MOST_WRITTEN, Context, Drafts, Fix, Severity, edi
 from gguftool.model import Model
 from gguftool.shell import blank
 
+_BAD = re.compile("[\udc80-\udcff]")
+
 
 def _bad_utf8(text: str) -> bool:
-    return not text.isascii() and any("\udc80" <= c <= "\udcff" for c in text)
+    return not text.isascii() and _BAD.search(text) is not None
 
 
 @rule(Severity.ERROR, role="any", whole=False)
