@@ -54,8 +54,9 @@ def _head(g: Glance, group: Sequence[Entry], many: bool, style: Style) -> str:
     if plan is not None:
         there = ", ".join(f"{safe(d.name)} {size(d.memory) if d.memory is not None else '?'}" for d in plan.devices)
         kept = sorted({d.reserve for d in plan.devices if d.memory is not None and d.reserve})
-        free = f", {' or '.join(map(size, kept))} of each kept free (--reserve)" if kept else ""
-        lines.append(style.dim(f"planned for {there}{free} · {llama_cpp(g.build)}"))
+        lines.append(style.dim(f"planned for {there} · {llama_cpp(g.build)}"))
+        if kept:
+            lines.append(style.dim(f"{' or '.join(map(size, kept))} of each is kept free (--reserve)"))
     return "\n".join(lines)
 
 

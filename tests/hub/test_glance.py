@@ -135,7 +135,8 @@ def test_nothing_fits(cli: Any, site: Site) -> None:
     found = cli("plan", SPEC, "--ctx", "32768", "--vram", "1GiB", "--ram", "64MiB")
     assert found.code == 5
     assert f"none fits; the least over is {path_of('Q2_K')}, by " in found.out
-    assert "CUDA0 1.0 GiB, CPU 64.0 MiB, 1.0 GiB of each kept free (--reserve)" in found.out
+    assert "planned for CUDA0 1.0 GiB, CPU 64.0 MiB · " in found.out
+    assert "1.0 GiB of each is kept free (--reserve)" in found.out
     assert "\nbest " not in found.out
     assert cli("plan", SPEC, "--measure").code == 2
 
@@ -158,7 +159,7 @@ def test_the_screen(cli: Any, site: Site) -> None:
     shown = cli("plan", SPEC, *ROOMY).out
     table = shown[: shown.index("beside them")].splitlines()
     assert all(len(line) <= 80 for line in table), "a terminal of 80 columns"
-    names = [line.split()[0] for line in table[4:-3]]
+    names = [line.split()[0] for line in table[5:-3]]
     assert names == ["BF16", "Q6_K", "IQ4_XS", "Q5_0"]
     assert "context 32k · cache f16" in shown, "what is the same in all is said once"
     assert "Q5_0: array of 600 strings cannot fit into the 2,361 bytes left" in shown
