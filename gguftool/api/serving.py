@@ -42,6 +42,7 @@ class _Lying:
     models: list[str] = field(default_factory=list)
     sides: dict[str, list[str]] = field(default_factory=lambda: {"mmproj": [], "draft": []})
     left: list[LeftOut] = field(default_factory=list)
+    seen: dict[tuple[tuple[int, int], ...], str] = field(default_factory=dict)
 
     __repr__ = short_repr
 
@@ -136,6 +137,13 @@ def _sorted(paths: Sequence[str]) -> _Lying:
 def _note(out: _Lying, path: str) -> None:
     try:
         with open_model(path, strict=False) as m:
+            files = [part.name for part in m.parts]
+            first = out.seen.setdefault(_inodes(files), path)
+            if first != path:
+                # Another shard of a set is no model of its own; another name of a file would be served twice.
+                if os.path.realpath(files[0]) == os.path.realpath(path):
+                    out.left.append(LeftOut(path, "same", f"is the same file as {first}"))
+                return
             own = role(m)
             if ROLES[own].runs:
                 out.models.append(path)
@@ -145,6 +153,11 @@ def _note(out: _Lying, path: str) -> None:
                 out.left.append(LeftOut(path, "role", f"is {what_it_is(m)}"))
     except GgufToolError as e:
         out.left.append(LeftOut(path, e.code, str(e).removeprefix(f"{path}: ")))
+
+
+def _inodes(files: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    found = (os.stat(path) for path in files)
+    return tuple(sorted((s.st_dev, s.st_ino) for s in found))
 
 
 def _planned(path: str, said: Wishes, engine: Engine, found: Found, lying: _Lying, force: bool) -> Serving | LeftOut:

@@ -24,12 +24,23 @@ class HfProgram:
 
 
 def hf_program() -> HfProgram:
-    """That which is installed: on the PATH, else beside this Python."""
+    """That which is installed: on the PATH, else beside this Python. Looked at, not imported, which takes long."""
     import importlib.util
-
-    from huggingface_hub import HFCacheInfo
 
     beside = os.path.join(os.path.dirname(sys.executable), "hf")
     program = "hf" if shutil.which("hf") or not os.access(beside, os.X_OK) else beside
-    removes = importlib.util.find_spec("huggingface_hub.cli.cache") is not None
-    return HfProgram((program,), removes, hasattr(HFCacheInfo, "delete_files"))
+    found = importlib.util.find_spec("huggingface_hub")
+    folder = next(iter(found.submodule_search_locations or ()), "") if found is not None else ""
+    return HfProgram(
+        (program,),
+        removes="def rm" in _text(os.path.join(folder, "cli", "cache.py")),
+        removes_files="def delete_files" in _text(os.path.join(folder, "utils", "_cache_manager.py")),
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

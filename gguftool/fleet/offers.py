@@ -278,6 +278,8 @@ def _apart(stay: File, file: File) -> str | None:
         return "has further hard links: its data would stay"
     if stay.owner != file.owner:
         return f"belongs to another user than {stay.path}"
+    if not hasattr(os, "pathconf"):
+        return "this system does not say whether it has hard links"
     try:
         if os.pathconf(os.path.dirname(file.path), "PC_LINK_MAX") < 2:
             return "its file system has no hard links"

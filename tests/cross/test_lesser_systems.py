@@ -68,6 +68,8 @@ READING = (
     "quantize m.gguf Q8_0 --dry-run",
     "completion bash",
     "scan m.gguf --jobs 1",
+    "scan --stores",
+    "scan m.gguf --emit preset --ctx 512 --ram 4GiB --vram none --build b11434",
     "--version",
     "--help",
     "dump missing.gguf",

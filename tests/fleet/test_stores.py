@@ -377,8 +377,11 @@ def test_stores_of_two_users(tmp_path: Path) -> None:
 
 
 def test_what_the_installed_program_can(tmp_path: Path) -> None:
+    from huggingface_hub import HFCacheInfo
+
     program = hf_program()
     assert program.removes
+    assert program.removes_files is hasattr(HFCacheInfo, "delete_files")
     assert shutil.which(program.words[0])
     made.hub(cache(tmp_path), "o/r", {"m.gguf": OTHER}, "a" * 40, ref=None)
     made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL}, "b" * 40)

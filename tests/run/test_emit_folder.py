@@ -107,6 +107,31 @@ def test_several_at_once_share_the_memory(smollm2: Path, gemma3: Path, tmp_path:
     assert tight.fit == 1, "each fits alone, and no two of them"
 
 
+def test_one_file_under_two_names_and_the_shards_of_a_set(tmp_path: Path) -> None:
+    llama().write(tmp_path / "m.gguf")
+    (tmp_path / "link.gguf").symlink_to("m.gguf")
+    g = llama(layers=2)
+    for no in (1, 2):
+        part = GGUF("llama") if no == 2 else g
+        if no == 2:
+            part = GGUF().tensor("extra.weight", (32, 32))
+        part.shard(no - 1, 2, tensors=len(g._tensors) + 1).write(tmp_path / f"set part {no}.gguf")
+    found = serve_folder([tmp_path], **plain())
+    served = [os.path.basename(one.plan.model) for one in found.models]
+    assert sorted(served)[:1] == ["link.gguf"]
+    assert [(os.path.basename(x.path), x.code) for x in found.left if x.code == "same"] == [("m.gguf", "same")]
+    assert not any("part 2" in one.plan.model for one in found.models)
+
+
+@pytest.mark.parametrize("kind", FOLDER_KINDS)
+def test_a_name_that_is_not_utf8_is_left_out(kind: str, tmp_path: Path) -> None:
+    llama().write(tmp_path / "m.gguf")
+    llama().write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.gguf")))
+    text, found = emit_folder(kind, serve_folder([tmp_path], **plain()))
+    text.encode()
+    assert [(one.code, os.path.basename(one.path)) for one in found.left] == [("format", "\udcff.gguf")]
+
+
 def test_the_machine_is_looked_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once a model: it is a program that is started."""
     from gguftool.run import devices

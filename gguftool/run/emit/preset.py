@@ -9,7 +9,7 @@ from dataclasses import replace
 from gguftool.errors import UsageError
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import Capabilities
-from gguftool.run.emit.words import comment, name, which
+from gguftool.run.emit.words import comment, name, utf8, which
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT
 from gguftool.run.options.table import by_field, normal
@@ -53,6 +53,7 @@ def section(plan: LaunchPlan, title: str) -> list[str]:
     own = Wishes()
     served = replace(plan.wishes, alias=None, **{field: getattr(own, field) for field in ROUTERS})
     args = server_command(plan.model, served, build).args
+    utf8(args)
     return [f"[{title}]", *(f"{key} = {value}" for key, value in _pairs(args, build) if key not in ("host", "port"))]
 
 

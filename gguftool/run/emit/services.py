@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gguftool.errors import UsageError
-from gguftool.run.emit.words import comment, installed, mib, name, own_command, scheme, with_program, yaml
+from gguftool.run.emit.words import comment, installed, mib, name, own_command, scheme, utf8, with_program, yaml
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT, LOOPBACK
 from gguftool.run.reach import way_to
@@ -104,6 +104,7 @@ def swap_entry(plan: LaunchPlan, title: str, force: tuple[str, ...]) -> list[str
     w = plan.wishes
     here = with_program(replace(plan, wishes=replace(w, port=DEFAULT_PORT)))
     command = own_command(here, "--port", SWAP_PORT, "--exec", *force, program=installed())
+    utf8(command)
     if is_socket(w.host):
         raise UsageError("llama-swap speaks to a port, not to a socket", "leave --host out, or name an address")
     # What is asked goes to the prefix as the check does: both are put behind the address.

@@ -61,6 +61,19 @@ def no_secrets(w: Wishes) -> None:
         )
 
 
+def utf8(words: Sequence[str]) -> None:
+    """Refuse what a file of text cannot hold: the bytes of a name that are no UTF-8.
+
+    Raises:
+        UsageError: there are such.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{word!r}: is not UTF-8, and no file of this kind holds it", "another name") from None
+
+
 def which(plan: LaunchPlan) -> str:
     """The build that the options are spelled for."""
     build = plan.engine.build
