@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.fleet.copies import Compared, Datum, compare
-from gguftool.hub.stores import File, Home, Kept, Store, folder, homes
+from gguftool.hub.stores import File, Home, Kept, Store, closed, folder, homes
 from gguftool.hub.stores import stores as read_stores
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Inventory:
         holdings: files by their data.
         lost: names whose data is gone.
         compared: which of them are the same.
-        closed: homes of others that cannot be looked into.
+        closed: folders of others that cannot be looked into, where stores may lie.
         now: when it was looked at, in seconds since 1970.
     """
 
@@ -139,14 +139,13 @@ def inventory(
     found = tuple(read_stores(whose))
     read_already = {s.path for s in found}
     found += tuple(folder(path) for path in more if os.path.realpath(path) not in read_already)
-    closed = tuple(h.path for h in whose if h.user and not os.access(h.path, os.R_OK | os.X_OK))
     holdings, lost = _held(found)
     holdings = list(_judged(holdings, judge))
     kept = [h for h in holdings if h.state != "part"]
     # What goes anyway is compared last: of two copies the one that stays is not the one that nothing names.
     kept.sort(key=lambda h: (h.state == "orphan", h.old))
     compared = compare([Datum(h.file, h.sha256) for h in kept], read)
-    return Inventory(found, tuple(holdings), tuple(lost), compared, closed)
+    return Inventory(found, tuple(holdings), tuple(lost), compared, tuple(closed(whose)))
 
 
 def _held(stores: Sequence[Store]) -> tuple[list[Holding], list[Held]]:

@@ -34,6 +34,7 @@ def lines(found: Inventory, made: Offers, style: Style, *, verbose: bool = False
     """Everything, by section; the commands last."""
     if not found.stores:
         yield f"no store of {', '.join(p.name for p in PROGRAMS)} on this machine"
+        yield from (f"{style.yellow('not read')}: {safe(path)}: {safe(why)}" for path, why in _unread(found))
         return
     yield style.bold("stores")
     yield table([*_stores(found)], align="llrr", indent="  ")
@@ -148,7 +149,7 @@ def _unread(found: Inventory) -> Iterator[tuple[str, str]]:
     for s in found.stores:
         yield from s.unread
     for path in found.closed:
-        yield path, "the home of another user, who alone may look into it"
+        yield path, "of another user, who alone may look into it; as root it is looked at, too"
 
 
 def _models(found: Inventory) -> Iterator[tuple[object, ...]]:

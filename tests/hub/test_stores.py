@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.hub.stores import Home, Kept, Store, existing, stores
+from gguftool.hub.stores import Home, Kept, Store, closed, existing, stores
 from tests import stores as made
 from tests.build import llama
 
@@ -306,6 +306,22 @@ def test_folders_that_cannot_be_read_are_told(tmp_path: Path, monkeypatch: pytes
     assert not store.clear
     assert [(os.path.basename(path), why) for path, why in store.unread] == [("library", "permission denied")]
     assert [k.state for k in store.models] == ["orphan"]
+
+
+def test_folders_that_only_their_owner_may_enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home of Ollama's service: whether there is a store in it cannot be seen."""
+    (tmp_path / "service").mkdir()
+    real = os.stat
+
+    def barred(path: object, **more: object) -> object:
+        if str(path).startswith(f"{tmp_path}/service/"):
+            raise PermissionError(13, "Permission denied")
+        return real(path, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(os, "stat", barred)
+    monkeypatch.setattr(os.path, "lexists", lambda path: not str(path).startswith(f"{tmp_path}/service/"))
+    user = home(tmp_path / "me", OLLAMA_MODELS=tmp_path / "service/.ollama/models")
+    assert closed([user]) == [str(tmp_path / "service")]
 
 
 def test_a_store_of_very_many_files_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ is asked of the network.
 """
 
 from gguftool.hub.stores.kept import Contents, File, Kept, Name
-from gguftool.hub.stores.places import PROGRAMS, Home, Place, existing, homes, hub_cache
+from gguftool.hub.stores.places import PROGRAMS, Home, Place, closed, existing, homes, hub_cache
 from gguftool.hub.stores.store import Store, folder, misplaced, stores
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Name",
     "Place",
     "Store",
+    "closed",
     "existing",
     "folder",
     "homes",

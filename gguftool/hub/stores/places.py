@@ -262,3 +262,25 @@ def existing(users: Sequence[Home] | None = None) -> Iterator[Place]:
                 if path not in seen and os.path.isdir(path):
                     seen.add(path)
                     yield Place(program, path, "" if root in OLLAMA_SERVICE else home.user)
+
+
+def closed(users: Sequence[Home] | None = None) -> list[str]:
+    """Folders of others that may not be looked into, where a store may lie, as that of Ollama's service often does."""
+    found: dict[str, None] = {}
+    for home in users if users is not None else [me()]:
+        for root in (root for program in PROGRAMS for root in program.roots(home)):
+            try:
+                os.stat(root)
+            except PermissionError:
+                found[_barred(root)] = None
+            except OSError:
+                continue
+    return list(found)
+
+
+def _barred(path: str) -> str:
+    """The folder on the way that cannot be entered."""
+    above = os.path.dirname(path)
+    while above != os.path.dirname(above) and not os.path.lexists(above):
+        above = os.path.dirname(above)
+    return above
