@@ -13,7 +13,7 @@ from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub import is_remote
 from gguftool.hub.repo import several
 from gguftool.lint.baseline import Baseline, read_baseline
-from gguftool.lint.config import Config, find_config, read_config
+from gguftool.lint.config import Config, chosen
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
 from gguftool.model.folder import gguf_files
@@ -55,12 +55,7 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
     Raises:
         UsageError: options that contradict each other, a bad configuration, policy or baseline.
     """
-    if options["config_file"] and options["no_config"]:
-        raise UsageError("--config and --no-config contradict each other")
-    if options["config_file"]:
-        config = read_config(options["config_file"])
-    else:
-        config = Config() if options["no_config"] else find_config()
+    config = chosen(options["config_file"], options["no_config"])
     if options["diff"] and not (options["fix"] or options["fix_unsafe"]):
         options = {**options, "fix": True}
     fail_on = options["fail_on"] or config.fail_on or "warning"
@@ -68,8 +63,8 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
     return Settings(
         opener=lambda spec: open_for(session, spec, strict=False),
         context=_context(session, options, config),
-        select=_names(options["select"]) or config.select,
-        ignore=(*_names(options["ignore"]), *config.ignore),
+        select=names(options["select"]) or config.select,
+        ignore=(*names(options["ignore"]), *config.ignore),
         fail_on=None if fail_on == "never" else Severity(fail_on),
         exit_zero=options["exit_zero"],
         fix="unsafe" if options["fix_unsafe"] else "safe" if options["fix"] else None,
@@ -141,7 +136,8 @@ def _cache_type(options: Mapping[str, Any], config: Config) -> tuple[str, str] |
     return parse(config.cache_type) if config.cache_type else None
 
 
-def _names(given: tuple[str, ...]) -> tuple[str, ...]:
+def names(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Names given one by one or with commas between them."""
     return tuple(name.strip() for item in given for name in item.split(",") if name.strip())
 
 

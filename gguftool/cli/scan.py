@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from gguftool.cli.builds import build_options
+from gguftool.cli.complete import RULES
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.scan_emit import ScanCommand, emit_options, unused
 from gguftool.cli.values import MODEL
@@ -18,6 +19,10 @@ from gguftool.cli.values import MODEL
     gguftool scan ~/models
     gguftool scan --fail-on error --format markdown /srv/models > models.md
     gguftool scan --resume scan.jsonl /mnt/archive
+    gguftool scan --format html --exclude old ~/models > models.html
+    gguftool scan --format json ~/models > known.json
+    gguftool scan --baseline known.json --fail-on warning ~/models
+                                                        only what is new
     gguftool scan hf://owner/repo hf://owner
     gguftool scan --format cyclonedx ~/models > bom.json  a bill of materials (or spdx)
     gguftool scan --build b8179 ~/models                which models will that llama.cpp not load?
@@ -40,15 +45,20 @@ from gguftool.cli.values import MODEL
 @option(
     "--fail-on",
     type=click.Choice(["error", "warning", "broken", "never"]),
-    default="broken",
-    show_default=True,
-    help="What makes the exit code 1: lint findings of that severity, or only models that are not whole.",
+    help="What makes the exit code 1: lint findings of that severity, or only models that are not whole.  "
+    "[default: broken]",
 )
+@option("--select", multiple=True, type=RULES, help="Only these rules; comma separated or given again.")
+@option("--ignore", multiple=True, type=RULES, help="All rules but these.")
+@option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
+@option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")
+@option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")
+@option("--no-config", is_flag=True, help="Look for no gguftool.toml or pyproject.toml.")
 @option("--include", multiple=True, metavar="GLOB", help="Of folders only files like this, in place of *.gguf.")
 @option("--exclude", multiple=True, metavar="GLOB", help="Of folders no file and no folder like this: old, */tmp.")
 @emit_options
 @option("--no-hash", is_flag=True, help="With cyclonedx and spdx: do not read the files whole for their SHA-256.")
-@format_option("text", "json", "jsonl", "markdown", "cyclonedx", "spdx")
+@format_option("text", "json", "jsonl", "markdown", "html", "cyclonedx", "spdx")
 @pass_session
 def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     """Facts, integrity and lint of all models in files and folders (their subfolders too), in a repository of the Hub,
@@ -65,6 +75,10 @@ def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("--hash is for --stores.")
     if not options["emit"]:
         unused()
+    from gguftool.lint.config import chosen
+
+    config = options["config"] = chosen(options["config_file"], options["no_config"])
+    options["fail_on"] = options["fail_on"] or config.scan_fail_on or "broken"
     if options["stores"]:
         if options["emit"]:
             raise click.UsageError("--emit is for folders that are named, not for --stores.")

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
 from gguftool.cli.builds import asked
+from gguftool.cli.lint_setup import names
+from gguftool.cli.scan_progress import Watched
 from gguftool.errors import Bug, of_one
+from gguftool.facts.cachetypes import parse as _pair
 from gguftool.files.small import scratch_file
+from gguftool.fleet.known import Known
 from gguftool.fleet.patterns import Patterns
 from gguftool.fleet.row import Row, failed, fails, internal
 from gguftool.fleet.scan import rows
 from gguftool.fleet.want import Want
+from gguftool.lint.baseline import Baseline, read_baseline
+from gguftool.lint.config import Config
+from gguftool.lint.policy import read_policy
 from gguftool.report.envelope import put
 from gguftool.report.scan import format_named
 from gguftool.report.scan.shown import Format, Shown
@@ -24,36 +32,52 @@ if TYPE_CHECKING:
 
 def run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """Scan, write the rows as they come, and say how it ends."""
+    config: Config = options["config"]
     shape = format_named(session.format)
-    shown = Shown(paths, session.style)
+    shown = Shown(paths, session.style, body={"cwd": os.getcwd()})
+    patterns = Patterns(options["include"] or config.include, (*config.exclude, *options["exclude"]))
+    known = Known(read_baseline(baseline) if (baseline := options["baseline"] or config.baseline) else Baseline())
+    linked: list[str] = []
     found = rows(
         paths,
         want(session, options, bill=shape.bill),
-        Patterns(options["include"], options["exclude"]),
+        patterns,
         jobs=options["jobs"],
         resume=options["resume"] or "",
-        linked=(linked := list[str]()),
+        linked=linked,
     )
-    with _collected(), _writer(shape, shown) as writer:
-        for row in found:
+    with _collected(), _writer(shape, shown) as writer, Watched(session, paths, patterns) as watched:
+        for row in map(known.without, found):
+            watched.put_aside()
             writer.put(row)
+            watched.done(row)
             shown.counts.add(row)
             shown.ok = shown.ok and not fails(row, options["fail_on"])
             if row["error"] is not None and internal(row):
                 shown.errors.append(row["error"])
         session.told = session.format == "json"
+        watched.put_aside()
         writer.end()
     if linked:
         session.note(_linked(linked))
+    if known.hidden:
+        session.note(f"note: {known.hidden:,} findings of the baseline were left out")
     return Bug.exit_code if shown.errors else 0 if shown.ok else 1
 
 
-def want(session: Session, options: Mapping[str, Any], *, bill: bool) -> Want:
-    """What the options ask for."""
+def want(session: Session, options: Mapping[str, Any], *, bill: bool = False) -> Want:
+    """What the options ask for, over the configuration."""
     target = asked(session, options["build"], options["llama_cpp"], options["llama_cpp_python"])
+    config: Config = options["config"]
+    policy = options["policy"] or config.policy
     return Want(
         lint=not options["no_lint"],
         build=target.build if target is not None else None,
+        select=names(options["select"]) or config.select,
+        ignore=(*names(options["ignore"]), *config.ignore),
+        context_length=config.context_length,
+        cache_type=_pair(config.cache_type) if config.cache_type else None,
+        policy=read_policy(policy) if policy else None,
         bill=bill,
         hashes=bill and not options["no_hash"],
     )

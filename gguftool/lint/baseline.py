@@ -45,7 +45,7 @@ class Baseline:
 
 
 def read_baseline(path: str | os.PathLike[str]) -> Baseline:
-    """The findings of a report that ``gguftool lint --format json`` (or ``jsonl``) printed.
+    """The findings of a report that ``gguftool lint`` or ``scan`` printed with ``--format json`` (or ``jsonl``).
 
     Raises:
         MissingFile: no such file.
@@ -59,7 +59,9 @@ def read_baseline(path: str | os.PathLike[str]) -> Baseline:
     try:
         entries = tuple(entry for report in _reports(raw) for entry in _entries(report, text))
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise UsageError(f"{text}: not a report of gguftool lint: {type(e).__name__}: {e}", _how(text)) from None
+        raise UsageError(
+            f"{text}: not a report of gguftool lint or scan: {type(e).__name__}: {e}", _how(text)
+        ) from None
     return Baseline(text, entries, any(not e.digest for e in entries))
 
 
@@ -71,11 +73,16 @@ def _reports(raw: bytes) -> list[Any]:
         return [from_json(line) for line in content.splitlines() if line.strip()]
 
 
+_MODELS = {"gguftool.lint/1": "files", "gguftool.scan/1": "models", "gguftool.scan-row/1": ""}
+"""Format of a report -> where its models are; "" for one that is a model itself."""
+
+
 def _entries(report: Any, baseline: str) -> Iterator[Known]:
-    if report["format"] != "gguftool.lint/1":
-        raise ValueError(f"its format is {report['format']}")
+    kind = report["format"]
+    if kind not in _MODELS:
+        raise ValueError(f"its format is {kind}")
     folders = _folders(report.get("cwd"), os.path.dirname(os.path.abspath(baseline)))
-    for file in report["files"]:
+    for file in report[_MODELS[kind]] if _MODELS[kind] else [report]:
         models = _absolute(file["path"], folders)
         for f in file["findings"]:
             words = [f["rule"], f["where"], f["severity"], f.get("digest", "")]
@@ -99,10 +106,10 @@ def _folders(made_in: object, beside: str) -> tuple[str, ...]:
 
 
 def _absolute(path: str, folders: Iterable[str]) -> frozenset[str]:
-    return frozenset(_normal(path, folder) for folder in folders)
+    return frozenset(absolute(path, folder) for folder in folders)
 
 
-def _normal(path: str, folder: str) -> str:
+def absolute(path: str, folder: str) -> str:
     """An address as it stands, a path from the root on."""
     return path if "://" in path else os.path.normpath(os.path.join(folder, path))
 
@@ -138,7 +145,7 @@ def without_known(check: FileCheck, baseline: Baseline, ran: Collection[str] | N
     new: list[Finding] = []
     old: list[Finding] = []
     for f in check.report.findings:
-        path, facts = _normal(f.path, folder), digest(f)
+        path, facts = absolute(f.path, folder), digest(f)
         here = left.get((f.rule, f.where, f.severity.value), [])
         same = next((e for e in here if path in e.paths and e.digest in ("", facts)), None)
         if same is None:
@@ -146,7 +153,7 @@ def without_known(check: FileCheck, baseline: Baseline, ran: Collection[str] | N
         else:
             here.remove(same)
             old.append(f)
-    model = _normal(check.path, folder)
+    model = absolute(check.path, folder)
     gone = (e for rest in left.values() for e in rest if model in e.models and (ran is None or e.rule in ran))
     report = replace(check.report, findings=tuple(new))
     return replace(check, report=report, known=tuple(old), gone=tuple(gone))

@@ -11,7 +11,12 @@ Never from the model's folder: a downloaded model must not bring its own rules. 
     policy = "policy.toml"         # relative to this file
     baseline = "lint-baseline.json"
 
-The heading may be left out: lint is all that there is to set (then ``[tool.gguftool]`` in pyproject.toml).
+    [scan]                         # takes the rules above as well
+    exclude = ["old", "*/tmp"]     # patterns of files and folders: `gguftool.fleet.patterns`
+    include = ["*.gguf"]
+    fail-on = "error"              # also "broken": only models that are not whole
+
+The heading ``[lint]`` may be left out (then ``[tool.gguftool]`` in pyproject.toml).
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from gguftool.near import near_names
 from gguftool.reading import toml_file
 
 FAIL_ON = ("error", "warning", "info", "never")
+SCAN_FAIL_ON = ("error", "warning", "broken", "never")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,9 @@ class Config:
     cache_type: str | None = None
     policy: str | None = None
     baseline: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    scan_fail_on: str | None = None
 
 
 def find_config(folder: str | os.PathLike[str] | None = None) -> Config:
@@ -61,6 +70,17 @@ def find_config(folder: str | os.PathLike[str] | None = None) -> Config:
         here = above
 
 
+def chosen(config_file: str | None, no_config: bool) -> Config:
+    """The configuration that ``--config FILE`` and ``--no-config`` leave.
+
+    Raises:
+        MissingFile, UsageError: as `read_config`; both were given.
+    """
+    if config_file and no_config:
+        raise UsageError("--config and --no-config contradict each other")
+    return read_config(config_file) if config_file else Config() if no_config else find_config()
+
+
 def read_config(path: str | os.PathLike[str]) -> Config:
     """The configuration in ``path``; in a ``pyproject.toml`` its `[tool.gguftool]`.
 
@@ -70,23 +90,29 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     """
     text = os.fspath(path)
     said = _said(text) or {}
-    section = said.get("lint", {})
-    if not isinstance(section, dict):
-        raise UsageError(f"{text}: [lint] must be a table")
-    outside = {name: value for name, value in said.items() if name != "lint" and not isinstance(value, dict)}
+    outside = {name: value for name, value in said.items() if not isinstance(value, dict) and name not in _SECTIONS}
     values: dict[str, Any] = {}
-    for name, value in (outside | section).items():
-        kind = _KINDS.get(name)
+    for title, kinds in _SECTIONS.items():
+        section = said.get(title, {})
+        if not isinstance(section, dict):
+            raise UsageError(f"{text}: [{title}] must be a table")
+        _section(text, title, (outside | section) if title == "lint" else section, kinds, values)
+    return Config(path=text, **values)
+
+
+def _section(text: str, title: str, section: dict[str, Any], kinds: dict[str, str], values: dict[str, Any]) -> None:
+    for name, value in section.items():
+        kind = kinds.get(name)
         if kind is None:
-            near = near_names(name.replace("_", "-"), _KINDS, 1)
+            near = near_names(name.replace("_", "-"), kinds, 1)
             raise UsageError(
-                f"{text}: [lint] has no {name!r}", f"did you mean {near[0]}?" if near else f"names: {', '.join(_KINDS)}"
+                f"{text}: [{title}] has no {name!r}",
+                f"did you mean {near[0]}?" if near else f"names: {', '.join(kinds)}",
             )
-        field = _FIELDS.get(name, name.replace("-", "_"))
+        field = _FIELDS.get(f"{title}.{name}") or _FIELDS.get(name, name.replace("-", "_"))
         if field in values:
             raise UsageError(f"{text}: {name} is said twice, under two names")
         values[field] = _checked(text, name, kind, value)
-    return Config(path=text, **values)
 
 
 _KINDS = {
@@ -99,24 +125,27 @@ _KINDS = {
     "policy": "file",
     "baseline": "file",
 }
+_SECTIONS = {"lint": _KINDS, "scan": {"include": "patterns", "exclude": "patterns", "fail-on": "scan level"}}
 # `ctx` is what the command line calls it.
-_FIELDS = {"ctx": "context_length"}
+_FIELDS = {"ctx": "context_length", "scan.fail-on": "scan_fail_on"}
 
 
 def _checked(path: str, name: str, kind: str, value: object) -> object:
-    if kind == "names":
+    if kind in ("names", "patterns"):
         items = [value] if isinstance(value, str) else value
         if isinstance(items, list) and all(isinstance(v, str) for v in items):
             return tuple(items)
-        raise UsageError(f"{path}: {name} must be a list of rules and families")
+        what = "rules and families" if kind == "names" else "patterns"
+        raise UsageError(f"{path}: {name} must be a list of {what}")
     if kind == "number":
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
         raise UsageError(f"{path}: {name} must be a whole number of tokens")
     if not isinstance(value, str):
         raise UsageError(f"{path}: {name} must be a string")
-    if kind == "level" and value not in FAIL_ON:
-        raise UsageError(f"{path}: {name} must be one of {', '.join(FAIL_ON)}")
+    levels = {"level": FAIL_ON, "scan level": SCAN_FAIL_ON}.get(kind)
+    if levels is not None and value not in levels:
+        raise UsageError(f"{path}: {name} must be one of {', '.join(levels)}")
     if kind == "file":
         return os.path.join(os.path.dirname(os.path.abspath(path)), value)
     return value

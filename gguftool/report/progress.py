@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from gguftool.report.text import size, width
@@ -15,16 +16,24 @@ DELAY = 0.5
 
 
 class Progress:
-    """Counts bytes; called from any thread with the number done since the last call.
+    """Counts bytes, or other things; called from any thread with the number done since the last call.
 
     Args:
-        total: bytes to do.
+        total: how many there are; 0 as long as that is not known (it may be set later).
         stream: where to show it; None shows nothing.
         what: a word in front.
+        amount: so many of them, in words.
     """
 
-    def __init__(self, total: int, stream: TextIO | None, what: str = "hashing") -> None:
-        self._total = total
+    def __init__(
+        self,
+        total: int,
+        stream: TextIO | None,
+        what: str = "hashing",
+        amount: Callable[[float], str] = lambda n: size(round(n)),
+    ) -> None:
+        self.total = total
+        self._amount = amount
         self._stream = stream
         self._what = what
         self._lock = threading.Lock()
@@ -44,11 +53,13 @@ class Progress:
 
     def line(self, seconds: float) -> str:
         """The line to show after so many seconds."""
-        done, total = self._done, max(self._total, self._done, 1)
+        done, total = self._done, max(self.total, self._done, 1)
         rate = done / seconds if seconds > 0 else 0.0
+        if not self.total:
+            return f"{self._what} {self._amount(done)}  {self._amount(rate)}/s"
         left = (total - done) / rate if rate > 0 else 0.0
-        how_far = f"{100 * done / total:3.0f}%  {size(done)} of {size(total)}"
-        return f"{self._what} {how_far}  {size(rate)}/s  {clock(left)} left"
+        how_far = f"{100 * done / total:3.0f}%  {self._amount(done)} of {self._amount(total)}"
+        return f"{self._what} {how_far}  {self._amount(rate)}/s  {clock(left)} left"
 
     def _write(self, text: str) -> None:
         if self._stream is not None:

@@ -154,7 +154,8 @@ FORMER = {
         --error=x --format=json
     """,
     "scan": """
-        --jobs=64 --no-lint --resume=x --fail-on=never --include=x --exclude=x --format=markdown
+        --jobs=64 --no-lint --resume=x --fail-on=never --include=x --exclude=x
+        --select=rope --ignore=rope --policy=x --baseline=x --config=x --no-config --format=markdown
     """,
 }
 

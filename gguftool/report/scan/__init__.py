@@ -12,6 +12,7 @@ FORMATS = {
     "json": "json:JSON",
     "jsonl": "json:JSONL",
     "markdown": "markdown:MARKDOWN",
+    "html": "html:HTML",
     "cyclonedx": "cyclonedx:CYCLONEDX",
     "spdx": "spdx:SPDX",
 }
