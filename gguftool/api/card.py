@@ -8,10 +8,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gguftool.errors import GgufToolError, Refused
+from gguftool.errors import GgufToolError, Refused, of_one
 from gguftool.facts import NUMBER
 from gguftool.facts.licences import for_card, licence
 from gguftool.files.small import BEGIN, write_file
+from gguftool.lint.check import unreadable
 from gguftool.lint.publishing import Publishing
 from gguftool.model import Model, open_model
 from gguftool.model.card import LARGEST, NAME
@@ -85,11 +86,21 @@ def write_card(p: Publishing, wanted: Sequence[str], *, overwrite: bool) -> tupl
         Refused: the metadata in front cannot be read, or our part was changed by hand.
     """
     path = os.path.join(p.folder, NAME)
-    entries = [entry(first, p) for first in wanted]
-    notes = [f"{one.name}: {one.note}" for one in entries if one.note]
+    entries, notes, lead = list[Entry](), list[str](), ""
+    for first in wanted:
+        try:
+            one = entry(first, p)
+        except Exception as error:
+            notes.append(f"{first}: left out of the card: {of_one(error, first)}")
+            continue
+        entries.append(one)
+        notes += [f"{one.name}: {one.note}"] if one.note else []
+        lead = first if first == p.lead or not lead else lead
+    if not entries:
+        return [], notes
     if not p.repo and any(one.command for one in entries):
         notes.append(f"{path}: its commands name files; with --repo OWNER/NAME they name the repository")
-    with open_model(p.lead, strict=False) as m:
+    with open_model(lead, strict=False) as m:
         front = metadata(m, p, entries)
         about = heading(m, p)
     part = section(p, entries)
@@ -145,6 +156,8 @@ def entry(first: str, p: Publishing) -> Entry:
     from gguftool.run.wishes import Wishes
 
     with open_model(first, strict=False) as m:
+        if (fault := unreadable(m)) is not None:
+            raise fault
         names = tuple(os.path.relpath(path, p.folder or ".").replace(os.sep, "/") for path in m.paths)
         own, most, _ = holds(m)
         o = overview(m)

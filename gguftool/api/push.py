@@ -168,11 +168,11 @@ def _files(folder: str) -> dict[str, int]:
 def _read(asked: _Asked) -> Publishing:
     """The folder as the rules see it, without hashes."""
     sizes = _files(asked.folder)
-    lead = next((p for p in asked.wanted if not sidecar_by_name(p)), asked.wanted[0])
+    lead, own = _lead(asked.wanted)
     models = firsts(name for name in sorted(sizes) if _is_model(name))
     card = _card(os.path.join(asked.folder, NAME))
     sums, fault = _sums(asked.folder)
-    repo = asked.repo or _own_repo(lead)
+    repo = asked.repo or own
     names = [name for name in sizes if _is_model(name)]
     commands = judged(card.body, repo, names) if card is not None else ()
     return Publishing(asked.folder, lead, sizes, tuple(models), repo, card, sums, fault, commands=commands)
@@ -195,13 +195,16 @@ def _sums(folder: str) -> tuple[HashList | None, str]:
     return None, ""
 
 
-def _own_repo(path: str) -> str:
-    """The repository that the file itself names."""
-    try:
-        with open_model(path, strict=False) as m:
-            return credits_of(m).repository
-    except GgufToolError:
-        return ""
+def _lead(wanted: Sequence[str]) -> tuple[str, str]:
+    """The model that speaks for the folder (the first that can be read, no projector), and the repository it names."""
+    for path in sorted(wanted, key=lambda p: bool(sidecar_by_name(p))):
+        try:
+            with open_model(path, strict=False) as m:
+                if m.header.complete:
+                    return path, credits_of(m).repository
+        except Exception:
+            continue  # what is wrong with it lint tells
+    return wanted[0], ""
 
 
 def _hashed(p: Publishing, asked: _Asked, tell: Tell) -> Publishing:
@@ -211,8 +214,8 @@ def _hashed(p: Publishing, asked: _Asked, tell: Tell) -> Publishing:
         try:
             with open_model(first, strict=False) as m:
                 paths.update(dict.fromkeys(m.paths))
-        except GgufToolError:
-            continue
+        except Exception:
+            continue  # what is wrong with it lint tells
     names = {path: os.path.relpath(path, p.folder or ".").replace(os.sep, "/") for path in paths}
     total, done = sum(p.sizes.get(name, 0) for name in names.values()), 0
 

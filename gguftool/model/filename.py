@@ -15,7 +15,7 @@ _QUANT = re.compile(
     re.I,
 )
 _SIZE = re.compile(
-    r"(?<![A-Za-z0-9.])(?:(?P<times>\d{1,3})x)?(?P<n>\d{1,4}(?:\.\d{1,3})?)(?P<unit>[KMBT])(?![A-Za-z0-9])"
+    r"(?<![A-Za-z0-9.])(?:(?P<times>\d{1,3})x)?(?P<n>\d{1,4}(?:\.\d{1,3})?)(?P<unit>[KMBTbm])(?![A-Za-z0-9])"
 )
 _UNIT = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 _MIXED = re.compile(r"(?<![A-Za-z0-9])UD(?![A-Za-z0-9])")
@@ -32,11 +32,7 @@ def stem(path: str) -> str:
 def label(path: str) -> str:
     """The quantisation that a name speaks of, in capitals as llama.cpp writes it; "" for none."""
     found = list(_QUANT.finditer(stem(path)))
-    return (
-        found[-1]["label"].upper().replace("FP16", "F16").replace("FP32", "F32").replace("BF16", "BF16")
-        if found
-        else ""
-    )
+    return found[-1]["label"].upper().replace("FP16", "F16").replace("FP32", "F32") if found else ""
 
 
 def relabelled(path: str, right: str) -> str:
@@ -52,7 +48,7 @@ def relabelled(path: str, right: str) -> str:
 def sizes(path: str) -> tuple[int, ...]:
     """The numbers of parameters that a name speaks of: ``8x7B`` is 56 thousand million."""
     found = _SIZE.finditer(stem(path))
-    return tuple(round(int(m["times"] or 1) * float(m["n"]) * _UNIT[m["unit"]]) for m in found)
+    return tuple(round(int(m["times"] or 1) * float(m["n"]) * _UNIT[m["unit"].upper()]) for m in found)
 
 
 def holds(m: Model) -> tuple[str, str, float]:

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gguftool.edit.ops import Operation, command, spellable
 from gguftool.facts import llama_cpp
 from gguftool.lint.baseline import digest
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Fix, NotEvaluated, Severity
 from gguftool.predict.needs import Need, sentence
 from gguftool.report.text import Style, Styled, count, safe
-from gguftool.shell import ELLIPSIS, FILE, gguftool, path_word, shell
+from gguftool.shell import ELLIPSIS, FILE, Word, gguftool, path_word, shell
 
 if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
@@ -39,8 +40,6 @@ def fix_command(fix: Fix, path: str, rule: str = "") -> str:
     """
     if fix.command is not None or not fix.operations:
         return shell(fix.command or (), path)
-    from gguftool.edit.ops import command, spellable
-
     line = command(fix.operations, path) if all(map(spellable, fix.operations)) else ""
     if rule and not 0 < len(line) <= LONGEST:
         how = "--fix" if fix.safe else "--fix-unsafe"
@@ -73,6 +72,8 @@ def file_lines(check: FileCheck, style: Style, *, verbose: bool = False) -> Iter
         shown[f.rule] += 1
         if verbose or shown[f.rule] <= MANY:
             yield from _finding_lines(f, check.path, style)
+    if line := together(check):
+        yield f"  all keys {style.cyan(line)}"
     for rule, n in shown.items():
         if not verbose and n > MANY:
             yield f"  {style.dim(f'… and {n - MANY:,} more findings of {rule} (-v shows them all)')}"
@@ -107,6 +108,33 @@ def _finding_lines(f: Finding, path: str, style: Style) -> Iterator[str]:
     yield " " * _LEFT + "  ".join(line)
 
 
+_OF_PUBLISHERS = frozenset({"filler-present", "alignment-unusual", "array-empty", "chat-template-missing"})
+"""Rules of other families whose fixes belong to what a publisher does to the keys of a file."""
+
+
+def together(check: FileCheck) -> str:
+    """One command for all keys of a file that is to be published; "" where there are not several."""
+    ops: dict[str, Operation] = {}
+    rest: dict[str, tuple[Word, ...]] = {}
+    several = 0
+    for f in check.findings if any(f.family == "publish" for f in check.findings) else ():
+        fix = f.fix
+        if fix is None or f.path != check.path or (f.family not in _PUBLISHING and f.rule not in _OF_PUBLISHERS):
+            continue
+        if fix.command is None and fix.operations and all(map(spellable, fix.operations)):
+            new = [op for op in fix.operations if getattr(op, "key", repr(op)) not in ops]
+            ops.update((getattr(op, "key", repr(op)), op) for op in new)
+            several += bool(new)
+        elif fix.command is not None and fix.command[:3] == ("gguftool", "fix", FILE):
+            rest.setdefault(str(fix.command[3:]), fix.command[3:])
+            several += 1
+    if several < 2:
+        return ""
+    line = command(tuple(ops.values()), check.path) if ops else shell(("gguftool", "fix", FILE), check.path)
+    return " ".join([line, *map(shell, rest.values())])
+
+
+_PUBLISHING = frozenset({"publish", "licence"})
 _REFUSED = {"refused": "refuses it", "aborts": "aborts"}
 _AFTER = {"refused": "refuses", "aborts": "aborts at", "hangs": "hangs at"}
 _STAGE = {"context": "the context", "decode": "the first tokens"}

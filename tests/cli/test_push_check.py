@@ -270,3 +270,33 @@ def test_commands_of_a_card(line: str, fault: str | None) -> None:
         assert said[0].startswith(fault)
     else:
         assert said == [""]
+
+
+def test_one_command_for_all_keys(cli: Any, tmp_path: Path) -> None:
+    put(tmp_path, "Foo-F32.gguf", ready().kv("gguftool.pad", " "))
+    text = cli("push-check", "Foo-F32.gguf", "--no-load", "--no-hash", "--repo", REPO).out
+    (line,) = (x.partition("all keys ")[2] for x in text.splitlines() if x.startswith("  all keys "))
+    words = shlex.split(line.replace("\u2026", "Foo"))
+    assert words[:3] == ["gguftool", "fix", "Foo-F32.gguf"]
+    assert cli(*words[1:], "--no-undo").code == 0
+    with gguftool.open(tmp_path / "Foo-F32.gguf") as m:
+        assert m.fields["general.tags"].type_name == "arr[str]"
+        assert m["general.tags"] == ["text-generation"]
+        assert (m["general.license"], m["general.base_model.count"]) == ("Foo", 1)
+        assert m["general.repo_url"] == f"https://huggingface.co/{REPO}"
+    # One thing to do needs no other line.
+    put(tmp_path, "Bar-F32.gguf", full().drop("general.languages"))
+    assert "all keys" not in cli("push-check", "Bar-F32.gguf", "--no-load", "--no-hash", "--repo", REPO).out
+
+
+def test_one_that_cannot_be_read_is_left_out_of_the_card(tmp_path: Path) -> None:
+    put(tmp_path, "Foo-F32.gguf", full())
+    (tmp_path / "A-cut.gguf").write_bytes((tmp_path / "Foo-F32.gguf").read_bytes()[:100])
+    (tmp_path / "B-page.gguf").write_bytes(b"<html>")
+    done = gguftool.push_check(tmp_path, repo=REPO, write=True)
+    text = (tmp_path / "README.md").read_text()
+    assert "license: apache-2.0" in text
+    assert "`Foo-F32.gguf`" in text
+    assert "B-page" not in text
+    assert any("B-page.gguf: left out of the card" in note for note in done.notes)
+    assert {os.path.basename(c.path) for c in done.checks if c.error is not None} == {"A-cut.gguf", "B-page.gguf"}

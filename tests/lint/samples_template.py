@@ -9,6 +9,7 @@ from gguftool.lint.rule import Context
 from gguftool.lint.tokenized import Compared
 from tests.build import GGUF
 from tests.lint.samples import Sample, ready
+from tests.lint.samples_publish import at
 from tests.lint.samples_tokenizer import CHATML, TEMPLATE, TOK, bpe, renamed
 
 WHERE = f"field:{TEMPLATE}"
@@ -46,6 +47,8 @@ GENERATION = "{% for m in messages %}{% generation %}{{ m.content }}{% endgenera
 SAMPLES = [
     Sample("chat-template-missing", named("Foo 7B Instruct"), WHERE, "whose markers are not in the vocabulary",
            severity="warning", fix=SET_FILE, safe=False, silent=named("Foo 7B")),
+    Sample("chat-template-missing", at("Foo-7B-Instruct-Q4_0.gguf", named("Foo")), WHERE,
+           "the file is named Foo-7B-Instruct-Q4_0.gguf", silent=at("Foo-7B-Q4_0.gguf", named("Foo"))),
     Sample("chat-template-missing", named("foo_chat"), WHERE, silent=named("E5 Foo 7B Instruct")),
     Sample("chat-template-missing", named("Foo-7b-it", bpe()), WHERE, "whose markers are in the vocabulary",
            severity="info",
