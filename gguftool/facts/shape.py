@@ -178,8 +178,8 @@ class Shape:
         return int(value) if isinstance(value, int | float) else 0
 
     def of_layer(self, name: str, layer: int) -> int:
-        """A method of `llama_hparams` for one layer."""
-        return int(self.machine.names[f"{name}()"](layer))
+        """A method of `llama_hparams` for one layer, 0 beyond the last that llama.cpp has room for."""
+        return int(self.machine.names[f"{name}()"](layer)) if layer < MAX_LAYERS else 0
 
     def at(self, name: str, layer: int) -> int:
         """An entry of an array with one number a layer, 0 beyond its end."""

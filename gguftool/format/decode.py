@@ -10,11 +10,17 @@ from gguftool.format.types import ARR, BOOL, STR, VALUE_TYPES, Layout
 
 
 def value(type_id: int, view: memoryview, layout: Layout, most: int | None = None) -> object:
-    """A scalar: int, float, bool or str (surrogate escapes where it is not UTF-8; the first ``most`` bytes of it)."""
+    """A scalar: int, float, bool or str (surrogate escapes where it is not UTF-8; the first ``most`` bytes of it).
+
+    Of a type unknown to GGUF its bytes.
+    """
     if type_id == STR:
         return _text(view[layout.length_size :], most)
     if type_id == BOOL:
         return view[0] != 0
+    if type_id not in VALUE_TYPES:
+        # One that an edit carries along, see `gguftool.format.resync`.
+        return bytes(view)
     found: object = struct.unpack(layout.order + VALUE_TYPES[type_id].code, view)[0]
     return found
 

@@ -51,6 +51,8 @@ def plan(found: SetReport, *, prefix: str | None = None, folder: str | None = No
         Refused: a name is taken by a file that is not of this set.
     """
     paths = [path for path in found.paths if path is not None]
+    if not paths:
+        raise Refused("none of the files that are here is a shard of the set", "see `gguftool verify` of each")
     folders = {os.path.dirname(path) for path in paths}
     if folder is None and len(folders) > 1:
         raise UsageError("the shards lie in several folders", "--link-to FOLDER makes links in one folder")

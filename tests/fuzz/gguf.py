@@ -185,6 +185,8 @@ def anywhere(rng: Random, data: bytes) -> bytes:
 def structured(rng: Random, given: tuple[bytes, ...]) -> bytes:
     """Fields and tensors changed, each by itself well formed."""
     apart = _apart(given)
+    if not apart:
+        return anywhere(rng, rng.choice(given))
     base = rng.choice(apart)
     fields, tensors, data = [list(f) for f in base[0]], [[t[0], list(t[1]), *t[2:]] for t in base[1]], base[2]
     for _ in range(rng.choice((1, 1, 2, 3, 6))):

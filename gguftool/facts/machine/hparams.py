@@ -7,7 +7,7 @@ from typing import Any
 
 from gguftool.facts.data import load
 from gguftool.facts.enums import words
-from gguftool.facts.machine.ends import Abort
+from gguftool.facts.machine.ends import Abort, Unknown
 from gguftool.facts.machine.expressions import divide
 from gguftool.facts.machine.reader import Reader
 
@@ -216,6 +216,8 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         def get(layer: int = 0) -> Any:
             if not 0 <= layer < h["n_layer_all"]:
                 raise Abort("fatal error: a layer number beyond block_count")
+            if layer >= len(h[name]):
+                raise Unknown("a layer beyond those that llama.cpp has room for")
             return h[name][layer]
 
         return get

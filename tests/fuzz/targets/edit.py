@@ -12,6 +12,16 @@ FORMS = [
     ("--set", "general.name=another name"),
     ("--set", "general.name=" + "n" * 20_000),
     ("--auto",),
+    ("--auto", "--format", "json"),
+    ("--set", "general.tags:[str]=a,b", "--set", "x.y:f32=1e30"),
+    ("--set", "tokenizer.ggml.tokens[0]=x"),
+    ("--yes", "--special", "eos=1"),
+    ("--yes", "--rope-scaling", "yarn", "--rope-scale-factor", "4"),
+    ("--yes", "--cache-type", "q8_0", "--rope-freq-base", "1e6"),
+    ("--rename", "general.name=general.other"),
+    ("--yes", "--rename", "llama.*=qwen2.*"),
+    ("--strip-padding",),
+    ("--output", "O", "--set", "general.name=x"),
     ("--yes", "--delete", "general.name"),
     ("--context-length", "4096", "--yes"),
     ("--repack",),
@@ -25,7 +35,7 @@ def run(data: bytes, folder: Path, rng: Random) -> None:
     """Edit and take back."""
     path = folder / "m.gguf"
     path.write_bytes(data)
-    form = rng.choice(FORMS)
+    form = tuple(str(folder / "o.gguf") if w == "O" else w for w in rng.choice(FORMS))
     if rng.random() < 0.3:
         cli("fix", "--dry-run", *form, path, *(("--format", "json") if rng.random() < 0.5 else ()))
         assert path.read_bytes() == data, "a dry run wrote"

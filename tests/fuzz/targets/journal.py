@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
+from copy import deepcopy as copy
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -60,16 +61,16 @@ def mutate(rng: Random, given: Sequence[bytes]) -> bytes:
         if isinstance(fields[name], list) and fields[name] and rng.random() < 0.6:
             one = rng.choice(fields[name])
             if isinstance(one, list) and one:
-                one[rng.randrange(len(one))] = rng.choice(ODD)
+                one[rng.randrange(len(one))] = copy(rng.choice(ODD))
             else:
-                fields[name].append(rng.choice(ODD))
+                fields[name].append(copy(rng.choice(ODD)))
         elif type(fields[name]) is int and rng.random() < 0.5:
             fields[name] += rng.choice((-4096, -1, 1, 32, 4096))
         elif rng.random() < 0.1:
             del fields[name]
             break
         else:
-            fields[name] = rng.choice(ODD)
+            fields[name] = copy(rng.choice(ODD))
     text = json.dumps(fields).encode()
     if rng.random() < 0.1:
         text = b"[" * 5000 + text

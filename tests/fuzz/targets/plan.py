@@ -28,7 +28,8 @@ FORMS = [
     ("quantize", "--dry-run", "Q4_K_M"),
     ("quantize", "--dry-run", "IQ2_XS", "--format", "json"),
     ("compat", "--format", "json", "--build", "b8179"),
-    ("diagnose", "--no-run", "--no-hash"),
+    ("diagnose", "--no-run", "--no-hash", "--symptom", "talks nonsense"),
+    ("diagnose", "--no-run", "--no-hash", "--format", "json"),
 ]
 
 
@@ -40,7 +41,7 @@ def run(data: bytes, folder: Path, rng: Random) -> None:
         kind = next(w for w in rest if "Q" in w)
         cli(command, path, kind, *(w for w in rest if w != kind))
     else:
-        cli(command, *rest, path, *(["talks nonsense"] if command == "diagnose" else []))
+        cli(command, *rest, path)
     assert sorted(p.name for p in folder.iterdir()) == ["m.gguf"], "a planning command wrote"
 
 
