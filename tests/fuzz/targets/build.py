@@ -32,7 +32,9 @@ def mutate(rng: Random, given: list[bytes]) -> bytes:
     for _ in range(rng.choice((1, 10, 500))):
         if len(out) > 4:
             at = rng.randrange(len(out) - 4) // 4 * 4
-            out[at : at + 4] = rng.choice((b"\0\0\xc0\x7f", b"\0\0\x80\x7f", b"\1\0\0\0", b"\xff\xff\x7f\x7f", b"\1\0\xa0\xff"))
+            out[at : at + 4] = rng.choice(
+                (b"\0\0\xc0\x7f", b"\0\0\x80\x7f", b"\1\0\0\0", b"\xff\xff\x7f\x7f", b"\1\0\xa0\xff")
+            )
     return gguf.put(fields, tensors, bytes(out))
 
 

@@ -43,7 +43,8 @@ def _answers() -> dict[str, bytes]:
     rows = [{"rfilename": n, "size": len(file), "blobId": "b" * 40, "lfs": lfs} for n in names]
     info = {
         "id": "o/r", "modelId": "o/r", "sha": "c" * 40, "private": False, "gated": False, "tags": ["gguf"],
-        "siblings": rows, "cardData": {"license": "mit", "base_model": ["a/b"]}, "gguf": {"total": 9, "context_length": 8},
+        "siblings": rows, "cardData": {"license": "mit", "base_model": ["a/b"]},
+        "gguf": {"total": 9, "context_length": 8},
         "lastModified": "2026-01-01T00:00:00.000Z",
     }  # fmt: skip
     tree = [

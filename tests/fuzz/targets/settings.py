@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
-from gguftool.fleet.kept import settings
-from gguftool.fleet.want import Want
 from tests.fuzz import texts
 from tests.fuzz.target import Target, cli
 from tests.lint import samples
+from tests.run.test_saved import COMPOSE, SWAP, UNIT
 
-ROW = {
-    "settings": settings(Want(lint=False)), "path": "m.gguf", "stamp": "1:2", "files": ["m.gguf"], "ok": True,
-    "problems": [], "set": None, "facts": None, "lint": None, "findings": [], "load": None, "build": None,
-    "said": None, "bill": None, "error": None,
-}  # fmt: skip
+
+@cache
+def _rows() -> bytes:
+    """What ``scan --resume`` keeps of a model that lies where `run` puts it."""
+    with TemporaryDirectory() as place, contextlib.chdir(place):
+        Path("m.gguf").write_bytes(samples.ready().bytes())
+        cli("scan", "--jobs", "1", "--resume", "rows.jsonl", "m.gguf")
+        return Path("rows.jsonl").read_bytes()
+
+
 BASELINE = {
     "format": "gguftool.lint/1", "cwd": "/tmp", "files": [{"path": "m.gguf", "findings": [
         {"rule": "no-license", "where": "file", "severity": "info", "digest": "0" * 16}]}],
@@ -33,7 +40,9 @@ USES = {
                    b'#: {"file":"m.gguf","size":1000,"header":{"start":0,"bytes":10,"sha256":"00"}}\n'
                    + b"0" * 64 + b'  m.gguf\n#: {"tensor":"a","start":1,"bytes":2,"sha256":"00"}\n',
                    ("verify", "--sums", "F", "M")),
-    "rows.jsonl": (json.dumps(ROW).encode() + b"\n", ("scan", "--no-lint", "--resume", "F", "M")),
+    "rows.jsonl": (_rows(), ("scan", "--jobs", "1", "--resume", "F", "m.gguf")),
+    "README.md": (b"---\nlicense: apache-2.0\nbase_model:\n- a/b\ntags: [gguf]\n---\n# M\n\n```sh\nx\n```\n",
+                  ("push-check", "--no-hash", "M")),
     "keys.toml": (b'"general.name" = "x"\n[llama]\ncontext_length = 4096\n"rope.freq_base" = 1e4\n',
                   ("fix", "--dry-run", "--import", "F", "M")),
     "strings.json": (b'["a", "b", 1, 1.5, null]', ("fix", "--dry-run", "--set-file", "general.tags=F", "M")),
@@ -41,6 +50,13 @@ USES = {
     "ask.json": (b'{"messages": [{"role": "user", "content": "hi"}], "tools": []}', ("render", "--messages", "F", "M")),
     "llama.ini": (b"[m]\nmodel = m.gguf\nctx-size = 4096\n", ("doctor", "--command", "F")),
     "llama.service": (b"[Service]\nExecStart=/usr/bin/llama-server -m m.gguf -c 4096\n", ("doctor", "--command", "F")),
+    "pod.yaml": (b"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    image: ghcr.io/ggml-org/llama.cpp:server"
+                 b"\n    args: [\"-m\", \"/m.gguf\", \"-c\", \"4096\"]\n", ("doctor", "--command", "F", "--build", "b8179")),
+    "llama-swap.yaml": (SWAP.encode(), ("doctor", "--command", "F", "--build", "b8179")),
+    "start.sh": (b"#!/bin/sh\nexec llama-server -m m.gguf \\\n  -c 4096 --mlock > log 2>&1 &\n",
+                 ("doctor", "--command", "F", "--build", "b8179")),
+    "docker-compose.yml": (COMPOSE.encode(), ("doctor", "--command", "F", "--build", "b8179")),
+    "unit.service": (UNIT.encode(), ("doctor", "--command", "F", "--build", "b8179")),
     "compose.yaml": (b"services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server\n    command: -m m.gguf\n",
                      ("doctor", "--command", "F")),
 }  # fmt: skip
@@ -59,8 +75,6 @@ def mutate(rng: Random, given: Sequence[bytes]) -> bytes:
 
 def run(data: bytes, folder: Path, rng: Random) -> None:
     """The command that reads it."""
-    import contextlib
-
     head, _, text = data.partition(b"\0")
     name = head.decode()
     path, model = folder / name, folder / "m.gguf"
