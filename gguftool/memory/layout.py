@@ -161,8 +161,8 @@ class Layout:
         b.pin, b.used = at[layer.index] if at else "", {k for k in t if k.startswith("nextn.")}
         table = stored(lies(embedding), embedding.nbytes, *embedding.shape, weight=True)
         token = norm(b, t, "nextn.enorm", get_rows(table, given(I32, b.tokens)))
-        before = norm(b, t, "nextn.hnorm", given(F32, embedding.shape[0], b.tokens))
-        joined = made("CONCAT", (2 * embedding.shape[0], b.tokens), token, before)
+        before = norm(b, t, "nextn.hnorm", given(F32, (*embedding.shape, 1)[0], b.tokens))
+        joined = made("CONCAT", (2 * (*embedding.shape, 1)[0], b.tokens), token, before)
         late = b.hp.arch not in ROWS_EARLY
         x = project(b, t, "nextn.eh_proj", joined)
         x = self._layer(b, layer, x, memory, lies, None if late else out_ids)
@@ -203,7 +203,7 @@ class Layout:
         w = self.rest.get("token_embd.weight")
         if w is None:
             raise NotKnownHere("no token embedding")
-        rows, width, n = stored(lies(w), w.nbytes, *w.shape, weight=True), w.shape[0], b.tokens
+        rows, width, n = stored(lies(w), w.nbytes, *w.shape, weight=True), (*w.shape, 1)[0], b.tokens
         g = b.graph
         x = g.expand(get_rows(rows, given(I32, n)))
         g.expand(given(F32, width, n))

@@ -29,6 +29,14 @@ BASELINE = {
     "format": "gguftool.lint/1", "cwd": "/tmp", "files": [{"path": "m.gguf", "findings": [
         {"rule": "no-license", "where": "file", "severity": "info", "digest": "0" * 16}]}],
 }  # fmt: skip
+POD = b"""apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: a
+    image: ghcr.io/ggml-org/llama.cpp:server
+    args: ["-m", "/m.gguf", "-c", "4096"]
+"""
 USES = {
     "gguftool.toml": (b'[lint]\nselect = ["deploy"]\nctx = 32768\ncache-type = "q8_0"\n', ("lint", "M")),
     "pyproject.toml": (b'[tool.gguftool.lint]\nignore = ["x"]\nfail-on = "error"\n', ("lint", "M")),
@@ -50,8 +58,7 @@ USES = {
     "ask.json": (b'{"messages": [{"role": "user", "content": "hi"}], "tools": []}', ("render", "--messages", "F", "M")),
     "llama.ini": (b"[m]\nmodel = m.gguf\nctx-size = 4096\n", ("doctor", "--command", "F")),
     "llama.service": (b"[Service]\nExecStart=/usr/bin/llama-server -m m.gguf -c 4096\n", ("doctor", "--command", "F")),
-    "pod.yaml": (b"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    image: ghcr.io/ggml-org/llama.cpp:server"
-                 b"\n    args: [\"-m\", \"/m.gguf\", \"-c\", \"4096\"]\n", ("doctor", "--command", "F", "--build", "b8179")),
+    "pod.yaml": (POD, ("doctor", "--command", "F", "--build", "b8179")),
     "llama-swap.yaml": (SWAP.encode(), ("doctor", "--command", "F", "--build", "b8179")),
     "start.sh": (b"#!/bin/sh\nexec llama-server -m m.gguf \\\n  -c 4096 --mlock > log 2>&1 &\n",
                  ("doctor", "--command", "F", "--build", "b8179")),
