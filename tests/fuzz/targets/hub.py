@@ -30,6 +30,10 @@ FORMS = [
     ("verify", "--against", "hf://o/r", "LOCAL"),
     ("lint", "--no-config", "--against", "hf://o/r", "LOCAL"),
     ("push-check", "--repo", "o/r", "LOCAL"),
+    ("pull", "--dry-run", "hf://o/r:Q8_0"),
+    ("pull", "hf://o/r/m-Q8_0.gguf"),
+    ("compat", "hf://o/r"),
+    ("lint", "--no-config", "hf://o/r"),
 ]
 
 
