@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gguftool.api.plan import engine_for, plan
 from gguftool.api.wanted import Wanted, find
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError
+from gguftool.errors import GgufToolError, Refused
 from gguftool.files.disk import check_room, free_bytes
 from gguftool.hub import local_path, opened
 from gguftool.hub.address import HubAddress
@@ -159,6 +159,7 @@ def pull(
         UsageError: it cannot be pulled, or it is not clear which file is meant.
         MissingFile: no such repository or file.
         NoRoom: none of the quantisations fits this machine, or the disk has no room.
+        Refused: the folder has another file of that name.
         ToolFailed: the network or the Hub failed, or access is refused.
     """
     said = asked_for(asked, wishes)
@@ -187,6 +188,8 @@ def _get(wanted: Wanted, job: _Job, dry_run: bool) -> Pulled:
     done = Pulled(listed.spec, tuple(got[0]), tuple(got[1]) if side is not None else (), "", needed)
     if not missing or address is None:
         return done
+    for record in missing:
+        _not_over(job, record)
     place = _existing(job.folder or hub_cache())
     check_room(place, needed, what=listed.name)
     if dry_run:
@@ -200,6 +203,22 @@ def _get(wanted: Wanted, job: _Job, dry_run: bool) -> Pulled:
         return replace(x, path=path, how=DOWNLOADED)
 
     return replace(done, files=tuple(map(fetched, done.files)), beside=tuple(map(fetched, done.beside)))
+
+
+def _not_over(job: _Job, record: LfsRecord) -> None:
+    """A file of that name that is another one is somebody's: huggingface-hub would replace it.
+
+    Raises:
+        Refused: there is one.
+    """
+    if job.folder is None or job.force:
+        return
+    path = os.path.join(job.folder, *record.path.split("/"))
+    if os.path.lexists(path):
+        raise Refused(
+            f"{path}: is there, and is not the file that is on the Hub ({record.size:,} bytes there)",
+            "name another folder; --force replaces it",
+        )
 
 
 def _existing(folder: str) -> str:

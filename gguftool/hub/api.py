@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from gguftool.hub.address import HubAddress, WebAddress, parse
 from gguftool.hub.stores.places import hub_cache
 from gguftool.wire import HEAD_SECONDS, within, without_login
 
+_SHA256 = re.compile("[0-9a-f]{64}")
 LOOKUP_SECONDS = 90.0
 """What one question to the Hub may take in all: huggingface-hub's own limits are for one wait, where it has any."""
 
@@ -98,7 +100,9 @@ def _record(entry: object) -> LfsRecord:
     sha256 = lfs["sha256"] if isinstance(lfs, dict) else getattr(lfs, "sha256", None)
     size = getattr(entry, "size", 0)
     path = getattr(entry, "path", None) or getattr(entry, "rfilename", "")
-    return LfsRecord(str(path), int(size or 0), sha256)
+    # It becomes the name of a file.
+    digest = sha256 if isinstance(sha256, str) and _SHA256.fullmatch(sha256) else None
+    return LfsRecord(str(path), int(size or 0), digest)
 
 
 def _asked(address: HubAddress, ask: Callable[[], list[LfsRecord]]) -> list[LfsRecord]:

@@ -165,7 +165,7 @@ def _records(address: HubAddress) -> list[LfsRecord]:
         raise ToolFailed(f"{address}: not in the cache ({hub_cache()}), and HF_HUB_OFFLINE forbids the network")
     try:
         if not offline():
-            return listing(address)
+            return [r for r in listing(address) if _inside(r.path)]
     except (MissingFile, ToolFailed):
         # Nobody to ask, and a model of it is on this machine.
         if folder is None or not pick(in_cache(address), ""):
@@ -194,6 +194,12 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
+
+
+def _inside(path: str) -> bool:
+    """Whether a path that the Hub names stays in the repository, on any system: it becomes that of a file here."""
+    parts = path.split("/")
+    return all(part not in ("", ".", "..") for part in parts) and not set(path) & {"\\", "\0", ":"}
 
 
 def _of_folder(folder: str) -> Collection | None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import gguftool
+from gguftool.files.partial import partial
 from tests import stores
 from tests.hub.forms import ollama_store
 from tests.hub.quantised import NAME, files, model
@@ -258,3 +259,42 @@ def test_without_a_network_or_a_licence_or_room(
     assert other.code == 6
     assert "HF_HUB_OFFLINE forbids the network" in other.err
     assert site.log == []
+
+
+def test_a_file_of_somebody_else_is_not_replaced(cli: Any, site: Site, tmp_path: Path) -> None:
+    repo = few(site, "Q4_0")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / Q4).write_bytes(b"mine")
+    found = cli("pull", f"{SPEC}:Q4_0", "--local-dir", out, *ASKED)
+    assert found.code == 4
+    assert "--force replaces it" in found.err
+    assert (out / Q4).read_bytes() == b"mine"
+    assert cli("pull", f"{SPEC}:Q4_0", "--local-dir", out, "--force", *ASKED).code == 0
+    assert (out / Q4).read_bytes() == repo[Q4]
+
+
+@pytest.mark.parametrize("path", ["../x-Q4_0.gguf", "/tmp/x-Q4_0.gguf", "a/../../x-Q4_0.gguf", "a\\..\\x-Q4_0.gguf"])
+def test_no_path_of_a_hub_leads_out_of_the_folder(cli: Any, site: Site, tmp_path: Path, path: str) -> None:
+    site.repos[REPO] = {path: model("Q4_0").bytes()}
+    out = tmp_path / "deep" / "out"
+    for spec in (SPEC, f"{SPEC}:Q4_0"):
+        assert cli("pull", spec, "--local-dir", out, *ASKED).code == 2
+    assert not list((tmp_path / "deep").rglob("*.gguf*")) if out.exists() else not (tmp_path / "deep").exists()
+
+
+def test_what_is_unfinished_stays_when_the_program_is_ended(tmp_path: Path) -> None:
+    part, whole = str(tmp_path / "d" / "x.incomplete"), str(tmp_path / "e" / "x")
+    with pytest.raises(KeyboardInterrupt), partial(part, whole, 10) as f:
+        f.write(b"12345")
+        raise KeyboardInterrupt
+    assert Path(part).read_bytes() == b"12345"
+    with partial(part, whole, 10) as f:
+        assert f.tell() == 5
+        f.write(b"67890")
+    assert (Path(whole).read_bytes(), Path(part).exists()) == (b"1234567890", False)
+    Path(part).write_bytes(b"longer than it can be")
+    with partial(part, whole, 10) as f:
+        assert f.tell() == 0
+        f.write(b"anew")
+    assert Path(whole).read_bytes() == b"anew"
