@@ -10,7 +10,7 @@ from gguftool.api.plan import plan
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, MissingFile, NoRoom, UsageError
 from gguftool.hub import is_remote, opened
-from gguftool.hub.address import OllamaName
+from gguftool.hub.address import OllamaName, StoreAddress
 from gguftool.hub.address import parse as parse_address
 from gguftool.hub.api import endpoint
 from gguftool.hub.cache import ollama_blob
@@ -67,6 +67,10 @@ def find(spec: str, said: Wishes, build: str | int | None, projector: bool) -> s
         if isinstance(address, OllamaName):
             return ollama_blob(address)
         text = without_login(spec)
+        if isinstance(address, StoreAddress):
+            from gguftool.hub.beyond import fetching
+
+            raise UsageError(f"{text}: is not on the Hub", f"{fetching(text)}; then gguftool verify and lint the file")
         raise UsageError(
             f"{text}: is not on the Hub: pull fetches what huggingface-hub and its cache know",
             f"{shell(['curl', '-fLO', '-C', '-', text])}; then gguftool verify and gguftool lint the file",

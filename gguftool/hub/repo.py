@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed, UsageError
-from gguftool.hub.address import HUB_HOSTS, HubAddress, OllamaName, WebAddress, hub_address, is_remote, ollama_name
+from gguftool.hub import entries, is_folder
+from gguftool.hub.address import (
+    HUB_HOSTS,
+    HubAddress,
+    OllamaName,
+    WebAddress,
+    hub_address,
+    in_store,
+    is_remote,
+    ollama_name,
+)
 from gguftool.hub.address import parse as parse_address
 from gguftool.hub.api import LfsRecord, endpoint, listing, offline
 from gguftool.hub.cache import in_cache, ollama_blob, ollama_names, pick, snapshot
@@ -80,7 +90,7 @@ def collection(spec: str) -> Collection | None:
 
     Args:
         spec: a folder, ``hf://owner/repo``, ``hf://owner/repo:QUANT`` (those alone), ``hf://owner/repo/folder``, the
-            page of one of these on the Hub; ``ollama://name`` whose tag ``latest`` is not there.
+            page of one of these on the Hub, a folder of a bucket (``s3://…``), ``ollama://name`` without a ``latest``.
 
     Raises:
         MissingFile, ToolFailed: as `gguftool.hub.api.listing`, with nothing in the cache.
@@ -89,6 +99,9 @@ def collection(spec: str) -> Collection | None:
     """
     if not is_remote(spec):
         return _of_folder(spec) if os.path.isdir(spec) else None
+    if in_store(spec):
+        file = spec.partition("::")[0].lower().endswith(".gguf")
+        return _of_store(spec) if not file and is_folder(spec) else None
     address = place_on_hub(spec)
     if address is None:
         named = parse_address(spec, endpoint())
@@ -202,13 +215,23 @@ def _inside(path: str) -> bool:
     return all(part not in ("", ".", "..") for part in parts) and not set(path) & {"\\", "\0", ":"}
 
 
-def _of_folder(folder: str) -> Collection | None:
-    by_path = {path: LfsRecord(path, _size(path), None) for path in gguf_files(folder)}
+def _of_folder(folder: str) -> Collection:
+    return _of_paths(folder, {path: _size(path) for path in gguf_files(folder)})
+
+
+def _of_store(spec: str) -> Collection:
+    """What lies in a folder of a bucket, or of another machine, that fsspec lists."""
+    return _of_paths(spec, {entry.path: entry.size for entry in entries(spec)})
+
+
+def _of_paths(folder: str, sizes: Mapping[str, int]) -> Collection:
+    by_path = {path: LfsRecord(path, size, None) for path, size in sizes.items()}
     every = firsts(by_path)
     models = [p for p in every if not sidecar_by_name(p)] or every
+    front = folder.rstrip("/") + "/"
 
     def listed(path: str) -> Listed:
-        return replace(_listed(path, by_path, path), name=os.path.relpath(path, folder))
+        return replace(_listed(path, by_path, path), name=path.removeprefix(front))
 
     return Collection(folder, None, tuple(map(listed, models)), tuple(listed(p) for p in every if p not in models))
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from gguftool.api.glance import OVER, PARTLY, REFUSED, UNKNOWN, UNPLANNED, WHOLE, Entry, Glance
 from gguftool.facts import llama_cpp
 from gguftool.facts.cachetypes import shown
+from gguftool.hub.address import in_store
+from gguftool.hub.beyond import fetching
 from gguftool.memory.choices import on_devices
 from gguftool.model.role import ROLES
 from gguftool.model.shards import naming
@@ -232,8 +235,10 @@ def _way(g: Glance, group: Sequence[Entry], style: Style) -> Iterator[str]:
 
 def commands(g: Glance, best: Entry) -> list[tuple[str, ...]]:
     """What gets the best one, and starts it."""
-    remote = best.listed.spec.lower().startswith("hf://")
-    return [*([g.words(best, "pull")] if remote else []), g.words(best, "launch")]
+    spec = best.listed.spec
+    if in_store(spec):
+        return [tuple(shlex.split(fetching(spec)))]
+    return [*([g.words(best, "pull")] if spec.lower().startswith("hf://") else []), g.words(best, "launch")]
 
 
 # -- JSON

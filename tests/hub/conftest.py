@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,3 +36,12 @@ def storage() -> Iterator[Site]:
     """The host that the Hub redirects to."""
     with serve(Site()) as running:
         yield running
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    """The file system of fsspec that lies in memory, empty."""
+    fs = pytest.importorskip("fsspec").filesystem("memory")
+    fs.store.clear()
+    yield fs
+    fs.store.clear()

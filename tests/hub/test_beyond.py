@@ -30,14 +30,6 @@ LONG = header(vocabulary("llama", 12_000), 3) + bytes(3 * 512)
 SECRET = "wJalrXUtnFEMI-K7MDENG-bPxRfiCY"
 
 
-@pytest.fixture
-def memory() -> Iterator[Any]:
-    fs = fsspec.filesystem("memory")
-    fs.store.clear()
-    yield fs
-    fs.store.clear()
-
-
 @pytest.fixture(scope="module")
 def moto() -> Iterator[str]:
     """An S3 server in a process of its own."""

@@ -334,3 +334,20 @@ def test_tags_of_ollama(cli: Any, tmp_path: Path) -> None:
     assert [r["name"] for r in found.json["models"]] == ["tiny:q6", "tiny:q4"]
     assert [c[:3] for c in found.json["commands"]] == [["gguftool", "launch", "ollama://tiny:q6"]]
     assert cli("plan", "ollama://none", *ROOMY).code == 2
+
+
+def test_a_folder_of_a_bucket(cli: Any, memory: Any) -> None:
+    for kind in ("Q6_K", "Q4_0"):
+        memory.pipe(f"/tiny/{path_of(kind)}", files()[path_of(kind)])
+    found = cli("plan", "memory://tiny/", *ROOMY, "--format", "json")
+    assert found.code == 0, found.err
+    assert [(r["name"], r["standing"]) for r in found.json["models"]] == [
+        (path_of("Q6_K"), "fits"), (path_of("Q4_0"), "fits"),
+    ]  # fmt: skip
+    [fetch] = found.json["commands"]
+    assert fetch[:2] == ["python3", "-c"]
+    assert f"memory://tiny/{path_of('Q6_K')}" in fetch[2]
+    refused = cli("pull", "memory://tiny/x.gguf")
+    assert refused.code == 2
+    assert "is not on the Hub" in refused.err
+    assert "python3 -c" in refused.err
