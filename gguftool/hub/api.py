@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, UsageError
 from gguftool.hub import pace, stamps
 from gguftool.hub.address import HubAddress, WebAddress, parse
+from gguftool.hub.session import keep_redirects_in
 from gguftool.hub.stores.places import hub_cache
 from gguftool.wire import HEAD_SECONDS, within, without_login
 
@@ -147,6 +148,7 @@ def ours(error: Exception, address: HubAddress, what: str, hint: str) -> GgufToo
 
 def _in_time(ask: Callable[[], list[LfsRecord]]) -> list[LfsRecord]:
     """What the Hub answers; when it says that it was asked too often, when it says to come again."""
+    keep_redirects_in()
     waited = 0.0
     while True:
         pace.hold(endpoint())

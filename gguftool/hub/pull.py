@@ -21,6 +21,7 @@ from gguftool.files.partial import partial
 from gguftool.hub.address import HubAddress
 from gguftool.hub.api import LfsRecord, endpoint, offline, ours, token
 from gguftool.hub.cache import cached
+from gguftool.hub.session import keep_redirects_in
 from gguftool.hub.stall import while_growing
 from gguftool.hub.stores import hub_cache
 
@@ -50,6 +51,7 @@ def fetch(address: HubAddress, record: LfsRecord, folder: str | None, *, force: 
     way = [XET_HINT]
 
     def download() -> str:
+        keep_redirects_in()
         if not force and (found := _over_http(address, record)) is not None:
             way[:] = [HINT]
             _gather(address, record, folder, found)

@@ -37,6 +37,7 @@ class Site:
         files: bytes by path (``/x.gguf``).
         repos: files of repositories: ``owner/name`` -> path -> bytes.
         redirect: where files of repositories really are: an origin; None serves them directly.
+        moved: where a request for a path is sent on to.
         ranges: whether range requests are answered with ranges.
         fail: statuses to answer the next requests with, used up one by one.
         retry: what those say in Retry-After.
@@ -52,6 +53,7 @@ class Site:
     files: dict[str, bytes] = field(default_factory=dict)
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
     redirect: str | None = None
+    moved: dict[str, str] = field(default_factory=dict)
     ranges: bool = True
     fail: list[int] = field(default_factory=list)
     retry: str = "0"
@@ -108,7 +110,9 @@ def serve(site: Site) -> Iterator[Site]:
             site.log.append(Request(self.command, self.path, headers))
             path = unquote(urlsplit(self.path).path)
             time.sleep(site.trip)
-            if site.fail:
+            if path in site.moved:
+                self._send(302, b"", {"Location": site.moved[path]})
+            elif site.fail:
                 self._send(site.fail.pop(0), b"try later", {"Retry-After": site.retry})
             elif m := re.match(r"^/api/models/([^/]+/[^/]+)/(revision|paths-info)/([^/]+)", path):
                 self._api(m[1], m[2], m[3], body, headers)

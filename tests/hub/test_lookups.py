@@ -18,8 +18,9 @@ from tests.hub import hostile
 from tests.hub.hostile import Hostile, head
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator[Hostile]:
+    """It stays: to threads that were given up here a server that is gone is a reason to close the session of all."""
     with hostile.serve() as running:
         yield running
 
