@@ -47,6 +47,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("lint", "FILE"),
     ("lint", "--format", "json", "FILE"),
     ("lint", "--format", "sarif", "FILE"),
+    ("lint", "--data", "FILE"),
     ("verify", "FILE"),
     ("verify", "--data", "FILE"),
     ("plan", "FILE"),
