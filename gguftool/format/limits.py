@@ -1,7 +1,8 @@
 """How much of a header is read, also where the file has more: a sparse file of 4 KB can state billions of records.
 
 Above what any real model has. What llama.cpp refuses anyway (an empty or repeated key, a repeated tensor name, an array
-of arrays: `gguf.cpp:gguf_init_from_reader`, b11434) is read as long as it is little enough to be mended by hand.
+of arrays: `gguf.cpp:gguf_init_from_reader`, b11434) is read as long as it is little enough to be mended by hand. Of its
+own limits (a string of 1 GiB, 2^30 elements of an array, both since b8146) none keeps a file small.
 """
 
 from __future__ import annotations

@@ -166,6 +166,7 @@ def _fields(cursor: _Cursor, n_kv: int, path: str) -> int:
     """All key-value pairs; returns the alignment."""
     seen: dict[bytes, int] = {}
     alignment: tuple[int, bytes] | None = None
+    looks = bears("key-twice")
     for index in range(n_kv):
         key = b""
         try:
@@ -173,11 +174,12 @@ def _fields(cursor: _Cursor, n_kv: int, path: str) -> int:
             text = key.decode("utf-8", "surrogateescape")
             if not key and bears("empty-key"):
                 raise _Eof(f"{init()}key {index} is empty")
-            if key in seen:
+            if looks and key in seen:
                 raise _Eof(init() + key_twice(text, seen[key], index))
+            first = key not in seen
             seen[key] = index
             type_id, raw = _value(cursor, text)
-            if not key:
+            if looks and not key:
                 raise empty_key()
         except _TooLong as e:
             what = f"value for key '{key.decode('utf-8', 'surrogateescape')}'" if key else f"key {index}"
@@ -186,7 +188,7 @@ def _fields(cursor: _Cursor, n_kv: int, path: str) -> int:
         except _Eof as e:
             where = f"field:{key.decode('utf-8', 'surrogateescape')}" if key else "header"
             raise LoadEnds(failed(path, *e.lines, init() + KV_FAILED), where=where) from None
-        if key == b"general.alignment":
+        if key == b"general.alignment" and first:
             alignment = type_id, raw
     return _alignment(alignment, path)
 

@@ -13,7 +13,10 @@ import pytest
 from gguftool.facts import editions
 from gguftool.facts.data import load
 from gguftool.facts.machine.rows import program
+from gguftool.model import from_source
 from gguftool.predict import predict
+from gguftool.source import Memory
+from tests.build import llama
 from tests.predict.recipes import built
 
 MODEL = "llama_model_load: error loading model: "
@@ -74,3 +77,14 @@ def test_a_template_too_long_for_the_engine_of_its_time(build: int | None, outco
     found = predict(built({"base": "tiny/llama-gqa", "ops": [text]}), build)
     assert found.after_load is not None
     assert found.after_load.outcome == outcome
+
+
+@pytest.mark.parametrize("key", ["llama.block_count", ""])
+def test_since_when_a_repeated_or_empty_key_is_refused(key: str) -> None:
+    """Commit 53ff6b9 (b4436) brought "duplicate key" and the assertion about empty ones, d72bfa3 (b9975) "is empty"."""
+    m = from_source(Memory(llama().kv(key, 1).bytes()))
+    assert predict(m, 4435).loads
+    assert not predict(m, 4600).loads
+    said = [" ".join(predict(m, build).messages) for build in (4600, 9871, 9993)]
+    words = ["duplicate key"] * 3 if key else ["!key.empty()", "!key.empty()", "key 19 is empty"]
+    assert [word in text for word, text in zip(words, said, strict=True)] == [True] * 3

@@ -20,6 +20,7 @@ MARKS = {
     # gguf.cpp
     "reader": (GGUF, r"gguf_init_from_reader\("),
     "empty-key": (GGUF, r"key %\" PRIi64 \" is empty"),
+    "key-twice": (GGUF, r"duplicate key"),
     "kv-pair": (GGUF, r"for KV pair"),
     "alignment-type": (GGUF, r"key '%s' must be of type %s but is %s"),
     "printable-magic": (GGUF, r"isprint\(magic"),

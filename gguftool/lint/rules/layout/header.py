@@ -183,7 +183,8 @@ def nested_array(m: Model, ctx: Context) -> Drafts:
 
     Why. The format allows it on paper; llama.cpp refuses the whole file, and gguf-py silently flattens such
     arrays.
-    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "key '…' has invalid GGUF type 9".
+    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "key '…' has invalid GGUF type 9". No build ever
+    took one: "invalid array type 9" until b4435, an abort until b3993.
     Example. x.nested is an array of arrays
     Fix. Delete the key: `gguftool fix --delete KEY`.
     """
@@ -206,7 +207,8 @@ def key_empty(m: Model, ctx: Context) -> Drafts:
     """A metadata key must not be empty.
 
     Why. llama.cpp refuses the file.
-    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "key … is empty".
+    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "key … is empty". Since b9975; from b4436 on an assertion ends
+    the program, older builds take it.
     Example. key 3 is empty
     Fix. Write the file anew with its writer; the key has no name to be deleted by.
     """
@@ -225,7 +227,8 @@ def key_duplicate(m: Model, ctx: Context) -> Drafts:
 
     Why. llama.cpp refuses the file, gguf-py stops with a KeyError. `gguftool dump` shows all of them with
     offsets.
-    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "duplicate key '…' for KV pair …".
+    Evidence. `gguf.cpp:gguf_init_from_reader` (b11434): "duplicate key '…' for KV pair …". Since b4436; older
+    builds take the first.
     Example. llama.block_count stands twice, with different values: 1, 2
     Fix. `gguftool fix --dedupe` keeps the first, which is the one that readers find. Safe when the values are
     equal.
