@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from gguftool.api.render import Prompt as Prompt
     from gguftool.api.render import compare_templates as compare_templates
     from gguftool.api.render import render as render
+    from gguftool.api.serving import serve_folder as serve_folder
+    from gguftool.api.stored import Stored as Stored
+    from gguftool.api.stored import stored_models as stored_models
     from gguftool.api.tokenizer import compare_tokenizers as compare_tokenizers
     from gguftool.api.translated import translate as translate
     from gguftool.api.translated import translate_script as translate_script
@@ -115,6 +118,7 @@ if TYPE_CHECKING:
     from gguftool.run.doctor import Examination as Examination
     from gguftool.run.doctor import examine as examine
     from gguftool.run.emit import emit as emit
+    from gguftool.run.emit.folder import emit_folder as emit_folder
     from gguftool.run.explained import FlagAnswer as FlagAnswer
     from gguftool.run.explained import explain_flag as explain_flag
     from gguftool.run.known import Known as Known
@@ -211,6 +215,7 @@ __all__ = [
     "Set",
     "SetElement",
     "Severity",
+    "Stored",
     "Strip",
     "Tensor",
     "TensorHash",
@@ -234,6 +239,7 @@ __all__ = [
     "doctor",
     "edit",
     "emit",
+    "emit_folder",
     "examine",
     "explain",
     "explain_error",
@@ -267,7 +273,9 @@ __all__ = [
     "repair",
     "rules",
     "scan",
+    "serve_folder",
     "split",
+    "stored_models",
     "translate",
     "translate_script",
     "undo",

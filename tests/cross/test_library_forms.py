@@ -71,8 +71,19 @@ DATA: dict[str, Callable[[Any, Path], Any]] = {
 }
 """The data of the model must be here."""
 OF_NO_MODEL = {
-    *("check_converted", "check_log", "convert", "doctor", "emit", "examine", "explain", "explain_error"),
-    *("explain_flag", "glance", "join", "judge_log", "pull", "rules", "translate", "translate_script"),
+    *(
+        "check_converted",
+        "check_log",
+        "convert",
+        "doctor",
+        "emit",
+        "emit_folder",
+        "examine",
+        "explain",
+        "explain_error",
+    ),
+    *("explain_flag", "glance", "join", "judge_log", "pull", "rules", "serve_folder", "stored_models", "translate"),
+    "translate_script",
 }
 
 
