@@ -34,6 +34,7 @@ from gguftool.cli.values import MODEL
 @option("--stores", is_flag=True, help="What Hugging Face, Ollama, LM Studio, llama.cpp, jan and GPT4All keep here.")
 @option("--hash", is_flag=True, help="With --stores: read the data of files that may be the same, to prove it.")
 @option("--jobs", type=click.IntRange(1), help="Models at a time; the number of processors when left out.")
+@option("--scheduler", metavar="ADDRESS", help="Let the workers of a Dask cluster look: tcp://HOST:8786, tls://….")
 @build_options
 @option("--no-lint", is_flag=True, help="Facts and integrity only.")
 @option(
@@ -73,6 +74,8 @@ def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     """
     if options["hash"] and not options["stores"]:
         raise click.UsageError("--hash is for --stores.")
+    if options["scheduler"] and (options["jobs"] or options["stores"] or options["emit"]):
+        raise click.UsageError("--scheduler has no --jobs (the cluster has its workers), --stores or --emit.")
     if not options["emit"]:
         unused()
     from gguftool.lint.config import chosen

@@ -44,6 +44,7 @@ def run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any]) ->
         patterns,
         jobs=options["jobs"],
         resume=options["resume"] or "",
+        scheduler=options["scheduler"] or "",
         linked=linked,
     )
     with _collected(), _writer(shape, shown) as writer, Watched(session, paths, patterns) as watched:

@@ -22,6 +22,19 @@ class Group:
     error: GgufToolError | None = None
 
 
+def there(paths: Sequence[str]) -> list[str]:
+    """Those of some paths that are of this machine, each once.
+
+    Raises:
+        MissingFile: one does not exist.
+    """
+    here = [path for path in dict.fromkeys(paths) if not is_remote(path)]
+    for path in here:
+        if not os.path.lexists(path):
+            raise MissingFile(f"{path}: no such file or folder", meant(path))
+    return here
+
+
 def models(paths: Sequence[str], patterns: Patterns | None = None, linked: list[str] | None = None) -> Iterator[Group]:
     """Files and addresses to look at, those of one folder together.
 
@@ -35,10 +48,7 @@ def models(paths: Sequence[str], patterns: Patterns | None = None, linked: list[
         UsageError: an address that names nothing.
         ToolFailed: the Hub cannot be asked.
     """
-    here = [path for path in dict.fromkeys(paths) if not is_remote(path)]
-    for path in here:
-        if not os.path.lexists(path):
-            raise MissingFile(f"{path}: no such file or folder", meant(path))
+    here = there(paths)
     folders = {path: os.path.join(os.path.abspath(path), "") for path in here if os.path.isdir(path)}
     beside: dict[str, list[str]] = {}
     for path in here:

@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from gguftool.fleet.find import models
+from gguftool.fleet.find import models, there
 from gguftool.fleet.kept import Kept
 from gguftool.fleet.patterns import Patterns
 from gguftool.fleet.row import Row
 from gguftool.fleet.todo import Todo
 from gguftool.fleet.want import Task, Want
 from gguftool.fleet.work import Hands, Here, Processes, processors
-from gguftool.hub import named
+from gguftool.hub import is_remote, named
 from gguftool.model import Model
 
 FEW = 3
@@ -31,6 +31,7 @@ def scan(
     ignore: Sequence[str] = (),
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    scheduler: str = "",
 ) -> Iterator[Row]:
     """Look at many models: one row each, in the order they are done. Headers are read, tensor data is not.
 
@@ -45,18 +46,19 @@ def scan(
         ignore: rule ids and families to leave out.
         include: patterns of the files of folders that are looked at (`gguftool.fleet.patterns`); ``*.gguf`` when empty.
         exclude: patterns of files and folders that are left out.
+        scheduler: address of a scheduler of Dask, ``tcp://host:8786``, whose workers do the work.
 
     Raises:
         MissingFile: a path that does not exist.
         UsageError: an unknown rule.
         Refused: ``resume`` is a file of another kind.
-        ToolFailed: the Hub cannot be asked.
+        ToolFailed: the Hub cannot be asked, or the scheduler.
     """
     wanted = [paths] if isinstance(paths, (Model, str, os.PathLike)) else paths
     want = Want(lint=lint, build=build, select=tuple(select), ignore=tuple(ignore))
     patterns = Patterns(tuple(include), tuple(exclude))
     kept = os.fspath(resume) if resume is not None else ""
-    yield from rows([named(one) for one in wanted], want, patterns, jobs=jobs, resume=kept)
+    yield from rows([named(one) for one in wanted], want, patterns, jobs=jobs, resume=kept, scheduler=scheduler)
 
 
 def rows(
@@ -66,7 +68,7 @@ def rows(
     *,
     jobs: int | None = None,
     resume: str = "",
-    hands: Hands | None = None,
+    scheduler: str = "",
     linked: list[str] | None = None,
 ) -> Iterator[Row]:
     """Rows as `scan` gives them.
@@ -77,17 +79,21 @@ def rows(
         patterns: which files of folders.
         jobs: models at a time.
         resume: file that keeps the rows; "" keeps none.
-        hands: who does the work; processes of this machine when None.
+        scheduler: address of a scheduler of Dask, whose workers look; "" for processes of this machine. Paths are made
+            absolute for them.
         linked: gets the folders that are links, which are not entered.
     """
     if want.lint:
         from gguftool.lint.run import selected
 
         selected(want.select, want.ignore)
+    if scheduler:
+        there(paths)
+        paths = [path if is_remote(path) else os.path.abspath(path) for path in paths]
     with closing(Kept(resume, want)) as kept:
         todo = Todo(models(paths, patterns, linked), kept, want.build)
         first: list[Task] = []
-        while hands is None and len(first) <= FEW:
+        while not scheduler and len(first) <= FEW:
             while todo.ready:
                 yield todo.ready.popleft()[0]
             task = todo.next()
@@ -95,13 +101,19 @@ def rows(
                 first.append(task)
             elif not todo.ready:
                 break
-        workers = jobs or processors()
-        several = hands is None and workers > 1 and len(first) > FEW
-        with closing(hands or (Processes(want, workers) if several else Here(want))) as work:
+        with closing(_hands(want, paths, scheduler, jobs or processors() if len(first) > FEW else 1)) as work:
             for row, new in _through(todo, work, first):
                 if new:
                     kept.add(row)
                 yield row
+
+
+def _hands(want: Want, paths: Sequence[str], scheduler: str, workers: int) -> Hands:
+    if scheduler:
+        from gguftool.fleet.cluster import Cluster
+
+        return Cluster(scheduler, want, paths)
+    return Processes(want, workers) if workers > 1 else Here(want)
 
 
 def _through(todo: Todo, hands: Hands, first: Sequence[Task]) -> Iterator[tuple[Row, bool]]:

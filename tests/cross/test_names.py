@@ -155,7 +155,7 @@ FORMER = {
     """,
     "scan": """
         --jobs=64 --no-lint --resume=x --fail-on=never --include=x --exclude=x
-        --select=rope --ignore=rope --policy=x --baseline=x --config=x --no-config --format=markdown
+        --select=rope --ignore=rope --policy=x --baseline=x --config=x --no-config --scheduler=x --format=markdown
     """,
 }
 
