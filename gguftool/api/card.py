@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError, Refused, of_one
@@ -15,7 +15,8 @@ from gguftool.files.small import BEGIN, write_file
 from gguftool.lint.check import unreadable
 from gguftool.lint.publishing import Publishing
 from gguftool.model import Model, open_model
-from gguftool.model.card import LARGEST, NAME
+from gguftool.model.card import BEGIN as MARK
+from gguftool.model.card import END, LARGEST, NAME, OURS
 from gguftool.model.credits import Credits, credits_of
 from gguftool.model.embedder import no_chat
 from gguftool.model.filename import holds, label
@@ -37,11 +38,6 @@ _DEFAULTS = (
     ("-ctk", "f16"), ("-ctv", "f16"), ("-fa", "auto"), ("-lv", "4"), ("--host", "127.0.0.1"), ("--port", "8080"),
 )  # fmt: skip
 """What llama-server does by itself, or is of interest to whoever planned only."""
-_BEGIN = "<!-- gguftool:begin {} (written by gguftool push-check --write; what stands outside is kept) -->"
-_END = "<!-- gguftool:end -->"
-_OURS = re.compile(
-    r"<!-- gguftool:begin (?P<digest>[0-9a-f]{16}) [^\n]*-->\r?\n(?P<text>.*?)<!-- gguftool:end -->(?:\r?\n)?", re.S
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +67,16 @@ class Entry:
     note: str = ""
 
 
-def write_card(p: Publishing, wanted: Sequence[str], *, overwrite: bool) -> tuple[list[str], list[str]]:
+def write_card(
+    p: Publishing, wanted: Sequence[str], *, overwrite: bool, wrong: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
     """Write README.md: the whole of a new one; of one that is there the metadata it lacks, and our part.
 
     Args:
         p: the folder, hashed.
         wanted: first files of the models that it is about.
         overwrite: also over our part where somebody else changed it.
+        wrong: metadata that contradicts the files and is to be put right.
 
     Returns:
         what was written, and what is worth knowing.
@@ -109,7 +108,7 @@ def write_card(p: Publishing, wanted: Sequence[str], *, overwrite: bool) -> tupl
         write_file(path, text, mine=lambda begin: not begin, what="empty card")
         return [path], notes
     old = file_bytes(path, LARGEST)
-    new = _merged(old.decode("utf-8", "surrogateescape"), p, front, part, path, overwrite)
+    new = _merged(old.decode("utf-8", "surrogateescape"), p, front, part, path, overwrite, wrong)
     data = new.encode("utf-8", "surrogateescape")
     if data == old:
         return [], notes
@@ -117,11 +116,24 @@ def write_card(p: Publishing, wanted: Sequence[str], *, overwrite: bool) -> tupl
     return [path], notes
 
 
-def _merged(text: str, p: Publishing, front: dict[str, str | list[str]], part: str, path: str, overwrite: bool) -> str:
+def _merged(
+    text: str,
+    p: Publishing,
+    front: dict[str, str | list[str]],
+    part: str,
+    path: str,
+    overwrite: bool,
+    wrong: Collection[str],
+) -> str:
     card = p.card
     if card is not None and card.fault:
         raise Refused(f"{path}: {card.fault}; nothing was written", "mend or take away the lines between ---")
-    there = card.front if card is not None else {}
+    there = dict(card.front) if card is not None else {}
+    also = ("license_name", "license_link") if "license" in wrong and "license" in front else ()
+    for key in (*wrong, *also):
+        if key in there and (key in front or key in also):
+            text = _without(text, key)
+            del there[key]
     lacking = {key: value for key, value in front.items() if key not in there}
     if "license" in there:
         lacking = {key: value for key, value in lacking.items() if not key.startswith("license")}
@@ -134,7 +146,7 @@ def _merged(text: str, p: Publishing, front: dict[str, str | list[str]], part: s
             text = text[: 3 + close.start()] + added + text[3 + close.start() :]
     else:
         text = f"---{end}{added}---{end}{end}{text.removeprefix(chr(0xFEFF))}"
-    found = list(_OURS.finditer(text))
+    found = list(OURS.finditer(text))
     if not found:
         return text.rstrip("\r\n") + f"{end}{end}" + part.replace("\n", end) if text.strip() else text + part
     ours = found[0]
@@ -144,6 +156,16 @@ def _merged(text: str, p: Publishing, front: dict[str, str | list[str]], part: s
             "move what you wrote out of it, or say --overwrite",
         )
     return text[: ours.start()] + part.replace("\n", end) + text[ours.end() :]
+
+
+def _without(text: str, key: str) -> str:
+    """The card without one entry of its metadata: its line, and the lines that are indented or of its list."""
+    close = re.search(r"^---[ \t]*\r?$", text[3:], re.M)
+    end = 3 + close.start() if close is not None else 0
+    entry = re.compile(
+        rf"^(?:{re.escape(key)}|\"{re.escape(key)}\"|'{re.escape(key)}')[ \t]*:[^\n]*\n(?:[ \t-][^\n]*\n)*", re.M
+    )
+    return entry.sub("", text[:end], count=1) + text[end:]
 
 
 def _digest(text: str) -> str:
@@ -267,7 +289,7 @@ def heading(m: Model, p: Publishing) -> str:
     """Title and first sentence of a new card."""
     c = credits_of(m)
     name = cell(p.repo.partition("/")[2] or c.name or os.path.basename(m.name))
-    origin = c.source or next(iter(c.bases), None)
+    origin = next(iter(c.near), None)
     of = ""
     if origin is not None:
         shown = cell(origin.shown)
@@ -280,7 +302,7 @@ def heading(m: Model, p: Publishing) -> str:
 def section(p: Publishing, entries: Sequence[Entry]) -> str:
     """Our part: files, commands, hashes; between marks that hold its hash, so that a change by hand is seen."""
     text = "".join(f"{line}\n" for line in _lines(p, entries))
-    return f"{_BEGIN.format(_digest(text))}\n{text}{_END}\n"
+    return f"{MARK.format(_digest(text))}\n{text}{END}\n"
 
 
 def _lines(p: Publishing, entries: Sequence[Entry]) -> list[str]:

@@ -103,7 +103,7 @@ def push_check(
     if write:
         for i, one in enumerate(asked):
             p = found[i] if hashes else _hashed(found[i], one, tell)
-            wrote, said = write_card(p, one.wanted, overwrite=overwrite)
+            wrote, said = write_card(p, one.wanted, overwrite=overwrite, wrong=_wrong(p) if overwrite else ())
             written += [*write_sums(p, overwrite=overwrite), *wrote]
             notes += said
             found[i] = replace(_read(one), hashes=p.hashes)
@@ -112,6 +112,12 @@ def push_check(
         ctx = replace(context or Context(), publishing=p)
         checks += check(one.wanted, _opened, ctx, select=select, ignore=ignore, load=load, beside=_beside)
     return Pushed(tuple(checks), tuple(found), tuple(written), tuple(notes))
+
+
+def _wrong(p: Publishing) -> set[str]:
+    """Metadata of the card that the rules hold to be wrong."""
+    found = check([p.lead], _opened, Context(publishing=p), select=["publish"], load=False)
+    return {str(f.data["front"]) for one in found for f in one.findings if "front" in f.data}
 
 
 def _opened(path: str) -> Model:

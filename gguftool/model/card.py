@@ -18,6 +18,14 @@ LONGEST_FRONT = 256 << 10
 _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.S | re.M)
 
 
+BEGIN = "<!-- gguftool:begin {} (written by gguftool push-check --write; what stands outside is kept) -->"
+END = "<!-- gguftool:end -->"
+OURS = re.compile(
+    r"<!-- gguftool:begin (?P<digest>[0-9a-f]{16}) [^\n]*-->\r?\n(?P<text>.*?)<!-- gguftool:end -->(?:\r?\n)?", re.S
+)
+"""The part of a card that we write, with the hash of its text in its mark."""
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """A card; "" and empty for what it does not say.
@@ -35,6 +43,11 @@ class Card:
     fault: str = ""
 
     __repr__ = short_repr
+
+    @property
+    def ours(self) -> str:
+        """The text of the part that we wrote; "" without one."""
+        return "".join(m["text"] for m in OURS.finditer(self.text))
 
     def said(self, name: str) -> str:
         """One value as text."""

@@ -82,6 +82,11 @@ class Credits:
         return licence(self.license) or licence(self.license_name)
 
     @property
+    def near(self) -> tuple[Relative, ...]:
+        """What it was made of: what was converted, then the bases of that."""
+        return (*([self.source] if self.source is not None else ()), *self.bases)
+
+    @property
     def repository(self) -> str:
         """``owner/name`` on the Hub that this very file is said to be published in."""
         return repository(self.repo_url) or repository(self.url)

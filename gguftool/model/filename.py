@@ -51,6 +51,16 @@ def sizes(path: str) -> tuple[int, ...]:
     return tuple(round(int(m["times"] or 1) * float(m["n"]) * _UNIT[m["unit"].upper()]) for m in found)
 
 
+def resized(path: str, right: str) -> str:
+    """The name with another number of parameters in the place of the largest."""
+    name = stem(path)
+    found = list(_SIZE.finditer(name))
+    if not found:
+        return name
+    at = max(found, key=lambda m: float(m["n"]) * _UNIT[m["unit"].upper()])
+    return name[: at.start()] + right + name[at.end() :]
+
+
 def holds(m: Model) -> tuple[str, str, float]:
     """What the tensors are.
 

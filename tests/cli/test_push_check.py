@@ -300,3 +300,45 @@ def test_one_that_cannot_be_read_is_left_out_of_the_card(tmp_path: Path) -> None
     assert "B-page" not in text
     assert any("B-page.gguf: left out of the card" in note for note in done.notes)
     assert {os.path.basename(c.path) for c in done.checks if c.error is not None} == {"A-cut.gguf", "B-page.gguf"}
+
+
+def test_a_card_that_contradicts_the_files_is_mended(cli: Any, tmp_path: Path) -> None:
+    put(tmp_path, "Foo-F32.gguf", full())
+    wrong = (
+        "---\n# kept\ninference: false\nlicense: mit\nlicense_link: LICENSE\nbase_model:\n- Other/Bar\n- Other/Baz\n"
+        "base_model_relation: finetune\nlanguage:\n  - en\npipeline_tag: feature-extraction\n"
+        "'library_name': transformers\n"
+        "quantized_by: you\ntags: [a]\n---\n# Mine\n"
+    )
+    (tmp_path / "README.md").write_text(wrong)
+    rules = {"card-licence", "card-base-model", "card-fields"}
+    first = [f for f in found(cli, "--no-load") if f["rule"] in rules]
+    assert len(first) == 6
+    assert {f["fix"]["command"] for f in first} == {f"gguftool push-check . --write --overwrite --repo {REPO}"}
+    # Without being told, nothing that is there is written over.
+    assert cli("push-check", ".", "--write", "--repo", REPO, "--no-load").code == 1
+    assert "license: mit\n" in (tmp_path / "README.md").read_text()
+    cli(*shlex.split(first[0]["fix"]["command"])[1:])
+    assert [f for f in found(cli, "--no-load") if f["rule"] in rules] == []
+    text = (tmp_path / "README.md").read_text()
+    assert text.startswith("---\n# kept\ninference: false\nlanguage:\n  - en\ntags: [a]\nlicense: apache-2.0\n")
+    assert read_card(text).front["base_model"] == "Org/Foo"
+    assert "\n# Mine\n" in text
+
+
+def test_what_is_wrong_in_our_part_is_written_anew(cli: Any, tmp_path: Path) -> None:
+    put(tmp_path, "Foo-F32.gguf", full())
+    assert cli("push-check", ".", "--write", "--repo", REPO).code == 0
+    (tmp_path / "Foo-F32.gguf").rename(tmp_path / "Bar-F32.gguf")
+    put(tmp_path, "Bar-F32.gguf", full().kv("general.description", "another"))
+    said = {f["rule"]: f["fix"]["command"] for f in found(cli, "--no-load") if f["fix"]}
+    assert said["card-file"] == f"gguftool push-check . --write --repo {REPO}"
+    assert said["sums-wrong"] == f"gguftool push-check . --write --overwrite --repo {REPO}"
+    cli(*shlex.split(said["sums-wrong"])[1:])
+    assert [f for f in found(cli, "--no-load") if f["rule"].startswith(("card-", "sums-"))] == []
+    (tmp_path / "SHA256SUMS").write_bytes(b"nothing that is a hash")
+    (bad,) = [f for f in found(cli, "--no-load") if f["rule"] == "sums-wrong"]
+    first, _, second = bad["fix"]["command"].partition(" && ")
+    subprocess.run(["sh", "-c", first], check=True)
+    assert cli(*shlex.split(second)[1:]).code == 0
+    assert (tmp_path / "SHA256SUMS.old").read_bytes() == b"nothing that is a hash"

@@ -155,7 +155,7 @@ SAMPLES = [
     Sample("card-file", OK, message="names Foo-F16.gguf, which is not here", context=to(body="| Foo-F16.gguf |"),
            silent=OK, silent_context=to(body="`Foo-F32.gguf`, *.gguf, https://hf.co/other/Bar/Bar-Q4.gguf")),
     Sample("card-hash", OK, message=f"has {B[:12]}… for {NAME}", context=to(body=f"| {NAME} | {B} |"), silent=OK,
-           silent_context=to(body=f"| {NAME} | {A.upper()} |\n{B}"), severity="error", fix="--overwrite"),
+           silent_context=to(body=f"| {NAME} | {A.upper()} |\n{B}"), severity="error"),
 ]  # fmt: skip
 
 

@@ -153,7 +153,7 @@ def licence_restricted(m: Model, ctx: Context) -> Drafts:
 
 def _of_bases(c: Credits) -> tuple[str, Licence] | None:
     """A model that it was made of and whose terms are known, with its licence."""
-    for one in (*([c.source] if c.source is not None else ()), *c.bases):
+    for one in c.near:
         terms = of_base(one.repository) if one.repository else None
         if terms is not None and terms.use:
             return one.repository, terms

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gguftool.facts.licences import OTHER, names
 from gguftool.lint.publishing import Publishing
-from gguftool.lint.rule import Context, Drafts, Severity, found, rule
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.lint.rules.licence import credit
 from gguftool.lint.rules.publish.files import at, write
 from gguftool.model import Model
@@ -77,7 +77,7 @@ def card_licence(m: Model, ctx: Context) -> Drafts:
     Hub does not know fails the push.
     Evidence. `docs/hub/repositories-licenses.md` and `modelcard.md` of huggingface/hub-docs (242f4a1).
     Example. README.md says license: mit, the file says apache-2.0
-    Fix. Correct `license` in README.md; one of your own is `other` with `license_name` and `license_link`.
+    Fix. `gguftool push-check FOLDER --write --overwrite` writes that of the file; or correct the file's key.
     """
     if (one := _card(m, ctx)) is None or not one[1].front:
         return
@@ -91,15 +91,18 @@ def card_licence(m: Model, ctx: Context) -> Drafts:
     for odd in [x for x in card.listed("license") if x.lower() not in OTHER and x not in hub]:
         near = near_names(odd.lower().replace(" ", "-"), names(), 1, 0.7)
         hint = f"; near: {near[0]}" if near else "; write other, and its name as license_name"
-        yield found(f"{NAME}: license {odd!r} is not on the Hub's list{hint}", where="file", path=where)
+        fix = write(p, over=True) if c.licence is not None and c.licence.known else None
+        text = f"{NAME}: license {odd!r} is not on the Hub's list{hint}"
+        yield found(text, where="file", path=where, fix=fix, front="license" if fix else None)
     if said.lower() in OTHER:
         for name in ("license_name", "license_link"):
             if not card.said(name):
                 text = f"{NAME}: license is {said}, and {name} is missing"
                 yield found(text, where="file", path=where, severity=Severity.INFO)
     own, there = c.licence, card.licence
-    if own is not None and there is not None and not own.same(there):
-        yield found(f"{NAME} says license: {there.said}, the file says {own.said}", where="file", path=where)
+    if own is not None and own.known and there is not None and not own.same(there):
+        text = f"{NAME} says license: {there.said}, the file says {own.said}"
+        yield found(text, where="file", path=where, fix=write(p, over=True), front="license")
 
 
 @rule(Severity.WARNING, role="any", changes_run=False)
@@ -109,7 +112,8 @@ def card_base_model(m: Model, ctx: Context) -> Drafts:
     Why. `base_model` puts the repository into the tree of the original, where people look for quantised files.
     Evidence. `docs/hub/model-cards.md` of huggingface/hub-docs: `base_model`, `base_model_relation: quantized`.
     Example. README.md says base_model: Qwen/Qwen2.5-7B, the file was made of meta-llama/Llama-3.1-8B
-    Fix. Correct it in README.md, or the keys: `gguftool fix --set general.base_model.0.repo_url=ADDRESS`.
+    Fix. `gguftool push-check FOLDER --write --overwrite` writes what the file says; or correct the keys:
+    `gguftool fix --set general.base_model.0.repo_url=ADDRESS`.
     """
     if (one := _card(m, ctx)) is None or not one[1].front:
         return
@@ -120,29 +124,32 @@ def card_base_model(m: Model, ctx: Context) -> Drafts:
         has = f"; the file was made of {told[0]}" if told else ""
         yield found(f"{NAME} has no base_model{has}", where="file", path=where, fix=write(p) if told else None)
         return
+    known = any(one.repository for one in c.near)
+    fix, front = (write(p, over=True), "base_model") if known else (None, None)
     for odd in [x for x in card.bases if repository(x) != x]:
-        yield found(f"{NAME}: base_model {odd!r} is not OWNER/NAME on the Hub", where="file", path=where)
+        text = f"{NAME}: base_model {odd!r} is not OWNER/NAME on the Hub"
+        yield found(text, where="file", path=where, fix=fix, front=front)
     if p.repo and p.repo in card.bases:
-        yield found(f"{NAME}: base_model is the repository itself ({p.repo})", where="file", path=where)
+        text = f"{NAME}: base_model is the repository itself ({p.repo})"
+        yield found(text, where="file", path=where, fix=fix, front=front)
     elif _names(c) and not any(_akin(base, c) for base in card.bases):
         text = f"{NAME} says base_model: {', '.join(card.bases)}, the file was made of {' and '.join(_names(c)[:2])}"
-        yield found(text, where="file", path=where)
+        yield found(text, where="file", path=where, fix=fix, front=front)
     relation = card.said("base_model_relation")
     if relation not in ("", "quantized"):
         text = f"{NAME}: base_model_relation is {relation}; GGUF files of a model are quantized"
-        yield found(text, where="file", path=where, severity=Severity.INFO)
+        again = (write(p, over=True), "base_model_relation") if known else (None, None)
+        yield found(text, where="file", path=where, severity=Severity.INFO, fix=again[0], front=again[1])
 
 
 def _names(c: Credits) -> list[str]:
     """What the file says it was made of."""
-    near = ([c.source] if c.source is not None else []) + list(c.bases)
-    return [one.shown for one in near if one.shown]
+    return [one.shown for one in c.near if one.shown]
 
 
 def _akin(base: str, c: Credits) -> bool:
     """Whether a repository is what the file was made of: by address, or by name."""
-    near = ([c.source] if c.source is not None else []) + list(c.bases)
-    told = {_plain(x) for one in near for x in (one.repository, one.repository.rpartition("/")[2], one.name) if x}
+    told = {_plain(x) for one in c.near for x in (one.repository, one.repository.rpartition("/")[2], one.name) if x}
     own = {_plain(c.name)} if c.name else set()
     return bool({_plain(base), _plain(base.rpartition("/")[2])} & (told | own))
 
@@ -159,7 +166,7 @@ def card_fields(m: Model, ctx: Context) -> Drafts:
     offers code that cannot load GGUF files.
     Evidence. `modelcard.md` and `docs/hub/model-cards.md` of huggingface/hub-docs (242f4a1).
     Example. README.md: pipeline_tag is text-generation, the model gives embeddings
-    Fix. Correct README.md.
+    Fix. `gguftool push-check FOLDER --write --overwrite` writes what the file says.
     """
     if (one := _card(m, ctx)) is None or not one[1].front:
         return
@@ -171,13 +178,15 @@ def card_fields(m: Model, ctx: Context) -> Drafts:
     elif task in (_TEXT if vectors else _VECTORS):
         does = "gives embeddings" if vectors else "writes text"
         text = f"{NAME}: pipeline_tag is {task}, the model {does}"
-        yield found(text, where="file", path=where, severity=Severity.WARNING)
+        fix = write(p, over=True)
+        yield found(text, where="file", path=where, severity=Severity.WARNING, fix=fix, front="pipeline_tag")
     if library and library not in ("gguf", "llama.cpp", "llama-cpp", "llamacpp", "ggml", "llama-cpp-python"):
         text = f"{NAME}: library_name is {library}, which does not load GGUF files by itself"
-        yield found(text, where="file", path=where)
+        yield found(text, where="file", path=where, fix=write(p, over=True), front="library_name")
     said, own = card.said("quantized_by"), credit(m, ctx).quantized_by
     if said and own and _plain(said) != _plain(own):
-        yield found(f"{NAME} says quantized_by: {said}, the file says {own}", where="file", path=where)
+        text = f"{NAME} says quantized_by: {said}, the file says {own}"
+        yield found(text, where="file", path=where, fix=write(p, over=True), front="quantized_by")
 
 
 @rule(Severity.WARNING, role="any", whole=False, changes_run=False)
@@ -188,15 +197,16 @@ def card_command(m: Model, ctx: Context) -> Drafts:
     Evidence. Held against the options of the llama.cpp that is known (`gguftool launch --translate` says the same),
     the names of the files, and how `-hf` finds one (`common/download.cpp`, b11434).
     Example. README.md: `llama-server -hf me/Foo-GGUF:Q5_K_M`: no file here has Q5_K_M in its name
-    Fix. Correct README.md; `gguftool push-check FOLDER --write` writes right ones into a part of its own.
+    Fix. `gguftool push-check FOLDER --write` writes its own part anew; correct the others in README.md.
     """
     if (one := _card(m, ctx)) is None:
         return
-    p, _ = one
+    p, card = one
     for command in p.commands[:MOST]:
         if command.fault:
             shown = command.line if len(command.line) < 160 else f"{command.line[:159]}…"
-            yield found(f"{NAME}: `{shown}`: {command.fault}", where="file", path=_here(p), command=command.line)
+            yield found(f"{NAME}: `{shown}`: {command.fault}", where="file", path=_here(p), command=command.line,
+                        fix=_again(p, card, command.line))  # fmt: skip
 
 
 @rule(Severity.WARNING, role="any", whole=False, changes_run=False)
@@ -206,7 +216,7 @@ def card_file(m: Model, ctx: Context) -> Drafts:
     Why. A name that is wrong in one letter is an error of 404 for everybody who copies it.
     Evidence. The files of the folder.
     Example. README.md names Foo-Q5_K_M.gguf, which is not here; near: Foo-Q5_K_S.gguf
-    Fix. Correct README.md, or put the file there.
+    Fix. `gguftool push-check FOLDER --write` writes its own part anew; else correct README.md, or put the file there.
     """
     if (one := _card(m, ctx)) is None:
         return
@@ -219,7 +229,13 @@ def card_file(m: Model, ctx: Context) -> Drafts:
     for name in gone[:MOST]:
         near = near_names(name, [x for x in p.sizes if x.endswith(".gguf")], 1, 0.8)
         tail = f"; near: {near[0]}" if near else ""
-        yield found(f"{NAME} names {name}, which is not here{tail}", where="file", path=_here(p))
+        text = f"{NAME} names {name}, which is not here{tail}"
+        yield found(text, where="file", path=_here(p), fix=_again(p, card, name))
+
+
+def _again(p: Publishing, card: Card, words: str) -> Fix | None:
+    """What mends words that stand in our part; the rest is for whoever wrote it."""
+    return write(p) if words in card.ours else None
 
 
 def _named(card: Card) -> Iterator[str]:
@@ -237,7 +253,7 @@ def card_hash(m: Model, ctx: Context) -> Drafts:
     Why. Whoever compares takes the download for damaged, or for tampered with.
     Evidence. The files were hashed; a hash belongs to the file named in the same line.
     Example. README.md has 0f3a… for model-Q8_0.gguf, the file has 77ce…
-    Fix. `gguftool push-check FOLDER --write --overwrite` writes its part anew; correct others by hand.
+    Fix. `gguftool push-check FOLDER --write` writes its own part anew; correct the others in README.md.
     """
     if (one := _card(m, ctx)) is None:
         return
@@ -249,4 +265,4 @@ def card_hash(m: Model, ctx: Context) -> Drafts:
             continue
         if said[0].lower() != p.hashes[named[0]]:
             text = f"{NAME} has {said[0][:12]}… for {named[0]}, the file has {p.hashes[named[0]][:12]}…"
-            yield found(text, where="file", path=_here(p), fix=write(p, over=True), sha256=p.hashes[named[0]])
+            yield found(text, where="file", path=_here(p), fix=_again(p, card, line), sha256=p.hashes[named[0]])

@@ -9,7 +9,7 @@ from gguftool.lint.publishing import Publishing
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
 from gguftool.model import Model
 from gguftool.quantity import human
-from gguftool.shell import FILE, path_word
+from gguftool.shell import AND, FILE, path_word
 
 SUMS = "SHA256SUMS"
 LARGEST = 500 * 10**9
@@ -87,7 +87,9 @@ def sums_wrong(m: Model, ctx: Context) -> Drafts:
         return
     path = at(p, SUMS) if p.sums is None else p.sums.source
     if p.sums_fault:
-        yield found(f"{SUMS} cannot be read: {p.sums_fault}", where="file", path=path)
+        away = ("mv", "-n", FILE, f"{path_word(path)}.old", AND, *(write(p).command or ()))
+        fix = Fix("put it away, and write it", command=away)
+        yield found(f"{SUMS} cannot be read: {p.sums_fault}", where="file", path=path, fix=fix)
         return
     if p.sums is None:
         return

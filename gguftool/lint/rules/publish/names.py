@@ -10,7 +10,7 @@ from gguftool.format.types import TENSOR_TYPES
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.lint.rules.licence import credit
 from gguftool.model import Model
-from gguftool.model.filename import agrees, holds, label, relabelled, sizes, stem
+from gguftool.model.filename import agrees, holds, label, relabelled, resized, sizes, stem
 from gguftool.model.overview import overview
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.shell import FILE, path_word
@@ -89,9 +89,8 @@ def name_size(m: Model, ctx: Context) -> Drafts:
         largest = max(said)
         # 1M behind the name of a 7B model is a context.
         if largest >= 10**9 or has < 2 * 10**9:
-            yield found(
-                f"{os.path.basename(m.name)} says {_short(largest)}, its tensors have {has:,} parameters", where="file"
-            )
+            text = f"{os.path.basename(m.name)} says {_short(largest)}, its tensors have {has:,} parameters"
+            yield found(text, where="file", fix=renamed(m, resized(m.name, _short(has))))
     key = "general.size_label"
     own = m.get(key)
     for n in sizes(f"-{own}") if isinstance(own, str) and len(own) < 40 else ():
