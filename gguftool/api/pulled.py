@@ -164,7 +164,7 @@ def pull(
     """
     said = asked_for(asked, wishes)
     folder = os.fspath(local_dir) if local_dir is not None else None
-    found = find(spec, said, build, projector and said.mmproj is None)
+    found = find(spec, said, build, projector and said.mmproj is None, tell)
     job = _Job(folder, force, shown, progress, tell)
     if isinstance(found, str):
         size = os.stat(found).st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gguftool.api.glance import OVER, PARTLY, UNKNOWN, glance
@@ -44,7 +45,13 @@ class Wanted:
     __repr__ = short_repr
 
 
-def find(spec: str, said: Wishes, build: str | int | None, projector: bool) -> str | Wanted:
+def find(
+    spec: str,
+    said: Wishes,
+    build: str | int | None,
+    projector: bool,
+    tell: Callable[[str], None] = lambda text: None,
+) -> str | Wanted:
     """The blob of a model of Ollama; else the model of a repository that an address means.
 
     Args:
@@ -52,6 +59,7 @@ def find(spec: str, said: Wishes, build: str | int | None, projector: bool) -> s
         said: how it is to be launched: of several quantisations the best that fits is meant.
         build: number of the build that will serve.
         projector: whether its projector is wanted, too.
+        tell: called with what takes a while.
 
     Raises:
         UsageError: it cannot be pulled, or it is not clear which file is meant.
@@ -90,6 +98,7 @@ def find(spec: str, said: Wishes, build: str | int | None, projector: bool) -> s
     elif len(there.models) == 1:
         listed = there.models[0]
     else:
+        tell(f"{len(there.models)} quantisations: looking at their headers for the best that fits")
         return _best(there, said, build, projector)
     return Wanted(there, listed, projector_of(there, listed) if projector else None)
 

@@ -47,8 +47,8 @@ def pull(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
 
     huggingface-hub downloads, to its own cache or to --local-dir, all shards of a set, and the projector that goes with
     the model as `llama-server -hf` takes it along. hf://owner/repo alone means the best quantisation that fits this
-    machine, or the memory named: what `gguftool plan hf://owner/repo` lists first. What is on this machine already, in
-    whatever store, is not downloaded again. The options of `plan` say how it is to be launched.
+    machine, or the memory named, with its projector: see `gguftool plan hf://owner/repo`. What is on this machine
+    already, in whatever store, is not downloaded again. The options of `plan` say how it is to be launched.
 
     Exit code 0: it is here, proven and ready. 1: it is not what was published, llama.cpp would refuse it, or lint found
     something (--fail-on). 5: it does not fit the memory named, or the disk has no room. 6: the network or the Hub
