@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import gguftool
 from gguftool.hub.stores import places
 from tests import stores as made
 from tests.build import GGUF, llama
@@ -110,3 +111,11 @@ def test_a_shard_that_is_missing(cli, home: Path) -> None:  # type: ignore[no-un
     result = cli("scan", "--stores")
     assert result.code == 1
     assert "FAULT" in result.out
+
+
+def test_from_python(filled: Path) -> None:
+    found = gguftool.stored_models(read=True)
+    assert not found.ok
+    assert [c.proof for c in found.found.compared.copies] == ["data"]
+    assert len(found.rows) == 5
+    assert found.offers.reclaimable
