@@ -11,6 +11,7 @@ from gguftool.api.launch import plan_launch
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError
 from gguftool.fleet.find import models
+from gguftool.fleet.patterns import Patterns
 from gguftool.hub import is_remote
 from gguftool.model import Model, open_model
 from gguftool.model.folder import firsts
@@ -54,6 +55,8 @@ def serve_folder(
     engine: Engine | None = None,
     at_once: int = 1,
     force: bool = False,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     **asked: Any,
 ) -> Folder:
     """Plan every model of some folders.
@@ -67,6 +70,8 @@ def serve_folder(
         engine: what will serve; None: the best at hand.
         at_once: models that are loaded at a time: each is planned for that share of the machine.
         force: take what `launch` would only take with ``force``, as far as it loads.
+        include: patterns of the files of folders that are looked at (`gguftool.fleet.patterns`); ``*.gguf`` when empty.
+        exclude: patterns of files and folders that are left out.
         asked: fields of `Wishes`.
 
     Raises:
@@ -81,7 +86,7 @@ def serve_folder(
         raise UsageError(f"{far}: is not on this machine", "name folders of this machine")
     engine = engine or choose(said, printed=True)
     found = look(said, engine.tool)
-    lying = _sorted([os.fspath(p) for p in paths])
+    lying = _sorted([os.fspath(p) for p in paths], Patterns(tuple(include), tuple(exclude)))
     shared = _share(said, found, at_once)
     if shared != said:
         found = look(shared, engine.tool)
@@ -122,10 +127,10 @@ def _share(said: Wishes, found: Found, at_once: int) -> Wishes:
     return replace(said, vram=vram, backend=backend, ram=ram)
 
 
-def _sorted(paths: Sequence[str]) -> _Lying:
+def _sorted(paths: Sequence[str], patterns: Patterns) -> _Lying:
     """What each file is."""
     out = _Lying()
-    for group in models(paths):
+    for group in models(paths, patterns):
         if group.error is not None:
             out.left += [LeftOut(path, group.error.code, str(group.error)) for path in group.paths]
             continue

@@ -72,19 +72,16 @@ def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     With --emit it prints one configuration for all models that load, each planned for this machine.
     With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
-    if options["hash"] and not options["stores"]:
-        raise click.UsageError("--hash is for --stores.")
     if options["scheduler"] and (options["jobs"] or options["stores"] or options["emit"]):
         raise click.UsageError("--scheduler has no --jobs (the cluster has its workers), --stores or --emit.")
-    if not options["emit"]:
-        unused()
+    if options["emit"] and options["stores"]:
+        raise click.UsageError("--emit is for folders that are named, not for --stores.")
+    unused("--emit" if options["emit"] else "--stores" if options["stores"] else "")
     from gguftool.lint.config import chosen
 
     config = options["config"] = chosen(options["config_file"], options["no_config"])
     options["fail_on"] = options["fail_on"] or config.scan_fail_on or "broken"
     if options["stores"]:
-        if options["emit"]:
-            raise click.UsageError("--emit is for folders that are named, not for --stores.")
         from gguftool.cli import scan_stores
 
         return scan_stores.run(session, paths, options)

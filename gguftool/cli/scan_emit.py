@@ -92,16 +92,29 @@ def emit_options(function: F) -> F:
     return function
 
 
-def unused() -> None:
-    """Refuse what goes with ``--emit`` where nothing is emitted.
+ALONE = {
+    "--emit": ("jobs", "resume", "no_lint", "fail_on", "select", "ignore", "policy", "baseline", "no_hash", "hash"),
+    "--stores": ("include", "exclude", "baseline", "no_hash", "force", "models_max"),
+    "": ("force", "models_max", "hash"),
+}
+"""Way of scanning -> parameters that mean nothing there; "" of rows."""
+
+
+def unused(way: str) -> None:
+    """Refuse what means nothing where it was typed.
+
+    Args:
+        way: key of `ALONE`.
 
     Raises:
         UsageError: there is some.
     """
     context = click.get_current_context()
-    for name in ("force", "models_max"):
+    for name in ALONE[way]:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--force and --models-max are for --emit.")
+            owner = next(other for other in ALONE if name not in ALONE[other])
+            here = f"does nothing with {way}" if way else f"is for {owner}"
+            raise click.UsageError(f"--{name.replace('_', '-')} {here}.")
 
 
 def run(session: Session, paths: Sequence[str], options: Mapping[str, Any]) -> int:
@@ -119,7 +132,16 @@ def run(session: Session, paths: Sequence[str], options: Mapping[str, Any]) -> i
         raise UsageError("--llama-cpp-python: has no router", "--build or --llama-cpp")
     wishes = replace(wished(), server=options["llama_cpp"])
     engine = engine_of(options["build"]) if options["build"] is not None else choose(wishes, printed=True)
-    planned = serve_folder(paths, wishes, engine=engine, at_once=options["models_max"], force=options["force"])
+    config = options["config"]
+    planned = serve_folder(
+        paths,
+        wishes,
+        engine=engine,
+        at_once=options["models_max"],
+        force=options["force"],
+        include=options["include"] or config.include,
+        exclude=(*config.exclude, *options["exclude"]),
+    )
     text, found = emit_folder(options["emit"], planned, force=options["force"])
     if session.format == "json":
         import sys

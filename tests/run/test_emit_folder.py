@@ -148,9 +148,11 @@ def test_wishes_about_one_model_are_refused(folder: Path) -> None:
             serve_folder([folder], **wish)
     with pytest.raises(UsageError, match="not on this machine"):
         serve_folder(["hf://o/r"])
+    found = serve_folder([folder], api_key="secret", exclude=["b"], **plain())
+    assert names(found) == ["llama-one"]
     for kind in FOLDER_KINDS:
         with pytest.raises(UsageError, match="everybody"):
-            emit_folder(kind, serve_folder([folder], api_key="secret", **plain()))
+            emit_folder(kind, found)
 
 
 def test_the_preset_says_what_was_planned(folder: Path) -> None:
@@ -293,6 +295,7 @@ def test_the_command(cli, folder: Path) -> None:  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("words", [
     ["--ctx", 512], ["--force"], ["--models-max", 2], ["--emit", "preset", "--stores"], ["--hash"],
+    ["--emit", "preset", "--fail-on", "error"], ["--emit", "preset", "--resume", "x"], ["--stores", "--exclude", "x"],
     ["--emit", "preset", "--format", "markdown"], ["--emit", "preset", "--llama-cpp-python", "0.3.2"],
     ["--emit", "preset", "--alias", "x"],
 ])  # fmt: skip
