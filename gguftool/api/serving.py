@@ -86,6 +86,9 @@ def serve_folder(
         raise UsageError(f"{far}: is not on this machine", "name folders of this machine")
     engine = engine or choose(said, printed=True)
     found = look(said, engine.tool)
+    if said.ram is None and found.host is not None:
+        # What does not fit is made to fit, also where there is the host alone: nobody looks at each of them.
+        said = replace(said, ram="auto")
     lying = _sorted([os.fspath(p) for p in paths], Patterns(tuple(include), tuple(exclude)))
     shared = _share(said, found, at_once)
     if shared != said:

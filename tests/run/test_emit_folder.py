@@ -107,6 +107,20 @@ def test_several_at_once_share_the_memory(smollm2: Path, gemma3: Path, tmp_path:
     assert tight.fit == 1, "each fits alone, and no two of them"
 
 
+def test_it_is_made_to_fit_this_machine(smollm2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody named a context or a cache: those of the file where they fit, and smaller ones where they do not."""
+    from gguftool.run import devices
+
+    (tmp_path / "m.gguf").symlink_to(smollm2)
+    for free, as_asked in ((8 * GIB, True), (GIB + 250 * (1 << 20), False)):
+        here = devices.HostMemory(16 * GIB, free)
+        monkeypatch.setattr(devices, "host_memory", lambda here=here: here)
+        [one] = serve_folder([tmp_path], parallel=1).models
+        s = one.plan.memory.settings
+        assert ((one.plan.memory.cache.context.total, s.type_k, s.type_v) == (8192, "f16", "f16")) is as_asked
+        assert one.plan.memory.fits
+
+
 def test_one_file_under_two_names_and_the_shards_of_a_set(tmp_path: Path) -> None:
     llama().write(tmp_path / "m.gguf")
     (tmp_path / "link.gguf").symlink_to("m.gguf")
