@@ -23,9 +23,8 @@ from gguftool.facts.cachetypes import parse
 from gguftool.hub import is_remote, named, on_this_machine
 from gguftool.hub.address import hub_address
 from gguftool.model import Model
-from gguftool.model.card import LARGEST, NAME, read_card
+from gguftool.model.card import card_of
 from gguftool.model.credits import repository
-from gguftool.reading import file_bytes
 from gguftool.verify.manifest import check_name
 
 
@@ -156,10 +155,7 @@ def _told(spec: str, request: Request, auto_fix: bool, quantized_by: str, repo: 
     """What is known of the file beside its keys: the source's card and repository, and what was said."""
     if not auto_fix:
         return Told(quantized_by=quantized_by, repo=repo)
-    card = None
-    if request.converts:
-        path = os.path.join(request.source, NAME)
-        card = read_card(file_bytes(path, LARGEST).decode("utf-8", "replace")) if os.path.isfile(path) else None
+    card = card_of(request.source) if request.converts else None
     named_there = hub_address(spec).repo if spec.startswith("hf://") else source_name(request.source).partition("@")[0]
     return Told(card, repository(named_there), quantized_by, repo)
 

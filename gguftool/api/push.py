@@ -14,11 +14,10 @@ from gguftool.lint.check import FileCheck, check
 from gguftool.lint.publishing import Publishing
 from gguftool.lint.rule import Context
 from gguftool.model import Model, open_model
-from gguftool.model.card import LARGEST, NAME, Card, read_card
+from gguftool.model.card import card_of
 from gguftool.model.credits import credits_of, repository
 from gguftool.model.folder import firsts
 from gguftool.model.role import ROLES, role, sidecar_by_name
-from gguftool.reading import file_bytes
 from gguftool.run.cardlines import judged
 from gguftool.run.lying import projectors
 from gguftool.verify.expect import LISTS
@@ -176,18 +175,12 @@ def _read(asked: _Asked) -> Publishing:
     sizes = _files(asked.folder)
     lead, own = _lead(asked.wanted)
     models = firsts(name for name in sorted(sizes) if _is_model(name))
-    card = _card(os.path.join(asked.folder, NAME))
+    card = card_of(asked.folder)
     sums, fault = _sums(asked.folder)
     repo = asked.repo or own
     names = [name for name in sizes if _is_model(name)]
     commands = judged(card.body, repo, names) if card is not None else ()
     return Publishing(asked.folder, lead, sizes, tuple(models), repo, card, sums, fault, commands=commands)
-
-
-def _card(path: str) -> Card | None:
-    if not os.path.lexists(path):
-        return None
-    return read_card(file_bytes(path, LARGEST).decode("utf-8", "replace"))
 
 
 def _sums(folder: str) -> tuple[HashList | None, str]:

@@ -75,7 +75,7 @@ def missing(m: Model, card: Card | None, repo: str) -> tuple[Missing, ...]:
     languages = _languages(card) if card is not None else []
     by = "the card"
     found: list[Missing] = []
-    if not c.quantized_by and _is_quantised(m):
+    if not c.quantized_by and is_quantised(m):
         owner = repo.partition("/")[0]
         value = by_card or owner or None
         told = by if by_card else "the repository"
@@ -206,7 +206,8 @@ def _task(m: Model) -> str:
     return "feature-extraction" if no_chat(m) else "text-generation"
 
 
-def _is_quantised(m: Model) -> bool:
+def is_quantised(m: Model) -> bool:
+    """Whether any of its weights has fewer bits than a float."""
     return any(t.type_name not in ("F64", "F32", "F16", "BF16") for t in m.all_tensors() if len(t.shape) > 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.facts.licences import Licence, licence
-from gguftool.reading import Malformed, from_yaml
+from gguftool.reading import Malformed, file_bytes, from_yaml
 
 NAME = "README.md"
 LARGEST = 4 << 20
@@ -76,6 +77,19 @@ class Card:
     def bases(self) -> tuple[str, ...]:
         """``base_model``: names on the Hub."""
         return self.listed("base_model")
+
+
+def card_of(folder: str) -> Card | None:
+    """The card in a folder; None when there is none.
+
+    Raises:
+        Unreadable: the system refuses.
+        UsageError: it is larger than 4 MiB.
+    """
+    path = os.path.join(folder, NAME)
+    if not os.path.isfile(path):
+        return None
+    return read_card(file_bytes(path, LARGEST).decode("utf-8", "replace"))
 
 
 def read_card(text: str) -> Card:

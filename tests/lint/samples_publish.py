@@ -48,7 +48,11 @@ def to(name: str = NAME, *, front: str | None = FRONT, body: str = "", **more: o
 
 
 def q8() -> GGUF:
-    g = full().replace("general.file_type", 7)
+    return quantised(full())
+
+
+def quantised(g: GGUF | None = None) -> GGUF:
+    g = (g or ready()).replace("general.file_type", 7)
     for t in g._tensors:
         if len(t["shape"]) > 1:
             t.update(type="q8_0", data=None)
@@ -64,6 +68,9 @@ SAMPLES = [
     Sample("name-quantisation", at("Foo.gguf", q8()), "file", "does not say how it is quantised", severity="info",
            context=to("Foo.gguf"), fix="mv -n Foo.gguf Foo-Q8_0.gguf", silent=at("Foo-q8_0.gguf", q8()),
            silent_context=to("Foo-q8_0.gguf")),
+    Sample("name-quantisation", at("Foo-Q8_0.gguf"), message="says Q8_0", context=to("Foo-Q8_0.gguf"),
+           silent=at("Foo-Q8_0-imatrix.gguf", full().replace("general.type", "imatrix")),
+           silent_context=to("Foo-Q8_0-imatrix.gguf")),
     Sample("name-size", at("Foo-70B-F32.gguf"), "file", "says 70B, its tensors have", context=to("Foo-70B-F32.gguf"),
            silent=OK, silent_context=to()),
     Sample("name-size", at(NAME, full().kv("general.size_label", "7B")), "field:general.size_label", "is 7B",
@@ -92,6 +99,8 @@ SAMPLES = [
            message="the card says Org/Foo", context=to(), severity="info", silent=OK, silent_context=to(),
            fix="--set general.base_model.count=1 --set general.base_model.0.name=Foo"),
     Sample("base-model-keys", at(NAME, ready()), message="is said nowhere", context=to(front="license: mit"),
+           severity="info", silent=OK, silent_context=to()),
+    Sample("base-model-keys", at(NAME, quantised()), message="is said nowhere", context=to(front="license: mit"),
            severity="warning", silent_context=to(),
            silent=at(NAME, ready().kv("general.source.huggingface.repository", "Org/Foo"))),
     Sample("credit-missing", at(NAME, full().drop("general.repo_url")), "field:general.repo_url",

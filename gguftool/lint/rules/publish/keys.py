@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gguftool.edit.ops import Delete, Set
-from gguftool.edit.publish import BASE_COUNT, Missing, base_entries, missing, records
+from gguftool.edit.publish import BASE_COUNT, Missing, base_entries, base_operations, is_quantised, missing, records
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.lint.rules.licence import credit
 from gguftool.model import Model
@@ -33,8 +33,6 @@ def base_model_keys(m: Model, ctx: Context) -> Drafts:
         told = card.bases[:1] if card is not None else ()
         key = "general.base_model.0.repo_url"
         if told and "/" in told[0]:
-            from gguftool.edit.publish import base_operations
-
             fix: Fix | None = Fix(f"write {told[0]}, as the card says", base_operations(told))
         else:
             words = ("--set", f"{BASE_COUNT}=1", "--set", blank(f"{key}="))
@@ -43,7 +41,8 @@ def base_model_keys(m: Model, ctx: Context) -> Drafts:
             "no general.base_model.*: what it was made of is said nowhere"
             + (f"; the card says {told[0]}" if told else ""),
             where=f"field:{BASE_COUNT}",
-            severity=Severity.INFO if told else None,
+            # What its makers publish as they trained it was made of nothing.
+            severity=Severity.INFO if told or not is_quantised(m) else None,
             fix=fix,
         )
         return

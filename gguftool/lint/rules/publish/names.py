@@ -40,7 +40,8 @@ def name_quantisation(m: Model, ctx: Context) -> Drafts:
     Example. SmolLM2-135M-Instruct-Q8_0.gguf says Q8_0, its tensors are Q4_1 (77 % of the bytes)
     Fix. Rename it; or publish the file that was meant.
     """
-    if ctx.publishing is None or m.missing_shards:
+    # Beside a model the name is that of the model: what an importance matrix is for, say.
+    if ctx.publishing is None or m.missing_shards or role(m) in ("imatrix", "control-vector", "vocab", "metadata"):
         return
     said = label(m.name)
     own, most, share = holds(m)
