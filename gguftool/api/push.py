@@ -109,7 +109,8 @@ def push_check(
     checks: list[FileCheck] = []
     for one, p in zip(asked, found, strict=True):
         ctx = replace(context or Context(), publishing=p)
-        checks += check(one.wanted, _opened, ctx, select=select, ignore=ignore, load=load, beside=_beside)
+        left_out = [name for name in RECORDS if name not in select]
+        checks += check(one.wanted, _opened, ctx, select=select, ignore=[*ignore, *left_out], load=load, beside=_beside)
     return Pushed(tuple(checks), tuple(found), tuple(written), tuple(notes))
 
 

@@ -342,3 +342,30 @@ def test_what_is_wrong_in_our_part_is_written_anew(cli: Any, tmp_path: Path) -> 
     subprocess.run(["sh", "-c", first], check=True)
     assert cli(*shlex.split(second)[1:]).code == 0
     assert (tmp_path / "SHA256SUMS.old").read_bytes() == b"nothing that is a hash"
+
+
+def test_records_of_ones_own_are_not_asked_for(cli: Any, tmp_path: Path) -> None:
+    """What is published need not say how somebody deploys it; who asks for the rule gets it."""
+    put(tmp_path, "Foo-F32.gguf", full().drop("llama.kv_cache_type", "llama.rope.freq_scale"))
+    records = {"kv-cache-type-missing", "rope-freq-scale-missing"}
+    assert not records & {f["rule"] for f in found(cli, "--no-load", "--no-hash")}
+    asked = {f["rule"] for f in found(cli, "--no-load", "--no-hash", "--select", "kv-cache-type-missing")}
+    assert asked == {"kv-cache-type-missing"}
+
+
+def test_a_set_is_renamed_by_the_command_that_is_printed(cli: Any, tmp_path: Path) -> None:
+    put(tmp_path, "whole.gguf", full())
+    (tmp_path / "a set").mkdir()
+    gguftool.split(tmp_path / "whole.gguf", str(tmp_path / "a set" / "Foo-Q8_0"), max_tensors=6)
+    (tmp_path / "whole.gguf").unlink()
+    (one,) = [f for f in found(cli, "--no-load", "--no-hash") if f["rule"] == "name-quantisation"]
+    assert cli(*shlex.split(one["fix"]["command"])[1:]).code == 0
+    assert all(p.name.startswith("Foo-F32-0000") for p in (tmp_path / "a set").iterdir())
+    assert "name-quantisation" not in {f["rule"] for f in found(cli, "--no-load", "--no-hash")}
+    done = gguftool.push_check(tmp_path, repo=REPO, write=True)
+    text = (tmp_path / "README.md").read_text()
+    n = len(list((tmp_path / "a set").iterdir()))
+    assert f"| `a set/Foo-F32-00001-of-0000{n}.gguf` and {n - 1} more |" in text
+    assert text.count("` | `") == n
+    assert f"llama-server -hf {REPO}:F32 -c 2048" in text
+    assert not [f for c in done.checks for f in c.findings if f.rule.startswith(("card-", "sums-"))]

@@ -23,8 +23,7 @@ FACTOR = 2.0
 def renamed(m: Model, right: str) -> Fix:
     """A file, or the files of a set, under another name; ``right`` without ending and number."""
     if len(m.parts) > 1 or m.shard_count > 1:
-        prefix = os.path.join(os.path.dirname(m.name), right)
-        words = ("gguftool", "verify", "--repair-names", "--prefix", prefix, "--yes", FILE)
+        words = ("gguftool", "verify", "--repair-names", "--prefix", right, "--yes", FILE)
         return Fix(f"rename the files to {right}-…", command=words)
     target = path_word(os.path.join(os.path.dirname(m.name), f"{right}.gguf"))
     return Fix(f"rename it to {right}.gguf", command=("mv", "-n", FILE, target))
