@@ -99,6 +99,9 @@ class _Maker:
             store = self._store(held)
             names = held.kept.names
             why = f"{store.kind}: {_listed(names)}: its data is gone"
+            if store.kind == "jan" and all(n.part for n in names):
+                self.kept.append((f"{why} ({names[0].part})", "its model.yml is that of the model, which is there"))
+                continue
             if again := _again(store, held.kept):
                 why += f"; or fetch it again: {again}"
             if store.kind == "Ollama" and self.one_ollama:
@@ -127,7 +130,9 @@ class _Maker:
             elif not self._busy(h, path, "file"):
                 self.gone.add(h.file.inode)
                 what = [path, *held.kept.beside]
-                yield Offer("orphan", f"{store.kind}: nothing names {path}", _rm(what), _frees([h.file]))
+                # What is a link to data that repositories share leaves that data.
+                frees = _frees([h.file]) if path == h.file.path else 0
+                yield Offer("orphan", f"{store.kind}: nothing names {path}", _rm(what), frees)
 
     def old(self) -> Iterator[Offer]:
         """Revisions of repositories that no branch names."""
@@ -193,28 +198,50 @@ class _Maker:
 
     def _removed(self, h: Holding, file: File, other: File) -> tuple[str, str, int] | None:
         """How a copy goes by way of its program: in words, the command, what it frees."""
-        held = h.held[0]
-        store, names = self._store(held), held.kept.names
-        if len({x.store for x in h.held}) > 1:
-            self.kept.append((file.path, "more than one program names it"))
+        store = self._store(h.held[0])
+        names = [n for x in h.held for n in x.kept.names]
+        if (why := self._stays(h, store, names)) is not None:
+            self.kept.append((file.path, why))
             return None
         if file.links > 1 or self._used(file):
             return None
-        first = _compared(other, file)
-        frees = _frees([file])
+        first, said = _compared(other, file), f"{store.kind}: {_listed(names)}"
+        if store.kind == "Ollama":
+            text = f"{said}, with its template and parameters"
+            return text, f"{shell((*first, AND))} {_ollama_rm(names)}", _frees([file])
+        if any(n.revision for n in names):
+            targets = dict.fromkeys(f"hf://{_typed(n.text)}" for n in names)
+            words: Sequence[Word] = (*self.hf.words, "cache", "rm", *targets, "--cache-dir", store.path, "--yes")
+        else:
+            beside = (path for x in h.held for path in x.kept.beside)
+            words = _rm_words(dict.fromkeys([file.path, *beside, *(n.at for n in names)]))
+        return said, shell((*first, AND, *_as_owner(words, file.path))), _frees([file])
+
+    def _stays(self, h: Holding, store: Store, names: Sequence[Name]) -> str | None:
+        """Why a copy cannot go by itself; None when it can."""
+        if len({x.store for x in h.held}) > 1:
+            return "more than one program names it"
+        if h.row is not None and len(h.row["files"]) > 1:
+            return "it is a shard of a set: of a set all of it goes, or nothing"
+        if store.kind == "jan":
+            return "jan describes it in its model.yml: remove the model in jan itself"
         if store.kind == "Ollama":
             if not self.one_ollama:
-                self.kept.append((file.path, "there are several stores of Ollama; `ollama rm` speaks to one"))
-                return None
-            return f"Ollama: {_listed(names)}", f"{shell((*first, AND))} {_ollama_rm(names)}", frees
+                return "there are several stores of Ollama; `ollama rm` speaks to one"
+            if self._others_called(h, names) or any(n.part for n in names):
+                return "its model has further parts, which `ollama rm` would remove with it"
         if any(n.revision for n in names):
-            if not self.hf.removes_files or held.kept.stuck:
-                return None
-            targets = dict.fromkeys(f"hf://{_typed(n.text)}" for n in names)
-            command = (*self.hf.words, "cache", "rm", *targets, "--cache-dir", store.path, "--yes")
-            return f"{store.kind}: {_listed(names)}", shell((*first, AND, *_as_owner(command, file.path))), frees
-        paths = dict.fromkeys([file.path, *held.kept.beside, *(n.at for n in names)])
-        return f"{store.kind}: {_listed(names)}", shell((*first, AND, *_as_owner(_rm_words(paths), file.path))), frees
+            if not self.hf.removes_files or any(x.kept.stuck for x in h.held):
+                return "hf has no command for it, or leaves its damaged folder alone"
+            if self._others_called(h, names):
+                return "another revision has another file of that name, which hf would remove with it"
+        return None
+
+    def _others_called(self, h: Holding, names: Sequence[Name]) -> bool:
+        """Whether other files of its store go by one of its names."""
+        said, store = {n.text for n in names}, h.held[0].store
+        others = (x for other in self.found.holdings if other is not h for x in other.held if x.store == store)
+        return any(n.text in said for x in others for n in x.kept.names)
 
     # -- what stands in the way
 

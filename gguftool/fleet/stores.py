@@ -141,9 +141,8 @@ def inventory(
     found += tuple(folder(path) for path in more if os.path.realpath(path) not in read_already)
     holdings, lost = _held(found)
     holdings = list(_judged(holdings, judge))
-    kept = [h for h in holdings if h.state != "part"]
-    # What goes anyway is compared last: of two copies the one that stays is not the one that nothing names.
-    kept.sort(key=lambda h: (h.state == "orphan", h.old))
+    # What nothing names goes by itself; of two copies the one of an old revision comes last.
+    kept = sorted((h for h in holdings if h.state == "model"), key=lambda h: h.old)
     compared = compare([Datum(h.file, h.sha256) for h in kept], read)
     return Inventory(found, tuple(holdings), tuple(lost), compared, tuple(closed(whose)))
 

@@ -318,6 +318,76 @@ def test_one_copy_goes_by_its_own_program(no: int, tmp_path: Path) -> None:
     assert not left.lost
 
 
+def kept(found: Inventory) -> set[str]:
+    return {why for _, why in offers(found, HfProgram((str(HF),))).kept}
+
+
+def test_a_part_of_a_model_is_no_reason_to_remove_it(tmp_path: Path) -> None:
+    """The projector is there twice; `ollama rm` would take the model along, which is there once."""
+    made.ollama(ollama(tmp_path), "registry.ollama.ai/library/eyes/latest", MODEL, projector=OTHER)
+    made.put(studio(tmp_path) / "p/r/mmproj.gguf", OTHER)
+    made.put(studio(tmp_path) / "p/r/m.gguf", MODEL)
+    found = look(tmp_path)
+    assert len(found.compared.copies) == 2
+    assert {o.why.partition(":")[0] for o in offered(found, "copy")} == {"LM Studio"}
+    assert any("further parts" in why for why in kept(found))
+    for one in offered(found, "copy"):
+        run(tmp_path, one.command)
+    assert {h.called for h in look(tmp_path).holdings} == {"eyes:latest"}
+
+
+def test_shards_go_together_or_not_at_all(tmp_path: Path) -> None:
+    shards = {f"m-0000{no}-of-00002.gguf": llama(tokens=2000, layers=no).bytes() for no in (1, 2)}
+    made.hub(cache(tmp_path), "o/r", shards)
+    for name, data in shards.items():
+        made.put(studio(tmp_path) / "p/r" / name, data)
+
+    def judge(paths: Sequence[str]) -> Iterable[dict[str, Any]]:
+        folders = {os.path.dirname(path) for path in paths}
+        return [{"path": f, "files": [p for p in paths if p.startswith(f)], "ok": True} for f in folders]
+
+    found = inventory(judge, users=[Home(str(tmp_path), {})])
+    assert {o.kind for o in offered(found)} == {"merge"}
+    assert any("shard of a set" in why for why in kept(found))
+
+
+def test_jan_describes_several_files_in_one(tmp_path: Path) -> None:
+    root = tmp_path / ".local/share/Jan/data"
+    made.jan(root, "a", MODEL, mmproj_path="llamacpp/models/a/mmproj.gguf")
+    made.put(studio(tmp_path) / "p/r/m.gguf", MODEL)
+    found = look(tmp_path)
+    assert {o.why.partition(":")[0] for o in offered(found, "copy")} == {"LM Studio"}
+    assert offered(found, "lost") == [], "its projector is gone, and model.yml is that of the model"
+    assert {"jan describes it in its model.yml: remove the model in jan itself"} <= kept(found)
+
+
+def test_a_name_that_two_revisions_have(tmp_path: Path) -> None:
+    """The old file is there twice; hf removes a name in all revisions, and the new one is there once."""
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": OTHER}, "a" * 40, ref=None)
+    made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL}, "b" * 40)
+    made.put(studio(tmp_path) / "p/r/m.gguf", OTHER)
+    found = look(tmp_path)  # written just now: the old revision is not offered
+    assert {(o.kind, o.why.partition(":")[0]) for o in offered(found, "copy")} == {("copy", "LM Studio")}
+    assert any("another revision has another file of that name" in why for why in kept(found))
+
+
+def test_what_nothing_names_is_no_copy(tmp_path: Path) -> None:
+    made.put(ollama(tmp_path) / "blobs" / f"sha256-{hashlib.sha256(MODEL).hexdigest()}", MODEL)
+    made.put(studio(tmp_path) / "p/r/m.gguf", MODEL)
+    assert look(tmp_path).compared.copies == ()
+    assert offered(look(tmp_path)) == []
+
+
+def test_a_link_in_the_same_store_goes_along(tmp_path: Path) -> None:
+    made.put(studio(tmp_path) / "p/r/m.gguf", MODEL)
+    (studio(tmp_path) / "p/r/link.gguf").symlink_to("m.gguf")
+    made.put(tmp_path / ".cache/llama.cpp/x.gguf", MODEL)
+    one = next(o for o in offered(look(tmp_path), "copy") if o.why.startswith("LM Studio"))
+    run(tmp_path, one.command)
+    assert look(tmp_path).lost == ()
+    assert len(look(tmp_path).holdings) == 1
+
+
 def test_a_copy_that_is_the_last_stays(tmp_path: Path) -> None:
     """All commands in a row: each compares with another copy first, so that one is always left."""
     made.hub(cache(tmp_path), "o/r", {"m.gguf": MODEL})
