@@ -36,8 +36,9 @@ def bill(m: Model, hashes: bool) -> dict[str, Any]:
     own, most, _ = holds(m)
     imatrix = m.fields.get("quantize.imatrix.file")
     return {
-        "files": [{"path": p.name, "size": p.size, "sha256": _sha256(p.name) if hashes else None} for p in m.parts],
+        "files": [{"path": p.name, "size": p.size, "sha256": sha256_of(p.name) if hashes else None} for p in m.parts],
         **{name: getattr(c, name)[:LONGEST] for name in _TEXTS},
+        "repository": c.repository,
         "licence": _licence(c),
         "bases": [_relative(one) for one in c.bases],
         "source": _relative(c.source) if c.source is not None else None,
@@ -50,7 +51,7 @@ def bill(m: Model, hashes: bool) -> dict[str, Any]:
     }
 
 
-def _sha256(name: str) -> str | None:
+def sha256_of(name: str) -> str | None:
     """Of one file; None where it cannot be had.
 
     Raises:

@@ -32,6 +32,8 @@ def scan(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     scheduler: str = "",
+    bill: bool = False,
+    hashes: bool = False,
 ) -> Iterator[Row]:
     """Look at many models: one row each, in the order they are done. Headers are read, tensor data is not.
 
@@ -47,6 +49,8 @@ def scan(
         include: patterns of the files of folders that are looked at (`gguftool.fleet.patterns`); ``*.gguf`` when empty.
         exclude: patterns of files and folders that are left out.
         scheduler: address of a scheduler of Dask, ``tcp://host:8786``, whose workers do the work.
+        bill: with what a bill of materials holds: licence, what it was made of, hash of the template (docs/publish.md).
+        hashes: the bill with the SHA-256 of the files, for which they are read whole.
 
     Raises:
         MissingFile: a path that does not exist.
@@ -55,7 +59,7 @@ def scan(
         ToolFailed: the Hub cannot be asked, or the scheduler.
     """
     wanted = [paths] if isinstance(paths, (Model, str, os.PathLike)) else paths
-    want = Want(lint=lint, build=build, select=tuple(select), ignore=tuple(ignore))
+    want = Want(lint=lint, build=build, select=tuple(select), ignore=tuple(ignore), bill=bill or hashes, hashes=hashes)
     patterns = Patterns(tuple(include), tuple(exclude))
     kept = os.fspath(resume) if resume is not None else ""
     yield from rows([named(one) for one in wanted], want, patterns, jobs=jobs, resume=kept, scheduler=scheduler)

@@ -100,6 +100,7 @@ def test_cyclonedx(cli: Any, zoo: Path) -> None:
     assert found["metadata"]["timestamp"] == "2023-11-14T22:13:20Z"
     of = {next(p["value"] for p in c["properties"] if p["name"] == "gguf:path"): c for c in found["components"]}
     a = of["a/alpha.gguf"]
+    assert a["purl"] == "pkg:huggingface/me/Alpha-GGUF"
     assert (a["type"], a["name"], a["version"]) == ("machine-learning-model", "Alpha", "v1.2")
     digest = hashlib.sha256((zoo / "a" / "alpha.gguf").read_bytes()).hexdigest()
     assert a["hashes"] == [{"alg": "SHA-256", "content": digest}]
@@ -216,3 +217,30 @@ def test_a_template_that_is_no_text(tmp_path: Path) -> None:
     with open_model(tmp_path / "m.gguf") as m, open_model(tmp_path / "n.gguf") as n:
         assert bill(m, hashes=False)["template_sha256"] is None
         assert bill(n, hashes=False)["template_sha256"] == hashlib.sha256(CHATML.encode()).hexdigest()
+
+
+def test_of_the_hub_its_record_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gguftool.errors import ToolFailed
+    from gguftool.fleet.bill import sha256_of
+    from gguftool.hub.api import LfsRecord
+
+    name = "hf://Org/Repo/m.gguf"
+    monkeypatch.setattr("gguftool.hub.api.hub_records", lambda spec, paths: {name: LfsRecord("m.gguf", 5, "a" * 64)})
+    assert sha256_of(name) == "a" * 64
+
+    def refuses(spec: str, paths: list[str]) -> dict[str, LfsRecord]:
+        raise ToolFailed("no network")
+
+    monkeypatch.setattr("gguftool.hub.api.hub_records", refuses)
+    assert sha256_of(name) is None
+
+
+def test_from_the_library(tmp_path: Path) -> None:
+    put(tmp_path / "m.gguf", ready().kv("general.license", "mit"))
+    digest = hashlib.sha256((tmp_path / "m.gguf").read_bytes()).hexdigest()
+    (row,) = gguftool.scan(tmp_path, lint=False, hashes=True)
+    assert row["bill"] is not None
+    assert row["bill"]["files"][0]["sha256"] == digest
+    assert row["bill"]["licence"]["expression"] == "MIT"
+    (row,) = gguftool.scan(tmp_path, lint=False)
+    assert row["bill"] is None

@@ -114,7 +114,7 @@ SAMPLES = [
     Sample("filler-present", at(NAME, full().kv("gguftool.pad", "    ")), severity="warning", context=to(),
            silent=OK, silent_context=to(), fix="--strip-padding"),
     Sample("licence-missing", at(NAME, full().drop("general.license")), severity="warning", context=to(), silent=OK,
-           silent_context=to()),
+           silent_context=to(), fix="--set general.license=apache-2.0"),
     Sample("sums-missing", OK, "file", "no SHA256SUMS", context=to(sums=None), fix="push-check . --write", silent=OK,
            silent_context=to(), severity="info"),
     Sample("sums-wrong", OK, "file", f"SHA256SUMS has {A[:12]}… for {NAME}, the file has {B[:12]}…", severity="error",

@@ -35,7 +35,7 @@ def licence_missing(m: Model, ctx: Context) -> Drafts:
     c = credit(m, ctx)
     if c.licence is not None or c.license or (not c.tells_origin and ctx.publishing is None):
         return
-    told = _of_bases(c)
+    told = _of_bases(c) or _of_card(ctx)
     origin = f"its base model {c.bases[0].shown}" if c.bases else "where it comes from"
     tail = f", though it names {origin}" if c.tells_origin else ""
     terms = f" (licence {told[1].said})" if told is not None else ""
@@ -149,6 +149,13 @@ def licence_restricted(m: Model, ctx: Context) -> Drafts:
         where=f"field:{key}",
         use=said.use,
     )
+
+
+def _of_card(ctx: Context) -> tuple[str, Licence] | None:
+    """The licence in the card that the file is published with."""
+    card = ctx.publishing.card if ctx.publishing is not None else None
+    said = licence(card.license) if card is not None else None
+    return ("the card", said) if said is not None and said.known else None
 
 
 def _of_bases(c: Credits) -> tuple[str, Licence] | None:

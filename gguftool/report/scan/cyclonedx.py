@@ -82,7 +82,7 @@ def component(row: Row, shown: Shown) -> dict[str, Any]:
         "manufacturer": {"name": bill["quantized_by"]} if bill.get("quantized_by") else None,
         "hashes": hashes(files[0]) if len(files) == 1 else None,
         "licenses": licences(bill.get("licence")),
-        "purl": None,
+        "purl": purl(bill.get("repository", "")),
         "pedigree": {"ancestors": [ancestor(one) for one in ancestors(row)]},
         "externalReferences": references(bill),
         "components": [shard(x, shown) for x in files] if len(files) > 1 else None,

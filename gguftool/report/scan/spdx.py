@@ -99,6 +99,7 @@ def package(row: Row, shown: Shown) -> dict[str, Any]:
         "supplier": _who(bill.get("quantized_by", "")),
         "originator": _who(bill.get("organization", "") or bill.get("author", "")),
         "description": bill.get("description"),
+        "externalRefs": references(bill.get("repository", "")),
         "primaryPackagePurpose": "FILE",
         "comment": "; ".join(f"{name}={_plain(value)}" for name, value in facts(row, shown)),
         "annotations": [
@@ -149,7 +150,6 @@ def shard(file: Mapping[str, Any], shown: Shown) -> dict[str, Any]:
 def base_package(one: Mapping[str, str]) -> dict[str, Any]:
     """A model that another was made of."""
     name = shown_name(one)
-    at = purl(one["repository"])
     out: dict[str, Any] = {
         "name": name,
         "SPDXID": f"SPDXRef-Base-{ref(name)}",
@@ -160,11 +160,16 @@ def base_package(one: Mapping[str, str]) -> dict[str, Any]:
         "licenseDeclared": NONE,
         "copyrightText": NONE,
         "supplier": _who(one["organization"]),
-        "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": at}]
-        if at
-        else None,
+        "externalRefs": references(one["repository"]),
     }
     return {key: value for key, value in out.items() if value or value is False}
+
+
+def references(repository: str) -> list[dict[str, str]] | None:
+    """The package URL of a repository on the Hub."""
+    at = purl(repository)
+    row = {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": at}
+    return [row] if at else None
 
 
 def extracted(part: Mapping[str, Any], row: Row) -> dict[str, Any]:
