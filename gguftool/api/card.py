@@ -16,7 +16,7 @@ from gguftool.lint.check import unreadable
 from gguftool.lint.publishing import Publishing
 from gguftool.model import Model, open_model
 from gguftool.model.card import BEGIN as MARK
-from gguftool.model.card import END, LARGEST, NAME, OURS
+from gguftool.model.card import END, LARGEST, NAME, parts
 from gguftool.model.credits import Credits, credits_of
 from gguftool.model.embedder import no_chat
 from gguftool.model.filename import holds, label
@@ -146,16 +146,16 @@ def _merged(
             text = text[: 3 + close.start()] + added + text[3 + close.start() :]
     else:
         text = f"---{end}{added}---{end}{end}{text.removeprefix(chr(0xFEFF))}"
-    found = list(OURS.finditer(text))
+    found = parts(text)
     if not found:
         return text.rstrip("\r\n") + f"{end}{end}" + part.replace("\n", end) if text.strip() else text + part
     ours = found[0]
-    if (len(found) > 1 or _digest(ours["text"].replace("\r\n", "\n")) != ours["digest"]) and not overwrite:
+    if (len(found) > 1 or _digest(ours.text.replace("\r\n", "\n")) != ours.digest) and not overwrite:
         raise Refused(
             f"{path}: the part between gguftool:begin and gguftool:end was changed by hand; nothing was written",
             "move what you wrote out of it, or say --overwrite",
         )
-    return text[: ours.start()] + part.replace("\n", end) + text[ours.end() :]
+    return text[: ours.start] + part.replace("\n", end) + text[ours.end :]
 
 
 def _without(text: str, key: str) -> str:

@@ -21,10 +21,31 @@ _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)
 
 BEGIN = "<!-- gguftool:begin {} (written by gguftool push-check --write; what stands outside is kept) -->"
 END = "<!-- gguftool:end -->"
-OURS = re.compile(
-    r"<!-- gguftool:begin (?P<digest>[0-9a-f]{16}) [^\n]*-->\r?\n(?P<text>.*?)<!-- gguftool:end -->(?:\r?\n)?", re.S
-)
-"""The part of a card that we write, with the hash of its text in its mark."""
+_MARK = re.compile(r"<!-- gguftool:begin (?P<digest>[0-9a-f]{16}) [^\n]{0,200}-->\r?\n")
+_FRONT_MARK = "<!-- gguftool:begin "
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a card that we write: where it stands, its text, and the hash of that in its mark."""
+
+    start: int
+    end: int
+    digest: str
+    text: str
+
+
+def parts(text: str) -> list[Part]:
+    """The parts of a card that are ours, marks included."""
+    found: list[Part] = []
+    at = 0
+    while (start := text.find(_FRONT_MARK, at)) >= 0 and (stop := text.find(END, start)) >= 0:
+        end = stop + len(END)
+        end += 2 if text.startswith("\r\n", end) else int(text.startswith("\n", end))
+        if mark := _MARK.match(text, start, stop):
+            found.append(Part(start, end, mark["digest"], text[mark.end() : stop]))
+        at = end
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +69,7 @@ class Card:
     @property
     def ours(self) -> str:
         """The text of the part that we wrote; "" without one."""
-        return "".join(m["text"] for m in OURS.finditer(self.text))
+        return "".join(part.text for part in parts(self.text))
 
     def said(self, name: str) -> str:
         """One value as text."""

@@ -21,7 +21,11 @@ from gguftool.shell import shell
 
 MOST = 200
 """Commands of a card that are looked at."""
-_FENCE = re.compile(r"^(?P<mark>```+|~~~+)[ \t]*(?P<kind>[\w+-]*)[^\n]*\n(?P<text>.*?)^(?P=mark)[ \t]*$", re.S | re.M)
+_FENCE = re.compile(r"(?P<mark>```+|~~~+)[ \t]*(?P<kind>[\w+-]*)")
+_TEXTS = 500
+"""Pieces of code that are looked at."""
+_OURS = re.compile(r"llama|\bhf |huggingface-cli|\bmain\b|\bserver\b|quantize|gguf")
+"""What stands in any command that is judged."""
 _INLINE = re.compile(r"(?<!`)`([^`\n]{4,2000})`(?!`)")
 _SHELLS = frozenset({"", "sh", "bash", "shell", "console", "zsh", "text", "txt", "cmd", "powershell", "shellsession"})
 _BLANK = re.compile(r"[<>{}…]|\.\.\.|YOUR|path/to|PATH|\$|\*")
@@ -73,8 +77,8 @@ def _is_first(name: str) -> bool:
 
 
 def _commands(body: str) -> Iterator[tuple[str, ...]]:
-    texts = [m["text"] for m in _FENCE.finditer(body) if m["kind"].lower() in _SHELLS]
-    texts += _INLINE.findall(_FENCE.sub("", body))
+    blocks, prose = _blocks(body)
+    texts = [text for text in (*blocks, *_INLINE.findall(prose)) if _OURS.search(text)][:_TEXTS]
     for text in texts:
         try:
             commands = read(text).commands
@@ -84,6 +88,23 @@ def _commands(body: str) -> Iterator[tuple[str, ...]]:
             words = command.words[1:] if command.words[:1] in (("$",), (">",), ("#",)) else command.words
             if words:
                 yield words
+
+
+def _blocks(body: str) -> tuple[list[str], str]:
+    """The blocks of a shell in Markdown, and what stands outside of any block."""
+    blocks, prose, block, mark, kind = list[str](), list[str](), list[str](), "", ""
+    for line in body.splitlines():
+        if mark:
+            if line.strip() == mark:
+                blocks += ["\n".join(block)] if kind in _SHELLS else []
+                block, mark = [], ""
+            else:
+                block.append(line)
+        elif fence := _FENCE.match(line.lstrip()):
+            mark, kind = fence["mark"], fence["kind"].lower()
+        else:
+            prose.append(line)
+    return blocks, "\n".join(prose)
 
 
 def _of_llama_cpp(s: Start, repo: str, files: Sequence[str]) -> str:

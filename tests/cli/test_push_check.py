@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -369,3 +370,26 @@ def test_a_set_is_renamed_by_the_command_that_is_printed(cli: Any, tmp_path: Pat
     assert text.count("` | `") == n
     assert f"llama-server -hf {REPO}:F32 -c 2048" in text
     assert not [f for c in done.checks for f in c.findings if f.rule.startswith(("card-", "sums-"))]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "```a\n",
+        "<!-- gguftool:begin 0123456789abcdef x -->\n",
+        "`llama-server` ",
+        "a+",
+        "-",
+        "x.gguf ",
+        "a" * 64 + " ",
+        "[",
+        "~~~\n",
+    ],
+)
+def test_a_card_of_one_thing_over_and_over(piece: str, tmp_path: Path) -> None:
+    """What it costs grows with its length alone: a megabyte is looked at in a few seconds of CPU."""
+    put(tmp_path, "Foo-F32.gguf", full())
+    (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n" + piece * ((1 << 20) // len(piece)))
+    begun = time.process_time()
+    gguftool.push_check(tmp_path, repo=REPO, hashes=False, load=False, select=["publish"])
+    assert time.process_time() - begun < 5
