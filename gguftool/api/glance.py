@@ -19,6 +19,7 @@ from gguftool.lint.rule import Context, Severity
 from gguftool.lint.run import lint
 from gguftool.memory.choices import Choice
 from gguftool.memory.fit import pair_bytes
+from gguftool.model import with_header
 from gguftool.model.kin import kin
 from gguftool.model.overview import overview
 from gguftool.model.role import ROLES
@@ -285,7 +286,7 @@ def _look(listed: Listed, opener: Callable[[str], Model], terms: _Terms) -> Entr
     except Exception as error:
         return Entry(listed, of_one(error, listed.spec))
     try:
-        found = _read(m, listed, terms)
+        found = _read(_whole(m, listed), listed, terms)
         _keep_least(found, m, terms)
         if found.plan is not None and terms.first is None:
             terms.first, terms.kin = m, found.kin
@@ -299,6 +300,12 @@ def _look(listed: Listed, opener: Callable[[str], Model], terms: _Terms) -> Entr
     finally:
         if m is not terms.first and all(m is not kept for _, _, kept in terms.least.values()):
             m.close()
+
+
+def _whole(m: Model, listed: Listed) -> Model:
+    """The model; of raw pieces as it is when they are put together."""
+    complete = listed.raw and len(listed.files) == listed.count
+    return with_header(m, m.header, listed.size) if complete and m.header.complete else m
 
 
 def _keep_least(x: Entry, m: Model, terms: _Terms) -> None:

@@ -20,24 +20,25 @@ from gguftool.hub.repo import Listed
 from gguftool.hub.stores import hub_cache, stores
 from gguftool.lint.rule import Context
 from gguftool.lint.run import lint
+from gguftool.model.pieces import of_sure_name
 from gguftool.model.role import ROLES, role
 from gguftool.quantity import human
 from gguftool.run.args import masked, own_words
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.target import older
 from gguftool.run.wishes import Wishes
-from gguftool.shell import path_word
+from gguftool.shell import gguftool, path_word
 from gguftool.verify.deep import with_hashes
 from gguftool.verify.expect import Expectation, around
 from gguftool.verify.hashes import hash_file
 from gguftool.verify.manifest import Entry as Published
 from gguftool.verify.many import check_all
+from gguftool.verify.result import FileReport, Verification
 from gguftool.wire import without_login
 
 if TYPE_CHECKING:
     from gguftool.api.plan import Planned
     from gguftool.lint.run import Report
-    from gguftool.verify import Verification
     from gguftool.verify.stream import Progress
 
 DOWNLOADED, HERE, ELSEWHERE, MISSING = "downloaded", "here", "elsewhere", "missing"
@@ -173,7 +174,7 @@ def pull(
         done = replace(_get(found, job, dry_run), chosen=found.chosen)
     if any(got.how == MISSING for got in done.files):
         return done
-    return _judged(done, said, build, progress)
+    return _judged(done, said, build, progress, not isinstance(found, str) and found.listed.raw)
 
 
 # -- getting it
@@ -268,10 +269,15 @@ def _elsewhere(
 # -- judging it
 
 
-def _judged(done: Pulled, said: Wishes, build: str | int | None, progress: Callable[[int], Progress] | None) -> Pulled:
+def _judged(
+    done: Pulled, said: Wishes, build: str | int | None, progress: Callable[[int], Progress] | None, raw: bool
+) -> Pulled:
     """Proven by what is published, linted, planned."""
     every = (*done.files, *done.beside)
-    results, sources = check_all([done.path, *(x.path for x in done.beside[:1])])
+    # Of raw pieces none is a model: only that they are what was published can be told.
+    pieces = [Verification(tuple(FileReport(x.path, x.record.size) for x in every))] if raw else []
+    results, sources = check_all([] if raw else [done.path, *(x.path for x in done.beside[:1])])
+    results += pieces
     published = {os.path.realpath(x.path): x for x in every}
     expected: dict[str, list[Expectation]] = {}
     for report in (report for result in results for report in result.files):
@@ -287,6 +293,11 @@ def _judged(done: Pulled, said: Wishes, build: str | int | None, progress: Calla
     named = said.vram is not None or said.ram is not None
     called = done.spec if local_path(done.spec) == done.path else done.path
     done = replace(done, checks=tuple(checks), unproven=unproven, named=named, called=called)
+    if raw:
+        cut = of_sure_name(done.path)
+        join = gguftool("verify", "--join", path_word(cut[0] if cut else "model.gguf"), path_word(done.path))
+        why = f"it is cut into raw pieces, which llama.cpp does not load; to put them together: {join}"
+        return replace(done, not_ready=(*_unsound(done), why))
     try:
         return _planned(done, said, build)
     except GgufToolError as error:

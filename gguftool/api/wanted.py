@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from gguftool.api.glance import OVER, PARTLY, UNKNOWN, glance
 from gguftool.api.plan import plan
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError, MissingFile, NoRoom, UsageError
+from gguftool.errors import FormatError, GgufToolError, MissingFile, NoRoom, UsageError
 from gguftool.hub import is_remote, opened
 from gguftool.hub.address import OllamaName, StoreAddress
 from gguftool.hub.address import parse as parse_address
@@ -17,6 +17,7 @@ from gguftool.hub.api import endpoint
 from gguftool.hub.cache import ollama_blob
 from gguftool.hub.repo import Collection, Listed, collection, place_on_hub
 from gguftool.model.overview import overview
+from gguftool.model.pieces import of_sure_name
 from gguftool.model.role import role, sidecar_by_name
 from gguftool.predict.pairs import misfits
 from gguftool.quantity import human
@@ -64,6 +65,7 @@ def find(
     Raises:
         UsageError: it cannot be pulled, or it is not clear which file is meant.
         MissingFile, ToolFailed: as `gguftool.hub.repo.collection`.
+        FormatError: a shard of it is not in the repository.
         NoRoom: none of the quantisations fits.
     """
     if not is_remote(spec):
@@ -83,12 +85,12 @@ def find(
             f"{text}: is not on the Hub: pull fetches what huggingface-hub and its cache know",
             f"{shell(['curl', '-fLO', '-C', '-', text])}; then gguftool verify and gguftool lint the file",
         )
-    file = hub.path if hub.path.lower().endswith(".gguf") else ""
+    file = hub.path if hub.path.lower().endswith(".gguf") or of_sure_name(hub.path) else ""
     there = collection(str(replace(hub, path="" if file else hub.path)))
     if there is None:
         raise MissingFile(f"{hub}: the repository has no such file or folder")
     if file:
-        listed = next((x for x in there.every if any(f.path == file for f in x.files)), None)
+        listed = next((x for x in there.every if x.name == file or any(f.path == file for f in x.files)), None)
         if listed is None:
             names = ", ".join(x.name for x in there.models[:8])
             raise MissingFile(f"{hub}: the repository has no such file", f"there are {names}" if names else None)
@@ -100,6 +102,10 @@ def find(
     else:
         tell(f"{len(there.models)} quantisations: looking at their headers for the best that fits")
         return _best(there, said, build, projector)
+    if len(listed.files) < listed.count:
+        have = f"{len(listed.files)} of {listed.count}"
+        text = f"{listed.spec}: the repository has {have} of its files: it is no model without the others"
+        raise FormatError(text, "look for another repository, or another revision", kind="shard-missing")
     return Wanted(there, listed, projector_of(there, listed) if projector else None)
 
 

@@ -36,15 +36,16 @@ def compat(
     """
     from gguftool.api.compat import compat as look
     from gguftool.cli.opened import open_for
-    from gguftool.hub.repo import several
+    from gguftool.hub.repo import Collection, meant
     from gguftool.lint.check import unreadable
     from gguftool.report import compat as report
     from gguftool.report.lint import error_row
     from gguftool.report.text import safe
 
-    if (there := several(model)) is not None:
+    there = meant(model)
+    if isinstance(there, Collection):
         return _all(session, there, build, llama_cpp, llama_cpp_python)
-    with open_for(session, model, strict=False) as m:
+    with open_for(session, there, strict=False) as m:
         found = look(m, build=build, llama_cpp=llama_cpp, llama_cpp_python=llama_cpp_python)
         broken = unreadable(m)
     for text in found.asked.notes if found.asked is not None else ():

@@ -11,7 +11,7 @@ from gguftool.cli.builds import asked
 from gguftool.cli.opened import open_for
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub import is_remote
-from gguftool.hub.repo import several
+from gguftool.hub.repo import Collection, meant
 from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config, chosen
 from gguftool.lint.rule import Context, Severity, Wish
@@ -181,8 +181,8 @@ class Beside:
 
 def _all_in(name: str) -> list[str]:
     if is_remote(name):
-        there = several(name)
-        return [x.spec for x in there.every if x.has_header] if there is not None else [name]
+        there = meant(name)
+        return [x.spec for x in there.every if x.has_header] if isinstance(there, Collection) else [there]
     if not os.path.isdir(name):
         return [name]
     found = gguf_files(name)

@@ -53,7 +53,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     """
     from gguftool.api.plan import plan as work_out
     from gguftool.cli.opened import open_for
-    from gguftool.hub.repo import several
+    from gguftool.hub.repo import Collection, meant
     from gguftool.report import plan as report
 
     wishes = wished(extra)
@@ -65,10 +65,12 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
             f"this host reads {rate.bandwidth / 1e9:,.1f} GB/s and computes {rate.compute / 1e9:,.0f} GFLOPS"
             f" in 32 bits; kept in {safe(measured.path())}"
         )
-    if (there := several(model)) is not None:
+    there = meant(model)
+    if isinstance(there, Collection):
         from gguftool.cli.plan_table import table
 
         return table(session, there, wishes, options)
+    model = there
     with open_for(session, model) as m:
         found = work_out(
             m,

@@ -26,6 +26,7 @@ from gguftool.hub.api import LfsRecord, endpoint, listing, offline
 from gguftool.hub.cache import in_cache, ollama_blob, ollama_names, pick, snapshot
 from gguftool.hub.stores import hub_cache
 from gguftool.model.folder import firsts, gguf_files, in_folder
+from gguftool.model.pieces import of_sure_name
 from gguftool.model.role import sidecar_by_name
 from gguftool.model.shards import naming
 
@@ -39,12 +40,14 @@ class Listed:
         name: path inside the repository or the folder.
         files: all its files, in order.
         count: how many there should be, by their names.
+        raw: they are raw pieces of one file, which have to be put together before llama.cpp loads it.
     """
 
     spec: str
     name: str
     files: tuple[LfsRecord, ...]
     count: int = 1
+    raw: bool = False
 
     __repr__ = short_repr
 
@@ -115,12 +118,17 @@ def collection(spec: str) -> Collection | None:
         if not records:
             return None
     by_path = {r.path: r for r in records}
-    models = pick(list(by_path), address.quant)
-    every = firsts(sorted(n for n in by_path if n.lower().endswith(".gguf") or _importance(n)))
+    pieces = _pieces(by_path)
+    models = pick([*by_path, *pieces], address.quant)
+    every = firsts(sorted(n for n in (*by_path, *pieces) if n.lower().endswith(".gguf") or _importance(n)))
     beside = [n for n in every if n not in models and (sidecar_by_name(n) or _importance(n))]
 
     def listed(name: str) -> Listed:
-        return _listed(name, by_path, str(replace(address, path=name, quant="")))
+        spec = replace(address, path=name, quant="")
+        if name in pieces:
+            count, files = pieces[name]
+            return Listed(str(replace(spec, path=files[0].path)), name, files, count, raw=True)
+        return _listed(name, by_path, str(spec))
 
     return Collection(spec, address, tuple(map(listed, models)), tuple(map(listed, beside)))
 
@@ -161,8 +169,8 @@ def several(spec: str) -> Collection | None:
         ToolFailed, UsageError, Unreadable: as `collection`.
     """
     if is_remote(spec):
-        found = collection(spec)
-        return found if found is not None and len(found.models) > 1 else None
+        found = meant(spec)
+        return found if isinstance(found, Collection) else None
     try:
         in_folder(spec)
     except MissingFile:
@@ -170,6 +178,22 @@ def several(spec: str) -> Collection | None:
     except UsageError:
         return _of_folder(spec)
     return None
+
+
+def meant(spec: str) -> Collection | str:
+    """As `several`; else what opens the one model that is named, in a folder of a repository that alone.
+
+    Raises:
+        MissingFile, ToolFailed, UsageError, Unreadable: as `several`.
+    """
+    if not is_remote(spec):
+        return several(spec) or spec
+    found = collection(spec)
+    if found is None or not found.models:
+        return spec
+    if len(found.models) > 1:
+        return found
+    return found.models[0].spec if found.address is not None and found.address.path else spec
 
 
 def _records(address: HubAddress) -> list[LfsRecord]:
@@ -207,6 +231,21 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
+
+
+def _pieces(by_path: Mapping[str, LfsRecord]) -> dict[str, tuple[int, tuple[LfsRecord, ...]]]:
+    """Files that are there in raw pieces, whose first is there, by their names: how many pieces, and which."""
+    found: dict[str, dict[int, LfsRecord]] = {}
+    counts: dict[str, int] = {}
+    for path, record in sorted(by_path.items()):
+        if (said := of_sure_name(path)) is not None and said[0] not in by_path:
+            found.setdefault(said[0], {}).setdefault(said[1], record)
+            counts[said[0]] = max(counts.get(said[0], 0), said[2])
+    return {
+        base: (max(counts[base], len(rows)), tuple(rows[no] for no in sorted(rows)))
+        for base, rows in found.items()
+        if min(rows) <= 1 and (counts[base] or len(rows) > 1)
+    }
 
 
 def _inside(path: str) -> bool:

@@ -84,7 +84,9 @@ def _matrix(x: Entry, style: Style) -> str:
 def _files(x: Entry, style: Style) -> str | Styled:
     there = len(x.listed.files)
     lacks = max(x.listed.count - there, len(x.missing))
-    return style.red(f"{there} of {there + lacks}") if lacks else str(there)
+    if lacks:
+        return style.red(f"{there} of {there + lacks}")
+    return f"{there} pieces" if x.listed.raw else str(there)
 
 
 def _context(x: Entry, style: Style) -> str:
@@ -169,7 +171,7 @@ def _table(group: Sequence[Entry], style: Style) -> Iterator[str]:
 
 _SAID: dict[str, Callable[[str], str]] = {
     "imatrix": lambda v: "made with an importance matrix" if v == "yes" else "no importance matrix recorded",
-    "files": lambda v: "one file each" if v == "1" else f"{v} files each",
+    "files": lambda v: "one file each" if v == "1" else f"{v} each" if " " in v else f"{v} files each",
     "context": lambda v: f"context {v}",
     "cache": lambda v: f"cache {v}",
     "loads": lambda v: "every known llama.cpp loads it" if v == "every" else f"llama.cpp {v}",
@@ -236,6 +238,8 @@ def _way(g: Glance, group: Sequence[Entry], style: Style) -> Iterator[str]:
 def commands(g: Glance, best: Entry) -> list[tuple[str, ...]]:
     """What gets the best one, and starts it."""
     spec = best.listed.spec
+    if best.listed.raw:
+        return [g.words(best, "pull")]
     if in_store(spec):
         return [tuple(shlex.split(fetching(spec)))]
     return [*([g.words(best, "pull")] if spec.lower().startswith("hf://") else []), g.words(best, "launch")]
@@ -265,6 +269,7 @@ def _json(x: Entry) -> dict[str, object]:
         "address": x.listed.spec,
         "size": x.listed.size,
         "files": [{"name": f.path, "size": f.size, "sha256": f.sha256} for f in x.listed.files],
+        "raw_pieces": x.listed.raw,
         "missing_shards": list(x.missing),
         "role": x.role or None,
         "architecture": x.architecture or None,

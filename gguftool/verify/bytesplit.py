@@ -7,7 +7,6 @@ gives the file back.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft
 from gguftool.format.parse import parse
+from gguftool.model.pieces import PATTERNS, number, piece_name
 from gguftool.quantity import whole
 from gguftool.source import LocalFile
 from gguftool.verify.inside import ends
@@ -23,14 +23,6 @@ from gguftool.verify.stream import Progress, run
 
 MOST = 10_000
 """Pieces at most."""
-# Groups: name of the whole file, number, count. Whether numbers start at 0 or 1 is found by looking.
-_PATTERNS = (
-    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_]?(?P<no>\d{1,9})of(?P<count>\d{1,9})$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>\d{1,9})$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>[a-z]{1,3})$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-]?(?P<no>\d{2,4})$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-]?(?P<no>[a-z]{2,3})$"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +49,6 @@ class Pieces:
         return not self.missing and self.expected is not None and self.expected[0] <= self.size <= self.expected[1]
 
 
-def piece_name(path: str) -> tuple[re.Pattern[str], str, str] | None:
-    """Pattern, base and number of a name that a raw piece may have."""
-    for pattern in _PATTERNS:
-        m = pattern.match(os.path.basename(path))
-        if m:
-            return pattern, m["base"], m["no"]
-    return None
-
-
 def find(path: str) -> Pieces | None:
     """The pieces that a file belongs to; None when it is none, or there are no others."""
     named = piece_name(path)
@@ -78,11 +61,11 @@ def find(path: str) -> Pieces | None:
     for name in os.listdir(folder or "."):
         m = pattern.match(name)
         if m and m["base"] == base and os.path.isfile(os.path.join(folder, name)):
-            found[_number(m["no"])] = (os.path.join(folder, name), m["no"])
+            found[number(m["no"])] = (os.path.join(folder, name), m["no"])
             count = max(count, int(m.groupdict().get("count") or 0))
     numbers = sorted(found)
     letters = whole(named[2]) is None
-    bare = letters and pattern is _PATTERNS[-1]
+    bare = letters and pattern is PATTERNS[-1]
     if not numbers or (len(numbers) < 2 and not count) or (bare and numbers[0] != 0):
         return None
     first = 0 if letters else min(numbers[0], 1)
@@ -99,19 +82,8 @@ def find(path: str) -> Pieces | None:
     return Pieces(os.path.join(folder, base), paths, sum(map(os.path.getsize, paths)), expected, missing)
 
 
-def _number(text: str) -> int:
-    """``07`` is 7; ``ab`` is 1 and ``aa`` 0, as split counts."""
-    value = whole(text)
-    if value is not None:
-        return value
-    value = 0
-    for char in text.lower():
-        value = value * 26 + ord(char) - ord("a")
-    return value
-
-
 def _label(number: int, like: str) -> str:
-    """The reverse of `_number`, written as in the name ``like``."""
+    """The reverse of `number`, written as in the name ``like``."""
     if whole(like) is not None:
         return str(number)
     text = ""

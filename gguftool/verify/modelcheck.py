@@ -11,6 +11,7 @@ from gguftool.format.header import Header
 from gguftool.model import Model, Part
 from gguftool.model.folder import gguf_files
 from gguftool.model.headers import Headers
+from gguftool.model.pieces import piece_name
 from gguftool.model.role import ROLES, role, way_on, what_it_is
 from gguftool.predict import predict
 from gguftool.predict.stages import OTHERS
@@ -150,7 +151,7 @@ def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
             continue
         found = gguf_files(target)
         # Raw pieces of a file lie in a folder without any model.
-        found = found or [os.path.join(target, n) for n in sorted(os.listdir(target)) if bytesplit.piece_name(n)]
+        found = found or [os.path.join(target, n) for n in sorted(os.listdir(target)) if piece_name(n)]
         if not found:
             raise Unreadable(f"{target}: no .gguf file in this folder", "name a file, or a folder that holds one")
         files += found

@@ -298,3 +298,41 @@ def test_what_is_unfinished_stays_when_the_program_is_ended(tmp_path: Path) -> N
         assert f.tell() == 0
         f.write(b"anew")
     assert Path(whole).read_bytes() == b"anew"
+
+
+def in_pieces(site: Site) -> bytes:
+    """Q8_0 cut into raw pieces, as some publish what is larger than the Hub took."""
+    few(site, "Q4_0")
+    whole = files()[f"{NAME}-Q8_0.gguf"]
+    for n, (a, b) in enumerate(((0, 1_500_000), (1_500_000, len(whole))), 1):
+        site.repos[REPO][f"{NAME}-Q8_0.gguf.part{n}of2"] = whole[a:b]
+    return whole
+
+
+def test_raw_pieces_are_one_row_and_one_download(cli: Any, site: Site, tmp_path: Path) -> None:
+    whole = in_pieces(site)
+    rows = cli("plan", SPEC, *ASKED, "--format", "json").json
+    row = rows["models"][0]
+    assert (row["name"], row["size"], row["raw_pieces"]) == (f"{NAME}-Q8_0.gguf", len(whole), True)
+    assert (row["standing"], row["load"]["verdict"]) == ("fits", "loads"), "as it is when put together"
+    assert [c[1] for c in rows["commands"]] == ["pull"]
+    found = cli("pull", f"{SPEC}:Q8_0", *ASKED, "--local-dir", tmp_path / "out", "--format", "json")
+    assert found.code == 1
+    assert found.json["proven"] is True
+    assert [f["name"] for f in found.json["files"]] == [f"{NAME}-Q8_0.gguf.part{n}of2" for n in (1, 2)]
+    [why] = found.json["not_ready"]
+    out = tmp_path / "out" / f"{NAME}-Q8_0.gguf"
+    assert why.endswith(f"gguftool verify --join {out} {out}.part1of2")
+    assert cli("verify", "--join", out, f"{out}.part1of2").code == 0
+    assert out.read_bytes() == whole
+
+
+def test_a_set_that_is_not_whole_is_not_begun(cli: Any, site: Site) -> None:
+    few(site, "BF16")
+    del site.repos[REPO][f"BF16/{NAME}-BF16-00002-of-00003.gguf"]
+    found = cli("pull", f"{SPEC}/{BF16}", *ASKED)
+    assert found.code == 3
+    assert "has 2 of 3 of its files" in found.err
+    assert downloads(site) == []
+    shown = cli("plan", f"{SPEC}/BF16", *ASKED)
+    assert shown.code == 3

@@ -156,8 +156,9 @@ def test_folder_of_two_broken_sets_is_no_model(cli, tmp_path: Path, a: list[Path
     a[0].unlink()
     b[1].unlink()
     before = listing(tmp_path)
-    for command in ("dump", "plan"):
-        assert cli(command, tmp_path).code == 2
+    assert cli("dump", tmp_path).code == 2
+    plan = cli("plan", tmp_path)
+    assert (plan.code, plan.out.count("1 of 2"), "shard 1 is missing" in plan.out) == (1, 2, True)
     result = cli("fix", "--set", "general.description=x", tmp_path)
     assert result.code == 2
     assert "holds 2 models" in result.err
