@@ -101,7 +101,7 @@ def pss(pid: int) -> int:
 
 
 def measure(folder: Path, kind: str, models: int, lint: bool, jobs: int, more: list[str]) -> Run:
-    command = [sys.executable, "-m", "gguftool", "scan", "--fail-on", "never", "--format", "jsonl"]
+    command = [sys.executable, "-m", "gguftool", "scan", "--no-config", "--fail-on", "never", "--format", "jsonl"]
     command += ["--jobs", str(jobs), *([] if lint else ["--no-lint"]), *more, str(folder)]
     begun = time.monotonic()
     with tempfile.TemporaryFile() as out:

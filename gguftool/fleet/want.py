@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gguftool.brief import short_repr
 from gguftool.errors import Bug, ChangedMeanwhile, GgufToolError, of_one
@@ -52,16 +52,14 @@ class Want:
     __repr__ = short_repr
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One path to look at; ``alone``: also when it is a shard that is not the first of its set."""
 
     path: str
     alone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What a worker says of one path.
 
     Attributes:

@@ -28,6 +28,8 @@ MOST = 61
 """Workers: Windows lets one process wait for no more."""
 LONG = 0.05
 """Seconds that what is handed over at once should take."""
+WAITING = 16
+"""Times as long as the processor needs that a worker may take for what it was given, if it waits."""
 LARGEST = 32
 """Paths handed over at once."""
 TRIES = 2
@@ -230,13 +232,17 @@ def _work(pipe: Connection, parents: Connection, want: Want, bound: bool) -> Non
     if bound:
         die_with_parent()
     again.remember(VOCABULARIES)
+    import gc
+
+    # What was there before the copy is shared with it, and never garbage.
+    gc.freeze()
     # Else this copy of it would keep the pipe open when the command is gone.
     parents.close()
     done, since = 0, 0
     with contextlib.suppress(EOFError, OSError):
         while True:
             tasks: list[Task] = pipe.recv()
-            begun, found = time.monotonic(), list[Seen]()
+            begun, cpu, found = time.monotonic(), time.process_time(), list[Seen]()
             for task in tasks:
                 found.append(seen(task, want))
                 since += 1
@@ -246,10 +252,15 @@ def _work(pipe: Connection, parents: Connection, want: Want, bound: bool) -> Non
                 spent = time.monotonic() - begun
                 done += 1
                 if spent > 2 * LONG and found:
-                    pipe.send((found, spent / len(found)))
-                    begun, found = time.monotonic(), []
+                    pipe.send((found, _pace(begun, cpu, len(found))))
+                    begun, cpu, found = time.monotonic(), time.process_time(), []
             if found:
-                pipe.send((found, (time.monotonic() - begun) / len(found)))
+                pipe.send((found, _pace(begun, cpu, len(found))))
+
+
+def _pace(begun: float, cpu: float, n: int) -> float:
+    """Seconds that a model takes: of the processor, unless most of the time goes by with waiting for the disk."""
+    return max(time.process_time() - cpu, (time.monotonic() - begun) / WAITING) / n
 
 
 def _ready(want: Want) -> None:
@@ -258,9 +269,13 @@ def _ready(want: Want) -> None:
     from gguftool.verify import modelcheck
 
     if want.lint:
+        from gguftool.facts.data import load
         from gguftool.lint import run
         from gguftool.run import lying
 
+        run.selected(want.select, want.ignore)
+        for name in ("load_maps.json", "architectures.json", "vocabulary.json"):
+            load(name)
         del run, lying
     del overview, modelcheck
 
