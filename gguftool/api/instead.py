@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.api.plan import fitted
 from gguftool.brief import short_repr
+from gguftool.errors import UsageError
 from gguftool.quantity import human
 from gguftool.run.args import masked, own_words
 from gguftool.run.deploy import Found
@@ -49,7 +50,7 @@ def instead(m: Model, spec: str, said: Wishes, engine: Engine, machine: Found) -
         context = way.choice.plan.cache.context.requested
         yield Offer(f"a context of {context:,}", ("gguftool", verb, *way.commands[-1][2:]))
     kept = [replace(said, reserve=n) for n in RESERVES if n < said.reserve]
-    less = next((x for x in kept if fitted(m, x, engine, machine)[2].fits), None)
+    less = next((x for x in kept if _fits(m, x, engine, machine)), None)
     if less is not None:
         free = (
             f"{human(less.reserve)} kept free instead of {human(said.reserve)}" if less.reserve else "nothing kept free"
@@ -57,8 +58,16 @@ def instead(m: Model, spec: str, said: Wishes, engine: Engine, machine: Found) -
         yield _offer(free, verb, spec, less)
     if planner.machine.devices:
         alone = replace(said, vram=None, device=("none",))
-        if fitted(m, alone, engine, machine)[2].fits:
+        if _fits(m, alone, engine, machine):
             yield _offer("the host alone", verb, spec, alone)
+
+
+def _fits(m: Model, asked: Wishes, engine: Engine, machine: Found) -> bool:
+    """False also where the other wishes make no sense with it."""
+    try:
+        return bool(fitted(m, asked, engine, machine)[2].fits)
+    except UsageError:
+        return False
 
 
 def _offer(what: str, verb: str, spec: str, asked: Wishes) -> Offer:

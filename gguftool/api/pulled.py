@@ -12,7 +12,7 @@ from gguftool.api.wanted import Wanted, find
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, Refused
 from gguftool.files.disk import check_room, free_bytes
-from gguftool.hub import local_path, opened
+from gguftool.hub import is_remote, local_path, opened
 from gguftool.hub.address import HubAddress
 from gguftool.hub.api import LfsRecord
 from gguftool.hub.pull import begun, fetch, there
@@ -147,7 +147,8 @@ def pull(
             machine), ``ollama://name``.
         wishes: how it is to be launched; or by keyword.
         local_dir: folder to download to; None: the cache of huggingface-hub.
-        projector: fetch the projector that goes with it, too.
+        projector: fetch the projector that goes with it, too; one of the repository that is named as ``mmproj`` is
+            fetched in its place.
         force: download it even if it is there.
         dry_run: say what would be done.
         build: number of the build that will serve, in place of a llama-server at hand.
@@ -165,7 +166,11 @@ def pull(
     """
     said = asked_for(asked, wishes)
     folder = os.fspath(local_dir) if local_dir is not None else None
-    found = find(spec, said, build, projector and said.mmproj is None, tell)
+    side = said.mmproj if said.mmproj is not None and is_remote(said.mmproj) else None
+    if side is not None:
+        # It is to be downloaded, too; what it is called then comes back in its place.
+        said = replace(said, mmproj=None)
+    found = find(spec, said, build, side or (projector and said.mmproj is None), tell)
     job = _Job(folder, force, shown, progress, tell)
     if isinstance(found, str):
         size = os.stat(found).st_size
@@ -305,7 +310,8 @@ def _judged(
 
 
 def _unsound(done: Pulled) -> list[str]:
-    return [fault.message for check in done.checks for report in check.files for fault in report.faults]
+    files = [fault.message for check in done.checks for report in check.files for fault in report.faults]
+    return files + [fault.message for check in done.checks if check.set is not None for fault in check.set.faults]
 
 
 def _planned(done: Pulled, said: Wishes, build: str | int | None) -> Pulled:

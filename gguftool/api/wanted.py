@@ -50,7 +50,7 @@ def find(
     spec: str,
     said: Wishes,
     build: str | int | None,
-    projector: bool,
+    projector: bool | str,
     tell: Callable[[str], None] = lambda text: None,
 ) -> str | Wanted:
     """The blob of a model of Ollama; else the model of a repository that an address means.
@@ -59,7 +59,7 @@ def find(
         spec: an address.
         said: how it is to be launched: of several quantisations the best that fits is meant.
         build: number of the build that will serve.
-        projector: whether its projector is wanted, too.
+        projector: whether its projector is wanted, too, or the address of the one that is.
         tell: called with what takes a while.
 
     Raises:
@@ -106,10 +106,28 @@ def find(
         have = f"{len(listed.files)} of {listed.count}"
         text = f"{listed.spec}: the repository has {have} of its files: it is no model without the others"
         raise FormatError(text, "look for another repository, or another revision", kind="shard-missing")
-    return Wanted(there, listed, projector_of(there, listed) if projector else None)
+    return Wanted(there, listed, _side(there, listed, projector))
 
 
-def _best(there: Collection, said: Wishes, build: str | int | None, projector: bool) -> Wanted:
+def _side(there: Collection, listed: Listed, projector: bool | str) -> Listed | None:
+    """The projector that is wanted.
+
+    Raises:
+        UsageError: one is named that is not in the repository.
+    """
+    if not isinstance(projector, str):
+        return projector_of(there, listed) if projector else None
+    hub = place_on_hub(projector)
+    found = next((x for x in there.every if hub is not None and any(f.path == hub.path for f in x.files)), None)
+    if found is None or there.address is None or hub is None or hub.repo != there.address.repo:
+        raise UsageError(
+            f"--mmproj {projector}: is no file of {there.spec}",
+            f"pull it first, and name the file: {gguftool('pull', path_word(projector))}",
+        )
+    return found
+
+
+def _best(there: Collection, said: Wishes, build: str | int | None, projector: bool | str) -> Wanted:
     """The best of several that fits, with its projector.
 
     Raises:
@@ -122,7 +140,7 @@ def _best(there: Collection, said: Wishes, build: str | int | None, projector: b
     if len(g.groups) > 1 and fitting:
         raise UsageError(f"{there.spec}: holds several models", f"name one of them; {table} lists them")
     for x in fitting:
-        side = projector_of(there, x.listed) if projector else None
+        side = _side(there, x.listed, projector)
         if side is None or plan(x.listed.spec, replace(said, mmproj=side.spec), build=build).fits:
             bits = f"{x.bits_per_weight:.2f} bits a weight" if x.bits_per_weight else "by its header"
             chosen = f"the best of {len(fitting)} that fit here, of {len(g.models)}: {bits}"

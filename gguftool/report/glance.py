@@ -32,6 +32,8 @@ def text(g: Glance, style: Style) -> Iterator[str]:
         yield ""
         yield from _table(group, style)
         yield from _reasons(group, style)
+        if g.wishes.ctx is None and len({_context(x, style) for x in group if x.plan is not None}) > 1:
+            yield style.dim("  each with the context that it has room for: --ctx names the one that is needed")
         yield ""
         if len(groups) > 1:
             yield from _way(g, group, style)

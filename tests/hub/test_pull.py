@@ -336,3 +336,32 @@ def test_a_set_that_is_not_whole_is_not_begun(cli: Any, site: Site) -> None:
     assert downloads(site) == []
     shown = cli("plan", f"{SPEC}/BF16", *ASKED)
     assert shown.code == 3
+
+
+def test_the_token_stays_with_the_hub(
+    cli: Any, site: Site, storage: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repo = few(site, "Q4_0")
+    storage.files[f"/blob/{Q4}"] = repo[Q4]
+    site.redirect, site.token = storage.url, "secret"
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    found = cli("pull", f"{SPEC}/{Q4}", *ASKED, "--format", "json")
+    assert found.code == 0, found.err
+    assert found.json["proven"] is True
+    assert [r for r in storage.log if r.method == "GET"]
+    assert all("authorization" not in r.headers for r in storage.log)
+    assert "secret" not in found.err + found.out
+
+
+def test_a_projector_that_is_named(cli: Any, site: Site, tmp_path: Path) -> None:
+    repo = few(site, "Q4_0", "mmproj")
+    site.repos[REPO]["mmproj-small-F16.gguf"] = repo["mmproj-F16.gguf"]
+    named = f"{SPEC}/mmproj-small-F16.gguf"
+    found = cli("pull", f"{SPEC}:Q4_0", *ASKED, "--mmproj", named, "--format", "json")
+    assert found.code == 0, found.err
+    [side] = found.json["beside"]
+    assert side["name"] == "mmproj-small-F16.gguf"
+    assert found.json["launch"][found.json["launch"].index("--mmproj") + 1] == side["path"]
+    other = cli("pull", f"{SPEC}:Q4_0", *ASKED, "--mmproj", "hf://owner/other/mmproj.gguf")
+    assert other.code == 2
+    assert "gguftool pull hf://owner/other/mmproj.gguf" in other.err
