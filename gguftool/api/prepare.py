@@ -20,11 +20,13 @@ from gguftool.edit.deploy import Wanted
 from gguftool.edit.publish import Told
 from gguftool.errors import UsageError
 from gguftool.facts.cachetypes import parse
+from gguftool.format.types import FILE_TYPES
 from gguftool.hub import is_remote, named, on_this_machine
 from gguftool.hub.address import hub_address
 from gguftool.model import Model
 from gguftool.model.card import card_of
 from gguftool.model.credits import repository
+from gguftool.model.filename import label
 from gguftool.verify.manifest import check_name
 
 
@@ -131,6 +133,9 @@ def prepare(
         done_before = pipeline.ready(steps, request.folder, inputs)
         published = done_before > [s.name for s in steps].index("publish") or build.is_published(request)
         notes = build.preflight(request, published)
+    said = label(name)
+    if request.quantize and said in FILE_TYPES.values() and said != request.quantize:
+        notes = (*notes, f"{name} says {said} by its name, it will hold {request.quantize}")
     for note in notes:
         tell(note)
     done = pipeline.run(steps, request.folder, inputs, event)

@@ -26,6 +26,7 @@ LONGEST = 400
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _JOINED = re.compile(r"\s*,\s*")
 _NOT_IN_A_REF = re.compile(r"[^A-Za-z0-9.-]+")
+_GNU = re.compile(r"(?<=\d)(?:-only|-or-later|\+)\Z")
 _NON_COMMERCIAL = re.compile(r"(?:^|[-_ .])nc(?:$|[-_ .])|non-?commercial", re.I)
 _RESEARCH = re.compile(r"(?:^|[-_ .])research(?:$|[-_ .])", re.I)
 _NO_CHANGES = re.compile(r"^cc-by-(?:nc-)?nd-", re.I)
@@ -77,7 +78,16 @@ class Licence:
 
     def same(self, other: Licence) -> bool:
         """Whether both name the same licences, however they are written."""
-        return {p.id.lower() for p in self.parts} == {p.id.lower() for p in other.parts}
+        return self._ids == other._ids
+
+    def holds(self, other: Licence) -> bool:
+        """Whether all that the other names is among what this one does."""
+        return other._ids <= self._ids
+
+    @property
+    def _ids(self) -> frozenset[str]:
+        # Of the GNU licences `only` and `or later` are often left out, and then either may be meant.
+        return frozenset(_GNU.sub("", part.id.lower()) for part in self.parts)
 
 
 def licence(text: str) -> Licence | None:
@@ -109,6 +119,14 @@ def of_base(repository: str) -> Licence | None:
     for pattern, name in _bases():
         if pattern.fullmatch(repository):
             return licence(name)
+    return None
+
+
+def of_link(link: str) -> Licence | None:
+    """The licence whose text stands at an address; None: not known here."""
+    for pattern, name in _links():
+        if found := pattern.match(link):
+            return licence(name.format(*found.groups()).lower())
     return None
 
 
@@ -184,3 +202,9 @@ def _spdx() -> dict[str, str]:
 @cache
 def _bases() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern, re.I), name) for pattern, name in load("licences.json")["bases"])
+
+
+@cache
+def _links() -> tuple[tuple[re.Pattern[str], str], ...]:
+    rows = load("licences.json")["links"]
+    return tuple((re.compile(rf"https?://(?:www\.)?{pattern}", re.I), name) for pattern, name in rows)

@@ -107,6 +107,14 @@ def test_what_is_published_carries_no_room(cli: Cli, tmp_path: Path):
         assert "general.alignment" not in made
 
 
+def test_a_name_that_says_another_quantisation(cli: Cli, source: Path, tmp_path: Path):
+    wrong = cli("prepare", source, "-o", tmp_path / "Foo-Q4_K_M.gguf", *WISH)
+    assert wrong.code == 0
+    assert "Foo-Q4_K_M.gguf says Q4_K_M by its name, it will hold Q8_0" in wrong.err
+    for name in ("Foo-q8_0.gguf", "Foo.gguf", "Foo-UD-Q8_K_XL.gguf"):
+        assert "by its name" not in cli("prepare", source, "-o", tmp_path / name, *WISH).err
+
+
 def test_a_repository_that_is_none(cli: Cli, source: Path, tmp_path: Path):
     assert cli("prepare", source, "-o", tmp_path / "out.gguf", "--repo", "no repository").code == 2
     assert not (tmp_path / "out.gguf.prepare").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gguftool.facts.data import load
-from gguftool.facts.licences import USES, for_card, licence, of_base
+from gguftool.facts.licences import USES, for_card, licence, of_base, of_link
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,40 @@ def test_for_a_card() -> None:
     assert said("gemma") == "gemma"
     assert said("MIT OR Apache-2.0") is None
     assert said("mrl") is None
+
+
+def test_links() -> None:
+    said = {
+        "https://www.apache.org/licenses/LICENSE-2.0": "Apache-2.0",
+        "https://opensource.org/license/mit": "MIT",
+        "https://creativecommons.org/licenses/by-nc-sa/4.0/legalcode": "CC-BY-NC-SA-4.0",
+        "https://www.gnu.org/licenses/agpl-3.0.html": "AGPL-3.0",
+        "https://ai.google.dev/gemma/terms": "LicenseRef-gemma",
+        "https://www.llama.com/llama3_1/license/": "LicenseRef-llama3.1",
+        "https://llama.com/llama4/license": "LicenseRef-llama4",
+        "https://example.org/?https://ai.google.dev/gemma/terms": None,
+        "LICENSE": None,
+        "": None,
+    }
+    found = {link: of_link(link) for link in said}
+    assert {link: one.expression if one else None for link, one in found.items()} == said
+    assert all(one.known for one in found.values() if one)
+
+
+def test_the_same() -> None:
+    def same(a: str, b: str) -> bool:
+        one, two = licence(a), licence(b)
+        assert one is not None
+        assert two is not None
+        return one.same(two)
+
+    assert same("gpl-3.0", "GPL-3.0-or-later")
+    assert same("AGPL-3.0", "agpl-3.0-only")
+    assert same("mit,apache-2.0", "Apache-2.0 AND MIT")
+    assert not same("gpl-3.0", "lgpl-3.0")
+    assert not same("cc-by-4.0", "cc-by-nc-4.0")
+    one, two = licence("MIT OR Apache-2.0"), licence("apache-2.0")
+    assert one is not None
+    assert two is not None
+    assert one.holds(two)
+    assert not two.holds(one)

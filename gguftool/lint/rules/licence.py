@@ -6,7 +6,7 @@ None of it is legal advice: a rule says what stands where, and what does not go 
 from __future__ import annotations
 
 from gguftool.edit.ops import Set
-from gguftool.facts.licences import OTHER, USES, Licence, licence, names, of_base
+from gguftool.facts.licences import OTHER, USES, Licence, licence, names, of_base, of_link
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.credits import Credits, credits_of
@@ -89,15 +89,21 @@ def licence_contradicts_itself(m: Model, ctx: Context) -> Drafts:
     Fix. `gguftool fix --delete general.license.name`, or set the right one.
     """
     c = credit(m, ctx)
-    first, second = licence(c.license), licence(c.license_name)
-    if first is None or second is None or not first.known or not second.known or first.same(second):
-        return
     # A name in words ("Apache License 2.0") is on no list and says nothing against an identifier.
-    yield found(
-        f"{KEY} is {c.license}, general.license.name is {c.license_name}",
-        where="field:general.license.name",
-        fix=to_choose("write the right one", "--set", KEY),
+    first = licence(c.license)
+    others = (
+        ("general.license.name", c.license_name, licence(c.license_name)),
+        ("general.license.link", c.license_link, of_link(c.license_link)),
     )
+    for key, said, second in others:
+        if first is None or second is None or not first.known or not second.known or first.holds(second):
+            continue
+        leads = f"leads to {second.said}" if key.endswith("link") else f"is {said}"
+        yield found(
+            f"{KEY} is {c.license}, {key} {leads}",
+            where=f"field:{key}",
+            fix=to_choose("write the right one", "--set", KEY),
+        )
 
 
 @rule(Severity.WARNING, role="any", changes_run=False)
