@@ -10,6 +10,8 @@ from gguftool.errors import GgufToolError, MissingFile, NoRoom, Refused, Unreada
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ETXTBSY)
+DISK = (*FULL, *FORBIDDEN, errno.EIO)
+"""What a disk says, and no network."""
 _WAY_ON = {
     errno.EPERM: "the file or its folder may be immutable (lsattr shows it, chattr -i ends it); or write elsewhere",
     errno.EACCES: "write to another folder, or ask its owner for the permission",

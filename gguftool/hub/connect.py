@@ -161,7 +161,7 @@ def dialled(places: list[tuple[int, tuple[str, int]]], clock: Clock) -> socket.s
             sock.close()
             raise
     clock.left()
-    raise Broken(f"cannot connect: {(wrong and (wrong.strerror or wrong)) or 'no address'}")
+    raise Broken(f"cannot connect: {(wrong and (wrong.strerror or wrong)) or 'no address'}") from wrong
 
 
 def secured(sock: socket.socket, trust: ssl.SSLContext, host: str, clock: Clock) -> socket.socket:

@@ -15,7 +15,7 @@ from inspect import signature
 from typing import Any
 
 from gguftool.errors import ToolFailed
-from gguftool.files.faults import FULL, plain
+from gguftool.files.faults import DISK, plain
 from gguftool.files.names import make_folder
 from gguftool.files.partial import partial
 from gguftool.hub.address import HubAddress
@@ -66,7 +66,7 @@ def fetch(address: HubAddress, record: LfsRecord, folder: str | None, *, force: 
         with _quiet(not shown):
             return while_growing(download, lambda: begun(address, record, folder), str(address))
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in FULL:
+        if isinstance(error, OSError) and error.errno in DISK:
             raise plain(error, folder or hub_cache()) from None
         raise ours(error, address, "the download broke off", way[0]) from None
 

@@ -23,6 +23,8 @@ from gguftool.run.args import masked
 from gguftool.run.reach import Way
 from gguftool.wire import Broken, Clock, exchange
 
+_BARS = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EPERM, errno.EACCES, errno.EAFNOSUPPORT})
+"""What is said where connections are not allowed or have no way; of a server that is not ready it is not said."""
 GRACE_SECONDS = 9.0
 """Time a server gets to end by itself after SIGTERM."""
 
@@ -175,15 +177,25 @@ def wait_until_ready(running: Running, seconds: float, tell: Callable[[float], N
         running: the server.
         seconds: how long to wait; large models on slow disks take minutes.
         tell: called about once a second with the seconds passed.
+
+    Raises:
+        ToolFailed: nobody here may connect to it, however long we wait (a sandbox without network).
     """
     began = time.monotonic()
     told = began
     pause = 0.05
+    looked = False
     while True:
         if running.process.poll() is not None:
             return False
         if ask(running, "/health", seconds=5).status == 200:
             return running.process.poll() is None
+        if not looked and (why := _barred(running)) is not None and running.process.poll() is None:
+            raise ToolFailed(
+                f"{running.way.authority}: {why}: nobody can ask a server on this machine from here",
+                "run it where connections to 127.0.0.1 are allowed (in a sandbox: with its loopback interface up)",
+            )
+        looked = True
         now = time.monotonic()
         if now - began > seconds:
             return False
@@ -192,6 +204,18 @@ def wait_until_ready(running: Running, seconds: float, tell: Callable[[float], N
             tell(now - began)
         time.sleep(pause)
         pause = min(pause * 1.3, 0.5)
+
+
+def _barred(running: Running) -> str | None:
+    """Why this machine lets nobody connect to the server, ready or not; None when it does."""
+    try:
+        running.way.pipe(Clock(5.0)).close()
+    except OSError as error:
+        return error.strerror if error.errno in _BARS else None
+    except Broken as error:
+        cause = error.__cause__
+        return cause.strerror if isinstance(cause, OSError) and cause.errno in _BARS else None
+    return None
 
 
 def ask(running: Running, path: str, body: Mapping[str, Any] | None = None, seconds: float = 60.0) -> Answer:

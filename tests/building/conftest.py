@@ -62,10 +62,16 @@ def _cache_with_converter(name: str, make: Callable[[Path], str | None]) -> Path
     return root
 
 
+def without_torch() -> Path:
+    """The environment of a converter that runs without torch."""
+    root = _cache_with_converter("converter-without-torch", _without_torch)
+    return root / "gguftool" / f"converter-{CONVERTER.replace('==', '-')}"
+
+
 @pytest.fixture(scope="session")
 def converter_cache() -> Path:
     """XDG_CACHE_HOME with a converter that runs without torch (give it ``--converter-arg=--no-lazy``)."""
-    return _cache_with_converter("converter-without-torch", _without_torch)
+    return without_torch().parents[1]
 
 
 @pytest.fixture

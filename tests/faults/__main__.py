@@ -13,6 +13,8 @@ from tests.faults.table import FAULTS, Cell, cell
 
 POINTS = (*range(1, 12), *range(12, 400, 7))
 """Steps at which a fault comes."""
+FEW = (1, 5, 60)
+"""For commands that take long."""
 
 
 def rows(commands: list[Command], folder: Path) -> Iterator[tuple[str, list[Cell | None]]]:
@@ -21,7 +23,10 @@ def rows(commands: list[Command], folder: Path) -> Iterator[tuple[str, list[Cell
         for m, one in enumerate((command, command.json)):
             if one is not None:
                 bench = Bench(one, folder / f"{n}-{m}")
-                yield one.name, [cell(bench, f, iter(POINTS)) if m == 0 or f.json else None for f in FAULTS]
+                yield (
+                    one.name,
+                    [cell(bench, f, iter(FEW if one.long else POINTS)) if m == 0 or f.json else None for f in FAULTS],
+                )
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -13,8 +14,10 @@ from gguftool.cli.group import TABLE
 from tests.build import llama
 from tests.cross.test_streams import CALLS
 from tests.files.writers import NAMES, writer
+from tests.real_models import SMOLLM2, cache_dir, ensure
 
 READY = "main: server is listening on http://127.0.0.1:8080 - starting the main loop\n"
+REPOSITORY = "owner/tiny-GGUF"
 HERE = {
     "dump": "m.gguf",
     "lint": "m.gguf --no-config --exit-zero",
@@ -22,7 +25,6 @@ HERE = {
     "launch": "m.gguf --print --force",
     "check-log": "s.log",
     "scan": "m.gguf n.gguf --jobs 1",
-    "kv-test": "--help",
 }
 """Where another line than that of the streams' test is wanted: one that works, not its help."""
 MORE = {
@@ -33,6 +35,9 @@ MORE = {
     "lint sarif": "lint m.gguf --no-config --exit-zero --format sarif",
     "lint jsonl": "lint m.gguf --no-config --exit-zero --format jsonl",
     "scan jsonl": "scan m.gguf n.gguf --jobs 1 --format jsonl",
+    "scan --emit": "scan --emit preset m.gguf n.gguf --ctx 64 --ram 8GiB",
+    "scan --stores": "scan --stores",
+    "scan html": "scan m.gguf n.gguf --jobs 1 --format html",
     "lint github": "lint m.gguf --no-config --exit-zero --format github",
 }
 WRITE = {
@@ -41,8 +46,19 @@ WRITE = {
     "lint --fix": "lint m.gguf --no-config --fix",
     "undo": "undo edited.gguf",
     "scan --resume": "scan m.gguf --jobs 1 --resume rows.jsonl",
+    "push-check --write": "push-check m.gguf --write --exit-zero",
 }
-NO_JSON = ("--version", "--help", "completion", "kv-test", "lint sarif", "lint jsonl", "scan jsonl", "lint github")
+TRY = "--check-only --ctx 512 --parallel 1 --threads 1 --port 0 --force --engine library"
+MODEL = cache_dir() / SMOLLM2.filename
+LONG = {
+    "launch, running": f"launch m.gguf {TRY} --log log",
+    "kv-test": f"kv-test {MODEL} --types q8_0 --tokens 64 --chunk 64 --engine library",
+}
+"""A server or the library runs: some seconds a run."""
+NO_JSON = (
+    *("--version", "--help", "completion", "lint sarif", "lint jsonl", "scan jsonl", "lint github", "scan html"),
+    *("scan --emit", "convert", "launch, running", "kv-test"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +70,8 @@ class Command:
     make: Callable[[], None]
     """Fills the current folder."""
     writes: bool = False
+    long: bool = False
+    """Each run takes seconds: a few of the steps are enough."""
 
     @property
     def json(self) -> Command | None:
@@ -62,7 +80,9 @@ class Command:
             return None
         words = self.words
         at = words.index("--translate") if "--translate" in words else len(words)
-        return Command(f"{self.name}, json", (*words[:at], "--format", "json", *words[at:]), self.make, self.writes)
+        return Command(
+            f"{self.name}, json", (*words[:at], "--format", "json", *words[at:]), self.make, self.writes, self.long
+        )
 
 
 def _models() -> None:
@@ -91,10 +111,48 @@ def _split(line: str) -> tuple[str, ...]:
 
 def _reading() -> list[Command]:
     changing = {name for name, (_, made) in CALLS.items() if made is not None}
-    names = [entry.name for entry in TABLE if entry.name not in changing and entry.name not in NAMES]
+    elsewhere = {*changing, *NAMES, *(c.words[0] for c in _long() if c.name == c.words[0])}
+    names = [entry.name for entry in TABLE if entry.name not in elsewhere]
     lines = {name: f"{name} {HERE.get(name, CALLS[name][0])}".strip() for name in names}
+    lines["convert --check"] = lines.pop("convert", "convert --check .")
     lines["doctor"] = "doctor --error out\0of\0memory"
     return [Command(name, _split(line), _models) for name, line in {**lines, **MORE}.items()]
+
+
+def _long() -> list[Command]:
+    made = [Command(name, _split(line), _real, long=True) for name, line in LONG.items()]
+    made.append(
+        Command(
+            "convert", _split("convert hf -o out.gguf --outtype f16 --converter-arg=--no-lazy"), _folder, True, True
+        )
+    )
+    line = f"pull hf://{REPOSITORY}:Q4_0 --local-dir got --no-mmproj --ctx 4096 --vram 2GiB --ram 8GiB"
+    return [*made, Command("pull", _split(line), _hub, True, True)]
+
+
+def _real() -> None:
+    ensure(SMOLLM2)
+    _models()
+
+
+def _folder() -> None:
+    """What a converter reads; the real one, which numpy in torch's place is enough for."""
+    from tests.building import hf
+    from tests.building.conftest import without_torch
+
+    os.environ["XDG_CACHE_HOME"] = str(without_torch().parents[1])
+    hf.folder(Path("hf"), "llama")
+
+
+def _hub() -> None:
+    """A hub on this machine, for as long as this process lives."""
+    from tests.hub.quantised import files
+    from tests.hub.server import Site, serve
+
+    site = Site(repos={REPOSITORY: {name: data for name, data in files().items() if "Q4_0" in name}})
+    running = serve(site)
+    os.environ.update(HF_ENDPOINT=running.__enter__().url, HF_HUB_DISABLE_PROGRESS_BARS="1")
+    atexit.register(running.__exit__, None, None, None)
 
 
 def _writing() -> list[Command]:
@@ -122,6 +180,6 @@ def _words_of(name: str) -> tuple[str, ...]:
 
 
 def all_commands() -> list[Command]:
-    """Those that read, then those that write."""
+    """Those that read, those that write, those that take long."""
     sys.stdout.flush()
-    return [*_reading(), *_writing()]
+    return [*_reading(), *_writing(), *_long()]

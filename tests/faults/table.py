@@ -144,9 +144,12 @@ def _allowed(bench: Bench, fault: Fault) -> set[int]:
     if name in EDITS and fault.steps:
         # The edit stands half done, its journal beside it: that comes before why.
         allowed.add(7)
-    if name.startswith(("scan", "lint", "translate")) and fault.name == "EIO reading":
+    if name.startswith(("scan", "lint", "translate", "pull")) and fault.name == "EIO reading":
         # A file that cannot be read is a finding among others.
         allowed.add(1)
+    if name == "convert" and fault.name == "home read-only":
+        # The converter lies there.
+        allowed.add(6)
     if name == "scan --resume":
         # Its report is its work, until the rows are there.
         allowed |= {"stdout full": {5}, "reader gone": {141}}.get(fault.name, set())

@@ -222,7 +222,11 @@ def serve(site: Site) -> Iterator[Site]:
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Quiet(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Whoever asks may end in the middle."""
+
+    server = Quiet(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     site.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
