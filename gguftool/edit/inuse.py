@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from gguftool.edit.oslayer import OsLayer
 from gguftool.errors import Refused
@@ -61,6 +62,44 @@ def users_of(path: str, limit: int = 5) -> list[tuple[int, str]]:
             if len(found) == limit:
                 break
     return found
+
+
+def in_use() -> dict[tuple[int, int], tuple[int, str]]:
+    """Device and number of every file that another process has open or mapped, with its pid and name.
+
+    As far as /proc lets us see; for many files, where `users_of` would go through all processes for each.
+    """
+    found: dict[tuple[int, int], tuple[int, str]] = {}
+    if not os.path.isdir("/proc"):
+        return found
+    for entry in os.listdir("/proc"):
+        if whole(entry) in (None, os.getpid()):
+            continue
+        here = _files_of(entry)
+        if here:
+            found.update(dict.fromkeys(here, (int(entry), _name(entry))))
+    return found
+
+
+def _files_of(pid: str) -> set[tuple[int, int]]:
+    out: set[tuple[int, int]] = set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                s = os.stat(f"/proc/{pid}/fd/{fd}")
+            except OSError:
+                continue
+            if stat.S_ISREG(s.st_mode):
+                out.add((s.st_dev, s.st_ino))
+        with open(f"/proc/{pid}/maps", "rb") as maps:
+            for line in maps:
+                parts = line.split(None, 5)
+                if len(parts) > 5 and parts[4] != b"0":
+                    major, _, minor = parts[3].partition(b":")
+                    out.add((os.makedev(int(major, 16), int(minor, 16)), int(parts[4])))
+    except (OSError, ValueError):
+        pass
+    return out
 
 
 def _has(pid: str, s: os.stat_result) -> bool:

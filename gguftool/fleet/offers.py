@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.edit.inuse import users_of
+from gguftool.edit.inuse import in_use
 from gguftool.fleet.copies import Copies
 from gguftool.fleet.hfprogram import HfProgram
 from gguftool.fleet.stores import Held, Holding, Inventory
@@ -92,6 +92,7 @@ class _Maker:
         # `ollama rm` speaks to a server, and which of several stores that has is not known.
         self.one_ollama = sum(s.kind == "Ollama" and bool(s.models) for s in found.stores) < 2
         self.gone: set[tuple[int, int]] = set()
+        self.users = in_use()
 
     def lost(self) -> Iterator[Offer]:
         """Names whose data is gone."""
@@ -265,10 +266,10 @@ class _Maker:
         return self._used(h.file)
 
     def _used(self, file: File) -> bool:
-        users = users_of(file.path, 1)
-        if users:
-            self.kept.append((file.path, f"process {users[0][0]} ({users[0][1]}) has it open"))
-        return bool(users)
+        user = self.users.get(file.inode)
+        if user is not None:
+            self.kept.append((file.path, f"process {user[0]} ({user[1]}) has it open"))
+        return user is not None
 
 
 def _listed(names: Sequence[Name]) -> str:

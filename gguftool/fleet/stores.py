@@ -163,7 +163,8 @@ def _held(stores: Sequence[Store]) -> tuple[list[Holding], list[Held]]:
 def _judged(holdings: Sequence[Holding], judge: Judge) -> Iterator[Holding]:
     """With what is known of each model; the row of a set is that of all its files."""
     rows: dict[tuple[int, int], Row] = {}
-    for row in judge([h.opened for h in holdings if h.state != "part"]):
+    # Of what went meanwhile nothing is said.
+    for row in judge([h.opened for h in holdings if h.state != "part" and os.path.lexists(h.opened)]):
         for path in dict.fromkeys((row["path"], *row["files"])):
             try:
                 found = os.stat(path)

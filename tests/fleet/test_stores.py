@@ -398,11 +398,19 @@ def test_a_copy_that_is_the_last_stays(tmp_path: Path) -> None:
     assert left.file.size == len(MODEL)
 
 
-def test_what_somebody_has_open_is_not_offered(tmp_path: Path) -> None:
+MAPS = (
+    "import mmap, sys; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); "
+    "f.close(); input()"
+)
+
+
+@pytest.mark.parametrize("how", ["open", "mapped"])
+def test_what_somebody_has_open_is_not_offered(how: str, tmp_path: Path) -> None:
     lonely = made.put(ollama(tmp_path) / "blobs" / f"sha256-{'5' * 64}", OTHER)
     (ollama(tmp_path) / "manifests").mkdir()
     made.age(tmp_path)
-    holder = subprocess.Popen(["sleep", "60"], stdin=lonely.open("rb"))
+    words = ["sleep", "60"] if how == "open" else [sys.executable, "-c", MAPS, str(lonely)]
+    holder = subprocess.Popen(words, stdin=lonely.open("rb") if how == "open" else subprocess.PIPE)
     try:
         end = time.monotonic() + 10
         while (found := offers(look(tmp_path), HfProgram())).made and time.monotonic() < end:
@@ -412,6 +420,8 @@ def test_what_somebody_has_open_is_not_offered(tmp_path: Path) -> None:
     finally:
         holder.kill()
         holder.wait()
+        if holder.stdin is not None:
+            holder.stdin.close()
 
 
 def test_names_that_a_shell_would_act_on(tmp_path: Path) -> None:

@@ -159,7 +159,9 @@ def _swap(found: Folder, force: tuple[str, ...]) -> tuple[str, Folder]:
     lines = [
         f"{_count(found)} for llama-swap; gguftool checks each and then becomes its server.",
         "All of them fit at once: none is unloaded for another." if all_at_once
-        else f"One is loaded at a time{_of_more(found)}.",
+        else f"One is loaded at a time{_of_more(found)}."
+        if found.at_once == 1
+        else f"One is loaded at a time: llama-swap keeps one or all of them, and {found.at_once} were asked for.",
         *_left(found),
     ]  # fmt: skip
     text = [f"# {line}" for line in lines]
