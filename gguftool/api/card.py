@@ -1,4 +1,4 @@
-"""The card and the list of hashes of a repository, written from what the files say; nothing that is there is lost."""
+"""The card of a repository, written from what the files say; nothing that is there is lost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from gguftool.api.sums import Planned
 from gguftool.errors import GgufToolError, Refused, of_one
 from gguftool.facts import NUMBER
 from gguftool.facts.licences import for_card, licence
-from gguftool.files.small import BEGIN, write_file
 from gguftool.lint.check import unreadable
 from gguftool.lint.publishing import Publishing
 from gguftool.model import Model, open_model
@@ -27,8 +27,6 @@ from gguftool.reading import file_bytes
 from gguftool.run.cardlines import taken
 from gguftool.run.emit.words import yaml
 from gguftool.shell import path_word, shell
-from gguftool.verify.expect import LISTS
-from gguftool.verify.manifest import sum_line
 
 SHOWN = 8192
 """Context in tokens of the commands and of the memory beside them, where the model has as many."""
@@ -67,10 +65,10 @@ class Entry:
     note: str = ""
 
 
-def write_card(
+def plan_card(
     p: Publishing, wanted: Sequence[str], *, overwrite: bool, wrong: Collection[str] = ()
-) -> tuple[list[str], list[str]]:
-    """Write README.md: the whole of a new one; of one that is there the metadata it lacks, and our part.
+) -> tuple[Planned | None, list[str]]:
+    """README.md as it is to be: the whole of a new one; of one that is there the metadata it lacks, and our part.
 
     Args:
         p: the folder, hashed.
@@ -79,7 +77,7 @@ def write_card(
         wrong: metadata that contradicts the files and is to be put right.
 
     Returns:
-        what was written, and what is worth knowing.
+        what is to be written, None where nothing is, and what is worth knowing.
 
     Raises:
         Refused: the metadata in front cannot be read, or our part was changed by hand.
@@ -96,7 +94,7 @@ def write_card(
         notes += [f"{one.name}: {one.note}"] if one.note else []
         lead = first if first == p.lead or not lead else lead
     if not entries:
-        return [], notes
+        return None, notes
     if not p.repo and any(one.command for one in entries):
         notes.append(f"{path}: its commands name files; with --repo OWNER/NAME they name the repository")
     with open_model(lead, strict=False) as m:
@@ -105,15 +103,11 @@ def write_card(
     part = section(p, entries)
     if p.card is None:
         text = f"---\n{_yaml(front)}---\n\n{about}\n{part}"
-        write_file(path, text, mine=lambda begin: not begin, what="empty card")
-        return [path], notes
+        return Planned(path, text.encode("utf-8", "surrogateescape"), None), notes
     old = file_bytes(path, LARGEST)
     new = _merged(old.decode("utf-8", "surrogateescape"), p, front, part, path, overwrite, wrong)
     data = new.encode("utf-8", "surrogateescape")
-    if data == old:
-        return [], notes
-    write_file(path, data, mine=lambda begin: begin == old[:BEGIN], what="card as it was read")
-    return [path], notes
+    return Planned(path, data, old) if data != old else None, notes
 
 
 def _merged(
@@ -332,51 +326,3 @@ def cell(text: str) -> str:
     """A text out of a file, harmless in Markdown and in one cell of a table."""
     plain = "".join(c if c.isprintable() else "?" for c in text)
     return re.sub(r"([\\`*\[\]<>|])", lambda m: "'" if m[1] == "`" else "\\" + m[1], plain)[:200]
-
-
-def write_sums(p: Publishing, *, overwrite: bool) -> list[str]:
-    """Write SHA256SUMS, or add the lines it lacks; ``overwrite``: put lines right, and drop those of files gone.
-
-    Raises:
-        Refused: the list cannot be read, or a line in it is wrong and ``overwrite`` is not given.
-    """
-    there = next((name for name in LISTS if os.path.isfile(os.path.join(p.folder, name))), LISTS[0])
-    path = os.path.join(p.folder, there)
-    new = dict(sorted(p.hashes.items()))
-    if p.sums is None and not p.sums_fault:
-        text = "".join(f"{sum_line(digest, name)}\n" for name, digest in new.items())
-        write_file(path, text, mine=lambda begin: not begin, what="empty list")
-        return [path]
-    old = file_bytes(path)
-    if p.sums is None:
-        raise Refused(f"{path}: cannot be read: {p.sums_fault}; nothing was written", "move it away")
-    listed = {entry.name.removeprefix("./"): entry.sha256 for entry in p.sums.entries}
-    wrong = [name for name, digest in new.items() if listed.get(name) not in (None, digest)]
-    gone = [name for name in listed if name.endswith(".gguf") and name not in p.sizes]
-    text = old.decode("utf-8", "surrogateescape")
-    if overwrite and (wrong or gone):
-        drop = {*wrong, *gone}
-        text = "".join(line for line in text.splitlines(keepends=True) if not (_named(line) & drop))
-    elif wrong:
-        raise Refused(
-            f"{path}: has another hash for {wrong[0]}; nothing was written", "say --overwrite to put it right"
-        )
-    add = [name for name in new if name not in listed or (overwrite and name in wrong)]
-    if text and not text.endswith("\n"):
-        text += "\n"
-    text += "".join(f"{sum_line(new[name], name)}\n" for name in add)
-    data = text.encode("utf-8", "surrogateescape")
-    if data == old:
-        return []
-    write_file(path, data, mine=lambda begin: begin == old[:BEGIN], what="list as it was read")
-    return [path]
-
-
-def _named(line: str) -> set[str]:
-    """The file that a line of a list is about."""
-    from gguftool.verify.manifest import parse
-
-    try:
-        return {entry.name.removeprefix("./") for entry in parse(line, "").entries}
-    except GgufToolError:
-        return set()

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gguftool.api.card import write_card, write_sums
+from gguftool.api.card import plan_card
+from gguftool.api.sums import plan_sums
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, MissingFile, UsageError
 from gguftool.hub import is_remote, named, on_this_machine
@@ -96,14 +97,19 @@ def push_check(
     if repo is not None and repository(repo) != repo:
         raise UsageError(f"{repo!r} is no repository on the Hub", "OWNER/NAME, for example me/Foo-7B-GGUF")
     asked = list(_folders([named(x) for x in specs], repo or ""))
-    found = [_hashed(_read(one), one, tell) if hashes else _read(one) for one in asked]
+    found = [_hashed(_read(one), one, tell) if hashes and not write else _read(one) for one in asked]
     written: list[str] = []
     notes: list[str] = []
     if write:
         for i, one in enumerate(asked):
-            p = found[i] if hashes else _hashed(found[i], one, tell)
-            wrote, said = write_card(p, one.wanted, overwrite=overwrite, wrong=_wrong(p) if overwrite else ())
-            written += [*write_sums(p, overwrite=overwrite), *wrote]
+            # Card and list are about all that is in the folder, whichever of it was named.
+            whole = replace(one, wanted=tuple(os.path.join(one.folder, name) for name in found[i].models))
+            p = _hashed(_read(whole), whole, tell)
+            card, said = plan_card(p, whole.wanted, overwrite=overwrite, wrong=_wrong(p) if overwrite else ())
+            for file in (plan_sums(p, overwrite=overwrite), card):
+                if file is not None:
+                    file.write()
+                    written.append(file.path)
             notes += said
             found[i] = replace(_read(one), hashes=p.hashes)
     checks: list[FileCheck] = []

@@ -1,0 +1,73 @@
+"""Files that are written beside models once everything is known: SHA256SUMS, and what has to be done to write any."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from gguftool.brief import short_repr
+from gguftool.errors import GgufToolError, Refused
+from gguftool.files.small import BEGIN, write_file
+from gguftool.lint.publishing import Publishing
+from gguftool.reading import file_bytes
+from gguftool.verify.expect import LISTS
+from gguftool.verify.manifest import parse, sum_line
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A file that is to be written; ``old`` is what it has now, None where there is none."""
+
+    path: str
+    data: bytes
+    old: bytes | None
+
+    __repr__ = short_repr
+
+    def write(self) -> None:
+        """Write it; what somebody else put there meanwhile is not written over."""
+        old = self.old
+        mine = (lambda begin: not begin) if old is None else (lambda begin: begin == old[:BEGIN])
+        write_file(self.path, self.data, mine=mine, what="file as it was read")
+
+
+def plan_sums(p: Publishing, *, overwrite: bool) -> Planned | None:
+    """SHA256SUMS as it is to be, with the lines it lacks; ``overwrite``: put lines right, and drop those of files gone.
+
+    Raises:
+        Refused: the list cannot be read, or a line in it is wrong and ``overwrite`` is not given.
+    """
+    there = next((name for name in LISTS if os.path.isfile(os.path.join(p.folder, name))), LISTS[0])
+    path = os.path.join(p.folder, there)
+    new = dict(sorted(p.hashes.items()))
+    if p.sums is None and not p.sums_fault:
+        text = "".join(f"{sum_line(digest, name)}\n" for name, digest in new.items())
+        return Planned(path, text.encode("utf-8", "surrogateescape"), None) if text else None
+    old = file_bytes(path)
+    if p.sums is None:
+        raise Refused(f"{path}: cannot be read: {p.sums_fault}; nothing was written", "move it away")
+    listed = {entry.name.removeprefix("./"): entry.sha256 for entry in p.sums.entries}
+    wrong = [name for name, digest in new.items() if listed.get(name) not in (None, digest)]
+    gone = [name for name in listed if name.endswith(".gguf") and name not in p.sizes]
+    text = old.decode("utf-8", "surrogateescape")
+    if overwrite and (wrong or gone):
+        drop = {*wrong, *gone}
+        text = "".join(line for line in text.splitlines(keepends=True) if not (_named(line) & drop))
+    elif wrong:
+        raise Refused(
+            f"{path}: has another hash for {wrong[0]}; nothing was written", "say --overwrite to put it right"
+        )
+    add = [name for name in new if name not in listed or (overwrite and name in wrong)]
+    if text and not text.endswith("\n"):
+        text += "\n"
+    text += "".join(f"{sum_line(new[name], name)}\n" for name in add)
+    data = text.encode("utf-8", "surrogateescape")
+    return Planned(path, data, old) if data != old else None
+
+
+def _named(line: str) -> set[str]:
+    """The file that a line of a list is about."""
+    try:
+        return {entry.name.removeprefix("./") for entry in parse(line, "").entries}
+    except GgufToolError:
+        return set()
