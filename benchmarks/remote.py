@@ -39,8 +39,17 @@ print(time.perf_counter() - began)
 class Begun(bytes):
     """The beginning of a large file, whose other bytes nobody should ask for."""
 
+    size = 8 << 30
+
+    @classmethod
+    def of(cls, path: Path) -> Begun:
+        """A model of which there may be no more than the header."""
+        begun = cls(path.read_bytes()[: 20 << 20])
+        begun.size = parse(LocalFile(path), strict=False).data_end() or begun.size
+        return begun
+
     def __len__(self) -> int:
-        return 8 << 30
+        return self.size
 
     def __getitem__(self, place: slice) -> bytes:
         found = super().__getitem__(place)

@@ -133,7 +133,7 @@ def is_folder(spec: str | os.PathLike[str]) -> bool:
 
 def stamp(spec: str) -> str | None:
     """Size and version of the file behind an address as one word, None where nobody says; one small answer or none."""
-    from gguftool.hub.stamps import stamp as asked
+    from gguftool.hub.remote import stamp as asked
 
     return asked(spec)
 

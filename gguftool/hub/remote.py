@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gguftool.errors import FormatError, MissingFile, ToolFailed, UsageError
+from gguftool.errors import FormatError, GgufToolError, MissingFile, ToolFailed, UsageError
 from gguftool.format.foresee import FIRST_READ
 from gguftool.format.parse import parse
-from gguftool.hub import headers
+from gguftool.hub import headers, stamps
 from gguftool.hub.address import StoreAddress, WebAddress
 from gguftool.hub.address import parse as parse_address
 from gguftool.hub.api import endpoint, offline
@@ -18,14 +18,14 @@ from gguftool.hub.spot import spot
 from gguftool.model import Model, Part
 from gguftool.model.missing import missing_text
 from gguftool.model.shards import NAME, shard_name, split_keys
-from gguftool.source import LocalFile, Source
+from gguftool.source import LocalFile
 from gguftool.wire import Nonsense, without_login
 
 if TYPE_CHECKING:
     from gguftool.hub.beyond import OnStore, StoreFile
 
 
-def source(spec: str) -> Source:
+def source(spec: str) -> LocalFile | HttpRange | StoreFile:
     """The bytes behind a path or an address: a file of this machine, or a range source."""
     place = locate(spec)
     return LocalFile(place.path) if isinstance(place, OnDisk) else _open(place)
@@ -75,6 +75,26 @@ def open_there(
         text = missing_text(missing, keys.count, found.missing_names)
         raise FormatError(f"{first.name}: {text}: not on the server", kind="shard-missing")
     return found
+
+
+def stamp(spec: str) -> str | None:
+    """Size and version of a file by its address; None where nobody says. Costs one small answer, or none.
+
+    A listing that this process has seen is taken for what is now; `HttpRange` and `StoreFile` have the stamp of what
+    they read.
+    """
+    if (known := stamps.told(spec)) is not None:
+        return known
+    try:
+        found = source(spec)
+    except GgufToolError:
+        return None
+    try:
+        return None if isinstance(found, LocalFile) else found.stamp()
+    except GgufToolError:
+        return None
+    finally:
+        found.close()
 
 
 def is_list(spec: str) -> bool:

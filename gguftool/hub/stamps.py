@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gguftool.errors import GgufToolError
-
 _told: dict[str, str] = {}
 _MOST = 1 << 18
 
@@ -20,26 +18,9 @@ def note(rows: Iterable[tuple[str, str]]) -> None:
     _told.update(rows)
 
 
-def stamp(spec: str) -> str | None:
-    """Size and version of a file by its address; None where nobody says. Costs one small answer, or none.
-
-    A listing that this process has seen is taken for what is now; `HttpRange` and `StoreFile` have the stamp of what
-    they read.
-    """
-    if (known := _told.get(spec)) is not None:
-        return known
-    from gguftool.hub.remote import source
-
-    try:
-        found = source(spec)
-    except GgufToolError:
-        return None
-    try:
-        return found.stamp() if hasattr(found, "stamp") else None
-    except GgufToolError:
-        return None
-    finally:
-        found.close()
+def told(spec: str) -> str | None:
+    """The stamp of a file by its address, if a listing of this process named it."""
+    return _told.get(spec)
 
 
 def word(size: int, tag: str) -> str | None:

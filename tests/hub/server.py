@@ -12,7 +12,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -45,6 +45,7 @@ class Site:
         after_cut: statuses to answer the requests after that with, as ``fail``.
         drip: bytes and seconds: a body longer than 64 KiB comes in pieces of so many with such a pause before each.
         token: what repositories ask for, None for public ones.
+        meddle: asked before each answer by path: seconds to wait, or a status and headers to answer with.
         trip: seconds that a round trip takes, one for a new connection and one for a request.
         connections: how many there were.
         body: bytes of bodies that were sent.
@@ -61,6 +62,7 @@ class Site:
     after_cut: list[int] = field(default_factory=list)
     drip: tuple[int, float] | None = None
     token: str | None = None
+    meddle: Callable[[str], float | tuple[int, dict[str, str]]] | None = None
     trip: float = 0.0
     connections: int = 0
     body: int = 0
@@ -90,6 +92,8 @@ def serve(site: Site) -> Iterator[Site]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: the second would wait for the first to be acknowledged, 40 ms.
+        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             super().setup()
@@ -110,6 +114,12 @@ def serve(site: Site) -> Iterator[Site]:
             site.log.append(Request(self.command, self.path, headers))
             path = unquote(urlsplit(self.path).path)
             time.sleep(site.trip)
+            other = site.meddle(path) if site.meddle else 0.0
+            if isinstance(other, float):
+                time.sleep(other)
+            else:
+                self._send(other[0], b"not now", other[1])
+                return
             if path in site.moved:
                 self._send(302, b"", {"Location": site.moved[path]})
             elif site.fail:
