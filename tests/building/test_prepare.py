@@ -98,28 +98,6 @@ def test_what_was_scored_is_what_is_published(
     assert scored[-1] == (found.st_ino, found.st_mtime_ns, whole)
 
 
-def test_what_is_published_carries_no_room(cli: Cli, tmp_path: Path):
-    """Room for edits, a default that is written down: what the source had is gone, too."""
-    built = llama(layers=2).kv("gguftool.pad", " " * 5000).kv("general.alignment", 32).write(tmp_path / "in.gguf")
-    assert cli("prepare", built, "-o", tmp_path / "out.gguf", "--fail-on", "never").code == 0
-    with open_model(tmp_path / "out.gguf") as made:
-        assert not [key for key in made.fields if key.startswith("gguftool.pad")]
-        assert "general.alignment" not in made
-
-
-def test_a_name_that_says_another_quantisation(cli: Cli, source: Path, tmp_path: Path):
-    wrong = cli("prepare", source, "-o", tmp_path / "Foo-Q4_K_M.gguf", *WISH)
-    assert wrong.code == 0
-    assert "Foo-Q4_K_M.gguf says Q4_K_M by its name, it will hold Q8_0" in wrong.err
-    for name in ("Foo-q8_0.gguf", "Foo.gguf", "Foo-UD-Q8_K_XL.gguf"):
-        assert "by its name" not in cli("prepare", source, "-o", tmp_path / name, *WISH).err
-
-
-def test_a_repository_that_is_none(cli: Cli, source: Path, tmp_path: Path):
-    assert cli("prepare", source, "-o", tmp_path / "out.gguf", "--repo", "no repository").code == 2
-    assert not (tmp_path / "out.gguf.prepare").exists()
-
-
 def test_again_it_does_nothing(cli: Cli, source: Path, tmp_path: Path):
     output = tmp_path / "out.gguf"
     assert cli("prepare", source, "-o", output, *WISH).code == 0

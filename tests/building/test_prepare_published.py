@@ -1,0 +1,46 @@
+"""What prepare publishes: nothing that was for the work is left in it, and its name says what it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gguftool.model import open_model
+from tests.build import llama
+from tests.building.test_prepare import WISH, Cli
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A small healthy F32 model whose heads a q8_0 cache divides."""
+    built = llama(layers=2).replace("llama.attention.head_count", 2).replace("llama.attention.head_count_kv", 1)
+    return built.replace("llama.rope.dimension_count", 32).write(tmp_path / "in-f32.gguf")
+
+
+@pytest.fixture(autouse=True)
+def _built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
+def test_what_is_published_carries_no_room(cli: Cli, tmp_path: Path):
+    """Room for edits, a default that is written down: what the source had is gone, too."""
+    built = llama(layers=2).kv("gguftool.pad", " " * 5000).kv("general.alignment", 32).write(tmp_path / "in.gguf")
+    assert cli("prepare", built, "-o", tmp_path / "out.gguf", "--fail-on", "never").code == 0
+    with open_model(tmp_path / "out.gguf") as made:
+        assert not [key for key in made.fields if key.startswith("gguftool.pad")]
+        assert "general.alignment" not in made
+
+
+def test_a_repository_that_is_none(cli: Cli, source: Path, tmp_path: Path):
+    assert cli("prepare", source, "-o", tmp_path / "out.gguf", "--repo", "no repository").code == 2
+    assert not (tmp_path / "out.gguf.prepare").exists()
+
+
+def test_a_name_that_says_another_quantisation(cli: Cli, source: Path, tmp_path: Path):
+    wrong = cli("prepare", source, "-o", tmp_path / "Foo-Q4_K_M.gguf", *WISH)
+    assert wrong.code == 0
+    assert "Foo-Q4_K_M.gguf says Q4_K_M by its name, it will hold Q8_0" in wrong.err
+    for name in ("Foo-q8_0.gguf", "Foo.gguf", "Foo-UD-Q8_K_XL.gguf"):
+        assert "by its name" not in cli("prepare", source, "-o", tmp_path / name, *WISH).err
