@@ -22,7 +22,7 @@ from gguftool.quantity import human
 from gguftool.run.beside import ROLES as BESIDE
 from gguftool.run.deploy import Found, look
 from gguftool.run.emit.folder import Folder, LeftOut, Serving, together, unique
-from gguftool.run.emit.words import name
+from gguftool.run.emit.words import title
 from gguftool.run.engine import Engine, choose
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.asked import wishes as asked_for
@@ -96,7 +96,7 @@ def serve_folder(
     entries = [_planned(path, shared, engine, found, lying, force) for path in lying.models]
     left = [*lying.left, *(e for e in entries if isinstance(e, LeftOut))]
     served = [e for e in entries if not isinstance(e, LeftOut)]
-    names = unique(name(one.plan.model) for one in served)
+    names = unique(one.name for one in served)
     made = tuple(replace(one, name=called) for one, called in zip(served, names, strict=True))
     fit = together([one.plan for one in made], _memory(made, at_once)) if made else None
     return Folder(said, made, tuple(sorted(left, key=lambda x: x.path)), at_once, fit)
@@ -171,6 +171,8 @@ def _inodes(files: Sequence[str]) -> tuple[tuple[int, int], ...]:
 def _planned(path: str, said: Wishes, engine: Engine, found: Found, lying: _Lying, force: bool) -> Serving | LeftOut:
     try:
         with open_model(path, strict=False) as m:
+            own = m.get("general.name")
+            called = title(path, own if isinstance(own, str) else "")
             load = predict(m, older(engine.build))
             if load.ends:
                 return LeftOut(path, "load", f"llama.cpp does not load it: {load.reason}")
@@ -183,7 +185,7 @@ def _planned(path: str, said: Wishes, engine: Engine, found: Found, lying: _Lyin
         first, *rest = plan.obstacles
         count = f" (and {len(rest)} more)" if rest else ""
         return LeftOut(path, first.where, f"{first.message}{count}")
-    return Serving("", plan, (*notes, f"takes {human(plan.memory.total)}"))
+    return Serving(called, plan, (*notes, f"takes {human(plan.memory.total)}"))
 
 
 def _fitting(m: Model, said: Wishes, wishes: Wishes, engine: Engine, found: Found) -> tuple[LaunchPlan, list[str]]:

@@ -17,6 +17,7 @@ from gguftool.run.changed import DEFAULT, OptionChange
 from gguftool.run.diagnose import Diagnosis
 from gguftool.run.doctor import Program
 from gguftool.run.launch import LaunchPlan
+from gguftool.run.target import build_name
 from gguftool.run.traps import Trap
 
 SHOWN = 8
@@ -119,8 +120,7 @@ _KINDS = {
 def _program(p: Program) -> tuple[str, str]:
     if p.build is None:
         return p.tool.name, f"{p.tool.path}: does not run: {p.error}"
-    build = f"b{p.build.build}" if p.build.build else f"commit {p.build.commit}" if p.build.commit else "unknown build"
-    return p.tool.name, f"{p.tool.path} ({build}, {len(p.build.options)} options, {p.tool.source})"
+    return p.tool.name, f"{p.tool.path} ({build_name(p.build)}, {len(p.build.options)} options, {p.tool.source})"
 
 
 def _builder(f: Found) -> str:

@@ -146,6 +146,15 @@ def number_of(build: Capabilities | None) -> int | None:
     return range_[0] if range_ is not None else None
 
 
+def build_name(build: Capabilities) -> str:
+    """What the build of a program is called, in every report: its number, else what is known instead."""
+    if build.build is not None:
+        return f"b{build.build}"
+    range_ = between(build)
+    span = f"b{range_[0]} to b{range_[1]} by its options" if range_ is not None else ""
+    return ", ".join(x for x in (span, f"commit {build.commit}" if build.commit else "") if x) or "unknown build"
+
+
 def remarks(number: int | None) -> list[str]:
     """What is to be known of an answer about a build."""
     if number is None:

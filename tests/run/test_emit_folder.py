@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from gguftool.api.serving import serve_folder
 from gguftool.errors import UsageError
 from gguftool.run.emit.folder import FOLDER_KINDS, emit_folder
+from gguftool.run.emit.words import title
 from tests.beside import projector
 from tests.build import GGUF, llama
 from tests.run.emitted import ODD
@@ -52,13 +53,24 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.parametrize(("path", "own", "called"), [
+    ("/m/SmolLM2-135M-Instruct.Q4_1.gguf", "x", "SmolLM2-135M-Instruct-Q4_1"),
+    ("/m/Qwen2.5-7B-Instruct-Q4_K_M-00001-of-00003.gguf", "", "Qwen2.5-7B-Instruct-Q4_K_M"),
+    ("/b/sha256-" + "0a" * 32, "Tiny Llama", "Tiny-Llama"),
+    ("/b/" + "0a" * 32, "", "0a" * 32),
+    ("/m/default.gguf", "", "default-model"), ("/m/].gguf", "", "model"), ("/m/a]; b.gguf", "", "a-b"),
+])  # fmt: skip
+def test_a_model_is_asked_for_by_the_words_of_its_file(path: str, own: str, called: str) -> None:
+    assert title(path, own) == called
+
+
 def plain(**more: Any) -> dict[str, Any]:
     return {"ctx": 512, "ram": 8 * GIB, "force": True, **more}
 
 
 def test_what_is_served_and_what_is_not(folder: Path) -> None:
     found = serve_folder([folder], **plain())
-    assert names(found) == ["llama-one", "llama-one-2"]
+    assert names(found) == ["One", "one-2"]
     one, two = (x.plan.wishes for x in found.models)
     assert (os.path.basename(one.mmproj or ""), one.draft) == ("mmproj-F16.gguf", None)
     assert (two.mmproj, os.path.basename(two.draft or ""), two.spec_type) == (None, "head.gguf", ("draft-eagle3",))
@@ -163,7 +175,7 @@ def test_wishes_about_one_model_are_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match="not on this machine"):
         serve_folder(["hf://o/r"])
     found = serve_folder([folder], api_key="secret", exclude=["b"], **plain())
-    assert names(found) == ["llama-one"]
+    assert names(found) == ["One"]
     for kind in FOLDER_KINDS:
         with pytest.raises(UsageError, match="everybody"):
             emit_folder(kind, found)
@@ -174,7 +186,7 @@ def test_the_preset_says_what_was_planned(folder: Path) -> None:
     text, _ = emit_folder("preset", found)
     read = ini(text)
     assert read.pop("") == {"version": "1"}
-    assert list(read) == ["llama-one", "llama-one-2"]
+    assert list(read) == ["One", "one-2"]
     for one in found.models:
         keys = read[one.name]
         assert keys["model"] == one.plan.model
@@ -250,10 +262,10 @@ def test_ollama(folder: Path, tmp_path: Path) -> None:
     found = serve_folder([folder], cache_type="q8_0", **plain())
     text, _ = emit_folder("ollama", found)
     made = run_script(text, tmp_path)
-    assert set(made) == {"llama-one", "llama-one-2"}
-    assert made["llama-one"].startswith(f'FROM """{folder}/a/One.gguf"""\nFROM """{folder}/a/mmproj-F16.gguf"""\n')
-    assert f'DRAFT """{folder}/b/head.gguf"""' in made["llama-one-2"]
-    assert "PARAMETER num_ctx 512" in made["llama-one"]
+    assert set(made) == {"One", "one-2"}
+    assert made["One"].startswith(f'FROM """{folder}/a/One.gguf"""\nFROM """{folder}/a/mmproj-F16.gguf"""\n')
+    assert f'DRAFT """{folder}/b/head.gguf"""' in made["one-2"]
+    assert "PARAMETER num_ctx 512" in made["One"]
     assert "OLLAMA_KV_CACHE_TYPE=q8_0" in text
     assert "OLLAMA_MAX_LOADED_MODELS=1" in text
 
@@ -298,7 +310,7 @@ def test_hostile_names_do_nothing(kind: str, tmp_path: Path) -> None:
 def test_the_command(cli, folder: Path) -> None:  # type: ignore[no-untyped-def]
     result = cli("scan", "--emit", "preset", folder, "--ctx", 512, "--ram", "8GiB", "--force")
     assert result.code == 0, result.err
-    assert "[llama-one]" in result.out
+    assert "[One]" in result.out
     assert result.err.count("left out: ") == 3
     found = cli("scan", "--emit", "llama-swap", folder, "-c", 512, "--ram", "8GiB", "--force", "--format", "json").json
     assert [m["context"] for m in found["served"]] == [512, 512]
@@ -352,7 +364,7 @@ def test_the_router_serves_every_model(cli, smollm2: Path, server: str, tmp_path
         assert status(port, "/health", until=60) == 200, (tmp_path / "log").read_text()[-2000:]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/models", timeout=10) as answer:
             listed = sorted(m["id"] for m in json.load(answer)["data"])
-        assert listed == ["llama-smollm2-135m-instruct-q4-1", "llama-tiny", "llama-tiny-2"]
+        assert listed == ["SmolLM2-135M-Instruct-Q4_1", "tiny", "tiny-2"]
         for name in listed:
             # Weights of noise say bytes that are no text, which the server refuses to pass on: letters are.
             said = asked(port, "/v1/chat/completions", {

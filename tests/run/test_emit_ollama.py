@@ -97,7 +97,7 @@ def test_what_was_asked_has_a_form_or_is_told_as_lost(cli, tmp_path: Path) -> No
         assert [f"parameter {key}", value] in found
     assert any(a == "template" and "<|im_start|>" in b for a, b in found)
     head = [line for line in result.out.splitlines() if line.startswith("# ")]
-    assert any("ollama create llama-m -f Modelfile" in line for line in head)
+    assert any("ollama create m -f Modelfile" in line for line in head)
     assert any("OLLAMA_KV_CACHE_TYPE=q8_0 OLLAMA_FLASH_ATTENTION=1 OLLAMA_NUM_PARALLEL=2" in line for line in head)
     assert {"# Lost: --metrics", "# Lost: --grammar x"} <= set(head)
     assert "Lost: --ctx" not in result.out

@@ -67,13 +67,13 @@ class Folder:
 
 
 def unique(names: Iterable[str]) -> Iterator[str]:
-    """The names, a number behind those that were there before."""
+    """The names, a number behind those that were there before; Ollama makes no difference of case."""
     seen: set[str] = set()
     for one in names:
         made, no = one, 2
-        while made in seen:
+        while made.casefold() in seen:
             made, no = f"{one}-{no}", no + 1
-        seen.add(made)
+        seen.add(made.casefold())
         yield made
 
 

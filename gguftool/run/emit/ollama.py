@@ -14,7 +14,7 @@ from gguftool.model import Model, open_model
 from gguftool.model.vocab import vocabulary
 from gguftool.run.args import masked, own_words
 from gguftool.run.capabilities import known
-from gguftool.run.emit.words import comment, name
+from gguftool.run.emit.words import comment, title
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT
 from gguftool.run.options.table import normal, options
@@ -32,6 +32,8 @@ _FILE = {
     "penalty_repeat": "repeat_penalty",
 }  # fmt: skip
 """What a file records of them, behind ``general.sampling.``."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?")
+"""A model's name (`types/model/name.go:isValidPart`), and a tag."""
 _CACHE_TYPES = ("f16", "q8_0", "q4_0")
 _SAID = {
     "ctx", "cache_type", "flash_attn", "parallel", "kv_unified", "slot_ctx", "ubatch", "batch", "gpu_layers", "mmproj",
@@ -96,7 +98,7 @@ def modelfile(plan: LaunchPlan) -> Modelfile:
         pairs = [*_running(plan, lost), *_sampling(model, w)]
         lines += [f"PARAMETER {key} {value}" for key, value in pairs]
         lines += _stops(model, lost)
-    called = w.alias if w.alias and re.fullmatch(r"[a-z0-9][a-z0-9._-]*(:[a-z0-9._-]+)?", w.alias) else name(plan.model)
+    called = w.alias if w.alias and _NAME.fullmatch(w.alias) else title(plan.model)
     environment = tuple(_environment(plan, lost))
     return Modelfile(called, tuple(first), environment, tuple(dict.fromkeys(lost)), "\n".join(lines) + "\n")
 

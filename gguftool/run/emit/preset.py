@@ -9,7 +9,7 @@ from dataclasses import replace
 from gguftool.errors import UsageError
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import Capabilities
-from gguftool.run.emit.words import comment, name, utf8, which
+from gguftool.run.emit.words import comment, title, utf8, which
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT
 from gguftool.run.options.table import by_field, normal
@@ -34,19 +34,19 @@ def preset(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -
         f"; The options are spelled for {which(plan)}.",
         "version = 1",
         "",
-        *section(plan, plan.wishes.alias or name(plan.model)),
+        *section(plan, plan.wishes.alias or title(plan.model)),
         "",
     ))  # fmt: skip
 
 
-def section(plan: LaunchPlan, title: str) -> list[str]:
+def section(plan: LaunchPlan, called: str) -> list[str]:
     """The lines of one model.
 
     Raises:
         UsageError: something cannot be said in such a file.
     """
-    if not title.isprintable() or "]" in title or title != title.strip() or title in ("*", "default"):
-        raise UsageError(f"--alias {title!r}: cannot be the name of a section", "another --alias")
+    if not called.isprintable() or "]" in called or called != called.strip() or called in ("*", "default"):
+        raise UsageError(f"--alias {called!r}: cannot be the name of a section", "another --alias")
     build = plan.engine.build
     if build.spelling(("--models-preset",)) is None:
         raise UsageError("this llama-server has no --models-preset", "a newer llama.cpp, or --emit llama-swap")
@@ -54,7 +54,7 @@ def section(plan: LaunchPlan, title: str) -> list[str]:
     served = replace(plan.wishes, alias=None, **{field: getattr(own, field) for field in ROUTERS})
     args = server_command(plan.model, served, build).args
     utf8(args)
-    return [f"[{title}]", *(f"{key} = {value}" for key, value in _pairs(args, build) if key not in ("host", "port"))]
+    return [f"[{called}]", *(f"{key} = {value}" for key, value in _pairs(args, build) if key not in ("host", "port"))]
 
 
 def router(w: Wishes, *more: str) -> list[str]:

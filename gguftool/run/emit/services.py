@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gguftool.errors import UsageError
-from gguftool.run.emit.words import comment, installed, mib, name, own_command, scheme, utf8, with_program, yaml
+from gguftool.run.emit.words import comment, installed, mib, name, own_command, scheme, title, utf8, with_program, yaml
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT, LOOPBACK
 from gguftool.run.reach import way_to
@@ -90,12 +90,12 @@ def llama_swap(plan: LaunchPlan, force: tuple[str, ...], image: str | None = Non
     return "\n".join((
         "# One entry of llama-swap's models; gguftool checks the model and then becomes the server.",
         "models:",
-        *swap_entry(plan, plan.wishes.alias or name(plan.model), force),
+        *swap_entry(plan, plan.wishes.alias or title(plan.model), force),
         "",
     ))  # fmt: skip
 
 
-def swap_entry(plan: LaunchPlan, title: str, force: tuple[str, ...]) -> list[str]:
+def swap_entry(plan: LaunchPlan, called: str, force: tuple[str, ...]) -> list[str]:
     """The lines of one model.
 
     Raises:
@@ -110,7 +110,7 @@ def swap_entry(plan: LaunchPlan, title: str, force: tuple[str, ...]) -> list[str
     # What is asked goes to the prefix as the check does: both are put behind the address.
     way = f"{scheme(w)}://{_reached(w)}:{SWAP_PORT}{w.api_prefix or ''}"
     proxy = [] if way == f"http://{LOOPBACK}:{SWAP_PORT}" else [f"    proxy: {yaml(way)}"]
-    lines = [f"  {yaml(title)}:", f"    cmd: {yaml(_line(command))}", *proxy]
+    lines = [f"  {yaml(called)}:", f"    cmd: {yaml(_line(command))}", *proxy]
     return [*lines, "    checkEndpoint: /health", "    ttl: 600"]
 
 

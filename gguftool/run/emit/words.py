@@ -11,10 +11,12 @@ from dataclasses import replace
 
 from gguftool.errors import UsageError
 from gguftool.memory.limit import host_limit, host_start
+from gguftool.model.shards import naming
 from gguftool.programs import SERVER
 from gguftool.run.args import own_words
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.extra import secret_words
+from gguftool.run.target import build_name
 from gguftool.run.wishes import Wishes
 
 
@@ -76,8 +78,7 @@ def utf8(words: Sequence[str]) -> None:
 
 def which(plan: LaunchPlan) -> str:
     """The build that the options are spelled for."""
-    build = plan.engine.build
-    return f"llama.cpp build {build.build}" if build.build else f"llama.cpp commit {build.commit or 'unknown'}"
+    return f"llama.cpp {build_name(plan.engine.build)}"
 
 
 def installed() -> str:
@@ -108,6 +109,27 @@ def name(file: str) -> str:
     stem = os.path.basename(file).removesuffix(".gguf").lower()
     clean = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-00001-of-\d{5}$", "", stem)).strip("-")
     return f"llama-{clean or 'model'}"[:60].rstrip("-")
+
+
+def title(file: str, own: str = "") -> str:
+    """What a model is asked for by: the words of its file, without the ending and the number of a shard.
+
+    Args:
+        file: its path.
+        own: the name that it gives itself, for a file that a store calls by its hash.
+    """
+    stem = os.path.basename(file).removesuffix(".gguf")
+    if (said := naming(file)) is not None and said.count > 1:
+        stem = said.stem
+    if HASH.fullmatch(stem) and own:
+        stem = own[:200]
+    clean = re.sub(r"\.(?=[A-Za-z])", "-", re.sub(r"[^A-Za-z0-9._-]+", "-", stem)).strip("-._")[:80]
+    # The section that the router takes for that of no model.
+    return f"{clean}-model" if clean == "default" else clean or "model"
+
+
+HASH = re.compile(r"(?:sha256[:-])?[0-9a-f]{40,64}")
+"""Names that stores of content give."""
 
 
 def comment(text: str) -> str:
