@@ -127,7 +127,7 @@ class Posix:
         return self.out
 
     def _note_end(self, end: int) -> None:
-        if self.s[self.at + 1] not in "\r\n":
+        if self.s[self.at + 1 : self.at + 2] not in ("", "\r", "\n"):
             self.note("what stands behind a backslash at the end of a line was taken for a comment: a shell would not")
 
     def note(self, text: str) -> None:
