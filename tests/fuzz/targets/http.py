@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from random import Random
-from unittest import mock
 
 from tests.build import llama
 from tests.fuzz import texts
+from tests.fuzz.served import served
 from tests.fuzz.target import Target, cli
 
 
@@ -43,32 +39,8 @@ def mutate(rng: Random, given: Sequence[bytes]) -> bytes:
 
 def run(data: bytes, folder: Path, rng: Random) -> None:
     """A server that gives this answer to all who ask."""
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.5)
-
-        def serve() -> None:
-            for _ in range(60):
-                if over.is_set():
-                    return
-                with suppress(OSError):
-                    there, _ = listener.accept()
-                    with there:
-                        there.settimeout(0.5)
-                        there.recv(8192)
-                        there.sendall(data)
-
-        server = threading.Thread(target=serve)
-        server.start()
-        port = listener.getsockname()[1]
-        try:
-            with mock.patch.object(time, "sleep", return_value=None):
-                cli("dump", "--overview", f"http://127.0.0.1:{port}/x.gguf")
-        finally:
-            over.set()
-            with suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 0.5).close()
-            server.join()
+    with served(lambda asked: data) as address:
+        cli("dump", "--overview", f"{address}/x.gguf")
 
 
 TARGET = Target(corpus, mutate, run)

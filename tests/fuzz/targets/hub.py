@@ -6,17 +6,14 @@ import hashlib
 import json
 import os
 import re
-import socket
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from unittest import mock
 
 from tests.build import llama
 from tests.fuzz import texts
+from tests.fuzz.served import served
 from tests.fuzz.target import Target, cli
 
 FORMS = [
@@ -106,37 +103,19 @@ def run(data: bytes, folder: Path, rng: Random) -> None:
     answers = {kind: _whole(text) for kind, text in (_answers() | {odd.decode("latin-1"): answer}).items()}
     local = folder / "m.gguf"
     local.write_bytes(llama().bytes())
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.5)
 
-        def serve() -> None:
-            for _ in range(200):
-                if over.is_set():
-                    return
-                with suppress(OSError):
-                    there, _ = listener.accept()
-                    with there:
-                        there.settimeout(0.5)
-                        asked = there.recv(8192).split(b" ")
-                        there.sendall(answers[_kind(asked[1].decode("latin-1")) if asked[1:] else "list"])
+    def answered(asked: bytes) -> bytes:
+        words = asked.split(b" ")
+        return answers[_kind(words[1].decode("latin-1")) if words[1:] else "list"]
 
-        server = threading.Thread(target=serve)
-        server.start()
-        port = listener.getsockname()[1]
+    with served(answered) as address:
         home = {
-            "HF_ENDPOINT": f"http://127.0.0.1:{port}", "HF_HUB_OFFLINE": "", "HF_HOME": str(folder / "h"),
+            "HF_ENDPOINT": address, "HF_HUB_OFFLINE": "", "HF_HOME": str(folder / "h"),
             "HF_HUB_CACHE": str(folder / "h/hub"), "GGUFTOOL_CACHE": str(folder / "c"), "HF_HUB_DISABLE_XET": "1",
         }  # fmt: skip
-        try:
-            with mock.patch.object(time, "sleep", return_value=None), mock.patch.dict(os.environ, home):
-                form = ("--format", "json") if rng.random() < 0.4 else ()
-                cli(*(local if w == "LOCAL" else w for w in rng.choice(FORMS)), *form)
-        finally:
-            over.set()
-            with suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 0.5).close()
-            server.join()
+        with mock.patch.dict(os.environ, home):
+            form = ("--format", "json") if rng.random() < 0.4 else ()
+            cli(*(local if w == "LOCAL" else w for w in rng.choice(FORMS)), *form)
 
 
 TARGET = Target(corpus, mutate, run)
