@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _told: dict[str, str] = {}
-_MOST = 1 << 18
+_MOST = 1 << 15
 
 
 def note(rows: Iterable[tuple[str, str]]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from gguftool import hub
 from gguftool.errors import ToolFailed
+from gguftool.fleet.scan import scan
 from gguftool.hub import api, pace, stamps
 from gguftool.hub.api import LfsRecord
 from gguftool.hub.http import HttpRange
@@ -125,3 +126,30 @@ def test_rows_of_a_repository_are_kept_until_it_changes(site: Site, cli, tmp_pat
     assert {r.path.rpartition("/")[2] for r in site.log if "/resolve/" in r.path} == {"1.gguf"}
     assert [row["facts"]["tensors"] for row in third] != [row["facts"]["tensors"] for row in before]
     assert json.loads(kept.read_text().splitlines()[0])["path"] == "hf://o/r/0.gguf"
+
+
+def test_a_scan_that_is_refused_and_ended_goes_on_and_looks_at_nothing_twice(site: Site, clock, tmp_path: Path):
+    """What benchmarks/fleet_hub.py shows with 100,000 files (docs/fleets.md)."""
+    data = llama().bytes()
+    for repo in range(4):
+        site.repos[f"o/r{repo}"] = {f"{i}.gguf": data for i in range(10)}
+    asked: list[str] = []
+
+    def refuse(path: str) -> float | tuple[int, dict[str, str]]:
+        if "/resolve/" not in path:
+            return 0.0
+        asked.append(path)
+        return (429, {"RateLimit": '"resolvers";r=0;t=200'}) if len(asked) % 7 == 0 else 0.0
+
+    site.meddle = refuse
+    kept = tmp_path / "rows.jsonl"
+    first = scan(["hf://o"], jobs=1, lint=False, resume=kept)
+    some = [next(first) for _ in range(15)]
+    first.close()
+    rest = list(scan(["hf://o"], jobs=1, lint=False, resume=kept))
+    assert len(rest) == 40
+    assert [row for row in (*some, *rest) if row["error"]] == []
+    refused = len(asked) // 7
+    assert len(asked) <= 41 + refused
+    assert len(set(asked)) == 40
+    assert 200 * refused <= sum(clock) < 220 * refused
