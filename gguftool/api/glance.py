@@ -234,7 +234,7 @@ def glance(
             for n, listed in enumerate(there.every):
                 tell(n, len(there.every))
                 found = _look(listed, opener, terms)
-                (beside if listed in there.beside or found.role in _ASIDE else models).append(found)
+                (beside if _is_aside(found, listed in there.beside) else models).append(found)
         models.sort(key=_order)
         fitting = {x.kin for x in models if x.standing <= UNKNOWN}
         offers = {
@@ -247,6 +247,11 @@ def glance(
             if m is not None:
                 m.close()
     return Glance(there.spec, tuple(models), tuple(beside), said, older(engine.build), max_context, offers)
+
+
+def _is_aside(x: Entry, by_name: bool) -> bool:
+    """By what is in the file; by its name alone where that cannot be read."""
+    return by_name if not x.role else x.role in _ASIDE or (by_name and not ROLES[x.role].runs)
 
 
 _USED_BESIDE = ("mmproj", "draft", "vocoder", "adapter", "control-vector")

@@ -252,6 +252,15 @@ def test_a_quantisation_of_which_there_are_several(repo: dict[str, bytes]) -> No
     assert several(f"{SPEC}:Q6_K") is None
 
 
+def test_what_a_file_is_its_content_says(site: Site) -> None:
+    """A name with "imatrix" in it may be that of a model made with one, any name that of an adapter."""
+    few(site, "Q4_0", "style")
+    site.repos[REPO][f"{NAME}-imatrix-Q6_K.gguf"] = model("Q6_K").bytes()
+    g = glance(SPEC, ctx=4096, vram="2GiB", ram="8GiB", since=False)
+    assert [x.listed.name for x in g.models] == [f"{NAME}-imatrix-Q6_K.gguf", path_of("Q4_0")]
+    assert [(x.listed.name, x.role) for x in g.beside] == [(f"{NAME}-style.gguf", "adapter")]
+
+
 def test_labels() -> None:
     assert labels(["a/Foo-7B-Q4_K_M.gguf", "Foo-7B-Q4_0.gguf"]) == ["Q4_K_M", "Q4_0"]
     assert labels(["Foo-Q4_0.gguf", "Foo-Q8_0-00001-of-00002.gguf"]) == ["Q4_0", "Q8_0"]
