@@ -19,6 +19,7 @@ from gguftool.run.launch import LaunchPlan
 from gguftool.run.proof import to_json
 from gguftool.run.serve import Outcome, Sample
 from gguftool.run.silent import SilentSetting
+from gguftool.run.target import build_name
 from gguftool.run.wishes import Obstacle
 from gguftool.shell import shell as shell
 
@@ -53,16 +54,12 @@ def plan_lines(plan: LaunchPlan, style: Style) -> Iterator[str]:
         yield from speed_lines(plan.speed, style)
     yield from short_lines(plan.ways, style)
     if plan.engine.tool:
-        build = plan.engine.build
-        yield f"engine: {safe(plan.engine.tool.path)} ({_build(build.build, build.commit)}, {plan.engine.tool.source})"
+        build = build_name(plan.engine.build)
+        yield f"engine: {safe(plan.engine.tool.path)} ({build}, {plan.engine.tool.source})"
     elif not plan.engine.build.assumed:
         yield f"engine: the library in {plan.engine.build.commit}"
     for note in plan.notes:
         yield f"{style.dim('note:')} {safe(note)}"
-
-
-def _build(number: int | None, commit: str) -> str:
-    return f"b{number}" if number else f"commit {commit}" if commit else "unknown build"
 
 
 def silent_lines(settings: Iterable[SilentSetting], style: Style) -> Iterator[str]:
