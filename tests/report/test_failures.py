@@ -31,8 +31,11 @@ def test_every_command_speaks_json() -> None:
         "completion",
         "envelope",
         "gguftool",
+        "glance",
         "needs",
+        "scan-emit",
         "scan-row",
+        "scan-stores",
     }
 
 
