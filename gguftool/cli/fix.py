@@ -23,6 +23,8 @@ F = option
     gguftool fix model.gguf --from original.gguf --copy template,sampling
     gguftool fix model.gguf --edit
     gguftool fix *.gguf --set general.license=mit
+    gguftool fix hf://owner/repo/m.gguf --set general.license=mit --patch-out p.json
+    gguftool fix m.gguf --patch p.json                  on the machine that has the file
     gguftool fix ~/.cache/huggingface/hub/models--a--b/snapshots/c/m.gguf --auto --output m.gguf
     """
 )
@@ -60,6 +62,13 @@ F = option
 @F("--strip-padding", is_flag=True, help="Remove that room, before publishing.")
 @F("-n", "--dry-run", is_flag=True, help="Show the changes, the strategy and the bytes; write nothing.")
 @F("-o", "--output", type=MODEL, metavar="FILE", help="Write a new file; the input is never touched.")
+@F(
+    "--patch-out",
+    type=MODEL,
+    metavar="FILE",
+    help="Write the edit as a small file, for a copy elsewhere; the model may be an address.",
+)
+@F("--patch", "patch_file", type=MODEL, metavar="FILE", help="Make the edit of such a file.")
 @F("--strategy", type=click.Choice(["patch", "insert", "rewrite"]), help="How to write, instead of choosing.")
 @F("--in-use", type=click.Choice(["refuse", "rewrite", "patch"]), default="refuse", help="When the file is open.")
 @F("--hard-links", type=click.Choice(["refuse", "follow", "break"]), default="refuse", help="When it has other names.")
@@ -85,12 +94,17 @@ def fix(session: Session, /, models: tuple[str, ...], **given: Any) -> int:
         keys = tuple(word for word in models[1:] if not _names_a_model(word))
         models = tuple(word for word in models if word not in keys)
         given["copy"] += keys
+    if given["patch_out"] is not None and len(models) == 1:
+        from gguftool.cli.fix_patch import write_patch
+
+        return write_patch(session, models[0], given)
     if len(models) == 1:
         return fix_one(session, models[0], given).told(session)
     if given["edit"]:
         raise click.UsageError("--edit shows one model, so it goes with one MODEL.")
-    if given["output"] is not None:
-        raise click.UsageError("--output names one file, so it goes with one MODEL.")
+    for name in ("output", "patch_out"):
+        if given[name] is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')} names one file, so it goes with one MODEL.")
     return fix_all(session, models, given)
 
 

@@ -145,13 +145,14 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
 
 
 def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None) -> Edited:
+    from gguftool.edit.patch import read_patch
     from gguftool.edit.plan import plan_edit
     from gguftool.model import open_model
 
     preview, bugs = False, list[GgufToolError]()
     with open_model(path, strict=False) as opened:
         path = opened.name
-        operations, notes = _operations(opened, given, bugs)
+        operations, notes = operations_of(opened, given, bugs)
         if draft is not None:
             operations += draft.operations(opened)
         if not operations and not _asked(given):
@@ -167,6 +168,7 @@ def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None
         "keep_undo": not given["no_undo"],
         "preserve_mtime": given["preserve_mtime"],
         "argv": sys.argv[1:],
+        "patch": read_patch(given["patch_file"]) if given["patch_file"] is not None else None,
     }
     try:
         plan = plan_edit(path, operations, **choices)
@@ -188,7 +190,7 @@ _DEPLOY = "context_length rope_freq_base rope_freq_scale rope_scaling rope_scale
 _CHANGES = (
     *_DEPLOY,
     *"chat_template sampling special sets set_file source copy edit toml delete rename auto dedupe".split(),
-    *"repack realign reserve strip_padding".split(),
+    *"repack realign reserve strip_padding patch_file".split(),
 )
 
 
@@ -196,7 +198,7 @@ def _asked(given: dict[str, Any]) -> bool:
     return any(given[name] is not None and given[name] is not False and given[name] != () for name in _CHANGES)
 
 
-def _operations(model: Model, given: dict[str, Any], bugs: list[GgufToolError]) -> tuple[list[Operation], list[str]]:
+def operations_of(model: Model, given: dict[str, Any], bugs: list[GgufToolError]) -> tuple[list[Operation], list[str]]:
     """What the options ask for, in the order in which it makes sense to do it; ``bugs`` gets those of lint."""
     from gguftool.edit import ops, request
 

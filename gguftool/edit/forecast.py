@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,12 +28,14 @@ class Forecast:
         path: the file that is edited.
         old, new: its header as it is and as it would be.
         size: bytes of the whole new file.
+        model: the model, where it is open already and stays so.
     """
 
     path: str
     old: Header
     new: Header
     size: int
+    model: Model | None = None
 
     __repr__ = short_repr
 
@@ -68,8 +71,10 @@ class Forecast:
         with self._opened() as model:
             return predict(with_header(model, self.new, self.size))
 
-    def _opened(self) -> Model:
+    def _opened(self) -> AbstractContextManager[Model]:
         """The file is open only while a question is answered: an edit must find it alone."""
+        if self.model is not None:
+            return nullcontext(self.model)
         # A value type that llama.cpp does not know is not judged from a header that stepped over it.
         odd = any((f.element_type if f.type == ARR else f.type) not in VALUE_TYPES for f in self.old.fields)
         if odd or split_keys(self.old) is not None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.edit.ops import Operation, Realign, Repack, Reserve, Strip
+from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError
 from gguftool.format.header import Field, Header, align
@@ -86,6 +86,12 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
         old_front: the bytes of the old file up to its data.
         size: length of the old file in bytes.
     """
+    ready = next((op for op in ops if isinstance(op, Front)), None)
+    if ready is not None:
+        d, n = len(old_front), len(ready.front)
+        rest = size - d
+        segments = (Segment(d, n, rest),) if rest else ()
+        return Fit(ready.front, d, segments, n + rest, True, room(new))
     if _laid_out_anew(old, new, ops):
         return _anew(old, new, size, len(old_front))
     d = len(old_front)

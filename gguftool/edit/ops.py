@@ -7,12 +7,11 @@ their place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
-from gguftool.edit.schema import architecture, brief, key_types, resolve_type, spell_type, type_text
+from gguftool.edit.schema import architecture, brief, key_types, resolve_type, type_text
 from gguftool.errors import UsageError
 from gguftool.format.header import Field, Header, align
 from gguftool.format.render import make_tensor_info, render_parts
@@ -20,7 +19,7 @@ from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, VALUE_TYPES, value_typ
 from gguftool.format.values import make_field, plain
 from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
-from gguftool.shell import ELLIPSIS, blank, path_word, shell
+from gguftool.shell import blank, shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,22 @@ class Reserve:
         return f"reserve {self.size:,} bytes of room in the header"
 
 
-Operation = Set | SetElement | Delete | Rename | Dedupe | Repack | Realign | Strip | Reserve
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Give the file a front that is there already (`gguftool.edit.patch`): the bytes before its data."""
+
+    front: bytes
+    header: Header
+    did: tuple[str, ...]
+
+    __repr__ = short_repr
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"by a patch: {'; '.join(self.did)}"
+
+
+Operation = Set | SetElement | Delete | Rename | Dedupe | Repack | Realign | Strip | Reserve | Front
 
 
 def apply(ops: Sequence[Operation], header: Header, *, force: bool = False) -> Header:
@@ -194,6 +208,8 @@ def _step(op: Operation, header: Header, force: bool) -> Header:
             return replace(header, fields=tuple(f for f in header.fields if not is_filler(f.key)))
         case Reserve():
             return header
+        case Front():
+            return op.header
 
 
 def _set(op: Set, header: Header, force: bool) -> Header:
@@ -303,81 +319,3 @@ def _realign(op: Realign, header: Header) -> Header:
         without = tuple(f for f in header.fields if f.key != "general.alignment")
         return _repack(replace(header, fields=without), n)
     return _repack(_set(Set("general.alignment", n, "u32"), header, True), n)
-
-
-def command(ops: Sequence[Operation], path: str, header: Header | None = None) -> str:
-    """The ``gguftool fix`` line that does the same; see `spellable`."""
-    words = ["gguftool", "fix", path_word(path)]
-    for op in ops:
-        words.extend(_option(op, architecture(header) if header is not None else ""))
-    return shell(words)
-
-
-def spellable(op: Operation) -> bool:
-    """Whether an option of ``gguftool fix`` can say it: no zero bytes, no key that is read as key and type or value."""
-    match op:
-        case Set():
-            return spellable_key(op.key) and "\0" not in _text(op.value) and _text(op.value) != ELLIPSIS
-        case SetElement():
-            said = _text(op.value)
-            return "\0" not in op.key + said and "=" not in op.key and said != ELLIPSIS
-        case Delete():
-            return bool(op.key) and "\0" not in op.key
-        case Rename():
-            many = op.old.endswith(".*") and op.new.endswith(".*")
-            return bool(op.old) and "\0" not in op.old + op.new and "=" not in op.new and not many
-        case _:
-            return True
-
-
-def spellable_key(key: str) -> bool:
-    """Whether ``KEY=VALUE`` can give this key a value."""
-    return bool(key) and "=" not in key and "\0" not in key and TYPED.match(key) is None and ELEMENT.match(key) is None
-
-
-TYPED = re.compile(r"(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])\Z", re.DOTALL)
-"""``KEY:TYPE``."""
-ELEMENT = re.compile(r"(?P<key>.+)\[(?P<index>[0-9]+)\]\Z", re.DOTALL)
-"""``KEY[5]``."""
-_SAFE_IN_LIST = re.compile(r"\s*[^\s,\[\]][^,\[\]]*")
-
-
-def _option(op: Operation, arch: str) -> list[str]:
-    match op:
-        case Set():
-            arch = arch or op.key.partition(".")[0]
-            known = key_types(op.key, arch)
-            named = op.type is not None and (not known or spell_type(op.type) != known[0])
-            return ["--set", f"{op.key}{':' + op.type if named and op.type else ''}={_text(op.value)}"]
-        case SetElement():
-            return ["--set", f"{op.key}[{op.index}]={_text(op.value)}"]
-        case Delete():
-            return ["--delete", op.key]
-        case Rename():
-            return ["--rename", f"{op.old}={op.new}"]
-        case Dedupe():
-            return ["--dedupe"]
-        case Repack():
-            return ["--repack"]
-        case Realign():
-            return ["--realign", str(op.alignment)]
-        case Strip():
-            return ["--strip-padding"]
-        case Reserve():
-            return ["--reserve", str(op.size)]
-
-
-def _text(value: object) -> str:
-    """A value as ``KEY=VALUE`` takes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, (str, int)):
-        return str(value)
-    items = list(value)  # type: ignore[call-overload]
-    if all(isinstance(v, str) for v in items) and not all(_SAFE_IN_LIST.fullmatch(v) for v in items):
-        import json
-
-        return json.dumps(items)
-    return ",".join(_text(v) for v in items)

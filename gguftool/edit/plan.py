@@ -11,27 +11,24 @@ from gguftool.brief import short_repr, shown, table
 from gguftool.edit.changes import Change, changes_of
 from gguftool.edit.choose import check_room, choose, costs
 from gguftool.edit.commit import InsertImpossible, build, commit, identity
+from gguftool.edit.drawn import draw, front_of
 from gguftool.edit.forecast import Forecast
 from gguftool.edit.job import Job
-from gguftool.edit.layout import Fit, fit
-from gguftool.edit.ops import Operation, Realign, Rename, Repack, Set, apply, command
+from gguftool.edit.layout import Fit
+from gguftool.edit.ops import Operation
 from gguftool.edit.oslayer import OsLayer
+from gguftool.edit.patch import Patch
 from gguftool.edit.remarks import of_another_program, remarks
 from gguftool.edit.steps import refuse_unfinished
-from gguftool.edit.target import Target, check, look
-from gguftool.edit.texts import refuse_texts
+from gguftool.edit.target import check, look
 from gguftool.edit.which import metadata_file
-from gguftool.edit.whole import editable
 from gguftool.errors import ChangedMeanwhile, Refused, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import Progress
 from gguftool.files.draft import Draft
 from gguftool.files.faults import writing
 from gguftool.format.header import Header, align
-from gguftool.format.types import DEFAULT_ALIGNMENT
-from gguftool.model.datastart import misplaced_start, misplaced_words
 from gguftool.model.shards import split_keys
-from gguftool.shell import gguftool, path_word, shell
 from gguftool.source import LocalFile
 
 STRATEGIES = ("patch", "insert", "rewrite")
@@ -150,6 +147,7 @@ def plan_edit(
     argv: Sequence[str] = (),
     group: str = "",
     layer: OsLayer | None = None,
+    patch: Patch | None = None,
 ) -> EditPlan:
     """Plan an edit; nothing is written yet.
 
@@ -168,6 +166,7 @@ def plan_edit(
         argv: the command line, for the record.
         group: id shared by the edits of one command.
         layer: the operating system (tests put others here).
+        patch: apply this (`gguftool.edit.patch.read_patch`) instead of operations.
 
     Raises:
         UsageError: an operation that is not possible.
@@ -188,16 +187,14 @@ def plan_edit(
     named = metadata_file(os.fspath(path))
     target = look(named, layer) if output is not None else check(named, layer, hard_links=hard_links, force=force)
     refuse_unfinished(layer, target.real, named)
-    old, front = _read(target)
-    refuse_texts(ops, old, force=force, nul=harm == "allow")
-    new = apply(ops, old, force=force)
-    _guard(old, new, ops, force)
-    laid_out = fit(old, new, ops, front, target.stat.st_size)
-    _refuse_misplaced(named, old, ops)
-    read = replace(old, data_offset=align(old.end, old.alignment))
-    forecast = Forecast(named, read, replace(new, data_offset=len(laid_out.front)), laid_out.new_size)
-    if harm == "refuse":
-        _refuse_harm(forecast, ops)
+    with contextlib.closing(LocalFile(target.real)) as source:
+        old, front = front_of(source, target.named)
+    if patch is not None:
+        if ops:
+            raise UsageError("a patch is applied alone", "make the other changes with a command of their own")
+        ops = [patch.onto(named, front, target.stat.st_size)]
+    drawn = draw(named, old, front, target.stat.st_size, ops, force=force, harm=harm)
+    new, laid_out, forecast = drawn.new, drawn.fit, drawn.forecast
     job = Job(
         path=target.real,
         strategy="rewrite",
@@ -258,68 +255,6 @@ def plan_edit(
         layer=layer,
         forecast=forecast,
     )
-
-
-def _refuse_harm(forecast: Forecast, ops: Sequence[Operation]) -> None:
-    """The best knowledge there is, asked where the damage would be done."""
-    broken = forecast.harm
-    if broken is None:
-        return
-    hint = "it is done all the same with --yes (in Python: harm='allow')"
-    renamed = next((op for op in ops if isinstance(op, Set) and op.key == "general.architecture"), None)
-    was = forecast.old.get("general.architecture")
-    if renamed is not None and was is not None:
-        along = shell(["--rename", f"{was.value}.*={renamed.value}.*"])
-        hint = f"its keys are taken along by: {command(ops, forecast.path, forecast.old)} {along}; {hint}"
-    raise Refused(f"{forecast.path}: {broken}", hint)
-
-
-def _refuse_misplaced(named: str, old: Header, ops: Sequence[Operation]) -> None:
-    """Only an edit that lays the data out anew can take it from where it really starts."""
-    if old.data_offset == align(old.end, old.alignment) or any(isinstance(op, (Repack, Realign)) for op in ops):
-        return
-    read = replace(old, data_offset=align(old.end, old.alignment))
-    mend = gguftool("fix", path_word(named), "--realign", str(old.alignment))
-    raise Refused(f"{named}: {misplaced_words(read, old.data_offset)}", f"mend that first: {mend}")
-
-
-def _read(target: Target) -> tuple[Header, bytes]:
-    """The header, and the bytes in front of the data; that is where it really starts, not where readers look for it."""
-    source = LocalFile(target.real)
-    try:
-        header = editable(source, target.named)
-        start = misplaced_start(source, header)
-        if start is not None:
-            header = replace(header, data_offset=start)
-        return header, source.read_at(0, header.data_offset)
-    finally:
-        source.close()
-
-
-def _guard(old: Header, new: Header, ops: Sequence[Operation], force: bool) -> None:
-    """Edits that would make the file contradict itself."""
-    if split_keys(old) is not None and not force:
-        for op in ops:
-            key = getattr(op, "key", getattr(op, "old", ""))
-            keys = (key, op.new) if isinstance(op, Rename) else (key,)
-            if any(k.startswith("split.") for k in keys):
-                raise Refused(
-                    f"{key}: the split.* keys say which shard this is, and must agree in all files of the set",
-                    "join the set with `gguftool merge`, or rename shards with `gguftool verify --repair-names`",
-                )
-            if isinstance(op, (Repack, Realign)):
-                raise Refused("a shard set cannot be laid out anew file by file", "join it with `gguftool merge` first")
-    stated = _stated_alignment(new)
-    if stated != _stated_alignment(old) and stated != new.alignment and not force:
-        raise UsageError(
-            f"general.alignment says where every tensor stands; {stated} would contradict the layout",
-            "lay the data out anew: --realign N",
-        )
-
-
-def _stated_alignment(header: Header) -> object:
-    f = header.get("general.alignment")
-    return DEFAULT_ALIGNMENT if f is None else f.value
 
 
 def _nothing_changes(laid_out: Fit, front: bytes, size: int) -> bool:

@@ -6,8 +6,9 @@ import contextlib
 import json
 import math
 
-from gguftool.edit.ops import ELEMENT, TYPED, Delete, Operation, Rename, Set, SetElement
+from gguftool.edit.ops import Delete, Operation, Rename, Set, SetElement
 from gguftool.edit.schema import key_types, resolve_type, spell_type, type_text
+from gguftool.edit.spelled import ELEMENT, TYPED
 from gguftool.errors import UsageError
 from gguftool.format.header import Field
 from gguftool.format.values import parse_text

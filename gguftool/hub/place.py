@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gguftool.errors import MissingFile, ToolFailed, UsageError
-from gguftool.hub.address import HubAddress, OllamaName, StoreAddress, WebAddress, is_remote, parse
+from gguftool.hub.address import HubAddress, OllamaName, StoreAddress, WebAddress, hub_address, is_remote, parse
 from gguftool.hub.api import endpoint, listing, offline, token
-from gguftool.hub.cache import cached, in_cache, ollama_blob, pick
+from gguftool.hub.cache import cached, in_cache, ollama_blob, pick, snapshot
 from gguftool.hub.stores.huggingface import COMMIT
 from gguftool.hub.stores.places import hub_cache
 from gguftool.shell import gguftool, path_word, shell
@@ -113,6 +113,26 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
     else:
         fetch = shell(["curl", "-LO", text])
     raise UsageError(f"{text}: is not on this machine, and its data is needed", f"fetch it first: {fetch}")
+
+
+def on_the_hub(spec: str | os.PathLike[str], name: str) -> HubAddress | None:
+    """What an address is on the Hub, with the path of the file; None for what is not of the Hub.
+
+    Args:
+        spec: path or address, as it was typed.
+        name: what the file that was opened by it is called.
+    """
+    if not is_remote(spec):
+        return None
+    address = parse(os.fspath(spec), endpoint())
+    hub = address.hub if isinstance(address, WebAddress) else address
+    if not isinstance(hub, HubAddress):
+        return None
+    if is_remote(name):
+        # As the file that carries the metadata is called: of a set, another than the one named.
+        return hub_address(name)
+    folder = snapshot(hub)
+    return replace(hub, path=os.path.relpath(name, folder), quant="") if folder is not None else None
 
 
 def _on_web(address: WebAddress | OllamaName) -> OnServer:

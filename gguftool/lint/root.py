@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gguftool.edit.ops import Set, command
+from gguftool.edit.ops import Set
+from gguftool.edit.spelled import command
 from gguftool.lint.predicted import newest, surveyed
 from gguftool.lint.rule import Context, Draft, Fix, edit, found
 from gguftool.model import Model

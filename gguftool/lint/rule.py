@@ -98,7 +98,7 @@ class Fix:
 
 def to_choose(title: str, option: str, key: str) -> Fix | None:
     """A fix whose value a person must find: ``option KEY=…`` of ``gguftool fix``; None for a key it cannot spell."""
-    from gguftool.edit.ops import spellable_key
+    from gguftool.edit.spelled import spellable_key
 
     return Fix(title, command=edit(option, blank(f"{key}="))) if spellable_key(key) else None
 

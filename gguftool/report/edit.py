@@ -11,14 +11,16 @@ from gguftool.edit.schema import architecture, brief, read_by
 from gguftool.facts.arch import Hparams, facts
 from gguftool.model.role import STRANGE
 from gguftool.report.text import Style, Styled, safe, size, table
-from gguftool.shell import gguftool, path_word
+from gguftool.shell import gguftool, path_word, shell
 
 if TYPE_CHECKING:
     from gguftool.edit.changes import Change
     from gguftool.edit.journal import Record
+    from gguftool.edit.patched import PatchPlan
     from gguftool.edit.plan import EditPlan, Result
     from gguftool.edit.recover import Outcome
     from gguftool.edit.undo import Undone
+    from gguftool.hub.address import HubAddress
 
 SHOWN = 8
 """Elements of a long array that JSON shows."""
@@ -32,7 +34,7 @@ _HOW = {
 }
 
 
-def changes_text(plan: EditPlan, style: Style) -> str:
+def changes_text(plan: EditPlan | PatchPlan, style: Style) -> str:
     """The changes as a table, under the name of the file."""
     arch = architecture(plan.new)
     title = style.bold(plan.path)
@@ -66,7 +68,7 @@ def plan_text(plan: EditPlan, style: Style) -> str:
     return "\n".join(lines)
 
 
-def _seen(plan: EditPlan, arch: str) -> list[str]:
+def _seen(plan: EditPlan | PatchPlan, arch: str) -> list[str]:
     """What llama.cpp will make of the context and RoPE keys, when one of them changes."""
     keys = tuple(f"{arch}.{word}" for word in ("context_length", "rope."))
     asked = any(c.key.startswith(keys) for c in plan.changes)
@@ -112,22 +114,68 @@ def plan_body(plan: EditPlan, result: Result | None, extra_notes: Sequence[str] 
         "output": plan.output,
         "done": result is not None,
         "strategy": result.strategy if result is not None else plan.strategy,
-        "changes": [
-            {
-                "key": c.key,
-                "old": json_value(c.old),
-                "new": json_value(c.new),
-                "type": c.type,
-                "old_type": c.old_type or (c.type if c.old is not None else None),
-                "read_by": read_by(c.key.partition("[")[0], arch),
-            }
-            for c in plan.changes
-        ],
+        "changes": _changes(plan.changes, arch),
         "bytes_written": result.bytes_written if result is not None else plan.bytes_written,
         "space_needed": plan.space_needed,
         "new_size": plan.fit.new_size,
         "undo": result.undo if result is not None else None,
         "notes": [*extra_notes, *plan.notes],
+    }
+
+
+def _changes(changes: Sequence[Change], arch: str) -> list[dict[str, object]]:
+    return [
+        {
+            "key": c.key,
+            "old": json_value(c.old),
+            "new": json_value(c.new),
+            "type": c.type,
+            "old_type": c.old_type or (c.type if c.old is not None else None),
+            "read_by": read_by(c.key.partition("[")[0], arch),
+        }
+        for c in changes
+    ]
+
+
+def patch_text(plan: PatchPlan, place: str, length: int, there: HubAddress | None, style: Style) -> str:
+    """What a patch does, where it was written, how it is applied, and what an upload of the result sends.
+
+    Args:
+        plan: the patch.
+        place: its file; "" when none was written.
+        length: bytes of its file.
+        there: what the model is on the Hub; None where it is not of the Hub.
+        style: of the terminal.
+    """
+    patch = plan.patch
+    lines = [changes_text(plan, style), *_seen(plan, architecture(plan.new))]
+    sizes = f"for a file of {patch.old_size:,} bytes with that very header; it becomes {patch.new_size:,}"
+    lines.append(
+        f"{style.green('wrote')} {safe(place)}: {size(length)}, {sizes}" if place else f"{size(length)}, {sizes}"
+    )
+    name = plan.path.rpartition("/")[2]
+    lines.append(f"where the file lies: {gguftool('fix', path_word(name), '--patch', path_word(place or 'FILE'))}")
+    if there is not None:
+        at = [] if there.revision == "main" else ["--revision", there.revision]
+        upload = shell(["hf", "upload", there.repo, path_word(name), there.path, *at])
+        lines.append(f"then upload it:      {upload}")
+        lines.append(
+            f"an upload through Xet sends the chunks that the Hub has not: at most {size(patch.news)} of "
+            f"{size(patch.new_size)}"
+        )
+    return "\n".join(lines)
+
+
+def patch_body(plan: PatchPlan, place: str, notes: Sequence[str]) -> dict[str, object]:
+    """The fields of ``gguftool fix --patch-out --format json``."""
+    return {
+        "path": plan.path,
+        "patch": place or None,
+        "changes": _changes(plan.changes, architecture(plan.new)),
+        "size": plan.patch.old_size,
+        "new_size": plan.patch.new_size,
+        "new_to_the_hub": plan.patch.news,
+        "notes": [*notes, *plan.notes],
     }
 
 

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gguftool.edit.ops import Operation, command, spellable
+from gguftool.edit.ops import Operation
+from gguftool.edit.spelled import command, spellable
 from gguftool.facts import llama_cpp
 from gguftool.lint.baseline import digest
 from gguftool.lint.check import FileCheck

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gguftool.edit.ops import Delete, spellable
+from gguftool.edit.ops import Delete
+from gguftool.edit.spelled import spellable
 from gguftool.format.types import file_type_name
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, edit, found, rule, to_choose
 from gguftool.model import Model

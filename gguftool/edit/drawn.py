@@ -1,0 +1,139 @@
+"""What operations make of a file, before anybody asks how it gets onto a disk; the file may lie anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gguftool.brief import short_repr
+from gguftool.edit.forecast import Forecast
+from gguftool.edit.layout import Fit, fit
+from gguftool.edit.ops import Front, Operation, Realign, Rename, Repack, Set, apply
+from gguftool.edit.spelled import command
+from gguftool.edit.texts import refuse_texts
+from gguftool.edit.whole import editable
+from gguftool.errors import Refused, UsageError
+from gguftool.format.header import Header, align
+from gguftool.format.types import DEFAULT_ALIGNMENT
+from gguftool.model import Model
+from gguftool.model.datastart import misplaced_start, misplaced_words
+from gguftool.model.shards import split_keys
+from gguftool.shell import gguftool, path_word, shell
+from gguftool.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What operations make of a file, whoever writes it: the new header, its layout, and what llama.cpp says of it."""
+
+    new: Header
+    fit: Fit
+    forecast: Forecast
+
+    __repr__ = short_repr
+
+
+def draw(
+    named: str,
+    old: Header,
+    front: bytes,
+    size: int,
+    ops: Sequence[Operation],
+    *,
+    force: bool = False,
+    harm: str = "refuse",
+    model: Model | None = None,
+) -> Drawn:
+    """Work out the new file.
+
+    Args:
+        named: what messages call the file.
+        old: its header, as `front_of` gives it.
+        front: its bytes in front of the data.
+        size: its bytes in all.
+        ops: what to change.
+        force: as for `gguftool.edit.plan.plan_edit`.
+        harm: likewise.
+        model: the model, where it is open already and stays so.
+
+    Raises:
+        UsageError, Refused: as `gguftool.edit.plan.plan_edit`.
+    """
+    refuse_texts(ops, old, force=force, nul=harm == "allow")
+    new = apply(ops, old, force=force)
+    _guard(old, new, ops, force)
+    laid_out = fit(old, new, ops, front, size)
+    _refuse_misplaced(named, old, ops)
+    read = replace(old, data_offset=align(old.end, old.alignment))
+    forecast = Forecast(named, read, replace(new, data_offset=len(laid_out.front)), laid_out.new_size, model)
+    if harm == "refuse":
+        _refuse_harm(forecast, ops)
+    return Drawn(new, laid_out, forecast)
+
+
+def _refuse_harm(forecast: Forecast, ops: Sequence[Operation]) -> None:
+    """The best knowledge there is, asked where the damage would be done."""
+    broken = forecast.harm
+    if broken is None:
+        return
+    hint = "it is done all the same with --yes (in Python: harm='allow')"
+    renamed = next((op for op in ops if isinstance(op, Set) and op.key == "general.architecture"), None)
+    was = forecast.old.get("general.architecture")
+    if renamed is not None and was is not None:
+        along = shell(["--rename", f"{was.value}.*={renamed.value}.*"])
+        hint = f"its keys are taken along by: {command(ops, forecast.path, forecast.old)} {along}; {hint}"
+    raise Refused(f"{forecast.path}: {broken}", hint)
+
+
+def _refuse_misplaced(named: str, old: Header, ops: Sequence[Operation]) -> None:
+    """Only an edit that lays the data out anew can take it from where it really starts."""
+    if old.data_offset == align(old.end, old.alignment) or any(isinstance(op, (Repack, Realign)) for op in ops):
+        return
+    read = replace(old, data_offset=align(old.end, old.alignment))
+    mend = gguftool("fix", path_word(named), "--realign", str(old.alignment))
+    raise Refused(f"{named}: {misplaced_words(read, old.data_offset)}", f"mend that first: {mend}")
+
+
+def front_of(source: Source, named: str) -> tuple[Header, bytes]:
+    """The header, and the bytes in front of the data; that is where it really starts, not where readers look for it.
+
+    Args:
+        source: the file.
+        named: what messages call it.
+
+    Raises:
+        FormatError: it cannot be read to the end of its header.
+    """
+    header = editable(source, named)
+    start = misplaced_start(source, header)
+    if start is not None:
+        header = replace(header, data_offset=start)
+    return header, source.read_at(0, header.data_offset)
+
+
+def _guard(old: Header, new: Header, ops: Sequence[Operation], force: bool) -> None:
+    """Edits that would make the file contradict itself."""
+    if split_keys(old) is not None and not force:
+        if any(isinstance(op, Front) for op in ops) and split_keys(new) != split_keys(old):
+            raise Refused("the patch changes the split.* keys, which must agree in all files of the set")
+        for op in ops:
+            key = getattr(op, "key", getattr(op, "old", ""))
+            keys = (key, op.new) if isinstance(op, Rename) else (key,)
+            if any(k.startswith("split.") for k in keys):
+                raise Refused(
+                    f"{key}: the split.* keys say which shard this is, and must agree in all files of the set",
+                    "join the set with `gguftool merge`, or rename shards with `gguftool verify --repair-names`",
+                )
+            if isinstance(op, (Repack, Realign)):
+                raise Refused("a shard set cannot be laid out anew file by file", "join it with `gguftool merge` first")
+    stated = _stated_alignment(new)
+    if stated != _stated_alignment(old) and stated != new.alignment and not force:
+        raise UsageError(
+            f"general.alignment says where every tensor stands; {stated} would contradict the layout",
+            "lay the data out anew: --realign N",
+        )
+
+
+def _stated_alignment(header: Header) -> object:
+    f = header.get("general.alignment")
+    return DEFAULT_ALIGNMENT if f is None else f.value

@@ -1,0 +1,103 @@
+"""Operations as the options of ``gguftool fix`` that say them, and what those options cannot say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gguftool.edit.ops import (
+    Dedupe,
+    Delete,
+    Front,
+    Operation,
+    Realign,
+    Rename,
+    Repack,
+    Reserve,
+    Set,
+    SetElement,
+    Strip,
+)
+from gguftool.edit.schema import architecture, key_types, spell_type
+from gguftool.format.header import Header
+from gguftool.shell import ELLIPSIS, path_word, shell
+
+
+def command(ops: Sequence[Operation], path: str, header: Header | None = None) -> str:
+    """The ``gguftool fix`` line that does the same; see `spellable`."""
+    words = ["gguftool", "fix", path_word(path)]
+    for op in ops:
+        words.extend(_option(op, architecture(header) if header is not None else ""))
+    return shell(words)
+
+
+def spellable(op: Operation) -> bool:
+    """Whether an option of ``gguftool fix`` can say it: no zero bytes, no key that is read as key and type or value."""
+    match op:
+        case Set():
+            return spellable_key(op.key) and "\0" not in _text(op.value) and _text(op.value) != ELLIPSIS
+        case SetElement():
+            said = _text(op.value)
+            return "\0" not in op.key + said and "=" not in op.key and said != ELLIPSIS
+        case Delete():
+            return bool(op.key) and "\0" not in op.key
+        case Rename():
+            many = op.old.endswith(".*") and op.new.endswith(".*")
+            return bool(op.old) and "\0" not in op.old + op.new and "=" not in op.new and not many
+        case _:
+            return True
+
+
+def spellable_key(key: str) -> bool:
+    """Whether ``KEY=VALUE`` can give this key a value."""
+    return bool(key) and "=" not in key and "\0" not in key and TYPED.match(key) is None and ELEMENT.match(key) is None
+
+
+TYPED = re.compile(r"(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])\Z", re.DOTALL)
+"""``KEY:TYPE``."""
+ELEMENT = re.compile(r"(?P<key>.+)\[(?P<index>[0-9]+)\]\Z", re.DOTALL)
+"""``KEY[5]``."""
+_SAFE_IN_LIST = re.compile(r"\s*[^\s,\[\]][^,\[\]]*")
+
+
+def _option(op: Operation, arch: str) -> list[str]:
+    match op:
+        case Set():
+            arch = arch or op.key.partition(".")[0]
+            known = key_types(op.key, arch)
+            named = op.type is not None and (not known or spell_type(op.type) != known[0])
+            return ["--set", f"{op.key}{':' + op.type if named and op.type else ''}={_text(op.value)}"]
+        case SetElement():
+            return ["--set", f"{op.key}[{op.index}]={_text(op.value)}"]
+        case Delete():
+            return ["--delete", op.key]
+        case Rename():
+            return ["--rename", f"{op.old}={op.new}"]
+        case Dedupe():
+            return ["--dedupe"]
+        case Repack():
+            return ["--repack"]
+        case Realign():
+            return ["--realign", str(op.alignment)]
+        case Strip():
+            return ["--strip-padding"]
+        case Reserve():
+            return ["--reserve", str(op.size)]
+        case Front():
+            return ["--patch", ELLIPSIS]
+
+
+def _text(value: object) -> str:
+    """A value as ``KEY=VALUE`` takes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, (str, int)):
+        return str(value)
+    items = list(value)  # type: ignore[call-overload]
+    if all(isinstance(v, str) for v in items) and not all(_SAFE_IN_LIST.fullmatch(v) for v in items):
+        import json
+
+        return json.dumps(items)
+    return ",".join(_text(v) for v in items)
