@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from gguftool.api.diagnosed import Cause as Cause
     from gguftool.api.diagnosed import Diagnosed as Diagnosed
     from gguftool.api.diagnosed import diagnose as diagnose
+    from gguftool.api.edits import apply_patch as apply_patch
     from gguftool.api.edits import edit as edit
+    from gguftool.api.edits import make_patch as make_patch
     from gguftool.api.edits import plan_edit as plan_edit
     from gguftool.api.edits import recover as recover
     from gguftool.api.edits import undo as undo
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from gguftool.edit.ops import Set as Set
     from gguftool.edit.ops import SetElement as SetElement
     from gguftool.edit.ops import Strip as Strip
+    from gguftool.edit.patched import PatchPlan as PatchPlan
     from gguftool.edit.plan import EditPlan as EditPlan
     from gguftool.edit.plan import Result as Result
     from gguftool.edit.undo import Undone as Undone
@@ -192,6 +195,7 @@ __all__ = [
     "Obstacle",
     "Operation",
     "Overview",
+    "PatchPlan",
     "Planned",
     "Prediction",
     "Prepared",
@@ -228,6 +232,7 @@ __all__ = [
     "Wishes",
     "Written",
     "__version__",
+    "apply_patch",
     "check_converted",
     "check_log",
     "compare_templates",
@@ -254,6 +259,7 @@ __all__ = [
     "kv_test",
     "launch",
     "lint",
+    "make_patch",
     "memory",
     "merge",
     "misfits",

@@ -18,7 +18,7 @@ PUBLIC = {
         "api.diagnosed": "Cause Diagnosed diagnose",
         "api.glance": "Glance glance",
         "api.known": "known_text",
-        "api.edits": "edit plan_edit recover undo",
+        "api.edits": "apply_patch edit make_patch plan_edit recover undo",
         "api.models": "diff fixes hash_tensors memory misfits overview predict",
         "api.compat": "Compatibility compat",
         "api.converted": "check_converted",
@@ -37,6 +37,7 @@ PUBLIC = {
         "build.quantize": "Quantized quantize",
         "edit.changes": "Change",
         "edit.ops": "Dedupe Delete Operation Realign Rename Repack Reserve Set SetElement Strip",
+        "edit.patched": "PatchPlan",
         "edit.plan": "EditPlan Result",
         "edit.undo": "Undone",
         "errors": "ChangedMeanwhile FormatError GgufToolError InterruptedEdit MissingFile NoRoom NotGguf Refused "

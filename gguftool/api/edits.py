@@ -10,7 +10,8 @@ from gguftool.hub import file_of
 
 if TYPE_CHECKING:
     from gguftool.edit.ops import Operation
-    from gguftool.edit.plan import EditPlan
+    from gguftool.edit.patched import PatchPlan
+    from gguftool.edit.plan import EditPlan, Result
     from gguftool.edit.recover import Outcome
     from gguftool.edit.session import edit as Session
     from gguftool.edit.undo import Undone
@@ -46,6 +47,48 @@ def plan_edit(path: AnyModel, ops: Sequence[Operation], **options: Any) -> EditP
     from gguftool.edit.plan import plan_edit as plan
 
     return plan(file_of(path), ops, **options)
+
+
+def make_patch(
+    model: AnyModel, ops: Sequence[Operation], output: str | os.PathLike[str] | None = None, **options: Any
+) -> PatchPlan:
+    """Make an edit of a model that may lie on a server, as a small file; see `gguftool.edit.patched.plan_patch`.
+
+    Args:
+        model: a path, an address, or an open model; of one on a server only the header is read.
+        ops: what to change, see `gguftool.edit.ops`.
+        output: the file of the patch, which replaces an older patch; None: it is only looked at.
+        options: as there.
+
+    Raises:
+        Refused: something else has the name, or llama.cpp would not run the file any more.
+    """
+    from gguftool.edit.patch import write_patch
+    from gguftool.edit.patched import plan_patch
+    from gguftool.hub import opened
+
+    with opened(model) as there:
+        plan = plan_patch(there, ops, **options)
+    if output is not None:
+        write_patch(os.fspath(output), plan.patch)
+    return plan
+
+
+def apply_patch(path: AnyModel, patch: str | os.PathLike[str], **options: Any) -> Result:
+    """Make the edit of a patch, crash-safe and undoable as every edit.
+
+    Args:
+        path: as for `edit`.
+        patch: the file that `make_patch` or ``gguftool fix --patch-out`` wrote.
+        options: as for `plan_edit`.
+
+    Raises:
+        UsageError, FormatError: it is no patch, or a damaged one.
+        Refused: the model is not the one the patch was made for, or has the edit already.
+    """
+    from gguftool.edit.patch import read_patch
+
+    return plan_edit(path, (), patch=read_patch(os.fspath(patch)), **options).commit()
 
 
 def undo(path: AnyModel, **options: Any) -> Undone:

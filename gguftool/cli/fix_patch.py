@@ -24,9 +24,10 @@ def write_patch(session: Session, model: str, given: dict[str, Any]) -> int:
         GgufToolError: it cannot or must not be done.
     """
     from gguftool.cli.fix_many import operations_of
-    from gguftool.edit.patch import is_patch, pack
+    from gguftool.edit.patch import WHAT, is_patch, pack
+    from gguftool.edit.patch import write_patch as write_patch_file
     from gguftool.edit.patched import plan_patch
-    from gguftool.files.small import check_mine, write_file
+    from gguftool.files.small import check_mine
     from gguftool.hub import open_any
     from gguftool.hub.place import on_the_hub
     from gguftool.report.edit import patch_body, patch_text
@@ -37,7 +38,7 @@ def write_patch(session: Session, model: str, given: dict[str, Any]) -> int:
             raise UsageError(f"{option} says how a file is written, and --patch-out leaves the model as it is")
     place = "" if given["dry_run"] else str(given["patch_out"])
     if place:
-        check_mine(place, is_patch, "patch of gguftool")
+        check_mine(place, is_patch, WHAT)
     bugs = list[GgufToolError]()
     with open_any(model, strict=False) as opened:
         operations, notes = operations_of(opened, given, bugs)
@@ -45,15 +46,14 @@ def write_patch(session: Session, model: str, given: dict[str, Any]) -> int:
             raise UsageError("a patch of no change: say what to change", "for example --set general.license=mit")
         plan = plan_patch(opened, operations, force=given["force"], harm="allow" if given["yes"] else "refuse")
         there = on_the_hub(model, plan.path)
-        data = pack(plan.patch)
+        length = write_patch_file(place, plan.patch) if place else len(pack(plan.patch))
         if place:
-            write_file(place, data, mine=is_patch, what="patch of gguftool")
             session.did(f"{place} is written")
         code = session.done_code = Bug.exit_code if bugs else 0
         if session.format == "json":
             session.write_json(ok=not bugs, body=patch_body(plan, place, notes), errors=map(error_row, bugs))
             return code
-        session.out(patch_text(plan, place, len(data), there, session.style))
+        session.out(patch_text(plan, place, length, there, session.style))
     for note in (*notes, *plan.notes):
         session.note(f"note: {safe(note)}")
     for bug in bugs:

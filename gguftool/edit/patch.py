@@ -18,6 +18,7 @@ from gguftool.edit.ops import Front
 from gguftool.edit.request import read_file
 from gguftool.edit.whole import editable
 from gguftool.errors import FormatError, Refused, UsageError
+from gguftool.files.small import write_file
 from gguftool.format.header import Field, Header, TensorInfo, align
 from gguftool.format.limits import HEADER
 from gguftool.reading import Malformed, from_json
@@ -29,6 +30,7 @@ BEGIN = b'{"format": "gguftool.patch/1"'
 """What such a file begins with."""
 CHUNK = 128 << 10
 """The longest chunk that the Hub's storage cuts a file into, in bytes (Xet: 64 KiB on average, 8 to 128 KiB)."""
+WHAT = "patch of gguftool"
 _SHORT = 32
 """A record of fewer bytes costs more as a place than as itself."""
 Piece = tuple[int, int] | bytes
@@ -181,6 +183,18 @@ def pack(patch: Patch) -> bytes:
         ],
     }
     return (json.dumps(body, ensure_ascii=True, indent=1) + "\n").replace('{\n "format"', '{"format"', 1).encode()
+
+
+def write_patch(path: str, patch: Patch) -> int:
+    """Write the file of a patch, which may replace an older patch; gives its length in bytes.
+
+    Raises:
+        Refused: something else has that name.
+        NoRoom, MissingFile: it cannot be written.
+    """
+    data = pack(patch)
+    write_file(path, data, mine=is_patch, what=WHAT)
+    return len(data)
 
 
 def is_patch(begin: bytes) -> bool:

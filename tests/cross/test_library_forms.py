@@ -25,6 +25,13 @@ def _edit(model: Any, _: Path) -> Any:
     return e.result.strategy if e.result else None
 
 
+def _patch(model: Any, out: Path) -> Any:
+    gguftool.make_patch(model, [gguftool.Set("general.name", "another")], out / "patch")
+    done = gguftool.apply_patch(model, out / "patch")
+    gguftool.undo(model)
+    return done.strategy
+
+
 def _launch(model: Any) -> Any:
     with gguftool.launch(model, server="/nowhere/llama-server") as served:
         return served
@@ -38,6 +45,7 @@ READ: dict[str, Callable[[Any, Path], Any]] = {
     "hash_tensors": lambda m, _: gguftool.hash_tensors(m),
     "lint": lambda m, _: gguftool.lint(m),
     "compat": lambda m, _: gguftool.compat(m).needs,
+    "make_patch": lambda m, _: gguftool.make_patch(m, [gguftool.Set("general.name", "x")]).changes,
     "memory": lambda m, _: gguftool.memory(m).total,
     "misfits": lambda m, _: gguftool.misfits(m, m),
     "open": lambda m, _: gguftool.open(m),
@@ -50,6 +58,7 @@ READ: dict[str, Callable[[Any, Path], Any]] = {
 }
 """Headers are enough: of an address, too."""
 DATA: dict[str, Callable[[Any, Path], Any]] = {
+    "apply_patch": _patch,
     "compare_tokenizers": lambda m, out: gguftool.compare_tokenizers(m, out).why_not[:9],
     "edit": _edit,
     "hash_file": lambda m, _: gguftool.hash_file(m),

@@ -16,10 +16,9 @@ from gguftool.edit.ops import (
     SetElement,
     Strip,
     apply,
-    command,
-    spellable,
 )
 from gguftool.edit.schema import key_types, read_by
+from gguftool.edit.spelled import command, spellable
 from gguftool.errors import UsageError
 from gguftool.format.parse import parse_bytes
 from gguftool.format.render import render
