@@ -7,6 +7,7 @@ Its drivers have no time limit for the whole of a request, and errors of many ki
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from gguftool.hub import stamps
 from gguftool.hub.address import StoreAddress
 from gguftool.hub.headers import Front
 from gguftool.hub.pieces import Pieces
+from gguftool.model.shards import NAME
 from gguftool.shell import shell
 from gguftool.wire import GRACE_SECONDS, HEAD_SECONDS, LEAST_RATE, Broken, within, without_login
 
@@ -249,10 +251,15 @@ def is_folder(spec: str) -> bool:
 
 
 def fetching(spec: str) -> str:
-    """The command that brings a file here, with the very driver and credentials that it is read with."""
+    """The command that brings a file here, of a shard its set, with the driver and credentials that it is read with."""
     at = place(StoreAddress(spec))
-    name = at.path.rstrip("/").rpartition("/")[2] or "model.gguf"
-    code = f"import fsspec; fs, path = fsspec.url_to_fs({without_login(at.address)!r}); fs.get(path, {name!r})"
+    front, slash, name = at.path.rstrip("/").rpartition("/")
+    target = name or "model.gguf"
+    if (m := NAME.match(name)) is not None:
+        # Several files go into a folder.
+        name, target = f"{m['prefix']}-*-of-{m['count']}.gguf", "./"
+    address = json.dumps(without_login(front + slash + name + at.behind))
+    code = f"import fsspec; fs, path = fsspec.url_to_fs({address}); fs.get(path, {json.dumps(target)})"
     return shell(["python3", "-c", code])
 
 

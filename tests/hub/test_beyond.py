@@ -163,10 +163,12 @@ def test_what_writes_asks_for_a_local_file_and_says_how(memory, cli, command, tm
 def test_the_command_that_fetches_runs(s3, tmp_path: Path):
     from gguftool.hub.beyond import fetching
 
-    put(s3, x=llama().bytes())
-    words = fetching("s3://models/x.gguf").replace("python3", sys.executable, 1)
+    assert "x.gguf" in fetching("s3://models/x.gguf")
+    shards = {f"m-{no:05}-of-00003": s.bytes() for no, s in enumerate(pieces(typed("q4_0"), [20, 38]), 1)}
+    put(s3, **shards)
+    words = fetching("s3://models/m-00002-of-00003.gguf").replace("python3", sys.executable, 1)
     subprocess.run(words, shell=True, check=True, cwd=tmp_path)
-    assert (tmp_path / "x.gguf").read_bytes() == llama().bytes()
+    assert {path.stem: path.read_bytes() for path in tmp_path.glob("m-*.gguf")} == shards
 
 
 def test_inside_an_archive_on_a_web_server(site: Site):
