@@ -90,7 +90,7 @@ def _collected() -> Iterator[None]:
     import gc
 
     before = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)
+    gc.set_threshold(10_000, 5, 5)
     try:
         yield
     finally:

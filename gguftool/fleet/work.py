@@ -36,7 +36,7 @@ TRIES = 2
 """Times a path is tried that ends its worker."""
 VOCABULARIES = 12 << 20
 """Bytes of vocabularies that a worker remembers: two large ones with their merges."""
-SWEEP = 64
+SWEEP = 32
 """Models after which what lies in circles is collected."""
 
 

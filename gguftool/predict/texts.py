@@ -51,7 +51,8 @@ def _byte_faults(kind: str, vocab: Vocabulary, n: int) -> Iterator[tuple[int, Re
     for i in tokens_of_type(vocab, BYTE, n):
         if kind == "WPM":
             yield i, Abort("fatal error", where(TYPES), token=i)
-        size = len(token_bytes(vocab, i))
+        token = vocab.raw(i)
+        size = len(token) if token and b"\0" not in token else len(token_bytes(vocab, i))
         if size < 3:
             text = f"basic_string::substr: __pos (which is 3) > this->size() (which is {size})"
             yield i, Refusal(text, where(TYPES), token=i)

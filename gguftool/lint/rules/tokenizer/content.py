@@ -190,7 +190,7 @@ def byte_token_malformed(m: Model, ctx: Context) -> Drafts:
     if vocab.kind is None or not vocab.count or vocab.kind.name not in ("SPM", "UGM", "BPE", "WPM"):
         return
     ids = [i for i in vocab.ids_of_type(BYTE) if i < vocab.count]
-    bad = ids if vocab.kind.name == "WPM" else [i for i in ids if not _BYTE.fullmatch(vocab.text(i))]
+    bad = ids if vocab.kind.name == "WPM" else [i for i in ids if not _BYTE.fullmatch(vocab.raw(i))]
     if not bad:
         return
     # An empty text is replaced by [EMPTY_n], which is long enough.
@@ -209,7 +209,7 @@ def byte_token_malformed(m: Model, ctx: Context) -> Drafts:
     )
 
 
-_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+_BYTE = re.compile(rb"<0x[0-9A-Fa-f]{2}>")
 
 
 @rule(Severity.WARNING, role="any")
