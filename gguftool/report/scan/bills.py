@@ -29,6 +29,7 @@ class State:
     Attributes:
         said: objects of other lists than that of the models, by a word to sort them.
         known: identifiers given, so that none is given twice.
+        noted: what the rules say, in words, and of which models: thousands may share a sentence.
         at: when it is made: SOURCE_DATE_EPOCH where it is set (reproducible-builds.org), else now.
     """
 
@@ -39,6 +40,7 @@ class State:
         self.at = made.strftime("%Y-%m-%dT%H:%M:%SZ")
         self.said: dict[str, list[tuple[str, str]]] = {}
         self.known: dict[str, str] = {}
+        self.noted: dict[str, list[str]] = {}
         self._rows: list[bytes] = []
 
     def add(self, kind: str, order: str, what: object) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from gguftool.report.envelope import dumps
 from gguftool.report.scan.bills import (
     DATA,
+    State,
     about_security,
     ancestors,
     called,
@@ -48,13 +49,7 @@ def _row(row: Row, shown: Shown) -> str:
     one, s = component(row, shown), state(shown)
     for i, f in enumerate(findings(row)):
         at, where = f"{place(row, shown)}\0{i:03}", f" ({f['where']})" if f["where"] else ""
-        note = {
-            "subjects": [one["bom-ref"]],
-            "annotator": {"component": TOOL},
-            "timestamp": s.at,
-            "text": f"{f['severity']}: {f['rule']}: {f['message']}{where}",
-        }
-        s.add("annotations", at, note)
+        s.noted.setdefault(f"{f['severity']}: {f['rule']}: {f['message']}{where}", []).append(one["bom-ref"])
         if f["rule"] in about_security():
             s.add("vulnerabilities", at, vulnerability(f, one["bom-ref"]))
     return s.row("\n" + dumps(one, compact=True))
@@ -62,8 +57,16 @@ def _row(row: Row, shown: Shown) -> str:
 
 def _end(shown: Shown) -> str:
     s = state(shown)
-    rest = "".join(f',"{kind}":{s.listed(kind)}' for kind in ("annotations", "vulnerabilities") if kind in s.said)
+    notes = ",".join(dumps(note(text, s), compact=True) for text in sorted(s.noted))
+    rest = f',"annotations":[{notes}]' if notes else ""
+    rest += f',"vulnerabilities":{s.listed("vulnerabilities")}' if "vulnerabilities" in s.said else ""
     return f"]{rest}}}\n"
+
+
+def note(text: str, s: State) -> dict[str, Any]:
+    """What the rules say of one model or of many."""
+    subjects = sorted(set(s.noted[text]))
+    return {"subjects": subjects, "annotator": {"component": TOOL}, "timestamp": s.at, "text": text}
 
 
 def component(row: Row, shown: Shown) -> dict[str, Any]:
