@@ -138,6 +138,7 @@ class Processes:
         self._workers: list[_Worker] = []
         self._waiting: deque[Task] = deque()
         self._suspects: deque[Task] = deque()
+        self._suspected: set[str] = set()
         self._tried: dict[str, int] = {}
         with _closed_on_error(self):
             for _ in range(min(count, MOST)):
@@ -172,7 +173,7 @@ class Processes:
                     found += self._lost(worker)
                     continue
                 for _ in came:
-                    worker.given.popleft()
+                    self._suspected.discard(worker.given.popleft().path)
                 found += came
             if found or not self.busy:
                 return found
@@ -186,8 +187,8 @@ class Processes:
                 self._send(worker, [self._waiting.popleft() for _ in range(n)])
 
     def _alone(self, worker: _Worker) -> bool:
-        """Whether it has one in hand that ended another."""
-        return any(task.path in self._tried for task in worker.given)
+        """Whether it has one in hand that may have ended another: beside that nothing else, or nobody knew which."""
+        return any(task.path in self._suspected for task in worker.given)
 
     def _send(self, worker: _Worker, tasks: list[Task]) -> None:
         worker.given.extend(tasks)
@@ -208,6 +209,7 @@ class Processes:
                 row = failed(task.path, Bug("the process that looked at it died", task.path), self._want.build)
                 yield Seen(task.path, row)
             else:
+                self._suspected.add(task.path)
                 self._suspects.append(task)
 
     def close(self) -> None:

@@ -237,3 +237,30 @@ def test_a_killed_worker_is_one_row(four: list[str], monkeypatch: pytest.MonkeyP
     assert {name for name, error in found.items() if error} == set(BAD)
     assert found["bad.gguf"]["code"] == "internal"
     assert set(found) == set(four)
+
+
+def test_killed_workers_of_many_files(four: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many were handed over with the ones that kill, and however many wait behind them."""
+    import os
+    import signal
+
+    whole, killed = want.beginning, tmp_path / "killed"
+    killed.touch()
+
+    def beginning(path: str) -> object:
+        if path.endswith(("x07.gguf", "x33.gguf")):
+            with open(killed, "a") as f:
+                f.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return whole(path)
+
+    monkeypatch.setattr(want, "beginning", beginning)
+    model = llama().bytes()
+    for i in range(80):
+        (tmp_path / f"x{i:02d}.gguf").write_bytes(model)
+    found = [
+        (os.path.basename(row["path"]), row["error"]) for row in scan(tmp_path, jobs=2, lint=False, include=["x*"])
+    ]
+    assert sorted(name for name, _ in found) == [f"x{i:02d}.gguf" for i in range(80)]
+    assert {name for name, error in found if error} == {"x07.gguf", "x33.gguf"}
+    assert killed.stat().st_size <= 6

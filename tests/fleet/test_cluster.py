@@ -95,3 +95,18 @@ def test_without_the_package(fleet: Path, cli, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = cli("scan", fleet, "--scheduler", "tcp://127.0.0.1:1")
     assert (done.code, "pip install 'gguftool[cluster]'" in done.err) == (6, True)
+
+
+def test_a_scheduler_that_dies(three: Cluster, fleet: Path, tmp_path: Path):
+    """The last test of this module: nothing is left of the cluster."""
+    kept = tmp_path / "rows.jsonl"
+    scheduler = int(Path(f"/proc/{three.process.pid}/task/{three.process.pid}/children").read_text().split()[0])
+    rows = 0
+    with pytest.raises(gguftool.ToolFailed) as failed:
+        for _ in gguftool.scan(fleet, scheduler=three.address, resume=kept):
+            rows += 1
+            if rows == 5:
+                os.kill(scheduler, signal.SIGKILL)
+    assert failed.value.exit_code == 6
+    assert "--resume" in str(failed.value.hint)
+    assert len(kept.read_text().splitlines()) == rows >= 5
