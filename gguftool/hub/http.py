@@ -27,6 +27,7 @@ REDIRECTS = 8
 SHORT = 64 << 10
 SHORT_ANSWERS = 4
 """Answers in a row that bring less than `SHORT` and less than asked for: then it is no use."""
+_SENT_ON = frozenset({301, 302, 303, 307, 308})
 _RETRY = frozenset({429, 500, 502, 503, 504})
 
 
@@ -79,7 +80,7 @@ class HttpRange:
         self.linked = ""
         """What the Hub calls this version of the file."""
         if known and fixed:
-            self._take(known)
+            self._take(known, "")
 
     @property
     def size(self) -> int:
@@ -106,9 +107,9 @@ class HttpRange:
             self._only_version = False
         return stamps.word(self._size or 0, self.linked or self.version)
 
-    def _take(self, known: Front) -> bytes:
-        """The file is what is kept of it."""
-        self._size, self._etag, self.linked = known.size, known.etag or None, known.linked
+    def _take(self, known: Front, etag: str) -> bytes:
+        """The file is what is kept of it; ``etag``: what the server of the bytes calls it, "" when it was not asked."""
+        self._size, self._etag, self.linked = known.size, etag or None, known.linked
         self._pieces.front = known.front
         return known.front
 
@@ -181,7 +182,8 @@ class HttpRange:
                 self._size = number(reply.headers.get("x-linked-size", ""), "X-Linked-Size")
                 return b""
             if known and (300 <= reply.status < 400 or reply.headers.get("etag", "") == known.etag != ""):
-                return self._take(known)
+                # Of what the Hub names, the storage may have another tag by now.
+                return self._take(known, known.etag if reply.status not in _SENT_ON else "")
             self.known = None
             if (coding := reply.headers.get("content-encoding", "identity").lower()) != "identity":
                 raise ToolFailed(
@@ -223,7 +225,7 @@ class HttpRange:
         for _ in range(REDIRECTS):
             used, reply = self._ask(at, extra, clock)
             try:
-                if reply.status in (301, 302, 303, 307, 308):
+                if reply.status in _SENT_ON:
                     _drained(reply)
                     self.linked = reply.headers.get("x-linked-etag", self.linked)
                     if self._still_known() or (self._only_version and "x-linked-size" in reply.headers):

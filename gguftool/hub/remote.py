@@ -137,6 +137,7 @@ def _part(place: OnServer | OnStore, strict: bool, no: int = 0, until: str | Non
     opened = _open(place)
     fixed = isinstance(place, OnServer) and place.fixed
     header = parse(opened, strict=strict, until=until)
+    keep = keep and (until is None or header.get(until) is None)
     if keep and not opened.known and not header.problems and (opened.version or opened.linked or fixed):
         front = opened.read_at(0, min(opened.ready, max(header.data_offset, FIRST_READ)))
         if len(front) >= header.end and header.complete:

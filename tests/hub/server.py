@@ -46,6 +46,7 @@ class Site:
         drip: bytes and seconds: a body longer than 64 KiB comes in pieces of so many with such a pause before each.
         token: what repositories ask for, None for public ones.
         meddle: asked before each answer by path: seconds to wait, or a status and headers to answer with.
+        tag: what it calls all files instead of their hash.
         trip: seconds that a round trip takes, one for a new connection and one for a request.
         connections: how many there were.
         body: bytes of bodies that were sent.
@@ -63,6 +64,7 @@ class Site:
     drip: tuple[int, float] | None = None
     token: str | None = None
     meddle: Callable[[str], float | tuple[int, dict[str, str]]] | None = None
+    tag: str = ""
     trip: float = 0.0
     connections: int = 0
     body: int = 0
@@ -195,7 +197,7 @@ def serve(site: Site) -> Iterator[Site]:
                 self._file(data, headers, of_hub(data))
 
         def _file(self, data: bytes, headers: dict[str, str], more: dict[str, str] | None = None) -> None:
-            etag = {"ETag": f'"{sha256(data)}"', "Accept-Ranges": "bytes", **(more or {})}
+            etag = {"ETag": f'"{site.tag or sha256(data)}"', "Accept-Ranges": "bytes", **(more or {})}
             m = re.match(r"bytes=(\d+)-(\d*)$", headers.get("range", "")) if site.ranges else None
             if site.ranges and headers.get("if-none-match") == etag["ETag"]:
                 self._send(304, b"", etag)
@@ -227,8 +229,8 @@ def serve(site: Site) -> Iterator[Site]:
                             time.sleep(pause)
                             self.wfile.write(body[at : at + size])
                     else:
-                        self.wfile.write(body)
                         site.body += len(body)
+                        self.wfile.write(body)
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
 

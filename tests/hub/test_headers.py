@@ -14,7 +14,7 @@ from tests.hub.headers import header, vocabulary
 from tests.hub.server import Site
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-LONG = header(vocabulary("llama", 12_000), 3) + bytes(3 * 512)
+LONG = header(vocabulary("llama", 12_000), 3) + bytes(100_000)
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +83,26 @@ def test_behind_what_is_kept_the_server_is_asked(site: Site):
     for _ in "12":
         with hub.open_any(f"hf://o/r@{COMMIT}/x.gguf", strict=False) as m:
             assert m.parts[0].source.read_at(len(LONG), 4) == b"tail"
+
+
+def test_the_storage_may_call_it_otherwise_by_now(site: Site, storage: Site):
+    """Of a version that the Hub names, or of a commit, the bytes are the same wherever they lie."""
+    site.redirect = storage.url
+    site.repos["o/r"] = {"x.gguf": LONG}
+    storage.files["/blob/x.gguf"] = LONG
+    addresses = ("hf://o/r/x.gguf", f"hf://o/r@{COMMIT}/x.gguf")
+    for address in addresses:
+        look(address)
+    storage.tag = "of another storage"
+    for address in addresses:
+        with hub.open_any(address, strict=False) as m:
+            assert m.parts[0].source.read_at(len(LONG) - 4, 4) == bytes(4)
+
+
+def test_a_header_that_was_read_in_part_is_not_kept(site: Site, cli, folder: Path):
+    site.files["/x.gguf"] = LONG
+    assert cli("dump", "--raw", "general.name", site.url + "/x.gguf").code == 0
+    assert not files(folder)
 
 
 def test_off_by_the_environment_and_by_an_option(site: Site, cli, folder: Path, monkeypatch):
