@@ -127,14 +127,14 @@ def _others(repo: _Repo, walk: Walk, used: set[str]) -> Iterator[Kept]:
         used.add(file.path)
         if blob.path in repo.links:
             continue
-        of = {"group": repo.name, "stuck": repo.stuck}
         if blob.name.endswith(_INCOMPLETE):
             if is_gguf(file.path) or (_hollow(file) and (named or "gguf" in repo.name.lower())):
-                yield Kept("part", file.path, (Name(repo.name, blob.path),), file, **of)  # type: ignore[arg-type]
+                yield Kept("part", file.path, (Name(repo.name, blob.path),), file, group=repo.name, stuck=repo.stuck)
         elif is_gguf(file.path):
             sha256 = blob.name if _SHA256.fullmatch(blob.name) else ""
             # Of one that is a link, that link is what nobody needs.
-            yield Kept("orphan", blob.path if blob.is_symlink() else file.path, (), file, sha256, **of)  # type: ignore[arg-type]
+            path = blob.path if blob.is_symlink() else file.path
+            yield Kept("orphan", path, (), file, sha256, group=repo.name, stuck=repo.stuck)
 
 
 def _hollow(file: File) -> bool:
