@@ -134,11 +134,9 @@ def misplaced(alignment: int | None, written: int) -> tuple[bytes, bytes]:
 CASES = [(4096, 32), (64, 32), (1 << 14, 32), (None, 64), (None, 4096), (64, 4096)]
 
 
-@pytest.mark.parametrize(("alignment", "written"), CASES)
+@pytest.mark.parametrize(("alignment", "written"), [c for c in CASES if len(set(misplaced(*c))) == 2])
 def test_a_header_with_another_alignment_is_named_and_mended(cli, tmp_path: Path, alignment: int | None, written: int):
     good, bad = misplaced(alignment, written)
-    if good == bad:
-        pytest.skip("the two starts are one")
     path = tmp_path / "m.gguf"
     path.write_bytes(bad)
     said = alignment or 32

@@ -31,15 +31,16 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("kind", TAKEN)
-@pytest.mark.parametrize("name", NEW)
+# An empty manifest is filled, a pipe is written to.
+PAIRS = [(n, k) for n in NEW for k in TAKEN if n != "manifest" or k not in ("an empty file", "a pipe")]
+
+
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_what_has_the_name_is_named_and_stays(name: str, kind: str, tmp_path: Path, cli):
     made = writer(name, tmp_path)
     out = tmp_path / "out.gguf"
     make, said = TAKEN[kind]
     make(out)
-    if name == "manifest" and kind in ("an empty file", "a pipe"):
-        pytest.skip("an empty manifest is filled, a pipe is written to")
     before = os.lstat(out)
     result = cli(*made.argv)
     assert result.code == 4, result.err

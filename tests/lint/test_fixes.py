@@ -54,7 +54,8 @@ def _ids(samples: list[Sample]) -> list[str]:
 def test_operations_heal(sample: Sample) -> None:
     with open_content(sample.fires) as m:
         if unreadable(m) is not None:
-            pytest.skip("the header breaks off: nothing can be written")
+            assert not [f for f in found_by(sample, m) if f.fix is not None and f.fix.operations]
+            return
         for f in found_by(sample, m):
             if f.fix is None or not f.fix.operations:
                 continue
@@ -72,7 +73,9 @@ def test_commands_work(sample: Sample, tmp_path: Path, cli) -> None:  # type: ig
     path = zeroed(sample.fires).write(tmp_path / "m.gguf")  # type: ignore[arg-type]
     with open_model(path, strict=False) as m:
         if unreadable(m) is not None:
-            pytest.skip("the header breaks off: nothing can be written")
+            # The header breaks off: nothing can be written.
+            assert not [f for f in found_by(sample, m) if f.fix is not None and f.fix.operations]
+            return
         commands = {fix_command(f.fix, str(path)): f for f in found_by(sample, m) if f.fix is not None}
     for command, finding in commands.items():
         assert command, finding.rule
