@@ -7,6 +7,7 @@ remembered unless `remember` was called.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class _Array:
     found: dict[str, Any] = field(default_factory=dict)
 
 
+_LOCK = threading.Lock()
 _ROOM = 0
 _KNOWN: deque[_Array] = deque()
 """The last one that was met at its end."""
@@ -40,8 +42,9 @@ _KNOWN: deque[_Array] = deque()
 def remember(room: int) -> None:
     """From now on remember the last arrays, together up to so many bytes of their files; 0 forgets them all."""
     global _ROOM
-    _ROOM = room
-    _trim()
+    with _LOCK:
+        _ROOM = room
+        _trim()
 
 
 def _trim() -> None:
@@ -51,7 +54,7 @@ def _trim() -> None:
 
 def length(buffer: memoryview, at: int, count: int, layout: Layout) -> int:
     """Bytes of the array of strings at a place in a buffer, where it is one that was met before; else 0."""
-    for one in _KNOWN if count > MANY else ():
+    for one in tuple(_KNOWN) if count > MANY else ():
         n = len(one.data)
         if one.count == count and one.layout == layout and _stands(one.data, buffer, at):
             return n
@@ -71,14 +74,15 @@ def of(f: Field, name: str, compute: Callable[[], T]) -> T:
     view, count = f.value_bytes, f.count or 0
     if not LEAST <= len(view) <= _ROOM or f.element_type != STR:
         return compute()
-    alike = (one for one in _KNOWN if (one.count, len(one.data), one.layout) == (count, len(view), f.layout))
-    known = next((one for one in alike if bytes(view) == one.data), None)
-    if known is None:
-        known = _Array(bytes(view), count, f.layout)
-    else:
-        _KNOWN.remove(known)
-    _KNOWN.append(known)
-    _trim()
+    with _LOCK:
+        alike = (one for one in _KNOWN if (one.count, len(one.data), one.layout) == (count, len(view), f.layout))
+        known = next((one for one in alike if bytes(view) == one.data), None)
+        if known is None:
+            known = _Array(bytes(view), count, f.layout)
+        else:
+            _KNOWN.remove(known)
+        _KNOWN.append(known)
+        _trim()
     if name not in known.found:
         known.found[name] = compute()
     value: T = known.found[name]
