@@ -27,6 +27,8 @@ REDIRECTS = 8
 SHORT = 64 << 10
 SHORT_ANSWERS = 4
 """Answers in a row that bring less than `SHORT` and less than asked for: then it is no use."""
+LONGEST_WAIT = 10.0
+"""Seconds between two tries, where nobody is patient (`gguftool.hub.pace`)."""
 _SENT_ON = frozenset({301, 302, 303, 307, 308})
 _RETRY = frozenset({429, 500, 502, 503, 504})
 
@@ -161,16 +163,14 @@ class HttpRange:
                 raise ToolFailed(f"{self.name}: {error}") from None
             except Broken as error:
                 why, hint = str(error), _OFFLINE
-            waited += wait
-            attempt += not wait
-            if waited > pace.patience():
-                raise ToolFailed(f"{self.name}: {why}", f"the server asks to wait {wait:,.0f} s")
-            if attempt == TRIES:
-                raise ToolFailed(f"{self.name}: {why}", hint)
-            if wait:
+            if wait and waited + wait <= pace.patience():
+                waited += wait
                 pace.close(self._home.origin, wait)
-            else:
-                time.sleep(0.3 * 3 ** (attempt - 1))
+                continue
+            attempt += 1
+            if attempt == TRIES:
+                raise ToolFailed(f"{self.name}: {why}", f"the server asks to wait {wait:,.0f} s" if wait else hint)
+            time.sleep(min(wait or 0.3 * 3 ** (attempt - 1), LONGEST_WAIT))
 
     def _once(self, offset: int, n: int) -> bytes:
         self.requests += 1

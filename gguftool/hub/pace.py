@@ -1,6 +1,6 @@
 """When a server says that it is asked too often: how long is waited.
 
-Whoever asks for one model waits a few seconds at most. Who looks at thousands waits as long as the server says
+Whoever asks for one model waits a few seconds between tries. Who looks at thousands waits as long as the server says
 (`patient`): the Hub counts in windows of five minutes. All threads of a process wait together.
 """
 
@@ -15,11 +15,9 @@ from contextvars import ContextVar
 
 from gguftool.wire import Nonsense, number
 
-PATIENCE = 10.0
-"""Seconds that are waited for one answer in all, where nobody said otherwise."""
 LONG = 1800.0
 """Seconds that whoever looks at thousands waits for one answer in all."""
-_patience: ContextVar[float] = ContextVar("patience", default=PATIENCE)
+_patience: ContextVar[float] = ContextVar("patience", default=0.0)
 _closed: dict[object, float] = {}
 _lock = threading.Lock()
 _LEFT = re.compile(r"\br=0\b.*?\bt=(\d{1,6})\b|\bt=(\d{1,6})\b.*?\br=0\b")
@@ -36,7 +34,7 @@ def patient(seconds: float = LONG) -> Iterator[None]:
 
 
 def patience() -> float:
-    """Seconds that may be waited for one answer in all."""
+    """Seconds that may be waited for one answer in all, as its server asks; 0 where nobody is patient."""
     return _patience.get()
 
 

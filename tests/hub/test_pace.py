@@ -12,7 +12,7 @@ import pytest
 from gguftool import hub
 from gguftool.errors import ToolFailed
 from gguftool.fleet.scan import scan
-from gguftool.hub import api, pace, stamps
+from gguftool.hub import api, http, pace, stamps
 from gguftool.hub.api import LfsRecord
 from gguftool.hub.http import HttpRange
 from tests.build import llama
@@ -60,17 +60,21 @@ def test_who_looks_at_thousands_waits_as_long_as_is_asked(site: Site, clock: lis
     assert 500 <= sum(clock) < 510
 
 
-def test_who_looks_at_one_is_told(site: Site, clock: list[float]):
+def test_who_looks_at_one_is_told(site: Site, clock: list[float], monkeypatch):
     site.files["/x"] = b"abc"
-    site.fail = [429]
+    site.fail = [429] * 9
     site.retry = "100"
+    waits: list[float] = []
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=waits.append))
     with pytest.raises(ToolFailed) as caught:
         HttpRange(site.url + "/x").read_at(0, 3)
     assert caught.value.hint == "the server asks to wait 100 s"
+    assert waits == [http.LONGEST_WAIT] * (http.TRIES - 1)
     assert not clock
 
 
-def test_a_server_that_never_has_enough_of_waiting_is_given_up(site: Site):
+def test_a_server_that_never_has_enough_of_waiting_is_given_up(site: Site, monkeypatch):
+    monkeypatch.setattr(http, "time", SimpleNamespace(sleep=lambda seconds: None))
     site.files["/x"] = b"abc"
     site.fail = [429] * 100
     site.retry = "100"
