@@ -32,6 +32,8 @@ WAITING = 16
 """Times as long as the processor needs that a worker may take for what it was given, if it waits."""
 LARGEST = 32
 """Paths handed over at once."""
+WIDEST = 1 << 15
+"""Characters of the paths handed over at once."""
 TRIES = 2
 """Times a path is tried that ends its worker."""
 VOCABULARIES = 12 << 20
@@ -183,8 +185,15 @@ class Processes:
             if not worker.given and self._suspects:
                 self._send(worker, [self._suspects.popleft()])
             elif len(worker.given) <= worker.several // 2 and self._waiting and not self._alone(worker):
-                n = min(worker.several, len(self._waiting))
-                self._send(worker, [self._waiting.popleft() for _ in range(n)])
+                self._send(worker, self._some(worker.several))
+
+    def _some(self, most: int) -> list[Task]:
+        """The next few; long paths fewer at once, so that what is sent never waits for somebody who waits for us."""
+        out, size = list[Task](), 0
+        while self._waiting and len(out) < most and size < WIDEST:
+            out.append(self._waiting.popleft())
+            size += len(out[-1].path)
+        return out
 
     def _alone(self, worker: _Worker) -> bool:
         """Whether it has one in hand that may have ended another: beside that nothing else, or nobody knew which."""
@@ -240,7 +249,7 @@ def _work(pipe: Connection, parents: Connection, want: Want, bound: bool) -> Non
     gc.freeze()
     # Else this copy of it would keep the pipe open when the command is gone.
     parents.close()
-    done, since = 0, 0
+    since = 0
     with contextlib.suppress(EOFError, OSError):
         while True:
             tasks: list[Task] = pipe.recv()
@@ -252,7 +261,6 @@ def _work(pipe: Connection, parents: Connection, want: Want, bound: bool) -> Non
                     _collect()
                     since = 0
                 spent = time.monotonic() - begun
-                done += 1
                 if spent > 2 * LONG and found:
                     pipe.send((found, _pace(begun, cpu, len(found))))
                     begun, cpu, found = time.monotonic(), time.process_time(), []
