@@ -297,7 +297,7 @@ def _system(address: str) -> tuple[Any, str]:
     try:
         fs, path = within(HEAD_SECONDS, lambda: url_to_fs(address))
     except ImportError as error:
-        what = next((f"pip install {package}" for key, package in _PACKAGES.items() if key == scheme), EXTRA)
+        what = shell(("pip", "install", _PACKAGES[scheme])) if scheme in _PACKAGES else EXTRA
         raise ToolFailed(f"{name}: its driver is not installed: {_text(error)}", what) from None
     except Exception as error:
         raise _ours(name, error) from None
