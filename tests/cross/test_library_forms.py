@@ -26,7 +26,7 @@ def _edit(model: Any, _: Path) -> Any:
 
 
 def _patch(model: Any, out: Path) -> Any:
-    gguftool.make_patch(model, [gguftool.Set("general.name", "another")], out / "patch")
+    gguftool.make_patch(FIXTURE, [gguftool.Set("general.name", "another")], out / "patch")
     done = gguftool.apply_patch(model, out / "patch")
     gguftool.undo(model)
     return done.strategy

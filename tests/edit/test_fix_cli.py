@@ -375,7 +375,7 @@ def test_in_a_store_the_command_names_a_copy(tmp_path: Path, cli):
 def test_what_is_not_here_names_the_way(cli):
     result = cli("fix", "hf://a/b/c.gguf", "--auto")
     assert result.code == 2
-    assert "hf download" in result.err
+    assert "hint: fetch it first: gguftool pull hf://a/b/c.gguf" in result.err
 
 
 def test_what_repacking_leaves_out_is_said(tmp_path: Path, cli):
