@@ -293,7 +293,8 @@ def _ready(want: Want) -> None:
 def _collect() -> None:
     import gc
 
-    gc.collect()
+    # Of the young: the modules, which are old, are no garbage, and to walk them takes as long as fifty models.
+    gc.collect(1)
 
 
 def processors() -> int:
