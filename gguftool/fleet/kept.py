@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import IO, Any, cast
 
-from gguftool.errors import Refused
+from gguftool.errors import FormatError, Refused
 from gguftool.files.faults import plain
 from gguftool.files.small import append
 from gguftool.fleet.row import Row, stamp
@@ -79,6 +79,9 @@ class Kept:
         self._file.seek(place)
         row = self._row(self._file.readline(LINE))
         if row is None or row["path"] != path or row["stamp"] is None or stamp(row["files"]) != row["stamp"]:
+            return None
+        if row["error"] is not None and row["error"]["code"] != FormatError.code:
+            # What a disk, the network or a bug did says nothing of the file.
             return None
         return None if row["set"] is not None and not row["set"]["ok"] else row
 

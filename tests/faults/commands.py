@@ -120,7 +120,7 @@ def _reading() -> list[Command]:
 
 
 def _long() -> list[Command]:
-    made = [Command(name, _split(line), _real, long=True) for name, line in LONG.items()]
+    made = [Command(name, _split(line), _real, "--log" in line, True) for name, line in LONG.items()]
     made.append(
         Command(
             "convert", _split("convert hf -o out.gguf --outtype f16 --converter-arg=--no-lazy"), _folder, True, True

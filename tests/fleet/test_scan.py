@@ -93,6 +93,15 @@ def test_resume_takes_what_did_not_change(cli, zoo: Path, tmp_path: Path):
     assert by_name(cli("scan", zoo, "--resume", kept, "--format", "json"))["a.gguf"]["load"] != "from the file"
 
 
+def test_what_a_disk_said_once_is_asked_again(cli, zoo: Path, tmp_path: Path):
+    kept = tmp_path / "rows.jsonl"
+    cli("scan", zoo, "--resume", kept, "--format", "json")
+    rows = [json.loads(line) for line in kept.read_text().splitlines()]
+    failed = {"code": "unreadable", "message": "Input/output error", "hint": None}
+    kept.write_text("".join(json.dumps(row | {"ok": False, "error": failed}) + "\n" for row in rows))
+    assert by_name(cli("scan", zoo, "--resume", kept, "--format", "json"))["a.gguf"]["error"] is None
+
+
 def test_nothing_there(cli, tmp_path: Path):
     assert cli("scan", tmp_path).out == "no models found\n"
     assert cli("scan", tmp_path / "none").code == 2
