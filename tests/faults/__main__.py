@@ -15,6 +15,12 @@ POINTS = (*range(1, 12), *range(12, 400, 7))
 """Steps at which a fault comes."""
 FEW = (1, 5, 60)
 """For commands that take long."""
+SOME = (1, 4, 9, 20, 45, 90, 180)
+"""For `prepare`, a second a run; tests/building and tests/files kill it at every step."""
+
+
+def _points(command: Command) -> tuple[int, ...]:
+    return FEW if command.long else SOME if command.words[0] == "prepare" else POINTS
 
 
 def rows(commands: list[Command], folder: Path) -> Iterator[tuple[str, list[Cell | None]]]:
@@ -25,7 +31,7 @@ def rows(commands: list[Command], folder: Path) -> Iterator[tuple[str, list[Cell
                 bench = Bench(one, folder / f"{n}-{m}")
                 yield (
                     one.name,
-                    [cell(bench, f, iter(FEW if one.long else POINTS)) if m == 0 or f.json else None for f in FAULTS],
+                    [cell(bench, f, iter(_points(one))) if m == 0 or f.json else None for f in FAULTS],
                 )
 
 

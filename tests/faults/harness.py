@@ -198,7 +198,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def models(found: dict[str, bytes]) -> dict[str, bytes]:
     """Only what must be whole under its name."""
-    return {name: data for name, data in found.items() if name.endswith((".gguf", ".jsonl")) and "prepare/" not in name}
+    hidden = ("prepare/", MARK)
+    named = {n: d for n, d in found.items() if n.endswith((".gguf", ".jsonl"))}
+    return {n: d for n, d in named.items() if not any(part in n for part in hidden)}
 
 
 def left(folder: Path) -> list[str]:
