@@ -135,8 +135,8 @@ def test_another_source_counts_as_new(cli: Cli, source: Path, tmp_path: Path):
 
 def test_a_damaged_draft_is_made_again(cli: Cli, source: Path, tmp_path: Path):
     output = tmp_path / "out.gguf"
-    # An empty array is worth a word, and no more.
-    assert cli("fix", source, "--set", "x.n:[str]=[]", "--no-undo").code == 0
+    # A licence that restricts is worth a word, and no more.
+    assert cli("fix", source, "--set", "general.license=gemma", "--no-undo").code == 0
     result = cli("prepare", source, "-o", output, *WISH, "--fail-on", "info", "--format", "json")
     assert result.code == 1
     assert [s["name"] for s in result.json["steps"]] == STEPS[:3]
@@ -165,8 +165,8 @@ def test_a_file_with_a_warning_is_not_ready(cli: Cli, tmp_path: Path):
 
 def test_findings_stop_it_and_the_draft_is_kept(cli: Cli, source: Path, tmp_path: Path):
     output = tmp_path / "out.gguf"
-    # An empty array is worth a word, and no more.
-    assert cli("fix", source, "--set", "x.n:[str]=[]", "--no-undo").code == 0
+    # A licence that restricts is worth a word, and no more.
+    assert cli("fix", source, "--set", "general.license=gemma", "--no-undo").code == 0
     result = cli("prepare", source, "-o", output, *WISH, "--fail-on", "info")
     assert result.code == 1
     assert "stopped" in result.out

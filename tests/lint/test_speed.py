@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gguftool.lint.run import lint
-from gguftool.model import open_model, vocab
+from gguftool.model import open_model, tokenlist
 
 HEAVY = ("numpy", "gguf", "jinja2", "huggingface_hub", "requests", "tabulate", "yaml", "asyncio")
 
@@ -39,8 +39,8 @@ def test_no_heavy_imports(gemma3: Path, tmp_path: Path) -> None:
 def test_tokens_are_read_once(gemma3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
     for way in ("short_strings", "long_strings"):
-        real = getattr(vocab, way)
-        monkeypatch.setattr(vocab, way, lambda f, real=real: reads.append(f.key) or real(f))
+        real = getattr(tokenlist, way)
+        monkeypatch.setattr(tokenlist, way, lambda f, real=real: reads.append(f.key) or real(f))
     with open_model(gemma3, strict=False) as m:
         monkeypatch.setattr(type(m), "get", _counted(type(m).get, reads))
         lint(m)

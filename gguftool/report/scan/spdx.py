@@ -38,7 +38,7 @@ def _begin(shown: Shown) -> str:
         "spdxVersion": VERSION,
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
-        "name": f"gguftool scan of {shown.counts.models} models",
+        "name": f"Models found by gguftool: {shown.counts.models}",
         "documentNamespace": f"https://spdx.org/spdxdocs/gguftool-{s.serial}",
         "creationInfo": {"created": s.at, "creators": [TOOL], "licenseListVersion": LIST},
     }
