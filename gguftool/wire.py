@@ -306,6 +306,15 @@ def within(seconds: float, act: Callable[[], T]) -> T:
     Raises:
         TooSlow: it goes on longer.
     """
+    thread, came = apart(act)
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TooSlow(f"no answer within {seconds:g} s")
+    return came()
+
+
+def apart(act: Callable[[], T]) -> tuple[threading.Thread, Callable[[], T]]:
+    """A thread that does it and does not hold up the end of the process; and what it came to, once it has ended."""
     out: list[T] = []
     wrong: list[BaseException] = []
 
@@ -315,11 +324,11 @@ def within(seconds: float, act: Callable[[], T]) -> T:
         except BaseException as error:
             wrong.append(error)
 
+    def came() -> T:
+        if wrong:
+            raise wrong[0]
+        return out[0]
+
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TooSlow(f"no answer within {seconds:g} s")
-    if wrong:
-        raise wrong[0]
-    return out[0]
+    return thread, came

@@ -8,12 +8,12 @@ libraries does it: `LEAST` bytes in `SECONDS`.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from gguftool.errors import ToolFailed
+from gguftool.wire import apart
 
 T = TypeVar("T")
 SECONDS = 60.0
@@ -37,19 +37,9 @@ def while_growing(work: Callable[[], T], grown: Callable[[], int], name: str) ->
     Raises:
         ToolFailed: nothing comes any more.
     """
-    out: list[T] = []
-    wrong: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            out.append(work())
-        except BaseException as error:
-            wrong.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
     moved = _Moved(grown)
     since, mark = time.monotonic(), 0
-    thread.start()
+    thread, came = apart(work)
     while thread.is_alive():
         thread.join(min(_LOOK, SECONDS / 4))
         total = moved.look()
@@ -61,9 +51,7 @@ def while_growing(work: Callable[[], T], grown: Callable[[], int], name: str) ->
                 f"{name}: the download stands still: {total - mark:,} bytes in {limit:.0f} s",
                 "type the same command again later: what has come is kept",
             )
-    if wrong:
-        raise wrong[0]
-    return out[0]
+    return came()
 
 
 class _Moved:

@@ -144,7 +144,7 @@ def _allowed(bench: Bench, fault: Fault) -> set[int]:
     if name in EDITS and fault.steps:
         # The edit stands half done, its journal beside it: that comes before why.
         allowed.add(7)
-    if name.startswith(("scan", "lint", "translate", "pull")) and fault.name == "EIO reading":
+    if name.startswith(("scan", "lint", "translate", "pull", "prepare")) and fault.name == "EIO reading":
         # A file that cannot be read is a finding among others.
         allowed.add(1)
     if name == "convert" and fault.name == "home read-only":
