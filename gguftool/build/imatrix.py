@@ -60,6 +60,8 @@ def _from_gguf(model: Model, path: str) -> Imatrix:
     import numpy as np
 
     entries: dict[str, bytes] = {}
+    # llama.cpp knows a tensor by its name up to a NUL.
+    held = {id(t.info): t for t in model.all_tensors()}
     for one in stored(model):
         base, squares = one.name, one.squares
         if squares is None or one.counts is None:
@@ -67,9 +69,9 @@ def _from_gguf(model: Model, path: str) -> Imatrix:
         for end, info in ((SQUARES, squares), (COUNTS, one.counts)):
             if info.type_name != "F32":
                 raise FormatError(f"{path}: {base}{end} is {info.type_name}, not F32", key=base + end)
-        sums = np.frombuffer(model.read(base + SQUARES), "<f4")
+        sums = np.frombuffer(held[id(squares)].read(), "<f4")
         with np.errstate(all="ignore"):
-            counts = np.rint(np.frombuffer(model.read(base + COUNTS), "<f4"))
+            counts = np.rint(np.frombuffer(held[id(one.counts)].read(), "<f4"))
         if not len(counts) or len(sums) % len(counts):
             raise FormatError(f"{path}: {base} has {len(sums)} sums and {len(counts)} counts", key=base)
         rows = sums.reshape(len(counts), -1)

@@ -115,8 +115,13 @@ def _size(reader: Reader, h: dict[str, Any]) -> None:
     _check(reader, nextn <= n, "hparams.n_layer_nextn <= hparams.n_layer_all", reader.full("nextn_predict_layers"))
 
 
+def _held(h: dict[str, Any]) -> int:
+    """Layers that there is room for; a reader that only looks goes on behind a number at which llama.cpp ends."""
+    return max(0, min(int(h["n_layer_all"]), MAX_LAYERS))
+
+
 def _experts(reader: Reader, h: dict[str, Any]) -> None:
-    n_layers = h["n_layer_all"]
+    n_layers = _held(h)
     h["n_expert"] = reader.scalar("expert_count", "u32") or 0
     used = reader.per_layer("expert_used_count", "u32", n_layers, MAX_LAYERS, False) or [0] * n_layers
     h["n_expert_groups"] = reader.scalar("expert_group_count", "u32") or 0
@@ -155,7 +160,7 @@ def _wavtokenizer(reader: Reader, h: dict[str, Any]) -> None:
 
 
 def _heads(reader: Reader, h: dict[str, Any]) -> None:
-    n = h["n_layer_all"]
+    n = _held(h)
     rest = [0] * (MAX_LAYERS - n)
 
     def each(key: str) -> list[int] | None:
