@@ -10,8 +10,8 @@ from typing import Any
 from gguftool.api.launch import plan_launch
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError
+from gguftool.files.patterns import Patterns
 from gguftool.fleet.find import models
-from gguftool.fleet.patterns import Patterns
 from gguftool.hub import is_remote
 from gguftool.model import Model, open_model
 from gguftool.model.folder import firsts
@@ -70,7 +70,7 @@ def serve_folder(
         engine: what will serve; None: the best at hand.
         at_once: models that are loaded at a time: each is planned for that share of the machine.
         force: take what `launch` would only take with ``force``, as far as it loads.
-        include: patterns of the files of folders that are looked at (`gguftool.fleet.patterns`); ``*.gguf`` when empty.
+        include: patterns of the files of folders that are looked at (`gguftool.files.patterns`); ``*.gguf`` when empty.
         exclude: patterns of files and folders that are left out.
         asked: fields of `Wishes`.
 

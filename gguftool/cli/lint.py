@@ -9,11 +9,16 @@ import click
 
 from gguftool.cli.builds import build_options
 from gguftool.cli.complete import RULES
-from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
+from gguftool.cli.options import Session, command, format_option, option, pass_session
+from gguftool.cli.output_file import output_option, written_to
 from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL
+from gguftool.report.gates import GATES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gguftool.cli.lint_fix import Fixed
+    from gguftool.cli.lint_setup import Settings
     from gguftool.lint.check import FileCheck
 
 
@@ -31,13 +36,14 @@ if TYPE_CHECKING:
     gguftool lint model.gguf --with mmproj.gguf           does the projector (adapter, draft …) fit it?
     gguftool lint --build b8179 model.gguf                will that llama.cpp load it?
     gguftool lint hf://owner/repo                         every file of a repository
-    gguftool lint --format sarif model.gguf > lint.sarif
+    gguftool lint 'models/**/*.gguf'                      the pattern is taken by gguftool itself
+    gguftool lint --format sarif --output-file lint.sarif model.gguf
     gguftool lint --format json --exit-zero model.gguf > known.json
     gguftool lint --baseline known.json model.gguf        only what is new
     """
 )
-@models_argument
-@format_option("text", "json", "jsonl", "sarif", "github")
+@click.argument("models", type=MODEL, metavar="MODEL...", nargs=-1)
+@format_option("text", "json", "jsonl", *GATES)
 @option("--select", multiple=True, type=RULES, help="Only these; comma separated or given again.")
 @option("--ignore", multiple=True, type=RULES, help="All but these.")
 @option(
@@ -73,27 +79,49 @@ if TYPE_CHECKING:
 @option("--layout", type=click.Choice(["lmstudio"]), help="Check where the files of a whole models folder lie.")
 @option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")
 @option("--no-config", is_flag=True, help="Look for no gguftool.toml or pyproject.toml.")
+@option("--statistics", is_flag=True, help="How often each rule found something, in place of the findings.")
+@option("--show-settings", is_flag=True, help="Show which settings are in force, and who said so; check nothing.")
+@output_option
 @build_options
 @option("--no-load", is_flag=True, help="Do not predict what llama.cpp does with the file.")
 @pass_session
 def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """Find what breaks deployments, with a fix for each fault that can be fixed.
 
-    Of a folder or a repository (hf://owner/repo) every file in it is checked, of a folder also whether its projectors
-    fit its model. Files that --with names (a projector, an adapter, a control vector, a draft model, an importance
-    matrix) are checked and held against each model.
+    A MODEL may be a pattern (models/*.gguf, models/**/*.gguf). Of a folder or a repository (hf://owner/repo) every file
+    in it is checked, of a folder also whether its projectors fit its model. Files that --with names (a projector, an
+    adapter, a control vector, a draft model, an importance matrix) are checked and held against each model.
 
     Exit code 1 from a warning on (see --fail-on), 3 for a file that cannot be read as GGUF to the end of its header.
     """
-    from gguftool.cli.lint_setup import Beside, settings, targets
+    from gguftool.cli.lint_setup import settings
+
+    if options["statistics"] and session.format not in ("text", "json"):
+        raise click.UsageError("--statistics is for --format text and json.")
+    if options["show_settings"]:
+        from gguftool.cli.show_settings import show
+        from gguftool.lint.config import chosen
+
+        return show(session, options, chosen(options["config_file"], options["no_config"]))
+    if not models:
+        raise click.UsageError("Missing argument 'MODEL...'.")
+    s = settings(session, {**options, "models": models})
+    with written_to(session, options["output_file"]) as told:
+        return _checked(session, models, options, s, told)
+
+
+def _checked(
+    session: Session, models: tuple[str, ...], options: dict[str, Any], s: Settings, told: Callable[[str], None]
+) -> int:
+    from gguftool.cli.lint_setup import Beside, targets
     from gguftool.cli.lint_shown import write_checks
     from gguftool.hub.ahead import Ahead
     from gguftool.lint.baseline import of_no_file, without_known
     from gguftool.lint.check import check
     from gguftool.lint.run import judged
-    from gguftool.report.text import safe
+    from gguftool.report.lint import summary_lines
+    from gguftool.report.text import Style, safe
 
-    s = settings(session, {**options, "models": models})
     beside = Beside(tuple(p for p in models if os.path.isdir(p)), targets(options["beside"], None))
     models = targets(models, options["layout"])
     checks: list[FileCheck] = []
@@ -106,8 +134,18 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
             session.did(f"fixed {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''}")
     every = (*models, *beside.named)
     with Ahead(every, s.opener) as opener:
-        for one in check(every, opener, s.context, select=s.select, ignore=s.ignore, load=s.load, beside=beside):
-            ran = judged(one.report, s.context, s.select, s.ignore, s.load) if one.report else None
+        for one in check(
+            every,
+            opener,
+            s.context,
+            select=s.select,
+            ignore=s.ignore,
+            load=s.load,
+            beside=beside,
+            ignored=s.ignored,
+        ):
+            ignore = (*s.ignore, *s.ignored(one.path))
+            ran = judged(one.report, s.context, s.select, ignore, s.load) if one.report else None
             shown = without_known(one, s.known, ran)
             checks.append(shown)
             if session.format == "jsonl":
@@ -117,7 +155,8 @@ def lint(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     code = 0 if s.exit_zero else max(*failed, 0, *(c.exit_code(s.fail_on) for c in checks))
     session.done_code = code
     if session.format != "jsonl":
-        write_checks(checks, session, s.fail_on, fixed)
+        write_checks(checks, session, s.fail_on, fixed, statistics=options["statistics"])
+    told(next(summary_lines(checks, Style())))
     for text in beside.notes:
         session.note(f"note: {safe(text)}")
     _remarks(session, s.known.path, s.known.old, of_no_file(s.known))

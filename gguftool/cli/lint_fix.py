@@ -62,7 +62,8 @@ def _wanted(session: Session, path: str, s: Settings, seen: set[str]) -> tuple[s
             why = "an address" if "://" in path else "its header breaks off"
             session.note(f"{safe(path)}: cannot be fixed here: {why}")
             return None
-        fixes = collect(model, s.context, select=s.select, ignore=s.ignore, unsafe=s.fix == "unsafe")
+        ignore = (*s.ignore, *s.ignored(path))
+        fixes = collect(model, s.context, select=s.select, ignore=ignore, unsafe=s.fix == "unsafe")
         # Of a set it is the first shard, unless nothing proves that it is of this set: then the edit refuses.
         target = path if model.name in model.by_content else model.name
     for finding, why in fixes.refused:

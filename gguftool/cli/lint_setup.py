@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from gguftool.cli.builds import asked
 from gguftool.cli.opened import open_for
 from gguftool.errors import MissingFile, ToolFailed, UsageError
+from gguftool.files.patterns import spread
 from gguftool.hub import is_remote
 from gguftool.hub.repo import Collection, meant
 from gguftool.lint.baseline import Baseline, read_baseline
-from gguftool.lint.config import Config, chosen
+from gguftool.lint.config import Config, PerFile, chosen
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
 from gguftool.model.folder import gguf_files
@@ -34,6 +35,7 @@ class Settings:
         opener: opens a model as the user names it, faults kept.
         fix: None, ``safe`` or ``unsafe``.
         diff: show the fixes, write nothing.
+        ignored: rules that are left out for some files.
         fail_on: None when findings never fail.
     """
 
@@ -41,6 +43,7 @@ class Settings:
     context: Context
     select: tuple[str, ...]
     ignore: tuple[str, ...]
+    ignored: PerFile
     fail_on: Severity | None
     exit_zero: bool
     fix: str | None
@@ -65,6 +68,7 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
         context=_context(session, options, config),
         select=names(options["select"]) or config.select,
         ignore=(*names(options["ignore"]), *config.ignore),
+        ignored=known_names(config.per_file_ignores),
         fail_on=None if fail_on == "never" else Severity(fail_on),
         exit_zero=options["exit_zero"],
         fix="unsafe" if options["fix_unsafe"] else "safe" if options["fix"] else None,
@@ -136,6 +140,19 @@ def _cache_type(options: Mapping[str, Any], config: Config) -> tuple[str, str] |
     return parse(config.cache_type) if config.cache_type else None
 
 
+def known_names(per_file: PerFile) -> PerFile:
+    """The same, when every name in it is that of a rule or a family.
+
+    Raises:
+        UsageError: one is not.
+    """
+    from gguftool.lint.run import check_name
+
+    for name in per_file.names:
+        check_name(name)
+    return per_file
+
+
 def names(given: tuple[str, ...]) -> tuple[str, ...]:
     """Names given one by one or with commas between them."""
     return tuple(name.strip() for item in given for name in item.split(",") if name.strip())
@@ -192,13 +209,14 @@ def _all_in(name: str) -> list[str]:
 
 
 def targets(models: tuple[str, ...], layout: str | None) -> tuple[str, ...]:
-    """The models to check: as named, of a folder or a repository all files in it, with a layout all below one folder.
+    """The models to check: as named or like a pattern, of a folder or a repository all files in it, with a layout all
+    below one folder.
 
     Raises:
         UsageError: with a layout: not one folder, or no file in it.
     """
     if layout is None:
-        return tuple(path for name in models for path in _all_in(name))
+        return tuple(path for name in spread(models) for path in _all_in(name))
     if len(models) != 1 or not os.path.isdir(models[0]):
         raise UsageError(f"--layout {layout} takes one folder: that of all models")
     found = sorted(

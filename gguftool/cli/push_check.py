@@ -9,6 +9,7 @@ import click
 
 from gguftool.cli.complete import RULES
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
+from gguftool.report.gates import GATES
 
 if TYPE_CHECKING:
     from gguftool.api.push import Pushed
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 )
 @option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @option("--no-load", is_flag=True, help="Do not predict what llama.cpp does with the files.")
-@format_option("text", "json", "jsonl", "sarif", "github")
+@format_option("text", "json", "jsonl", *GATES)
 @pass_session
 def push_check(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     """Check models as a publisher must before an upload; each finding says what mends it.

@@ -9,8 +9,10 @@ import click
 from gguftool.cli.builds import build_options
 from gguftool.cli.complete import RULES
 from gguftool.cli.options import Session, command, format_option, option, pass_session
+from gguftool.cli.output_file import output_option
 from gguftool.cli.scan_emit import ScanCommand, emit_options, unused
 from gguftool.cli.values import MODEL
+from gguftool.files.patterns import spread
 
 
 @command(
@@ -58,6 +60,9 @@ from gguftool.cli.values import MODEL
 @option("--include", multiple=True, metavar="GLOB", help="Of folders only files like this, in place of *.gguf.")
 @option("--exclude", multiple=True, metavar="GLOB", help="Of folders no file and no folder like this: old, */tmp.")
 @emit_options
+@option("--statistics", is_flag=True, help="Also how often each rule found something.")
+@option("--show-settings", is_flag=True, help="Show which settings are in force, and who said so; look at nothing.")
+@output_option
 @option("--no-hash", is_flag=True, help="With cyclonedx and spdx: do not read the files whole for their SHA-256.")
 @format_option("text", "json", "jsonl", "markdown", "html", "cyclonedx", "spdx")
 @pass_session
@@ -80,6 +85,11 @@ def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     from gguftool.lint.config import chosen
 
     config = options["config"] = chosen(options["config_file"], options["no_config"])
+    if options["show_settings"]:
+        from gguftool.cli.show_settings import show
+
+        return show(session, options, config, scan=True)
+    paths = tuple(spread(paths))
     options["fail_on"] = options["fail_on"] or config.scan_fail_on or "broken"
     if options["stores"]:
         from gguftool.cli import scan_stores

@@ -93,10 +93,13 @@ def emit_options(function: F) -> F:
 
 
 ALONE = {
-    "--emit": ("jobs", "resume", "no_lint", "fail_on", "select", "ignore", "policy", "baseline", "no_hash", "hash"),
-    "--stores": ("include", "exclude", "baseline", "no_hash", "force", "models_max"),
+    "--emit": (
+        "jobs", "resume", "no_lint", "fail_on", "select", "ignore", "policy", "baseline", "no_hash", "hash",
+        "statistics", "output_file",
+    ),
+    "--stores": ("include", "exclude", "baseline", "no_hash", "force", "models_max", "statistics", "output_file"),
     "": ("force", "models_max", "hash"),
-}
+}  # fmt: skip
 """Way of scanning -> parameters that mean nothing there; "" of rows."""
 
 

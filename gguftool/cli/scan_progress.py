@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gguftool.errors import GgufToolError
+from gguftool.files.patterns import Patterns
 from gguftool.fleet.find import count
-from gguftool.fleet.patterns import Patterns
 from gguftool.report.progress import Progress
 
 if TYPE_CHECKING:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
 from gguftool.cli.builds import asked
-from gguftool.cli.lint_setup import names
+from gguftool.cli.lint_setup import known_names, names
+from gguftool.cli.output_file import written_to
 from gguftool.cli.scan_progress import Watched
-from gguftool.errors import Bug, of_one
+from gguftool.errors import Bug, UsageError, of_one
 from gguftool.facts.cachetypes import parse as _pair
+from gguftool.files.patterns import Patterns
 from gguftool.files.small import scratch_file
 from gguftool.fleet.known import Known
-from gguftool.fleet.patterns import Patterns
 from gguftool.fleet.row import Row, failed, fails, internal
 from gguftool.fleet.scan import rows
 from gguftool.fleet.want import Want
 from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config
 from gguftool.lint.policy import read_policy
+from gguftool.report import statistics
 from gguftool.report.envelope import put
 from gguftool.report.scan import format_named
+from gguftool.report.scan.markdown import total
 from gguftool.report.scan.shown import Format, Shown
 
 if TYPE_CHECKING:
@@ -32,6 +35,15 @@ if TYPE_CHECKING:
 
 def run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """Scan, write the rows as they come, and say how it ends."""
+    if options["statistics"] and session.format not in ("text", "json"):
+        raise UsageError("--statistics is for --format text and json")
+    if options["output_file"] and options["resume"] and _same(options["output_file"], options["resume"]):
+        raise UsageError("--output-file and --resume name the same file")
+    with written_to(session, options["output_file"]) as told:
+        return _run(session, paths, options, told)
+
+
+def _run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any], told: Callable[[str], None]) -> int:
     config: Config = options["config"]
     shape = format_named(session.format)
     shown = Shown(paths, session.style, body={"cwd": os.getcwd()})
@@ -58,7 +70,12 @@ def run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any]) ->
                 shown.errors.append(row["error"])
         session.told = session.format == "json"
         watched.put_aside()
+        if options["statistics"] and session.format == "json":
+            shown.body["statistics"] = statistics.rows(shown.counts.rules)
         writer.end()
+        if options["statistics"] and session.format == "text":
+            sys.stdout.writelines(f"{line}\n" for line in statistics.lines(shown.counts.rules, session.style))
+    told(total(shown.counts))
     if linked:
         session.note(_linked(linked))
     if known.hidden:
@@ -76,6 +93,7 @@ def want(session: Session, options: Mapping[str, Any], *, bill: bool = False) ->
         build=target.build if target is not None else None,
         select=names(options["select"]) or config.select,
         ignore=(*names(options["ignore"]), *config.ignore),
+        ignored=known_names(config.per_file_ignores),
         context_length=config.context_length,
         cache_type=_pair(config.cache_type) if config.cache_type else None,
         policy=read_policy(policy) if policy else None,
@@ -163,3 +181,7 @@ def _linked(folders: list[str]) -> str:
 
     names = ", ".join(safe(path) for path in folders[:3]) + (" …" if len(folders) > 3 else "")
     return f"note: folders that are links are not entered unless they are named: {names}"
+
+
+def _same(a: str, b: str) -> bool:
+    return os.path.realpath(a) == os.path.realpath(b)

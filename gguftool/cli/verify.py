@@ -9,6 +9,7 @@ import click
 from gguftool.cli import verify_repair, verify_steps
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 from gguftool.cli.values import MODEL
+from gguftool.files.patterns import spread
 
 if TYPE_CHECKING:
     from gguftool.verify import Verification
@@ -82,6 +83,7 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     if options.pop("dry_run"):
         _only_looks(options)
     asked = verify_steps.Asked(**options)
+    models = tuple(spread(models))
     if asked.join is not None:
         models = (verify_repair.join(session, models, asked.join),)
     results, sources = check_all(models)

@@ -39,11 +39,21 @@ def write_file(path: str, content: str | bytes, *, mine: Mine, what: str, reader
         Refused: something else has that name.
         NoRoom, MissingFile: it cannot be written.
     """
-    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    with new_file(path, mine=mine, what=what, readers=readers) as write:
+        write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def new_file(path: str, *, mine: Mine, what: str, readers: Readers = ANYBODY) -> Iterator[Callable[[bytes], None]]:
+    """The same for content that comes piece by piece; gives what takes a piece. The file has its name at the end.
+
+    Raises:
+        Refused, NoRoom, MissingFile: as `write_file`.
+    """
     old = check_mine(path, mine, what)
     if old is not None and not stat.S_ISREG(old.st_mode):
         with writing(path), open(path, "wb") as stream:
-            stream.write(data)
+            yield lambda data: _put(stream, data)
         return
     real = os.path.realpath(path) if old is not None else path
     with contextlib.ExitStack() as stack:
@@ -53,8 +63,12 @@ def write_file(path: str, content: str | bytes, *, mine: Mine, what: str, reader
                 like = os.open(real, os.O_RDONLY | O_CLOEXEC)
             stack.callback(os.close, like)
         draft = stack.enter_context(Draft(real, overwrite=old is not None, like=like, readers=readers))
-        draft.write(data)
+        yield draft.write
         draft.publish()
+
+
+def _put(stream: BinaryIO, data: bytes) -> None:
+    stream.write(data)
 
 
 def check_mine(path: str, mine: Mine, what: str) -> os.stat_result | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gguftool.elsewhere import meant
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, Unreadable, UsageError
-from gguftool.fleet.patterns import Patterns
+from gguftool.files.patterns import Patterns
 from gguftool.hub import entries, is_folder, is_remote
 from gguftool.model.folder import firsts, is_gguf
 from gguftool.model.shards import LIKELY

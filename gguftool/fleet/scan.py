@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from gguftool.files.patterns import Patterns
 from gguftool.fleet.find import models, there
 from gguftool.fleet.kept import Kept
-from gguftool.fleet.patterns import Patterns
 from gguftool.fleet.row import Row
 from gguftool.fleet.todo import Todo
 from gguftool.fleet.want import Task, Want
@@ -46,7 +46,7 @@ def scan(
         build: number of the build of llama.cpp to judge by; None: the newest that is known.
         select: rule ids and families to run; all when empty.
         ignore: rule ids and families to leave out.
-        include: patterns of the files of folders that are looked at (`gguftool.fleet.patterns`); ``*.gguf`` when empty.
+        include: patterns of the files of folders that are looked at (`gguftool.files.patterns`); ``*.gguf`` when empty.
         exclude: patterns of files and folders that are left out.
         scheduler: address of a scheduler of Dask, ``tcp://host:8786``, whose workers do the work.
         bill: with what a bill of materials holds: licence, what it was made of, hash of the template (docs/publish.md).

@@ -10,6 +10,7 @@ from gguftool.brief import short_repr
 from gguftool.errors import Bug, ChangedMeanwhile, GgufToolError, of_one
 from gguftool.fleet.row import LONGEST, MOST, Found, Row, as_one, blank, stamp, tell
 from gguftool.hub import is_remote, open_any, patient
+from gguftool.lint.config import NOWHERE, PerFile
 from gguftool.model import Model
 from gguftool.model.opening import beginning, whole
 from gguftool.model.shards import naming, split_keys
@@ -32,6 +33,7 @@ class Want:
         build: number of the build of llama.cpp to judge by; None: the newest that is known.
         select: rule ids and families to run; all when empty.
         ignore: rule ids and families to leave out.
+        ignored: rules that are left out for some files.
         context_length: context wanted, in tokens.
         cache_type: KV cache types wanted, K and V.
         policy: what every model must satisfy.
@@ -43,6 +45,7 @@ class Want:
     build: int | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    ignored: PerFile = NOWHERE
     context_length: int | None = None
     cache_type: tuple[str, str] | None = None
     policy: Policy | None = None
@@ -188,7 +191,8 @@ def _lint(row: Row, model: Model, want: Want) -> Prediction | None:
     try:
         wish = Wish(want.context_length, want.cache_type)
         context = Context(wish=wish, policy=want.policy, build=want.build, beside=tuple(sides))
-        report = lint(model, context, select=want.select, ignore=want.ignore)
+        ignore = (*want.ignore, *want.ignored(row["path"]))
+        report = lint(model, context, select=want.select, ignore=ignore)
     finally:
         for side in sides:
             side.close()

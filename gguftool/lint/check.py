@@ -85,6 +85,7 @@ def check(
     ignore: Sequence[str] = (),
     load: bool = True,
     beside: Callable[[Model], Sequence[str]] = lambda m: (),
+    ignored: Callable[[str], Sequence[str]] = lambda path: (),
 ) -> Iterator[FileCheck]:
     """Lint each model once, however many of its shards are named.
 
@@ -96,6 +97,7 @@ def check(
         ignore: see `lint`.
         load: see `lint`.
         beside: which files are to be used with a model; one that cannot be opened is passed over.
+        ignored: rules and families to leave out for one file.
 
     Raises:
         UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
@@ -112,7 +114,7 @@ def check(
                 seen.update((path, *(part.name for part in model.parts)))
                 with ExitStack() as sides:
                     told = replace(context, beside=(*context.beside, *_opened(beside(model), opener, sides)))
-                    report = lint(model, told, select=select, ignore=ignore, load=load)
+                    report = lint(model, told, select=select, ignore=(*ignore, *ignored(path)), load=load)
                 done = FileCheck(path, report, unreadable(model))
         except Exception as e:
             # Whatever one file causes must not hide what is wrong with the others.

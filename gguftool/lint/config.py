@@ -11,8 +11,11 @@ Never from the model's folder: a downloaded model must not bring its own rules. 
     policy = "policy.toml"         # relative to this file
     baseline = "lint-baseline.json"
 
+    [lint.per-file-ignores]        # patterns of files and folders, from this file's folder on
+    "old/*" = ["deploy"]
+
     [scan]                         # takes the rules above as well
-    exclude = ["old", "*/tmp"]     # patterns of files and folders: `gguftool.fleet.patterns`
+    exclude = ["old", "*/tmp"]     # patterns of files and folders: `gguftool.files.patterns`
     include = ["*.gguf"]
     fail-on = "error"              # also "broken": only models that are not whole
 
@@ -25,12 +28,46 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from gguftool.brief import short_repr
 from gguftool.errors import UsageError
+from gguftool.files.patterns import covers
 from gguftool.near import near_names
 from gguftool.reading import toml_file
 
 FAIL_ON = ("error", "warning", "info", "never")
 SCAN_FAIL_ON = ("error", "warning", "broken", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class PerFile:
+    """Rules that are left out for some files.
+
+    Attributes:
+        folder: where patterns with a slash start: that of the configuration.
+        entries: pattern of files and folders, rules and families.
+    """
+
+    folder: str = ""
+    entries: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    __repr__ = short_repr
+
+    def __call__(self, path: str) -> tuple[str, ...]:
+        """Rules and families that are left out for a file."""
+        if not self.entries:
+            return ()
+        if "://" not in path:
+            path = os.path.relpath(os.path.abspath(path), self.folder or os.curdir).replace(os.sep, "/")
+        parts = [step for step in path.split("/") if step]
+        return tuple(name for pattern, names in self.entries if covers(pattern, parts) for name in names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All rules and families in it."""
+        return tuple(name for _, names in self.entries for name in names)
+
+
+NOWHERE = PerFile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +82,7 @@ class Config:
     cache_type: str | None = None
     policy: str | None = None
     baseline: str | None = None
+    per_file_ignores: PerFile = NOWHERE
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     scan_fail_on: str | None = None
@@ -90,7 +128,11 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     """
     text = os.fspath(path)
     said = _said(text) or {}
-    outside = {name: value for name, value in said.items() if not isinstance(value, dict) and name not in _SECTIONS}
+    outside = {
+        name: value
+        for name, value in said.items()
+        if name in _TABLES or (name not in _SECTIONS and not isinstance(value, dict))
+    }
     values: dict[str, Any] = {}
     for title, kinds in _SECTIONS.items():
         section = said.get(title, {})
@@ -124,7 +166,9 @@ _KINDS = {
     "cache-type": "text",
     "policy": "file",
     "baseline": "file",
+    "per-file-ignores": "table",
 }
+_TABLES = ("per-file-ignores",)
 _SECTIONS = {"lint": _KINDS, "scan": {"include": "patterns", "exclude": "patterns", "fail-on": "scan level"}}
 # `ctx` is what the command line calls it.
 _FIELDS = {"ctx": "context_length", "scan.fail-on": "scan_fail_on"}
@@ -137,6 +181,8 @@ def _checked(path: str, name: str, kind: str, value: object) -> object:
             return tuple(items)
         what = "rules and families" if kind == "names" else "patterns"
         raise UsageError(f"{path}: {name} must be a list of {what}")
+    if kind == "table":
+        return _per_file(path, name, value)
     if kind == "number":
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
@@ -149,6 +195,16 @@ def _checked(path: str, name: str, kind: str, value: object) -> object:
     if kind == "file":
         return os.path.join(os.path.dirname(os.path.abspath(path)), value)
     return value
+
+
+def _per_file(path: str, name: str, value: object) -> PerFile:
+    if not isinstance(value, dict):
+        raise UsageError(f"{path}: {name} must be a table", '"PATTERN" = ["RULE"]')
+    entries = []
+    for pattern, rules in value.items():
+        names = _checked(path, f"{name}.{pattern!r}", "names", rules)
+        entries.append((str(pattern), names if isinstance(names, tuple) else ()))
+    return PerFile(os.path.dirname(os.path.abspath(path)), tuple(entries))
 
 
 def _mentions_us(path: str) -> bool:

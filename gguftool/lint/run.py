@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gguftool.brief import short_repr, table
 from gguftool.errors import Bug, UsageError, named
 from gguftool.facts.arch import facts
+from gguftool.format.header import Field, TensorInfo
 from gguftool.lint.offer import offered
 from gguftool.lint.predicted import asked, newest
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
@@ -127,7 +128,7 @@ def lint(
                 if isinstance(draft, NotEvaluated):
                     skipped.append(replace(draft, rule=one.id))
                 else:
-                    findings.append(_complete(one, draft, model))
+                    findings.append(_complete(one, draft, model, ctx))
         except Exception as e:
             _trip(e, one.id, skipped)
     findings.sort(key=lambda f: (f.severity.rank, FAMILIES.index(f.family)))
@@ -248,8 +249,8 @@ def _why_not(one: Rule, m: Model, ctx: Context, what: str) -> str | None:
     return None
 
 
-def _complete(one: Rule, draft: Draft, m: Model) -> Finding:
-    path, span = _place(draft.where, m) if draft.path is None else (draft.path, None)
+def _complete(one: Rule, draft: Draft, m: Model, ctx: Context) -> Finding:
+    path, span = _place(draft.where, m) if draft.path is None else _place_in(draft.path, draft.where, m, ctx)
     return Finding(
         rule=one.id,
         family=one.family,
@@ -281,3 +282,17 @@ def _place(where: str, m: Model) -> tuple[str, tuple[int, int] | None]:
             if str(part.no + 1) == name:
                 return part.name, None
     return m.name, None
+
+
+def _place_in(path: str, where: str, m: Model, ctx: Context) -> tuple[str, tuple[int, int] | None]:
+    """The same in a file that the rule named: another shard, or a file beside the model."""
+    kind, _, name = where.partition(":")
+    for part in (part for model in (m, *ctx.beside) for part in model.parts if part.name == path):
+        header = part.header
+        records = header.fields if kind == "field" else header.tensors if kind == "tensor" else ()
+        return path, next((r.span for r in records if _named(r) == name), None)
+    return path, None
+
+
+def _named(record: Field | TensorInfo) -> str:
+    return record.key if isinstance(record, Field) else record.name

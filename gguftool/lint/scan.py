@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gguftool.lint.rule import Context
 from gguftool.model import Model
+from gguftool.model.part import Part, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +35,14 @@ def _scan(m: Model) -> list[Remark]:
     out: list[Remark] = []
     for part in m.parts:
         faults, notes = judge(check_data(part.source, part.header))
-        out.extend(Remark(part.name, f.kind, f.message, f.where, f.span) for f in (*faults, *notes))
+        out.extend(
+            Remark(part.name, f.kind, f.message, f.where, f.span or _data(part, f.where)) for f in (*faults, *notes)
+        )
     return out
+
+
+def _data(part: Part, where: str) -> tuple[int, int] | None:
+    """Where the data of the tensor stands."""
+    kind, _, name = where.partition(":")
+    found = next((Tensor(t, part) for t in part.header.tensors if kind == "tensor" and t.name == name), None)
+    return None if found is None or found.nbytes is None else (found.offset, found.offset + found.nbytes)

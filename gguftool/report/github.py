@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Severity
-from gguftool.report.lint import fix_command
+from gguftool.report.gates import from_root
+from gguftool.report.lint import with_fix
 from gguftool.report.text import safe
 
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+
+def text(checks: Sequence[FileCheck], fail_on: Severity | None = None) -> str:
+    """The annotations as one text."""
+    return "".join(f"{line}\n" for line in annotation_lines(checks))
 
 
 def annotation_lines(checks: Iterable[FileCheck]) -> Iterator[str]:
@@ -19,12 +25,13 @@ def annotation_lines(checks: Iterable[FileCheck]) -> Iterator[str]:
             if e is not None:
                 yield _line("error", check.path, e.code, str(e))
         for f in check.findings:
-            fix = f". Fix: {fix_command(f.fix, f.path, f.rule)}" if f.fix is not None else ""
-            yield _line(_LEVEL[f.severity], f.path, f.rule, f.message + fix)
+            yield _line(_LEVEL[f.severity], f.path, f.rule, with_fix(f))
 
 
 def _line(level: str, path: str, title: str, message: str) -> str:
-    return f"::{level} file={_property(path)},title={_property('gguftool: ' + title)}::{_escape(safe(message))}"
+    return (
+        f"::{level} file={_property(from_root(path))},title={_property('gguftool: ' + title)}::{_escape(safe(message))}"
+    )
 
 
 def _escape(text: str) -> str:

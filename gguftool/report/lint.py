@@ -48,6 +48,11 @@ def fix_command(fix: Fix, path: str, rule: str = "") -> str:
     return line
 
 
+def with_fix(f: Finding) -> str:
+    """The message of a finding and the command that repairs it."""
+    return f.message if f.fix is None else f"{f.message}. Fix: {fix_command(f.fix, f.path, f.rule)}"
+
+
 # -- text
 
 

@@ -10,18 +10,25 @@ from gguftool.errors import GgufToolError
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Rule, Severity
 from gguftool.lint.rules import catalogue
-from gguftool.report.lint import finding_json, fix_command
+from gguftool.report.envelope import dumps
+from gguftool.report.gates import failed, from_root
+from gguftool.report.lint import finding_json, with_fix
 from gguftool.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
+def text(checks: Sequence[FileCheck], fail_on: Severity | None = None) -> str:
+    """The log as JSON."""
+    return dumps(sarif(checks)) + "\n"
+
+
 def sarif(checks: Sequence[FileCheck]) -> dict[str, object]:
     """One SARIF log with one run over all files."""
     rules = catalogue()
     index = {r.id: i for i, r in enumerate(rules)}
-    failed = [(c, e) for c in checks for e in (c.error, *c.bugs) if e is not None]
+    broken = list(failed(checks))
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -36,8 +43,8 @@ def sarif(checks: Sequence[FileCheck]) -> dict[str, object]:
                 },
                 "invocations": [
                     {
-                        "executionSuccessful": not failed,
-                        "toolExecutionNotifications": [_notification(c, e) for c, e in failed],
+                        "executionSuccessful": not broken,
+                        "toolExecutionNotifications": [_notification(c, e) for c, e in broken],
                     }
                 ],
                 "results": [_result(f, index) for c in checks for f in c.findings],
@@ -64,16 +71,13 @@ def _result(f: Finding, index: dict[str, int]) -> dict[str, object]:
     if f.span is not None:
         physical["region"] = {"byteOffset": f.span[0], "byteLength": max(0, f.span[1] - f.span[0])}
     properties: dict[str, object] = {"where": f.where, "family": f.family}
-    message = f.message
     if f.fix is not None:
-        command = fix_command(f.fix, f.path, f.rule)
         properties["fix"] = finding_json(f)["fix"]
-        message = f"{message}. Fix: {command}"
     return {
         "ruleId": f.rule,
         "ruleIndex": index[f.rule],
         "level": _LEVEL[f.severity],
-        "message": {"text": message},
+        "message": {"text": with_fix(f)},
         "locations": [{"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": f.where}]}],
         # The place, not the message, which holds numbers: so that a scanner knows a finding again.
         "partialFingerprints": {"gguftool/v1": f"{os.path.basename(f.path)}:{f.rule}:{f.where}"},
@@ -94,5 +98,6 @@ def _uri(path: str) -> str:
     """A relative or file URI; addresses stay as they are."""
     if "://" in path:
         return path
+    path = from_root(path)
     encoded = quote(os.fsencode(path.replace(os.sep, "/")), safe="/")
     return f"file://{encoded}" if os.path.isabs(path) else encoded

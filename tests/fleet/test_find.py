@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.files.patterns import Patterns
 from gguftool.fleet import find
 from gguftool.fleet.find import models
-from gguftool.fleet.patterns import Patterns
 from tests.build import llama
 
 TREE = ("a.gguf", "old/b.gguf", "new/c.gguf", "new/old/d.gguf", "new/deep/e.gguf", "new/x.bin", ".git/f.gguf")

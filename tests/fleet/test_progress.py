@@ -10,7 +10,7 @@ import pytest
 
 from gguftool.cli.options import Session
 from gguftool.cli.scan_progress import Watched
-from gguftool.fleet.patterns import Patterns
+from gguftool.files.patterns import Patterns
 from gguftool.fleet.row import blank
 from gguftool.report import progress
 from gguftool.report.progress import Progress

@@ -33,6 +33,7 @@ class Counts:
         build: the build that was asked about.
         bytes: of all files together.
         severities, architectures, quantisations: how often each.
+        rules: findings in the rows, by severity and rule.
         worst: the models with the most findings: errors, warnings, path.
     """
 
@@ -44,6 +45,7 @@ class Counts:
     severities: Counter[str] = field(default_factory=Counter)
     architectures: Counter[str] = field(default_factory=Counter)
     quantisations: Counter[str] = field(default_factory=Counter)
+    rules: Counter[tuple[str, str]] = field(default_factory=Counter)
     _worst: list[tuple[int, int, int, str]] = field(default_factory=list)
 
     def add(self, row: Row) -> None:
@@ -54,6 +56,7 @@ class Counts:
         self.build = row["build"]
         facts, lint = row["facts"], row["lint"] or {}
         self.severities.update(lint)
+        self.rules.update((f["severity"], f["rule"]) for f in row["findings"])
         if facts is not None:
             self.bytes += facts["size"]
             _count(self.architectures, facts["architecture"])

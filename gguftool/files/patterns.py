@@ -7,11 +7,13 @@ it start anywhere. A slash at its end means folders only. ``*`` and ``?`` never 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from gguftool.brief import short_repr
+from gguftool.errors import MissingFile
 
 ALWAYS = (".git",)
 """What holds copies of what lies beside it."""
@@ -65,3 +67,54 @@ def _along(steps: Sequence[str], parts: Sequence[str]) -> bool:
         else:
             at = {i + 1 for i in at if i < len(parts) and fnmatchcase(parts[i], step)}
     return len(parts) in at
+
+
+def covers(pattern: str, parts: Sequence[str]) -> bool:
+    """Whether a pattern takes a file, or a folder that it lies in.
+
+    Args:
+        pattern: see above.
+        parts: the path of the file by names, from where a pattern with a slash starts.
+    """
+    return any(_takes(pattern, parts[:n], n < len(parts)) for n in range(1, len(parts) + 1))
+
+
+def spread(names: Iterable[str]) -> list[str]:
+    """Names as they are, a pattern (``models/*.gguf``, ``**/*-Q4_K_M.gguf``) as the files that it takes.
+
+    For callers that no shell expands patterns for. As in a shell a pattern starts at the working directory and takes no
+    hidden names; ``**`` goes through any number of folders, but not into those that are links. Of what it takes only
+    files that end in ``.gguf`` are meant. What exists under the name itself is meant by it, whatever signs it has.
+
+    Raises:
+        MissingFile: no such file has a name like a pattern.
+    """
+    out: list[str] = []
+    for name in names:
+        if "://" in name or not _SIGNS & set(name) or os.path.lexists(name):
+            out.append(name)
+            continue
+        found = sorted(_matching(name))
+        if not found:
+            raise MissingFile(f"{name}: no .gguf file has a name like this")
+        out.extend(found)
+    return list(dict.fromkeys(out))
+
+
+_SIGNS = frozenset("*?[")
+
+
+def _matching(pattern: str) -> Iterator[str]:
+    steps = pattern.split("/")
+    first = next(i for i, step in enumerate(steps) if _SIGNS & set(step))
+    root, rest = (
+        "/".join(steps[:first]) + "/" if first else "",
+        [step for step in steps[first:] if step not in ("", ".")],
+    )
+    deepest = None if "**" in rest else len(rest)
+    for folder, folders, files in os.walk(root or os.curdir):
+        here = [p for p in os.path.relpath(folder, root or os.curdir).split(os.sep) if p != os.curdir]
+        folders[:] = [f for f in folders if f[0] != "." and (deepest is None or len(here) + 1 < deepest)]
+        for name in files:
+            if name[0] != "." and name.lower().endswith(".gguf") and _along(rest, [*here, name]):
+                yield root + "/".join([*here, name])
