@@ -39,6 +39,7 @@ MORE = {
     "scan --stores": "scan --stores",
     "scan html": "scan m.gguf n.gguf --jobs 1 --format html",
     "lint github": "lint m.gguf --no-config --exit-zero --format github",
+    "lint junit": "lint m.gguf --no-config --exit-zero --format junit",
 }
 WRITE = {
     "fix": "fix m.gguf --set general.name=there",
@@ -46,6 +47,8 @@ WRITE = {
     "lint --fix": "lint m.gguf --no-config --fix",
     "undo": "undo edited.gguf",
     "scan --resume": "scan m.gguf --jobs 1 --resume rows.jsonl",
+    "lint --output-file": "lint m.gguf --no-config --exit-zero --output-file report",
+    "scan --output-file": "scan m.gguf --jobs 1 --output-file report",
     "push-check --write": "push-check m.gguf --write --exit-zero",
 }
 TRY = "--check-only --ctx 512 --parallel 1 --threads 1 --port 0 --force --engine library"
@@ -57,7 +60,7 @@ LONG = {
 """A server or the library runs: some seconds a run."""
 NO_JSON = (
     *("--version", "--help", "completion", "lint sarif", "lint jsonl", "scan jsonl", "lint github", "scan html"),
-    *("scan --emit", "convert", "launch, running", "kv-test"),
+    *("lint junit", "scan --emit", "convert", "launch, running", "kv-test"),
 )
 
 

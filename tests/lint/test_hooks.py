@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -281,11 +283,94 @@ def test_entrypoint(where: Path, server: Path) -> None:
     assert "the file allows 2,048" in longer.stdout
 
 
+def test_dockerfile_installs_this_checkout() -> None:
+    """It copies what the build of the package reads, and names no index's gguftool."""
+    text = (HOOKS / "Dockerfile").read_text()
+    copied = [line.split()[1:] for line in text.splitlines() if line.startswith("COPY ")]
+    assert all((ROOT / name).exists() for *names, _ in copied for name in names)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    wanted = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"], *wheel}
+    assert {name for *names, _ in copied for name in names} == wanted
+    assert "pip install --no-cache-dir /src " in text
+
+
+@pytest.mark.slow
+def test_what_the_dockerfile_copies_is_installed(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "gguftool", tmp_path / "gguftool")
+    done = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", "out", ".", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "out").glob("gguftool-*.whl"))) == 1
+
+
+def test_no_example_installs_from_an_index() -> None:
+    """No index has gguftool: whoever takes the name there would be installed."""
+    for file in (*HOOKS.iterdir(), *(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "action.yml"):
+        for line in re.findall(r"pip install ([^\n`|]*)", file.read_text()):
+            assert not re.search(r"""(^|\s)['"]?gguftool([=<>~@\s]|$)""", line.partition("#")[0]), (file, line)
+
+
+def test_compose(where: Path) -> None:
+    """The check is that of the pod, and a real docker compose takes the file where there is one."""
+    text = (HOOKS / "compose.yaml").read_text()
+    services = yaml.safe_load(text)["services"]
+    check, server = services["check-model"], services["llama-server"]
+    assert (HOOKS / check["build"]["context"]).resolve() == ROOT
+    assert (ROOT / check["build"]["dockerfile"]).is_file()
+    build = check["command"][check["command"].index("--build") + 1]
+    assert server["image"].endswith(f":server-{build}")
+    assert server["depends_on"] == {"check-model": {"condition": "service_completed_successfully"}}
+    assert check["volumes"] == server["volumes"]
+    given = {"/models/model.gguf": "good.gguf", "32768": "2048", "q8_0": "f16"}
+    for model, code in (("good.gguf", 0), ("bad.gguf", 1)):
+        words = [({**given, "/models/model.gguf": model}).get(word, word) for word in check["command"]]
+        assert run("gguftool", *words, cwd=where).returncode == code
+    docker, first = shutil.which("docker"), shutil.which("docker-compose")
+    if docker and not run(docker, "compose", "version", cwd=where).returncode:
+        compose: tuple[str, ...] = (docker, "compose")
+    elif first:
+        compose = (first,)
+    else:
+        return
+    words = (*compose, "-f", str(HOOKS / "compose.yaml"), "config")
+    done = run(*words, cwd=where, MODELS="/srv/my models")
+    assert done.returncode == 0, done.stderr
+    assert "/srv/my models" in done.stdout
+    assert run(*words, cwd=where, MODELS="").returncode != 0
+
+
+def test_gitlab_job(where: Path) -> None:
+    """The script of the job, with a pip that only says what it is to install."""
+    job = yaml.safe_load((HOOKS / "gitlab-ci.yml").read_text())["models"]
+    (where / "bin").mkdir()
+    (where / "bin" / "pip").write_text('#!/bin/sh\necho "pip $*"\n')
+    (where / "bin" / "pip").chmod(0o755)
+    (where / "models").mkdir()
+    shutil.move(where / "bad.gguf", where / "models" / "bad one.gguf")
+    script = "\n".join(("set -e", *job["script"]))
+    done = run("sh", "-c", script, cwd=where, GGUFTOOL="a b", CI_PROJECT_DIR=str(where))
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("pip install --quiet a b\n")
+    reports = job["artifacts"]["reports"]
+    (row, *_) = json.loads((where / reports["codequality"]).read_text())
+    assert row["location"]["path"] == "models/bad one.gguf"
+    assert "<failure " in (where / reports["junit"]).read_text()
+    assert job["artifacts"]["when"] == "always"
+    assert run("sh", "-c", script, cwd=where, GGUFTOOL="").returncode != 0
+
+
 def test_pod(where: Path) -> None:
     pod = yaml.safe_load((HOOKS / "pod.yaml").read_text())
+    for version in ("1.31", "1.37"):
+        pytest.importorskip("kubernetes_validate").validate(pod, version, strict=True)
     (check,) = pod["spec"]["initContainers"]
     (server,) = pod["spec"]["containers"]
     assert check["volumeMounts"] == server["volumeMounts"]
+    # Nothing of that name is ever fetched; it is what the documented command builds.
+    assert check["imagePullPolicy"] == "Never"
+    assert f"docker build -t {check['image']} -f fixtures/hooks/Dockerfile ." in (HOOKS / "Dockerfile").read_text()
     assert all(m["readOnly"] for m in check["volumeMounts"])
     (script,) = check["args"]
     named = {e["name"]: e["value"] for e in check["env"]}
