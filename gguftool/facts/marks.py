@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from gguftool.facts.data import load
 
+SINCE = {"key-twice": 4436, "empty-key": 9975}
+"""Since which build a mark is there, where the commit is known: between two stored builds it tells which one speaks."""
+
 
 def bears(mark: str) -> bool:
     """Whether the build has it; the newest has all (`scripts/facts/builds/marks.py` lists them)."""

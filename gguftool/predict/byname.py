@@ -6,9 +6,10 @@ those of the builds of that age (`ggml.c`, `gguf.cpp`, `llama.cpp` of b1492 to b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gguftool.facts import editions, llama_cpp, timeline
+from gguftool.facts.marks import SINCE
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Model
 from gguftool.predict.needs import ARCH, KEY, PRE, TOKENIZER, TYPE, Need, needs
@@ -42,6 +43,8 @@ def edition(model: Model, build: int, stored: Sequence[int]) -> tuple[int | None
     if older == build:
         return older, ""
     newer = min((b for b in stored if b > build), default=None)
+    if newer is not None and any((older or 0) < since <= build for since in _refused_since(model)):
+        return newer, ""
     asked = needs(model)
     for n in asked:
         # What is in the older rows is there, what is not even in the newer ones is not.
@@ -52,6 +55,15 @@ def edition(model: Model, build: int, stored: Sequence[int]) -> tuple[int | None
     if older is not None and newer is not None and any(n.there(build) and n.there(older) is False for n in asked):
         return newer, ""
     return older, ""
+
+
+def _refused_since(model: Model) -> Iterator[int]:
+    """Builds since which keys of the file end the reading, or end it in other words."""
+    keys = [f.key for f in model.header.fields]
+    if "" in keys:
+        yield SINCE["empty-key"]
+    if "" in keys or len(set(keys)) < len(keys):
+        yield SINCE["key-twice"]
 
 
 def _listed(n: Need, stored: int) -> bool | None:

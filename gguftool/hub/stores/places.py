@@ -242,7 +242,7 @@ PROGRAMS = (
     Program("Hugging Face", hub_roots, huggingface.read, "huggingface_hub 2.4: _cache_manager.py, _shared_blobs.py"),
     Program("Ollama", ollama_roots, ollama.read, "ollama fb307609: envconfig, manifest, server/{download,images}.go"),
     Program("LM Studio", lm_studio_roots, folders.lm_studio, "lmstudio-js 6ec11db1, lms 07b7252: importCmd.ts"),
-    Program("llama.cpp", llama_roots, folders.llama_cpp, "llama.cpp b11434: common/{common,download,hf-cache}.cpp"),
+    Program("llama.cpp", llama_roots, folders.llama_cpp, "llama.cpp: common/{common,download,hf-cache}.cpp"),
     Program("jan", jan_roots, jan.read, "jan: core/app/{paths,commands}.rs, downloads/helpers.rs, llamacpp-extension"),
     Program("GPT4All", gpt4all_roots, folders.gpt4all, "gpt4all cd70db29: mysettings.cpp, modellist.cpp, gpt4all.py"),
 )
