@@ -16,7 +16,8 @@ Gate: TypeAlias = "Callable[[Sequence[FileCheck], Severity | None], str]"
 """Of checks, and the severity from which findings fail (None: never), the whole text."""
 GATES = {"sarif": "sarif:text", "github": "github:text", "gitlab": "gitlab:text", "junit": "junit:text"}
 """Name of a format -> where its `Gate` is."""
-ROOTS = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
+GITHUB = "GITHUB_WORKSPACE"
+ROOTS = (GITHUB, "CI_PROJECT_DIR")
 """Variables in which GitHub and GitLab name the checkout: annotated are files by their path from there."""
 
 

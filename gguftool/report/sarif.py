@@ -11,7 +11,7 @@ from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Rule, Severity
 from gguftool.lint.rules import catalogue
 from gguftool.report.envelope import dumps
-from gguftool.report.gates import failed, from_root
+from gguftool.report.gates import GITHUB, failed, from_root
 from gguftool.report.lint import finding_json, with_fix
 from gguftool.version import __version__
 
@@ -68,8 +68,12 @@ def _rule(r: Rule) -> dict[str, object]:
 
 def _result(f: Finding, index: dict[str, int]) -> dict[str, object]:
     physical: dict[str, object] = {"artifactLocation": {"uri": _uri(f.path)}}
-    if f.span is not None:
-        physical["region"] = {"byteOffset": f.span[0], "byteLength": max(0, f.span[1] - f.span[0])}
+    region = {} if f.span is None else {"byteOffset": f.span[0], "byteLength": max(0, f.span[1] - f.span[0])}
+    if os.environ.get(GITHUB):
+        # GitHub shows no result without a line, and reads no bytes (ossf/scorecard, pull request 1458).
+        region["startLine"] = 1
+    if region:
+        physical["region"] = region
     properties: dict[str, object] = {"where": f.where, "family": f.family}
     if f.fix is not None:
         properties["fix"] = finding_json(f)["fix"]

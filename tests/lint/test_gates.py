@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft7Validator
 
 from gguftool.files.patterns import spread
 from gguftool.report.kinds import is_report
@@ -267,6 +268,21 @@ def test_a_record_that_is_there_is_a_region() -> None:
             if f.where in names and f.family not in ("data", "layout"):
                 assert f.where.partition(":")[2].encode("utf-8", "surrogateescape") in raw[begin:end], f
     assert with_span > 20
+
+
+def test_a_line_for_github_alone(cli, there: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    schema = Draft7Validator(json.loads((XSD.parent / "sarif.schema.json").read_text()))
+
+    def regions() -> list[dict[str, int]]:
+        log = json.loads(lint(cli, "--format", "sarif").out)
+        schema.validate(log)
+        places = [r["locations"][0]["physicalLocation"] for r in log["runs"][0]["results"]]
+        return [place.get("region", {}) for place in places]
+
+    plain = regions()
+    assert [set(region) for region in plain] == [{"byteOffset", "byteLength"}, set(), set(), set(), set()]
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(there))
+    assert regions() == [{**region, "startLine": 1} for region in plain]
 
 
 def test_a_region_in_a_file_beside_the_model(cli, there: Path) -> None:  # type: ignore[no-untyped-def]

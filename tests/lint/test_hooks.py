@@ -71,6 +71,7 @@ def test_hook_definitions() -> None:
         assert re.search(str(hook["files"]), "models/m-00001-of-00002.gguf")
         assert not re.search(str(hook["files"]), "m.gguf.txt")
         assert hook["require_serial"] is True
+        assert hook["args"] == ["--"]
 
 
 def test_pre_commit_runs_the_hook(where: Path) -> None:
@@ -87,6 +88,11 @@ def test_pre_commit_runs_the_hook(where: Path) -> None:
     bad = run(*pre_commit, "good.gguf", "bad.gguf", cwd=where, **home)
     assert bad.returncode == 1
     assert "llama.block_count is 2" in bad.stdout
+    # A file of that name would leave the findings out, were it an option.
+    shutil.move(where / "bad.gguf", where / "--ignore=deploy,layout,load.gguf")
+    git(where, "add", "-A", ".")
+    every = run(*pre_commit[:-1], "--all-files", cwd=where, **home)
+    assert "llama.block_count is 2" in every.stdout
     other = run(*pre_commit, ".pre-commit-config.yaml", cwd=where, **home)
     assert other.returncode == 0
     assert "Skipped" in other.stdout
@@ -115,7 +121,9 @@ def test_pre_push(where: Path) -> None:
     repo.mkdir()
     git(repo, "init", "-q", "-b", "main", ".")
     shutil.copy(HOOKS / "pre-push", repo / ".git" / "hooks" / "pre-push")
-    shutil.copy(where / "good.gguf", repo / "a model.gguf")
+    # A file in the repository is no option of the check.
+    for name in ("a model.gguf", "--config=good.gguf", "[x].gguf"):
+        shutil.copy(where / "good.gguf", repo / name)
     git(repo, "add", "-A")
     git(repo, "commit", "-q", "-m", "good")
     git(repo, "push", "-q", str(remote), "main")
