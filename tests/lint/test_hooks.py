@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -15,34 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.build import GGUF, llama
+from tests.build import GGUF
+from tests.lint.hooked import HOOKS, ROOT, run
 from tests.lint.samples import ready
-
-ROOT = Path(__file__).resolve().parents[2]
-HOOKS = ROOT / "fixtures" / "hooks"
-BIN = Path(sys.executable).parent
-
-
-@pytest.fixture
-def where(tmp_path: Path) -> Path:
-    """A folder with a model that is ready for 2,048 tokens at f16, and one that is not."""
-    ready().write(tmp_path / "good.gguf")
-    llama().replace("llama.block_count", 2).write(tmp_path / "bad.gguf")
-    return tmp_path
-
-
-def run(*args: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    path = f"{cwd / 'bin'}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        [str(a) for a in args],
-        cwd=cwd,
-        env={**os.environ, "PATH": path, **env},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
 
 
 def git(folder: Path, *args: str) -> None:
@@ -139,90 +113,6 @@ def test_pre_push(where: Path) -> None:
     for build, said in (("b4800", "llama.cpp b4800 refuses it"), ("", "unknown model architecture")):
         done = run("sh", hook, cwd=repo, LLAMA_CPP_BUILD=build)
         assert (said in done.stdout + done.stderr) is bool(build)
-
-
-# -- GitHub Actions
-
-ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
-
-
-def action(
-    where: Path, models: str, env: dict[str, str] | None = None, **inputs: str
-) -> subprocess.CompletedProcess[str]:
-    """The lint step of the action, with its inputs in the environment as GitHub passes them."""
-    step = ACTION["runs"]["steps"][-1]
-    defaults = {name: str(i.get("default", "")) for name, i in ACTION["inputs"].items()}
-    values = {**defaults, "models": models, **{k.replace("_", "-"): v for k, v in inputs.items()}}
-    told = {
-        name: re.sub(r"\$\{\{ inputs\.([a-z-]+) \}\}", lambda m: values[m[1]], text)
-        for name, text in step["env"].items()
-    }
-    return run("bash", "-c", step["run"], cwd=where, GITHUB_ACTION_PATH=str(ROOT), **told, **(env or {}))
-
-
-def test_action_annotates(where: Path) -> None:
-    done = action(where, "good.gguf\nbad.gguf", sarif="lint.sarif")
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("::error file=bad.gguf,title=gguftool%3A block-count-tensors::")
-    assert '"version": "2.1.0"' in (where / "lint.sarif").read_text()
-    assert action(where, "good.gguf").returncode == 0
-    assert action(where, "bad.gguf", fail_on="never").returncode == 0
-    assert action(where, "good.gguf", context_length="4096").returncode == 1
-    assert action(where, "good.gguf", args="--ignore deploy", context_length="4096").returncode == 0
-    assert action(where, "good.gguf", ctx="4k").returncode == 1
-    assert action(where, "good.gguf", build="b8179").returncode == 0
-    assert action(where, "good.gguf", build="latest").returncode == 2
-
-
-def test_action_takes_names_patterns_and_folders(where: Path) -> None:
-    """One name a line, with blanks in it; several where each is one; patterns, folders, a working directory."""
-    models = where / "repo" / "my models"
-    (models / "old").mkdir(parents=True)
-    for name in ("a", "b c", "old/d"):
-        shutil.copy(where / "good.gguf", models / f"{name}.gguf")
-    shutil.copy(where / "bad.gguf", models / "bad one.gguf")
-
-    def told(names: str, **inputs: str) -> tuple[int, set[str]]:
-        done = action(where, names, **inputs)
-        return done.returncode, set(re.findall(r"^::error file=([^,]*),", done.stdout, re.M))
-
-    bad = {"repo/my models/bad one.gguf"}
-    for names in ("repo/my models", "  repo/my models/bad one.gguf \r\n\n", "repo/**/*.gguf"):
-        assert told(names) == (1, bad), names
-    assert told("repo/my models/b c.gguf\nrepo/my models/old") == (0, set())
-    assert told("good.gguf bad.gguf") == (1, {"bad.gguf"})
-    assert told("none*.gguf") == (2, set())
-    assert told("") == (2, set())
-    # Annotations are of the checkout, paths of the working directory.
-    env, inside = {"GITHUB_WORKSPACE": str(where)}, {"working_directory": "repo/my models"}
-    done = action(where, "**", env=env, sarif="out file.sarif", **inside)
-    assert "::error file=repo/my models/bad one.gguf," in done.stdout
-    assert '"uri": "repo/my%20models/bad%20one.gguf"' in (models / "out file.sarif").read_text()
-
-
-def test_action_takes_a_baseline_and_a_configuration(where: Path) -> None:
-    known = run("gguftool", "lint", "--format", "json", "--exit-zero", "bad.gguf", cwd=where)
-    (where / "known ones.json").write_text(known.stdout)
-    assert action(where, "bad.gguf", baseline="known ones.json").returncode == 0
-    (where / "my gate.toml").write_text('[lint.per-file-ignores]\n"bad*" = ["block-count-tensors", "load"]\n')
-    done = action(where, "bad.gguf", config="my gate.toml", fail_on="error")
-    assert (done.returncode, "block-count-tensors" in done.stdout) == (0, False)
-
-
-def test_action_cannot_be_injected(where: Path) -> None:
-    """Inputs are data: nothing in them is run or expanded, and none of them is part of a script."""
-    for step in ACTION["runs"]["steps"]:
-        assert "${{" not in step.get("run", "")
-    done = action(where, "$(touch hit) `touch hit` ; touch hit *.gguf", policy="$(touch hit)")
-    assert done.returncode == 2
-    assert not (where / "hit").exists()
-    made = where / "$(touch hit)" / "-a `touch hit`.gguf"
-    made.parent.mkdir()
-    ready().write(made)
-    for models in ("$(touch hit)", "*/-a*.gguf", "$(touch hit)/-a `touch hit`.gguf"):
-        assert action(where, models).returncode == 0, models
-    assert not (where / "hit").exists()
-    assert action(where, "--version").returncode == 2  # a name, not an option
 
 
 # -- systemd
@@ -399,5 +289,6 @@ def test_page_names_every_file() -> None:
         assert f"fixtures/hooks/{file.name}" in text, file.name
     for name in definitions():
         assert name in text
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
     for name in re.findall(r"^          ([a-z-]+): ", text, re.M):
-        assert name in ACTION["inputs"]
+        assert name in inputs
