@@ -91,6 +91,8 @@ if TYPE_CHECKING:
     from gguftool.facts import BUILD as BUILD
     from gguftool.fleet.row import Row as Row
     from gguftool.fleet.scan import scan as scan
+    from gguftool.fleet.watch import watch as watch
+    from gguftool.fleet.watched import Event as Event
     from gguftool.format.header import Field as Field
     from gguftool.hub import open_any as open
     from gguftool.lint.call import lint as lint
@@ -164,6 +166,7 @@ __all__ = [
     "Diagnosis",
     "Difference",
     "EditPlan",
+    "Event",
     "Examination",
     "Explanation",
     "Fault",
@@ -286,6 +289,7 @@ __all__ = [
     "translate_script",
     "undo",
     "verify",
+    "watch",
     "write_manifest",
 ]
 

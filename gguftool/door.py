@@ -45,6 +45,8 @@ PUBLIC = {
         "facts": "BUILD",
         "fleet.row": "Row",
         "fleet.scan": "scan",
+        "fleet.watch": "watch",
+        "fleet.watched": "Event",
         "format.header": "Field",
         "hub": "open=open_any",
         "lint.call": "lint",

@@ -29,6 +29,7 @@ from gguftool.files.patterns import spread
     gguftool scan --format cyclonedx ~/models > bom.json  a bill of materials (or spdx)
     gguftool scan --build b8179 ~/models                which models will that llama.cpp not load?
     gguftool scan --stores                              all models of this machine, and what frees room
+    gguftool scan --watch --format jsonl /srv/models    check what lands, as it lands
     gguftool scan --emit preset --ctx 16384 ~/models > models.ini
     """,
 )
@@ -63,6 +64,35 @@ from gguftool.files.patterns import spread
 @option("--statistics", is_flag=True, help="Also how often each rule found something.")
 @option("--show-settings", is_flag=True, help="Show which settings are in force, and who said so; look at nothing.")
 @output_option
+@option("--watch", is_flag=True, help="Go on: check what lands in these folders, as it lands, until a signal ends it.")
+@option(
+    "--settle",
+    type=click.FloatRange(0),
+    default=2,
+    show_default=True,
+    help="With --watch: seconds that a model's files must have stood still.",
+)
+@option(
+    "--patience",
+    type=click.FloatRange(0),
+    default=600,
+    show_default=True,
+    help="With --watch: seconds after which a model that is not whole, and does not grow, is told.",
+)
+@option(
+    "--every",
+    type=click.FloatRange(0.1),
+    default=60,
+    show_default=True,
+    help="With --watch: seconds after which folders are looked through even if nothing was heard of them.",
+)
+@option("--for", type=click.FloatRange(0), metavar="SECONDS", help="With --watch: end after so long.")
+@option(
+    "--metrics",
+    type=click.Path(),
+    metavar="FILE",
+    help="Numbers of the scan for Prometheus, in its text format; FILE is replaced in one step.",
+)
 @option("--no-hash", is_flag=True, help="With cyclonedx and spdx: do not read the files whole for their SHA-256.")
 @format_option("text", "json", "jsonl", "markdown", "html", "cyclonedx", "spdx")
 @pass_session
@@ -75,13 +105,16 @@ def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     With --stores it looks at the folders of the programs that keep models on this machine (PATHs are further folders),
     finds what is there twice, unused or half there, and prints the commands that free it; nothing is deleted.
     With --emit it prints one configuration for all models that load, each planned for this machine.
+    With --watch it writes a row whenever a model has come, changed or gone; one that is being written waits until it is
+    whole. SIGTERM and Ctrl-C end it with 0.
     With a llama.cpp named (--build and the like) a model that it refuses makes the exit code 1, too.
     """
-    if options["scheduler"] and (options["jobs"] or options["stores"] or options["emit"]):
-        raise click.UsageError("--scheduler has no --jobs (the cluster has its workers), --stores or --emit.")
-    if options["emit"] and options["stores"]:
-        raise click.UsageError("--emit is for folders that are named, not for --stores.")
-    unused("--emit" if options["emit"] else "--stores" if options["stores"] else "")
+    if options["scheduler"] and any(options[name] for name in ("jobs", "stores", "emit", "watch")):
+        raise click.UsageError("--scheduler has no --jobs (the cluster has its workers), --stores, --emit or --watch.")
+    ways = [way for way in ("--emit", "--stores", "--watch") if options[way.removeprefix("--")]]
+    if len(ways) > 1:
+        raise click.UsageError(f"{ways[0]} and {ways[1]} do not go together: take one.")
+    unused(ways[0] if ways else "")
     from gguftool.lint.config import chosen
 
     config = options["config"] = chosen(options["config_file"], options["no_config"])
@@ -101,6 +134,10 @@ def scan(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
         from gguftool.cli import scan_emit
 
         return scan_emit.run(session, paths, options)
+    if options["watch"]:
+        from gguftool.cli import scan_watch
+
+        return scan_watch.run(session, paths, options)
     from gguftool.cli.scan_rows import run
 
     return run(session, paths, options)

@@ -92,13 +92,20 @@ def emit_options(function: F) -> F:
     return function
 
 
+_PACE = ("settle", "patience", "every", "for")
 ALONE = {
     "--emit": (
         "jobs", "resume", "no_lint", "fail_on", "select", "ignore", "policy", "baseline", "no_hash", "hash",
-        "statistics", "output_file",
+        "statistics", "output_file", "metrics", *_PACE,
     ),
-    "--stores": ("include", "exclude", "baseline", "no_hash", "force", "models_max", "statistics", "output_file"),
-    "": ("force", "models_max", "hash"),
+    "--stores": (
+        "include", "exclude", "baseline", "no_hash", "force", "models_max", "statistics", "output_file", "metrics",
+        *_PACE,
+    ),
+    "--watch": (
+        "fail_on", "baseline", "no_hash", "force", "models_max", "hash", "statistics", "output_file",
+    ),
+    "": ("force", "models_max", "hash", *_PACE),
 }  # fmt: skip
 """Way of scanning -> parameters that mean nothing there; "" of rows."""
 

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from gguftool.cli.builds import asked
 from gguftool.cli.lint_setup import known_names, names
 from gguftool.cli.output_file import written_to
+from gguftool.cli.scan_metrics import Metrics
 from gguftool.cli.scan_progress import Watched
 from gguftool.errors import Bug, UsageError, of_one
 from gguftool.facts.cachetypes import parse as _pair
@@ -50,6 +51,7 @@ def _run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any], t
     patterns = Patterns(options["include"] or config.include, (*config.exclude, *options["exclude"]))
     known = Known(read_baseline(baseline) if (baseline := options["baseline"] or config.baseline) else Baseline())
     linked: list[str] = []
+    metrics = Metrics(options["metrics"], paths)
     found = rows(
         paths,
         want(session, options, bill=shape.bill),
@@ -59,12 +61,13 @@ def _run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any], t
         scheduler=options["scheduler"] or "",
         linked=linked,
     )
-    with _collected(), _writer(shape, shown) as writer, Watched(session, paths, patterns) as watched:
+    with collected(), _writer(shape, shown) as writer, Watched(session, paths, patterns) as watched:
         for row in map(known.without, found):
             watched.put_aside()
             writer.put(row)
             watched.done(row)
             shown.counts.add(row)
+            metrics.add(row)
             shown.ok = shown.ok and not fails(row, options["fail_on"])
             if row["error"] is not None and internal(row):
                 shown.errors.append(row["error"])
@@ -75,6 +78,7 @@ def _run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any], t
         writer.end()
         if options["statistics"] and session.format == "text":
             sys.stdout.writelines(f"{line}\n" for line in statistics.lines(shown.counts.rules, session.style))
+        metrics.end()
     told(total(shown.counts))
     if linked:
         session.note(_linked(linked))
@@ -103,7 +107,7 @@ def want(session: Session, options: Mapping[str, Any], *, bill: bool = False) ->
 
 
 @contextmanager
-def _collected() -> Iterator[None]:
+def collected() -> Iterator[None]:
     """The one command that goes on and on needs its garbage collected (see `gguftool.cli.main`)."""
     import gc
 

@@ -76,12 +76,34 @@ def count(paths: Sequence[str], patterns: Patterns) -> int | None:
     return sum(len(group.paths) for group in models(paths, patterns))
 
 
-def _walk(root: str, patterns: Patterns, named: set[str], linked: list[str]) -> Iterator[Group]:
+def below(root: str, patterns: Patterns, start: str, *, deep: bool) -> Iterator[Group]:
+    """What `models` finds of a folder from one of its folders on: in that one, or below it too; nothing is raised.
+
+    Args:
+        root: the folder that was named.
+        patterns: which of its files.
+        start: the folder itself, or one below it; nothing is found in one that `models` does not enter.
+        deep: with its subfolders.
+    """
+    steps = _inside(root, start)
+    for n in range(1, len(steps) + 1):
+        if patterns.excludes(steps[:n], folder=True) or os.path.islink(os.path.join(root, *steps[:n])):
+            return
+    yield from _walk(root, patterns, set(), [], start=start, deep=deep)
+
+
+def _inside(root: str, place: str) -> tuple[str, ...]:
+    return () if place == root else tuple(os.path.relpath(place, root).split(os.sep))
+
+
+def _walk(
+    root: str, patterns: Patterns, named: set[str], linked: list[str], *, start: str = "", deep: bool = True
+) -> Iterator[Group]:
     failed: list[OSError] = []
-    for place, folders, names in os.walk(root, onerror=failed.append):
+    for place, folders, names in os.walk(start or root, onerror=failed.append):
         yield from map(_unlisted, failed)
         failed.clear()
-        inside = () if place == root else tuple(os.path.relpath(place, root).split(os.sep))
+        inside = _inside(root, place)
         folders[:] = sorted(name for name in folders if not patterns.excludes((*inside, name), folder=True))
         linked += [path for name in folders if os.path.islink(path := os.path.join(place, name))]
         found = _in_folder(place, sorted(names), patterns, inside)
@@ -89,6 +111,8 @@ def _walk(root: str, patterns: Patterns, named: set[str], linked: list[str]) -> 
             found = [path for path in found if os.path.abspath(path) not in named]
         if found:
             yield Group(found)
+        if not deep:
+            folders.clear()
     yield from map(_unlisted, failed)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 
 from gguftool.files.patterns import Patterns
@@ -87,6 +87,27 @@ def rows(
             absolute for them.
         linked: gets the folders that are links, which are not entered.
     """
+    with (
+        closing(Kept(resume, want)) as kept,
+        closing(told(paths, want, patterns, kept, jobs=jobs, scheduler=scheduler, linked=linked)) as found,
+    ):
+        for row, new in found:
+            if new:
+                kept.add(row)
+            yield row
+
+
+def told(
+    paths: Sequence[str],
+    want: Want,
+    patterns: Patterns | None,
+    kept: Kept,
+    *,
+    jobs: int | None = None,
+    scheduler: str = "",
+    linked: list[str] | None = None,
+) -> Generator[tuple[Row, bool]]:
+    """Rows as `rows` gives them, each with whether it is new: not one of those that were kept."""
     if want.lint:
         from gguftool.lint.run import selected
 
@@ -94,22 +115,18 @@ def rows(
     if scheduler:
         there(paths)
         paths = [path if is_remote(path) else os.path.abspath(path) for path in paths]
-    with closing(Kept(resume, want)) as kept:
-        todo = Todo(models(paths, patterns, linked), kept, want.build)
-        first: list[Task] = []
-        while not scheduler and len(first) <= FEW:
-            while todo.ready:
-                yield todo.ready.popleft()[0]
-            task = todo.next()
-            if task is not None:
-                first.append(task)
-            elif not todo.ready:
-                break
-        with closing(_hands(want, paths, scheduler, jobs or processors() if len(first) > FEW else 1)) as work:
-            for row, new in _through(todo, work, first):
-                if new:
-                    kept.add(row)
-                yield row
+    todo = Todo(models(paths, patterns, linked), kept, want.build)
+    first: list[Task] = []
+    while not scheduler and len(first) <= FEW:
+        while todo.ready:
+            yield todo.ready.popleft()
+        task = todo.next()
+        if task is not None:
+            first.append(task)
+        elif not todo.ready:
+            break
+    with closing(_hands(want, paths, scheduler, jobs or processors() if len(first) > FEW else 1)) as work:
+        yield from through(todo, work, first)
 
 
 def _hands(want: Want, paths: Sequence[str], scheduler: str, workers: int) -> Hands:
@@ -120,7 +137,7 @@ def _hands(want: Want, paths: Sequence[str], scheduler: str, workers: int) -> Ha
     return Processes(want, workers) if workers > 1 else Here(want)
 
 
-def _through(todo: Todo, hands: Hands, first: Sequence[Task]) -> Iterator[tuple[Row, bool]]:
+def through(todo: Todo, hands: Hands, first: Sequence[Task] = ()) -> Iterator[tuple[Row, bool]]:
     """Everything there is to do, through those who do it."""
     begin = iter(first)
     while True:

@@ -93,6 +93,7 @@ OF_NO_MODEL = {
     ),
     *("explain_flag", "glance", "join", "judge_log", "pull", "rules", "serve_folder", "stored_models", "translate"),
     "translate_script",
+    "watch",
 }
 
 

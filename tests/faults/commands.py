@@ -49,6 +49,8 @@ WRITE = {
     "scan --resume": "scan m.gguf --jobs 1 --resume rows.jsonl",
     "lint --output-file": "lint m.gguf --no-config --exit-zero --output-file report",
     "scan --output-file": "scan m.gguf --jobs 1 --output-file report",
+    "scan --metrics": "scan m.gguf --jobs 1 --metrics m.prom",
+    "scan --watch": "scan --watch --for 0 --jobs 1 --metrics m.prom --resume rows.jsonl .",
     "push-check --write": "push-check m.gguf --write --exit-zero",
 }
 TRY = "--check-only --ctx 512 --parallel 1 --threads 1 --port 0 --force --engine library"
