@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguftool.cli.scan_metrics import Metrics
 from gguftool.cli.scan_rows import collected, want
+from gguftool.endings import deferred
 from gguftool.errors import UsageError
 from gguftool.files.patterns import Patterns
 from gguftool.fleet.tally import Tally
@@ -53,11 +54,13 @@ def run(session: Session, paths: Sequence[str], options: Mapping[str, Any]) -> i
         with collected(), closing(rows):
             for row in rows:
                 text = shape.row(row, shown)
-                if shape.data:
-                    put(text, sys.stdout)
-                else:
-                    sys.stdout.write(text)
-                sys.stdout.flush()
+                # A signal in the middle of it would have the row written twice.
+                with deferred():
+                    if shape.data:
+                        put(text, sys.stdout)
+                    else:
+                        sys.stdout.write(text)
+                    sys.stdout.flush()
     except KeyboardInterrupt:
         return 0
     return 0
