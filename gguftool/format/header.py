@@ -112,6 +112,10 @@ class Field:
             return value(self.type, self.value_bytes, self.layout)
         return value(STR, self.value_bytes, self.layout, self._most)
 
+    def beginning(self, most: int) -> object:
+        """As `told`, of a string the first ``most`` bytes."""
+        return self.told if self.type != STR else value(STR, self.value_bytes, self.layout, min(most, self._most))
+
     @property
     def untold(self) -> int:
         """Bytes of a string that are left out of `told`."""

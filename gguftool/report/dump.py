@@ -22,6 +22,10 @@ MOST = 1 << 20
 """Elements of an array shown when everything is asked for."""
 MOST_HEAD = 1 << 12
 """Bytes of a string in the head of an array in JSON."""
+TOGETHER = 2 << 20
+"""Bytes of long texts that are shown whole, of all fields together; real files have one chat template, or a few."""
+SHORT = 4 << 10
+"""Bytes of a text that are shown all the same, and of an element of an array."""
 WHOLE = 32
 """An array of at most this many elements is shown whole in JSON."""
 
@@ -50,10 +54,37 @@ def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
 # -- values
 
 
-def value_text(f: Field, *, full: bool, limit: int) -> str:
+class Room:
+    """How much of long texts is still shown whole."""
+
+    def __init__(self) -> None:
+        self.left = TOGETHER
+
+    def told(self, f: Field) -> tuple[object, int]:
+        """The value of a field that is no array, and how many bytes of it are left out."""
+        size = len(f.value_bytes) - f.layout.length_size if f.type == STR else 0
+        if size <= SHORT:
+            return f.told, 0
+        if min(size, LONG) > self.left:
+            return f.beginning(SHORT), size - SHORT
+        self.left -= min(size, LONG)
+        return f.told, f.untold
+
+    def head(self, f: Field, n: int) -> list[object]:
+        """The first elements of an array, and of each as much as there is room for."""
+        size = len(f.value_bytes)
+        if f.element_type != STR or size <= SHORT:
+            return f.head(n)
+        most = SHORT if size > self.left else LONG
+        self.left -= min(size, self.left)
+        return f.head(n, most=most)
+
+
+def value_text(f: Field, *, full: bool, limit: int, room: Room | None = None) -> str:
     """A value on one line, escaped; arrays by their first elements unless ``full``."""
+    room = room or Room()
     if f.type != ARR:
-        value = f.told
+        value, more_bytes = room.told(f) if full else (f.beginning(4 * limit), 0)
         text = (
             str(value).lower()
             if isinstance(value, bool)
@@ -63,8 +94,8 @@ def value_text(f: Field, *, full: bool, limit: int) -> str:
         )
         if not full:
             return shorten(text, limit)
-        return safe(text) + (f"… {count(f.untold)} more bytes, see --raw" if f.untold else "")
-    shown = f.head(min(f.count or 0, MOST) if full else HEAD, most=LONG if full else 4 * limit)
+        return safe(text) + (f"… {count(more_bytes)} more bytes, see --raw" if more_bytes else "")
+    shown = room.head(f, min(f.count or 0, MOST)) if full else f.head(HEAD, most=4 * limit)
     more = "" if len(shown) == (f.count or 0) else f", … {count((f.count or 0) - len(shown))} more"
     text = "[" + ", ".join(_element(v) for v in shown)
     return safe(text + more + "]") if full else shorten(text, limit - len(more) - 1) + more + "]"
@@ -80,11 +111,12 @@ def _element(v: object) -> str:
 
 def metadata_rows(fields: Iterable[Field], *, full: bool, limit: int) -> list[tuple[str, str, str]]:
     """Rows key, type (with length), value."""
+    room = Room()
     return [
         (
             shorten(f.key, 120),
             f.type_name.replace("]", f" × {count(f.count)}]", 1) if f.count is not None else f.type_name,
-            value_text(f, full=full, limit=limit),
+            value_text(f, full=full, limit=limit, room=room),
         )
         for f in fields
     ]
@@ -138,7 +170,7 @@ def token_rows(m: Model, start: int, stop: int) -> list[tuple[object, ...]]:
 
 
 def _token_facts(m: Model, start: int, stop: int) -> Iterator[tuple[int, str, str, float | None]]:
-    tokens = m.fields["tokenizer.ggml.tokens"].head(stop - start, start)
+    tokens = m.fields["tokenizer.ggml.tokens"].head(stop - start, start, most=SHORT)
     kinds = _slice(m, "tokenizer.ggml.token_type", start, stop)
     scores = _slice(m, "tokenizer.ggml.scores", start, stop)
     for i, token in enumerate(tokens):
@@ -198,7 +230,8 @@ def dump_json(
     """The body of ``gguftool.dump/1``; metadata or tensors None: left out because the user said so."""
     body: dict[str, object] = {"path": o.path, "summary": summary_json(o, m)}
     if fields is not None:
-        body["metadata"] = [_field_json(f, full) for f in fields]
+        room = Room()
+        body["metadata"] = [_field_json(f, full, room) for f in fields]
     if tensors is not None:
         many = len(m.parts) > 1
         body["tensors"] = [_tensor_json(m, t, many) for t in tensors]
@@ -212,17 +245,18 @@ def dump_json(
     return body
 
 
-def _field_json(f: Field, full: bool) -> Mapping[str, object]:
+def _field_json(f: Field, full: bool, room: Room) -> Mapping[str, object]:
     out: dict[str, object] = {"key": f.key, "type": f.type_name, "offset": f.span[0]}
     if f.type != ARR:
         # Of a text that nobody reads the beginning, and how long it is.
-        size = {"bytes": len(f.value_bytes) - f.layout.length_size} if f.untold else {}
-        return {**out, "value": f.told, **size}
+        value, more = room.told(f)
+        size = {"bytes": len(f.value_bytes) - f.layout.length_size} if more else {}
+        return {**out, "value": value, **size}
     n = f.count or 0
     out["count"] = n
     out["head"] = f.head(HEAD, most=MOST_HEAD)
     if (full and n <= MOST) or n <= WHOLE:
-        out["value"] = f.head(n, most=LONG)
+        out["value"] = room.head(f, n)
     return out
 
 

@@ -16,9 +16,10 @@ from gguftool.quantity import human
 # Besides the control characters: soft hyphen, the Arabic letter mark, Mongolian vowel separator, zero-width and
 # bidirectional marks, line and paragraph separators, invisible operators, the byte order mark, interlinear
 # annotations, tag characters, and lone surrogates (bytes that were not UTF-8, as os.fsdecode keeps them).
+# A run of one of them at a time: a text can be a hundred million zero bytes.
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
-    "\U000e0000-\U000e007f]"
+    "([\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f])\\1*"
 )
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SGR = re.compile("\x1b\\[[0-9;]*m")
@@ -35,7 +36,7 @@ def safe(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _UNSAFE.sub(lambda match: _escape(match[0]), text)
+    return _UNSAFE.sub(lambda match: _escape(match[1]) * len(match[0]), text)
 
 
 def safe_lines(text: str) -> str:
