@@ -22,7 +22,7 @@ MOST = 1 << 20
 """Elements of an array shown when everything is asked for."""
 MOST_HEAD = 1 << 12
 """Bytes of a string in the head of an array in JSON."""
-TOGETHER = 2 << 20
+TOGETHER = LONG
 """Bytes of long texts that are shown whole, of all fields together; real files have one chat template, or a few."""
 SHORT = 4 << 10
 """Bytes of a text that are shown all the same, and of an element of an array."""
