@@ -81,4 +81,4 @@ def test_what_shows_everything_is_bounded_all_the_same(form: list[str], tmp_path
     every()["strings"]().array(b"tokenizer.ggml.tokens", 8, 2, 30_000_000).write(path)
     cost = asked("strings", ["dump", *form, str(path)], tmp_path)
     # The header itself takes 280 MiB of it.
-    assert (cost.code, cost.seconds < 5, cost.mib < 450) == (0, True, True), cost
+    assert (cost.code, cost.seconds < 5, cost.mib < 512) == (0, True, True), cost
