@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import gguftool
+from gguftool.fleet.hear import Heard, Notified
 from gguftool.fleet.tally import Says, Tally
 from gguftool.report.metrics import metrics
 from tests.build import llama
@@ -135,6 +136,20 @@ def test_without_the_library(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     done = cli("scan", "--watch", tmp_path, "--no-config")
     assert done.code == 6
     assert "pip install 'gguftool[watch]'" in done.err
+
+
+def test_where_nothing_can_be_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The system has no watch left: said once, counted, and folders are looked through."""
+
+    def none(*words: object) -> None:
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr("watchfiles._rust_notify.RustNotify", none)
+    said: list[str] = []
+    hear = Notified([str(tmp_path)], said.append)
+    assert [hear(0.001) for _ in range(3)] == [Heard(lost=True)] * 3
+    assert len(said) == 1
+    assert "OS file watch limit reached" in said[0]
 
 
 def test_metrics_are_read_by_the_real_parser(tmp_path: Path):
