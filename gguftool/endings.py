@@ -53,10 +53,13 @@ def cancelling() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deferred() -> Iterator[None]:
+def deferred(*, done: bool = True) -> Iterator[None]:
     """Signals wait until the block is left (it takes less than a second), then take effect as they would have.
 
     A KeyboardInterrupt that comes of it says that the work was done: nobody should do it again for that.
+
+    Args:
+        done: what the block does is the work; else it is only a step of it.
 
     Python runs handlers in the main thread only; in another thread there is nothing to defer.
     """
@@ -64,6 +67,9 @@ def deferred() -> Iterator[None]:
     with _handling(lambda number, frame: seen.append(number)):
         yield
     for number in seen[:1]:
+        if not done:
+            signal.raise_signal(number)
+            continue
         try:
             signal.raise_signal(number)
         except Ended:

@@ -65,13 +65,19 @@ class Draft:
         if not swept:
             leftovers.sweep(path)
         self._expected = check_free(path, overwrite=overwrite, can_overwrite=can_overwrite)
-        with writing(path):
-            self.fd, self._name = (-1, None) if named else (nameless(path), None)
-            if self.fd < 0:
-                self.fd, self._name = hidden_file(path)
-            lock(self.fd)
-            if like is not None:
-                copy_flags(like, self.fd)
+        self._name: str | None = None
+        try:
+            # A signal between the making of the file and its name here would leave it.
+            with writing(path), deferred(done=False):
+                self.fd = -1 if named else nameless(path)
+                if self.fd < 0:
+                    self.fd, self._name = hidden_file(path)
+                lock(self.fd)
+                if like is not None:
+                    copy_flags(like, self.fd)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def of(cls, made: str, path: str, *, overwrite: bool = False, readers: Readers = ANYBODY) -> Draft:
@@ -249,17 +255,20 @@ def publish_all(drafts: list[Draft]) -> None:
 
 @contextlib.contextmanager
 def _intent(drafts: list[Draft]) -> Iterator[None]:
-    fd, name = hidden_file(drafts[0].path)
+    fd, name = -1, ""
     try:
+        with deferred(done=False):
+            fd, name = hidden_file(drafts[0].path)
         lock(fd)
         write_at(fd, 0, leftovers.intent([(os.path.basename(d.path), os.fstat(d.fd)) for d in drafts]))
         sync(fd)
         sync_folder(os.path.dirname(name))
         yield
     finally:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        os.close(fd)
+        if fd >= 0:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            os.close(fd)
 
 
 def publish_beside(made: str, path: str, *, overwrite: bool = False) -> None:
@@ -317,10 +326,12 @@ def draft_folder(path: str) -> Iterator[str]:
     import shutil
 
     leftovers.sweep(path)
-    with writing(path):
-        place, held = hidden_folder(os.path.abspath(path))
+    place, held = "", -1
     try:
+        with writing(path), deferred(done=False):
+            place, held = hidden_folder(os.path.abspath(path))
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-        os.close(held)
+        if held >= 0:
+            shutil.rmtree(place, ignore_errors=True)
+            os.close(held)

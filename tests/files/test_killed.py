@@ -14,6 +14,7 @@ import pytest
 
 from gguftool.files import draft as drafts
 from gguftool.files.leftovers import MARK
+from tests.build import llama
 from tests.files.writers import NAMES, Writer, writer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -175,3 +176,26 @@ def test_a_long_name(tmp_path: Path, cli):
     assert cli("quantize", made.sources[0], out, "Q8_0", "--engine", "builtin", "--overwrite").code == 0
     assert cli("quantize", made.sources[0], out, "Q8_0", "--engine", "builtin", "--overwrite").code == 0
     assert not drafts_in(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda n: n.name)
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_signal_while_a_draft_gets_its_name(tmp_path: Path, number: signal.Signals, what: str):
+    """Between the making of the file and the moment its owner knows its name; `convert` left one there."""
+    llama().write(tmp_path / "in.gguf")
+    script = (
+        "import os, sys\n"
+        "from gguftool.files import draft, unnamed\n"
+        "from gguftool.cli.main import main\n"
+        "draft.nameless = lambda path: -1\n"
+        "real = unnamed.lock\n"
+        f"unnamed.lock = lambda fd: (os.kill(os.getpid(), {number.value}), real(fd))[1]\n"
+        "if sys.argv[1] == 'folder':\n"
+        "    from gguftool.edit import plan\n"
+        "    plan._write_output = lambda *a: draft.draft_folder('out').__enter__()\n"
+        "sys.exit(main(sys.argv[2:]))\n"
+    )
+    command = [sys.executable, "-c", script, what, "fix", "in.gguf", "--set", "general.name=x", "-o", "out.gguf"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 128 + number, done.stderr
+    assert os.listdir(tmp_path) == ["in.gguf"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from tests.hub.server import Site, serve
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No token, no cache, no proxy, no store but those of the test."""
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No token, no cache, no proxy, no store, no connection but those of the test."""
     for name in (
         "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "HF_ENDPOINT",
         "HF_TOKEN_PATH", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
@@ -21,6 +22,12 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf-home"))
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
+    yield
+    if "huggingface_hub" in sys.modules:
+        from huggingface_hub.utils import close_session
+
+        # The next test's server may get the port of this one, and a kept connection still leads here.
+        close_session()
 
 
 @pytest.fixture

@@ -20,10 +20,20 @@ def server() -> str:
     return tool.path
 
 
+_others: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def _of_others() -> None:
+    """What runs before a test is not its own: a server that tests of another room share."""
+    _others.clear()
+    _others.update(children())
+
+
 def children() -> list[int]:
-    """Processes whose parent we are."""
+    """Processes whose parent we are, and that were not there before this test."""
     text = Path(f"/proc/self/task/{os.getpid()}/children").read_text() if sys.platform.startswith("linux") else ""
-    return [int(pid) for pid in text.split() if alive(int(pid))]
+    return [pid for pid in map(int, text.split()) if pid not in _others and alive(pid)]
 
 
 def alive(pid: int) -> bool:
