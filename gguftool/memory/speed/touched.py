@@ -147,9 +147,9 @@ def _caches(hp: Hparams, plan: MemoryPlan, parts: dict[str, Touched]) -> None:
         for x in c.layers:
             part, n = where(x.index), heads[x.index] if x.index < len(heads) else max(heads, default=0)
             wide = every[x.index].key_length + every[x.index].value_length if c.name != "indexer" else 0
-            part.cells.append((most, c.layer_bytes(x, 1) / (c.cells * c.streams), OPERATIONS * n * wide))
+            part.cells.append((most, c.layer_bytes(x, 1) / max(c.cells * c.streams, 1), OPERATIONS * n * wide))
             part.shares.append(share)
-    rows = plan.cache.context.slots * (1 + plan.settings.snapshots)
+    rows = max(plan.cache.context.slots * (1 + plan.settings.snapshots), 1)
     for st in plan.cache.state:
         where(st.index).state += st.bytes(1) / rows
 
