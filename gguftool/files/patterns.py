@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from gguftool.brief import short_repr
+from gguftool.elsewhere import meant
 from gguftool.errors import MissingFile
 
 ALWAYS = (".git",)
@@ -96,7 +97,7 @@ def spread(names: Iterable[str]) -> list[str]:
             continue
         found = sorted(_matching(name))
         if not found:
-            raise MissingFile(f"{name}: no .gguf file has a name like this")
+            raise MissingFile(f"{name}: no .gguf file has a name like this", meant(name))
         out.extend(found)
     return list(dict.fromkeys(out))
 

@@ -145,6 +145,8 @@ def test_a_rule_that_fails_is_counted(form: str, cli, tmp_path: Path, monkeypatc
         "jsonl": '"failed_rules":1',
         "sarif": '"executionSuccessful": false',
         "github": "::error file=",
+        "gitlab": '"severity": "blocker"',
+        "junit": "<error ",
     }[form] in done.out
     if form == "json":
         assert [row["code"] for row in done.json["errors"]] == ["internal"]
