@@ -389,3 +389,12 @@ def test_what_repacking_leaves_out_is_said(tmp_path: Path, cli):
     assert path.read_bytes() == before
     gap = llama().gap("blk.0.attn_q.weight", 32).write(tmp_path / "gap.gguf")
     assert cli("fix", gap, "--repack", "--dry-run", "--format", "json").json["notes"] == []
+
+
+@pytest.mark.parametrize("size", ["9223372036854775807", "99999999999999999999", "1000T", "128M"])
+def test_room_that_no_header_has(cli, tmp_path: Path, size: str):
+    """Found by fuzzing: a number that no C integer holds."""
+    path = llama().write(tmp_path / "m.gguf")
+    before = path.read_bytes()
+    assert cli("fix", path, "--reserve", size).code == 2
+    assert path.read_bytes() == before
