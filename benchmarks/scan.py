@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,13 +51,13 @@ def headers(kind: str) -> list[tuple[bytes, int]]:
     if kind == "small":
         made = [llama(layers=1 + i % 12).bytes() for i in range(12)]
         return [(data[: _end(data)], len(data)) for data in made]
-    paths = [ensure(GEMMA3), ensure(SMOLLM2)]
-    out = []
-    for path in paths:
-        source = LocalFile(path)
-        out.append((source.read_at(0, parse(source).data_offset), source.size))
-        source.close()
-    return out
+    return [header(path) for path in (ensure(GEMMA3), ensure(SMOLLM2))]
+
+
+def header(path: str | Path) -> tuple[bytes, int]:
+    """The header of a file, and the size of all of it."""
+    with closing(LocalFile(path)) as source:
+        return source.read_at(0, parse(source).data_offset), source.size
 
 
 def _end(data: bytes) -> int:

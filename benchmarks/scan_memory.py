@@ -41,12 +41,9 @@ def tiny(folder: Path, n: int) -> None:
 
 def real(folder: Path, n: int, files: list[str]) -> None:
     """Headers of models in turn, their data holes."""
-    from gguftool.model import open_model
+    from benchmarks.scan import header
 
-    heads = []
-    for file in files:
-        with open_model(file, strict=False) as m:
-            heads.append((m.parts[0].source.read_at(0, m.header.data_offset), m.parts[0].size))
+    heads = [header(file) for file in files]
     for i in range(n):
         head, size = heads[i % len(heads)]
         with open(folder / f"model-{i:05}.gguf", "wb") as f:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.build import llama
 from tests.building.node_library import fetch
 from tests.conftest import Result
 from tests.real_models import cache_dir
@@ -86,3 +87,18 @@ def convert(
         return cli("convert", *args, "--converter-arg=--no-lazy")
 
     return run
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A small healthy F32 model that llama.cpp loads."""
+    # Heads of 32, so that a q8_0 cache divides them.
+    built = llama(layers=2).replace("llama.attention.head_count", 2).replace("llama.attention.head_count_kv", 1)
+    return built.replace("llama.rope.dimension_count", 32).write(tmp_path / "in-f32.gguf")
+
+
+@pytest.fixture
+def built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No llama.cpp is found, so gguftool quantises."""
+    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")

@@ -29,18 +29,7 @@ STEPS = ["quantize", "fix", "lint", "verify", "known", "publish", "manifest", "p
 WISH = ("--quantize", "Q8_0", "--context-length", "2048", "--kv-cache-type", "q8_0", "--vram", "none", "--ram", "8GiB")
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """A small healthy F32 model that llama.cpp loads."""
-    # Heads of 32, so that a q8_0 cache divides them.
-    built = llama(layers=2).replace("llama.attention.head_count", 2).replace("llama.attention.head_count_kv", 1)
-    return built.replace("llama.rope.dimension_count", 32).write(tmp_path / "in-f32.gguf")
-
-
-@pytest.fixture(autouse=True)
-def _built_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+pytestmark = pytest.mark.usefixtures("built_in")
 
 
 def test_without_llama_cpp_it_goes_the_whole_way(cli: Cli, source: Path, tmp_path: Path):

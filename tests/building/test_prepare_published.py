@@ -10,18 +10,7 @@ from gguftool.model import open_model
 from tests.build import llama
 from tests.building.test_prepare import WISH, Cli
 
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """A small healthy F32 model whose heads a q8_0 cache divides."""
-    built = llama(layers=2).replace("llama.attention.head_count", 2).replace("llama.attention.head_count_kv", 1)
-    return built.replace("llama.rope.dimension_count", 32).write(tmp_path / "in-f32.gguf")
-
-
-@pytest.fixture(autouse=True)
-def _built_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+pytestmark = pytest.mark.usefixtures("built_in")
 
 
 def test_what_is_published_carries_no_room(cli: Cli, tmp_path: Path):
