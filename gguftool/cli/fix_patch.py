@@ -23,10 +23,9 @@ def write_patch(session: Session, model: str, given: dict[str, Any]) -> int:
     Raises:
         GgufToolError: it cannot or must not be done.
     """
+    from gguftool.api.edits import make_patch
     from gguftool.cli.fix_many import operations_of
     from gguftool.edit.patch import WHAT, is_patch, pack
-    from gguftool.edit.patch import write_patch as write_patch_file
-    from gguftool.edit.patched import plan_patch
     from gguftool.files.small import check_mine
     from gguftool.hub import open_any
     from gguftool.hub.place import on_the_hub
@@ -44,9 +43,10 @@ def write_patch(session: Session, model: str, given: dict[str, Any]) -> int:
         operations, notes = operations_of(opened, given, bugs)
         if not operations:
             raise UsageError("a patch of no change: say what to change", "for example --set general.license=mit")
-        plan = plan_patch(opened, operations, force=given["force"], harm="allow" if given["yes"] else "refuse")
+        harm = "allow" if given["yes"] else "refuse"
+        plan = make_patch(opened, operations, place or None, force=given["force"], harm=harm)
         there = on_the_hub(model, plan.path)
-        length = write_patch_file(place, plan.patch) if place else len(pack(plan.patch))
+        length = len(pack(plan.patch))
         if place:
             session.did(f"{place} is written")
         code = session.done_code = Bug.exit_code if bugs else 0

@@ -185,16 +185,14 @@ def pack(patch: Patch) -> bytes:
     return (json.dumps(body, ensure_ascii=True, indent=1) + "\n").replace('{\n "format"', '{"format"', 1).encode()
 
 
-def write_patch(path: str, patch: Patch) -> int:
-    """Write the file of a patch, which may replace an older patch; gives its length in bytes.
+def write_patch(path: str, patch: Patch) -> None:
+    """Write the file of a patch, which may replace an older patch.
 
     Raises:
         Refused: something else has that name.
         NoRoom, MissingFile: it cannot be written.
     """
-    data = pack(patch)
-    write_file(path, data, mine=is_patch, what=WHAT)
-    return len(data)
+    write_file(path, pack(patch), mine=is_patch, what=WHAT)
 
 
 def is_patch(begin: bytes) -> bool:
