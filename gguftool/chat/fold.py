@@ -15,6 +15,8 @@ from jinja2 import nodes
 
 LONGEST = 10_000
 """Characters of a folded text; longer ones count as unknown."""
+WIDEST = 1024
+"""Bits of a number that is folded: Python writes none of more than 4,300 digits."""
 DEEPEST = 100
 """Steps from one expression to the next; what lies deeper counts as unknown."""
 _PLAIN = ("lower", "upper", "title", "capitalize", "strip", "lstrip", "rstrip", "swapcase")
@@ -55,7 +57,8 @@ class Constants:
 
     def _fold(self, node: nodes.Node) -> str | None:
         if isinstance(node, nodes.Const):
-            return str(node.value) if isinstance(node.value, (str, int)) else None
+            short = isinstance(node.value, str) or (isinstance(node.value, int) and node.value.bit_length() <= WIDEST)
+            return str(node.value) if short else None
         if isinstance(node, nodes.Name):
             return self.text(self._values.get(node.name))
         if isinstance(node, nodes.Concat):

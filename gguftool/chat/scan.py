@@ -256,9 +256,8 @@ def content_conditions(tree: nodes.Node) -> list[Hit]:
 
 def _sentence(node: nodes.Node) -> bool:
     """True for a constant with a run of at least five words."""
-    if isinstance(node, (nodes.TemplateData, nodes.Const)):
-        return bool(_RUN.search(node.data if isinstance(node, nodes.TemplateData) else str(node.value)))
-    return False
+    text = node.data if isinstance(node, nodes.TemplateData) else getattr(node, "value", None)
+    return isinstance(text, str) and bool(_RUN.search(text))
 
 
 def holding(tree: nodes.Node, wanted: Callable[[nodes.Node], bool]) -> set[int]:

@@ -19,7 +19,7 @@ from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError, UsageError
 from gguftool.format.header import Field, Header, align
 from gguftool.format.limits import HEADER
-from gguftool.format.render import render_parts
+from gguftool.format.render import length, render_parts
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
 from gguftool.model.bytemap import FILLER_KEY, is_filler
@@ -109,7 +109,7 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
     wanted = max((op.size for op in ops if isinstance(op, Reserve)), default=None)
     if wanted is not None and wanted > HEADER - len(old_front):
         raise UsageError(f"--reserve {wanted:,} bytes: a header has {HEADER >> 20} MiB at most")
-    content = len(render_parts(new.layout, fields, new.tensors))
+    content = length(new.layout, fields, new.tensors)
     target = _data_start(content, d, new, strip, wanted, SMALL_SLACK if size < SMALL else SLACK)
     tail = old_front[old.end :]
     filler = target - content if align(content, new.alignment) != target else 0

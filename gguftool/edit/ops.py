@@ -14,7 +14,7 @@ from gguftool.brief import short_repr
 from gguftool.edit.schema import architecture, brief, key_types, resolve_type, type_text
 from gguftool.errors import UsageError
 from gguftool.format.header import Field, Header, align
-from gguftool.format.render import make_tensor_info, render_parts
+from gguftool.format.render import length, make_tensor_info
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, VALUE_TYPES, value_type_name
 from gguftool.format.values import make_field, plain
 from gguftool.model.bytemap import is_filler
@@ -173,7 +173,7 @@ def apply(ops: Sequence[Operation], header: Header, *, force: bool = False) -> H
     for op in ops:
         header = _step(op, header, force)
     alignment = header.alignment
-    end = len(render_parts(header.layout, header.fields, header.tensors))
+    end = length(header.layout, header.fields, header.tensors)
     n_fields, n_tensors = len(header.fields), len(header.tensors)
     return replace(
         header,

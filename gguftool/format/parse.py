@@ -23,6 +23,8 @@ from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory, Source
 
 MAX_NESTING = 8
+_MODEL = 64
+"""Bytes of the name of a tokenizer that are looked at: known names are shorter, and a string may be long."""
 MOST_DIMS = 1024
 """A tensor with more dimensions than this is taken for damage (ggml has 4)."""
 
@@ -234,7 +236,8 @@ def _read_field(walk: _Walk) -> _FieldRow:
         value_at = walk.pos
         _skip_scalar(walk, type_id)
         if key == foresee.MODEL and type_id == STR:
-            walk.seen.model = bytes(walk.buf[value_at + walk.layout.length_size : walk.pos])
+            name_at = value_at + walk.layout.length_size
+            walk.seen.model = bytes(walk.buf[name_at : min(walk.pos, name_at + _MODEL)])
         walk.seen.template = walk.seen.template or key == foresee.CHAT
     return key, type_id, start, walk.pos, value_at, element, count
 
@@ -296,6 +299,8 @@ def _skip_strings(walk: _Walk, count: int) -> None:
     left, o = count, start
     size = walk.layout.length_size
     order = walk.layout.order + walk.layout.length_code
+    words: list[memoryview] | None
+    buf: memoryview | None
     while True:
         done = iter(range(left))
         try:
@@ -315,6 +320,7 @@ def _skip_strings(walk: _Walk, count: int) -> None:
             left -= next(done, left) - 1
         if o <= len(walk.buf) and not left:
             break
+        words = buf = None  # what still looks into the bytes would keep them beside those read next
         walk.pos = o
         _more_strings(walk, start, count, left)
     walk.counted.strings_of(o - start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.errors import FormatError
 from gguftool.format.header import Field, Header, TensorInfo, align
@@ -21,13 +21,21 @@ def render_parts(layout: Layout, fields: Sequence[Field], tensors: Sequence[Tens
 
     Fields made for another byte order or version are encoded anew; all others keep their raw bytes.
     """
-    parts: list[bytes | memoryview] = [
-        MAGIC,
-        struct.pack(f"{layout.order}I{layout.length_code * 2}", layout.version, len(tensors), len(fields)),
-    ]
-    parts.extend(f.buffer if f.layout == layout else translate(f, layout).buffer for f in fields)
-    parts.extend(t.buffer for t in tensors)
-    return b"".join(parts)
+    return b"".join(_parts(layout, fields, tensors))
+
+
+def length(layout: Layout, fields: Sequence[Field], tensors: Sequence[TensorInfo]) -> int:
+    """How many bytes `render_parts` gives, without a second copy of them."""
+    return sum(len(part) for part in _parts(layout, fields, tensors))
+
+
+def _parts(layout: Layout, fields: Sequence[Field], tensors: Sequence[TensorInfo]) -> Iterator[bytes | memoryview]:
+    yield MAGIC
+    yield struct.pack(f"{layout.order}I{layout.length_code * 2}", layout.version, len(tensors), len(fields))
+    for f in fields:
+        yield f.buffer if f.layout == layout else translate(f, layout).buffer
+    for t in tensors:
+        yield t.buffer
 
 
 def translate(field: Field, layout: Layout) -> Field:
