@@ -259,6 +259,27 @@ def quantize(
     return Quantized(output, os.path.getsize(output), engine.label, seconds, plan, notes)
 
 
+_WAYS = (
+    ("quantised already", "take an F16, BF16 or F32 model, or say --allow-requantize"),
+    (
+        "has no entry",
+        "make it anew with the model as it is now (llama-imatrix), or name other types with --tensor-type",
+    ),
+    ("matrix has", "make it anew with the model as it is now (llama-imatrix)"),
+    (
+        "importance matrix",
+        "give one with --imatrix FILE (llama-imatrix makes it), or name other types with --tensor-type",
+    ),
+    ("do not divide", "name a type with smaller blocks for them: --tensor-type NAME=q8_0, or f16"),
+    ("cannot be converted", "take an F16, BF16 or F32 model"),
+)
+
+
+def remedy(refusal: str) -> str:
+    """What helps where a plan was refused."""
+    return next(way for mark, way in _WAYS if mark in refusal)
+
+
 def refuse(plan: QuantizePlan, options: Options) -> None:
     """Raise for what stands against the plan.
 
@@ -267,10 +288,7 @@ def refuse(plan: QuantizePlan, options: Options) -> None:
     """
     if plan.refusals:
         text = plan.refusals[0]
-        hint = "take an F16, BF16 or F32 model, or say --allow-requantize"
-        if "importance matrix" in text:
-            hint = "give one with --imatrix FILE (llama-imatrix makes it), or name other types with --tensor-type"
-        raise Refused(text, hint)
+        raise Refused(text, remedy(text))
     if options.strict and plan.fallbacks:
         first = plan.fallbacks[0]
         raise Refused(

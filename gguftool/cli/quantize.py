@@ -159,7 +159,7 @@ def _list(session: Session, source: str, limit: int | None, options: Options) ->
 
 
 def _dry_run(session: Session, source: str, output: str, type_name: str, options: Options) -> int:
-    from gguftool.build.quantize import prepare
+    from gguftool.build.quantize import prepare, remedy
     from gguftool.cli.opened import open_for
     from gguftool.report import build as report
 
@@ -172,6 +172,8 @@ def _dry_run(session: Session, source: str, output: str, type_name: str, options
             session.out(report.plan_text(plan, output, engine.label, session.style))
             for text in plan.warnings[1:] if plan.fallbacks else plan.warnings:  # the plan shows what falls back
                 session.warn(text)
+            for way in dict.fromkeys(remedy(text) for text in plan.refusals):
+                session.note(f"hint: {way}")
     if options.strict and plan.fallbacks:
         return 4
     return 4 if plan.refusals else 0

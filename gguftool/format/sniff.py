@@ -175,6 +175,7 @@ def _text(head: bytes, size: int) -> Found:
         return "dvc-pointer", "a pointer of DVC, not the file", "dvc pull", {}
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     low = text[:256].lower()
+    said_no = next((row for row in _ANSWERS if row[0] in low), None) if size < 1 << 12 else None
     code = re.search(rb"<code>\s*([^<]{1,40})", head, re.I)
     if low.startswith((b"<?xml", b"<error")) and code:
         said = safe_name(code[1].decode("utf-8", "replace").strip())
@@ -185,6 +186,8 @@ def _text(head: bytes, size: int) -> Found:
         said = f' ("{title[1].decode("utf-8", "replace").strip()}")' if title else ""
         hint = "the download got a web page (login, licence or error): download it again with access"
         return "html", f"an HTML page{said}", hint, {}
+    if said_no is not None:
+        return "json" if text[:1] in (b"{", b"[") else "text", *said_no[1:], {}
     if text[:1] in (b"{", b"["):
         for mark, kind, what, remedy in _JSON:
             if mark in head:
@@ -198,6 +201,19 @@ def _text(head: bytes, size: int) -> Found:
     return "unknown", f"it starts with {_printable(head[:4])} ({head[:4].hex(' ')}), expected GGUF", None, {}
 
 
+_LOGIN = "accept its licence on its page where it asks for that, log in (hf auth login), download it again"
+_ANSWERS: tuple[tuple[bytes, str, str], ...] = (
+    (
+        b"entry not found",
+        "an answer of the Hub: it has no file of that name",
+        "gguftool plan hf://OWNER/REPO lists them",
+    ),
+    (b"404: not found", "an answer of GitHub: it has no file of that name", "check the address: branch and path"),
+    (b"is restricted", "an answer of the Hub: the model is for those who were let in", _LOGIN),
+    (b"invalid username or password", "an answer of the Hub: there is no such repository, or it is private", _LOGIN),
+    (b"repository not found", "an answer of the Hub: there is no such repository, or it is private", _LOGIN),
+)
+"""What a server says in small letters where a file was asked for -> what it is, what helps."""
 _JSON: tuple[tuple[bytes, str, str, str], ...] = (
     (b'"weight_map"', "index", "the list of a model in several safetensors files", _CONVERT),
     (b"vnd.docker.distribution.manifest", "manifest", "a manifest of Ollama's store", "name the model: ollama://NAME"),

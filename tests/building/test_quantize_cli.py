@@ -273,3 +273,11 @@ def test_the_output_by_option_as_everywhere(cli, dense: Path, tmp_path: Path):
     assert in_place.read_bytes() == named.read_bytes()
     twice = cli("quantize", dense, in_place, "Q8_0", "--output", named)
     assert (twice.code, "named twice" in twice.err) == (2, True)
+
+
+def test_a_dry_run_that_is_refused_says_the_way_on(cli: Cli, tmp_path: Path):
+    source = model(DENSE, "q8_0").write(tmp_path / "tiny-Q8_0.gguf")
+    result = cli("quantize", source, "IQ2_XXS", "--dry-run")
+    assert result.code == 4
+    assert "hint: take an F16, BF16 or F32 model, or say --allow-requantize" in result.err
+    assert "hint: give one with --imatrix FILE" in result.err

@@ -167,8 +167,17 @@ FILES: dict[str, tuple[bytes, str, str, str]] = {
         "LoRA adapter",
         "convert_lora_to_gguf.py",
     ),
-    "json": (b'{"error":"Repository not found"}', "json", "Repository not found", "download it again"),
-    "text": (b"Entry not found", "text", "Entry not found", ""),
+    "json": (b'{"error":"busy"}', "json", '{"error":"busy"}', "download it again"),
+    "text": (b"notes of Tuesday", "text", "notes of Tuesday", ""),
+    "no repository": (b'{"error":"Repository not found"}', "json", "no such repository", "hf auth login"),
+    "no file": (b"Entry not found", "text", "no file of that name", "gguftool plan hf://OWNER/REPO"),
+    "gated": (
+        b"Access to model meta-llama/Llama-3.1-8B is restricted. You must have access to it and be authenticated",
+        "text",
+        "those who were let in",
+        "accept its licence on its page",
+    ),
+    "no branch": (b"404: Not Found", "text", "GitHub", "branch and path"),
 }
 
 

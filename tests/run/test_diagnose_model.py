@@ -143,3 +143,11 @@ def test_a_symptom_without_a_model(cli: Any) -> None:
     assert result.json["symptom"]["name"] == "one-sign"
     assert {c["name"] for c in result.json["common"]} >= {"overflow", "peer-copies", "flash-attention"}
     assert "ggml-org/llama.cpp#8412" in cli("doctor", "--symptom", "GGGG").out
+
+
+def test_room_for_edits_is_nothing_that_matters(cli: Any, tmp_path: Path) -> None:
+    """A file that gguftool itself edited was said to have "1 finding that matters when it runs"."""
+    path = llama().write(tmp_path / "m.gguf")
+    assert cli("fix", path, "--auto", "--reserve", "8KiB", "--no-undo", "--yes").code == 0
+    assert "filler-present" in cli("lint", path).out
+    assert "no findings that matter when it runs" in cli("diagnose", path, "--no-run").out

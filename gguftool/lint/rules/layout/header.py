@@ -376,7 +376,7 @@ def alignment_unusual(m: Model, ctx: Context) -> Drafts:
         yield found(text, where=where, fix=fix)
 
 
-@rule(Severity.INFO, role="any", whole=False)
+@rule(Severity.INFO, role="any", whole=False, changes_run=False)
 def filler_present(m: Model, ctx: Context) -> Drafts:
     """The header holds room that gguftool reserved for later edits.
 
