@@ -27,6 +27,7 @@ from gguftool.model import Model
 from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import Vocabulary, vocabulary
 from gguftool.near import same_beginning
+from gguftool.shell import gguftool, path_word
 
 _MARKED = {3: "control", 4: "user-defined"}
 """Token types that llama.cpp finds in a prompt before it looks at the text between them."""
@@ -123,7 +124,8 @@ def server(
             now=now,
         )
     except jinja2.TemplateSyntaxError as e:
-        raise UsageError(f"the chat template does not parse: line {e.lineno}: {e.message}") from None
+        text = f"the chat template does not parse: line {e.lineno}: {e.message}"
+        raise UsageError(text, gguftool("lint", "--select", "template", path_word(model.name))) from None
     except LimitReached as e:
         raise UsageError(f"the chat template is not rendered: {e}") from None
 

@@ -9,7 +9,7 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from gguftool.chat.conversations import MORE, REPLY, STANDARD, SYSTEM, USER, Talk, says
-from gguftool.chat.markers import MARKER
+from gguftool.chat.markers import MARKER, SURE
 from gguftool.model.vocab import NORMAL, Vocabulary, vocabulary
 
 if TYPE_CHECKING:
@@ -222,14 +222,19 @@ class Chat:
     def end_of_turn(self) -> int | None:
         """Token with which the template ends what the assistant said; None when there is no such token.
 
-        Without an end marker it is the marker that opens the next turn: there a model stops, too.
+        Without an end marker it is the marker that opens the next turn: there a model stops, too. Where the first
+        marker is no token of this vocabulary (another model's template), nothing is known.
         """
         if not self.may_render or not self.vocab.count:
             return None
         text = self.render("turns").text
-        between = text.partition(REPLY)[2].partition(MORE)[0]
-        special = (i for _, i in self.markers(between) if self.vocab.type_of(i) != NORMAL or i in self.vocab.eog)
-        return next(special, None)
+        for m in MARKER.finditer(text.partition(REPLY)[2].partition(MORE)[0]):
+            i = self.vocab.id_of(m[0])
+            if i is None and SURE.fullmatch(m[0]):
+                return None
+            if i is not None and (self.vocab.type_of(i) != NORMAL or i in self.vocab.eog):
+                return i
+        return None
 
     def markers(self, text: str) -> list[tuple[str, int]]:
         """Markers in a prompt that are tokens of the vocabulary, in order."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from gguftool.run.diagnose import explain_line
+from tests.conftest import Result
+from tests.lint.samples_tokenizer import END, bpe
+
+Cli = Callable[..., Result]
 
 SAID = {
     # gguf-py 0.19.0, as its programs print it
@@ -65,3 +72,19 @@ def test_an_unused_context_is_no_notice() -> None:
     assert hit is not None
     assert hit.row.quiet
     assert not hit.row.fatal
+
+
+def test_the_end_of_a_turn_is_not_looked_for_behind_a_marker_that_is_no_token(cli: Cli, tmp_path: Path) -> None:
+    """Another model's template: the start of the next turn, `<|im_start|>`, was proposed as eot."""
+    path = bpe(template=END).write(tmp_path / "m.gguf")
+    found = {f["rule"]: f for f in cli("lint", path, "--format", "json").json["files"][0]["findings"]}
+    assert "<|fin|>" in found["chat-template-unknown-markers"]["message"]
+    assert not {"end-of-turn-not-eog", "end-of-turn-by-name-only"} & set(found)
+
+
+def test_a_template_that_does_not_parse_leads_to_lint(cli: Cli, tmp_path: Path) -> None:
+    path = bpe(template="{% for m in messages %}{{ m.content }").write(tmp_path / "m.gguf")
+    said = cli("render", path)
+    assert said.code == 2
+    assert f"hint: gguftool lint --select template {path}" in said.err
+    assert "chat-template-syntax" in cli("lint", "--select", "template", path).out
