@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from gguftool.api.render import Prompt as Prompt
     from gguftool.api.render import compare_templates as compare_templates
     from gguftool.api.render import render as render
+    from gguftool.api.report import Reported as Reported
+    from gguftool.api.report import report as report
     from gguftool.api.serving import serve_folder as serve_folder
     from gguftool.api.stored import Stored as Stored
     from gguftool.api.stored import stored_models as stored_models
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
     from gguftool.predict import Prediction as Prediction
     from gguftool.predict.needs import Need as Need
     from gguftool.predict.pairs.misfit import Misfit as Misfit
+    from gguftool.report.page.render import report_page as report_page
     from gguftool.run.diagnose import Diagnosis as Diagnosis
     from gguftool.run.diagnose import Judgement as Judgement
     from gguftool.run.diagnose import explain_text as explain_error
@@ -213,6 +216,7 @@ __all__ = [
     "Repack",
     "Repaired",
     "Report",
+    "Reported",
     "Reserve",
     "Result",
     "Row",
@@ -280,6 +284,8 @@ __all__ = [
     "rename_shards",
     "render",
     "repair",
+    "report",
+    "report_page",
     "rules",
     "scan",
     "serve_folder",

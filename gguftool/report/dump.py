@@ -228,7 +228,9 @@ def dump_json(
     o: Overview, m: Model, fields: Sequence[Field] | None, tensors: Sequence[Tensor] | None, *, full: bool
 ) -> dict[str, object]:
     """The body of ``gguftool.dump/1``; metadata or tensors None: left out because the user said so."""
-    body: dict[str, object] = {"path": o.path, "summary": summary_json(o, m)}
+    from gguftool.memory.points import kv_points
+
+    body: dict[str, object] = {"path": o.path, "summary": summary_json(o, kv_points(m))}
     if fields is not None:
         room = Room()
         body["metadata"] = [_field_json(f, full, room) for f in fields]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gguftool.model import Model
 from gguftool.model.about import GENERAL
@@ -141,24 +141,10 @@ def _check_line(o: Overview, style: Style) -> str:
     return f"{style.green('complete')}: {held} · gguftool lint for more"
 
 
-def kv_points(m: Model) -> list[tuple[int, int]]:
-    """(context, bytes) of an f16 KV cache with states for one slot, at 8,192 tokens and at the file's own context.
-
-    Empty when the architecture is unknown or keeps no cache.
-    """
-    from gguftool.memory.kv import kv_cache
-    from gguftool.memory.settings import Settings
-
-    trained = m.arch.context_length or 0
-    if m.arch.facts is None or m.arch.facts.unsupported or not m.arch.block_count or trained >= 1 << 31:
-        return []
-    points = sorted({min(8192, trained), trained} if trained else {8192})
-    found = [(n, kv_cache(m.arch, Settings(ctx=n)).bytes) for n in points]
-    return found if any(b for _, b in found) else []
-
-
 def memory_line(m: Model, o: Overview) -> str:
     """Weights and KV cache in one line; "" when nothing can be said."""
+    from gguftool.memory.points import kv_points
+
     points = kv_points(m)
     if not points:
         return ""
@@ -166,8 +152,8 @@ def memory_line(m: Model, o: Overview) -> str:
     return f"weights {size(o.tensor_bytes)} + KV cache {cache} tokens (f16, one slot) · gguftool plan for more"
 
 
-def summary_json(o: Overview, m: Model) -> dict[str, object]:
-    """The ``summary`` of ``gguftool.dump/1``; sizes in bytes."""
+def summary_json(o: Overview, points: Sequence[tuple[int, int]]) -> dict[str, object]:
+    """The ``summary`` of ``gguftool.dump/1``; sizes in bytes. ``points``: see `gguftool.memory.points`."""
     return {
         "name": o.name,
         "architecture": o.architecture,
@@ -216,5 +202,5 @@ def summary_json(o: Overview, m: Model) -> dict[str, object]:
         "file_size": o.file_size,
         "complete": o.complete,
         "faults": list(o.faults),
-        "kv_f16": [{"context": n, "bytes": b} for n, b in kv_points(m)],
+        "kv_f16": [{"context": n, "bytes": b} for n, b in points],
     }

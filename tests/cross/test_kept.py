@@ -35,6 +35,7 @@ QUESTIONS: dict[str, Callable[[Any], object]] = {
     "overview": gguftool.overview,
     "diagnose": gguftool.diagnose,
     "verify": gguftool.verify,
+    "report": gguftool.report,
     "diff": lambda m: gguftool.diff(m, m),
     "render": lambda m: gguftool.render(m, [{"role": "user", "content": "Hello"}]),
 }

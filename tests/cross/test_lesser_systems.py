@@ -61,6 +61,7 @@ READING = (
     "launch --translate llama-server\\ -m\\ m.gguf\\ -c\\ 4096",
     "compat m.gguf",
     "render m.gguf",
+    "report m.gguf -o - --ram 4GiB",
     "diagnose m.gguf --no-run",
     "doctor --error out\\ of\\ memory",
     "fix m.gguf --set general.name=x --dry-run",

@@ -16,7 +16,7 @@ from gguftool.door import PUBLIC
 from tests.build import llama
 
 ROOT = Path(__file__).parent.parent.parent
-ROOMS = ("edit", "lint", "memory", "predict", "verify")
+ROOMS = ("edit", "lint", "memory", "predict", "report", "verify")
 
 
 def test_the_lists_are_one() -> None:
@@ -67,6 +67,7 @@ def test_a_room_is_also_the_function(name: str, before: str, tmp_path: Path) -> 
     code += f"print(next(iter(inspect.signature(gguftool.{name}).parameters)))\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     kinds = {"edit": "edit", "lint": "Report", "memory": "MemoryPlan", "predict": "Prediction"}
+    kinds |= {"report": "Reported"}
     assert done.stdout.split() == [kinds.get(name, "Verification"), "path" if name == "edit" else "model"]
 
 
@@ -87,12 +88,12 @@ with gguftool.open(path) as m:
     for name, tensor in m.tensors.items():
         shape: tuple[int, ...] = tensor.shape
         total: float = float(tensor.dequantized().sum())
-report: gguftool.Report = gguftool.lint(path, context_length=32768)
-for finding in report:
+checked: gguftool.Report = gguftool.lint(path, context_length=32768)
+for finding in checked:
     line: str = finding.message
     fix: Fix | None = finding.fix
-assert report.load is not None
-verdict: str = report.load.verdict
+assert checked.load is not None
+verdict: str = checked.load.verdict
 with gguftool.edit(path) as e:
     e["general.name"] = "Foo"
     seen: object = e["general.name"]
@@ -118,6 +119,7 @@ made: Prepared = gguftool.prepare("folder", Path("ready.gguf"), quantize="Q4_K_M
 good: list[str] = [row["path"] for row in gguftool.scan(["a", Path("b")]) if row["ok"]]
 mended: list[Repaired] = gguftool.repair(path, "hf://owner/repo/m.gguf", against=[Path("m.manifest")])
 h: dict[str, TensorHash] = gguftool.hash_tensors(path)
+whole_page: str = gguftool.report_page(gguftool.report(path, ctx=4096, vram="16GiB"))
 with gguftool.edit(path, harm="allow") as e:
     e.do(*gguftool.fixes(path).operations)
 """

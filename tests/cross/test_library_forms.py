@@ -53,6 +53,7 @@ READ: dict[str, Callable[[Any, Path], Any]] = {
     "plan": lambda m, _: gguftool.plan(m).advice,
     "predict": lambda m, _: gguftool.predict(m),
     "render": lambda m, _: gguftool.render(m, "Hello").text,
+    "report": lambda m, _: gguftool.report(m).model,
     "scan": lambda m, _: [(r["ok"], r["facts"]) for r in gguftool.scan(m)],
     "verify": lambda m, _: gguftool.verify(m).ok,
 }
@@ -91,7 +92,18 @@ OF_NO_MODEL = {
         "explain",
         "explain_error",
     ),
-    *("explain_flag", "glance", "join", "judge_log", "pull", "rules", "serve_folder", "stored_models", "translate"),
+    *(
+        "explain_flag",
+        "glance",
+        "join",
+        "judge_log",
+        "pull",
+        "report_page",
+        "rules",
+        "serve_folder",
+        "stored_models",
+        "translate",
+    ),
     "translate_script",
     "watch",
 }

@@ -20,6 +20,7 @@ CALLS: dict[str, tuple[str, str | None]] = {
     "dump": ("m.gguf", None),
     "diff": ("m.gguf m.gguf", None),
     "render": ("m.gguf", None),
+    "report": ("m.gguf --output r.html", "r.html"),
     "rules": ("", None),
     "explain": ("general.name", None),
     "lint": ("m.gguf --no-config --exit-zero", None),

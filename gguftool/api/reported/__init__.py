@@ -1,0 +1,1 @@
+"""What the report on one model is made of, a module for each of its sections."""

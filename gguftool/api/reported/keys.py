@@ -1,0 +1,49 @@
+"""The metadata of a model: each key with what it means and who reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gguftool.brief import short_repr
+from gguftool.errors import UsageError
+from gguftool.format.header import NAME
+from gguftool.lint.explain import Explanation, explain
+from gguftool.model import Model
+
+MOST = 2000
+"""Keys that are listed; real files have a few dozen."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One field.
+
+    Attributes:
+        key: as in the file.
+        type: ``u32``, ``[str]``.
+        count: length of an array; None: it is none.
+        value: in a few words.
+        about: what is known of the key; None: nothing.
+    """
+
+    key: str
+    type: str
+    count: int | None
+    value: str
+    about: Explanation | None
+
+    __repr__ = short_repr
+
+
+def key_rows(m: Model) -> tuple[KeyRow, ...]:
+    """The fields of the first file, in their order, at most `MOST`."""
+    return tuple(KeyRow(f.key, f.type_name, f.count, f.shown(), _about(f.key)) for f in m.header.fields[:MOST])
+
+
+def _about(key: str) -> Explanation | None:
+    if len(key) > NAME:
+        return None
+    try:
+        return explain(key)
+    except UsageError:
+        return None

@@ -1,0 +1,68 @@
+"""A page within its bound: what is many is shown in fewer rows, and the page says how many are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gguftool.report.page.data import Body
+
+LISTS = (
+    ("model", "tensors"),
+    ("model", "keys"),
+    ("model", "layers"),
+    ("model", "verdict", "findings"),
+    ("model", "verdict", "not_evaluated"),
+    ("model", "templates", "previews"),
+    ("model", "quantisation", "mixture", "otherwise"),
+    ("model", "bytes", "by_block"),
+    ("model", "hashes"),
+    ("model", "edits"),
+    ("model", "builds", "needs"),
+    ("model", "builds", "builds"),
+    ("model", "beside"),
+    ("repository", "models"),
+    ("repository", "beside"),
+    ("fleet", "models"),
+)
+"""Where the lists stand that can be long."""
+FIRST = 4000
+"""Rows of each with which the first page is made."""
+
+
+def fitted(found: Body, make: Callable[[Body], str], limit: int) -> str:
+    """The page with as many rows as fit; the lists are cut until it does.
+
+    Args:
+        found: the fields, all texts cut already.
+        make: makes a page of fields; those have ``left``: by name of a list, how many rows it lacks.
+        limit: bytes.
+    """
+    most = FIRST
+    while True:
+        text = make(_cut(found, most))
+        if len(text.encode()) <= limit or most <= 1:
+            return text
+        most //= 2
+
+
+def _cut(found: Body, most: int) -> Body:
+    """The same fields with at most so many rows in each list."""
+    out, left = found, {}
+    for path in LISTS:
+        rows = _at(out, path)
+        if isinstance(rows, list) and len(rows) > most:
+            out = _put(out, path, rows[:most])
+            left[path[-1]] = len(rows) - most
+    return {**out, "left": left}
+
+
+def _at(found: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _put(found: Body, path: tuple[str, ...], value: object) -> Body:
+    first, *rest = path
+    return {**found, first: value if not rest else _put(found[first], tuple(rest), value)}

@@ -1,0 +1,111 @@
+"""The page: the fields of a report put into its templates; every text out of a file is inert, whatever it holds.
+
+Safety stands on four legs: `inert` takes what is hidden out of every text and cuts it; jinja2 escapes all that a
+template writes; the data for the scripts is JSON in which nothing can end its element; and the page forbids by its
+own policy every script, style and address that is not its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gguftool.api.report import Reported
+from gguftool.report.envelope import TOOL, dumps
+from gguftool.report.page.columns import data_for_scripts
+from gguftool.report.page.data import Body, body
+from gguftool.report.page.fitting import fitted
+from gguftool.report.text import count, safe_lines, size
+
+LONGEST = 4000
+"""Characters of one text that a page shows; prompts have a bound of their own, below it or not."""
+LIMIT = 1_000_000
+"""Bytes of a page."""
+SCRIPTS = ("page.js", "memory.js")
+STYLES = ("style.css",)
+
+
+def report_page(reported: Reported) -> str:
+    """The report as one page of HTML: nothing is fetched, all that it needs stands in it, at most `LIMIT` bytes.
+
+    Args:
+        reported: what `gguftool.report` gathered.
+    """
+    found = inert(body(reported))
+    return fitted(found, lambda less: page(less), LIMIT)
+
+
+def page(found: Body) -> str:
+    """The page of these fields, however long it gets."""
+    styles, scripts = _files(STYLES), _files(SCRIPTS)
+    script = "\n".join(scripts.values())
+    style = "\n".join(styles.values())
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{_sha(style)}'; script-src 'sha256-{_sha(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    text: str = (
+        _environment()
+        .get_template("page.html")
+        .render(policy=policy, style=style, script=script, tool=TOOL, data=for_script(data_for_scripts(found)), **found)
+    )
+    return text
+
+
+def inert(value: Any) -> Any:
+    """The same with every text cut to `LONGEST` characters, and what is hidden or not UTF-8 in it spelled out."""
+    if isinstance(value, str):
+        cut = value if len(value) <= LONGEST else f"{value[:LONGEST]}… {len(value) - LONGEST:,} more characters"
+        return safe_lines(cut)
+    if isinstance(value, Mapping):
+        return {inert(str(key)): inert(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [inert(item) for item in value]
+    return value
+
+
+def for_script(data: object) -> str:
+    """JSON that can stand inside a script element: nothing in it ends one, or begins a comment."""
+    text = dumps(data, compact=True)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _sha(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _text(name: str) -> str | None:
+    there = files("gguftool.report.page") / "files" / name
+    return there.read_text("utf-8") if there.is_file() else None
+
+
+def _files(names: tuple[str, ...]) -> dict[str, str]:
+    return {name: text for name in names if (text := _text(name)) is not None}
+
+
+@cache
+def _environment() -> Any:
+    import jinja2
+
+    def load(name: str) -> str | None:
+        return _text(name)
+
+    env = jinja2.Environment(
+        loader=jinja2.FunctionLoader(load),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    env.filters["size"] = lambda n: "?" if n is None else size(n)
+    env.filters["count"] = lambda n: "?" if n is None else count(n)
+    env.filters["shape"] = lambda shape: " × ".join(map(str, shape)) or "scalar"
+    return env
