@@ -14,7 +14,7 @@ from gguftool.api.reported.weights import Share, TensorRow, shares
 from gguftool.model.overview import TypeShare
 from gguftool.report import compat, glance, hash, lint, plan
 from gguftool.report.overview import summary_json
-from gguftool.report.page.verdict import mending, sentence, several_sentence
+from gguftool.report.page.verdict import verdict
 
 Body = dict[str, Any]
 
@@ -24,6 +24,7 @@ def body(r: Reported) -> Body:
     return {
         "path": r.spec,
         "kind": "model" if r.model is not None else "repository" if r.glance is not None else "fleet",
+        "verdict": verdict(r),
         "model": None if r.model is None else _model(r.model),
         "repository": None if r.glance is None else glance.json_body(r.glance),
         "fleet": None if r.model is not None or r.glance is not None else _fleet(r),
@@ -31,21 +32,16 @@ def body(r: Reported) -> Body:
 
 
 def _fleet(r: Reported) -> Body:
-    rows = [dict(row) for row in r.rows]
-    return {"sentence": several_sentence(r), "models": rows, "left_out": r.more}
+    return {"models": [dict(row) for row in r.rows], "left_out": r.more}
 
 
 def _model(p: Portrait) -> Body:
     return {
         "identity": summary_json(p.overview, p.kv_points),
-        "verdict": {
-            "sentence": sentence(p),
-            "load": None if p.lint.load is None else lint.load_json(p.lint.load),
-            "commands": mending(p),
-            "counts": {s: sum(f.severity == s for f in p.lint.findings) for s in ("error", "warning", "info")},
-            "findings": [lint.finding_json(f) for f in p.lint.findings],
-            "not_evaluated": [{"rule": s.rule, "why": s.why} for s in p.lint.not_evaluated],
-        },
+        "load": None if p.lint.load is None else lint.load_json(p.lint.load),
+        "counts": {s: sum(f.severity == s for f in p.lint.findings) for s in ("error", "warning", "info")},
+        "findings": [lint.finding_json(f) for f in p.lint.findings],
+        "not_evaluated": [{"rule": s.rule, "why": s.why} for s in p.lint.not_evaluated],
         "bytes": {
             "by_block": _shares(shares(p.tensors, "block")),
             "by_kind": _shares(shares(p.tensors, "kind")),

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gguftool.api.report import Reported
 from gguftool.report.envelope import TOOL, dumps
@@ -21,12 +21,15 @@ from gguftool.report.page.data import Body, body
 from gguftool.report.page.fitting import fitted
 from gguftool.report.text import count, safe_lines, size
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
 LONGEST = 4000
 """Characters of one text that a page shows; prompts have a bound of their own, below it or not."""
 LIMIT = 1_000_000
 """Bytes of a page."""
-SCRIPTS = ("page.js", "memory.js")
-STYLES = ("style.css",)
+FIRST = ("page.js", "style.css")
+"""Files that stand before the others of their kind."""
 
 
 def report_page(reported: Reported) -> str:
@@ -41,18 +44,14 @@ def report_page(reported: Reported) -> str:
 
 def page(found: Body) -> str:
     """The page of these fields, however long it gets."""
-    styles, scripts = _files(STYLES), _files(SCRIPTS)
-    script = "\n".join(scripts.values())
-    style = "\n".join(styles.values())
+    script, style = _joined(".js"), _joined(".css")
     policy = (
         f"default-src 'none'; style-src 'sha256-{_sha(style)}'; script-src 'sha256-{_sha(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    text: str = (
-        _environment()
-        .get_template("page.html")
-        .render(policy=policy, style=style, script=script, tool=TOOL, data=for_script(data_for_scripts(found)), **found)
-    )
+    data = for_script(data_for_scripts(found))
+    template = _environment().get_template("page.html")
+    text: str = template.render(r=found, policy=policy, style=style, script=script, data=data, tool=TOOL)
     return text
 
 
@@ -80,25 +79,29 @@ def _sha(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+def _home() -> Traversable:
+    return files("gguftool.report.page") / "files"
+
+
 @cache
 def _text(name: str) -> str | None:
-    there = files("gguftool.report.page") / "files" / name
+    there = _home().joinpath(*name.split("/"))
     return there.read_text("utf-8") if there.is_file() else None
 
 
-def _files(names: tuple[str, ...]) -> dict[str, str]:
-    return {name: text for name in names if (text := _text(name)) is not None}
+@cache
+def _joined(ending: str) -> str:
+    """All files of a kind as one, `FIRST` before the others, by name."""
+    names = sorted((x.name for x in _home().iterdir() if x.name.endswith(ending)), key=lambda n: (n not in FIRST, n))
+    return "\n".join(_text(name) or "" for name in names)
 
 
 @cache
 def _environment() -> Any:
     import jinja2
 
-    def load(name: str) -> str | None:
-        return _text(name)
-
     env = jinja2.Environment(
-        loader=jinja2.FunctionLoader(load),
+        loader=jinja2.FunctionLoader(_text),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -1,66 +1,133 @@
-"""What it comes to, in one sentence, and the commands that mend it."""
+"""What it comes to: a level, one sentence, and the commands that mend it or lead on."""
 
 from __future__ import annotations
 
-from gguftool.api.report import Portrait, Reported
-from gguftool.lint.rule import Finding, Severity
-from gguftool.report.lint import fix_command, load_line
-from gguftool.report.text import Style, safe, shorten
-from gguftool.shell import gguftool, path_word
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+from gguftool.api.glance import FAILED, OVER, REFUSED, UNKNOWN, Glance
+from gguftool.api.report import Portrait, Reported
+from gguftool.facts import llama_cpp
+from gguftool.lint.rule import Finding, Severity
+from gguftool.report.glance import commands
+from gguftool.report.lint import fix_command, load_line
+from gguftool.report.text import Style, count, safe, shorten, size
+from gguftool.shell import gguftool, path_word, shell
+
+GOOD, WARNING, ERROR = "good", "warning", "error"
 LONG = 300
-"""Characters of a sentence."""
+"""Characters of one part of a sentence."""
 MOST = 12
 """Commands that are listed."""
+Row = dict[str, Any]
 
 
-def sentence(p: Portrait) -> str:
-    """Whether llama.cpp loads it, whether it is whole, and the worst that was found."""
-    parts = []
+def verdict(r: Reported) -> Row:
+    """Level, sentence, commands."""
+    if r.model is not None:
+        return _row(_level(r.model), _model(r.model), mending(r.model))
+    return _of_glance(r.glance) if r.glance is not None else _of_fleet(r)
+
+
+def _row(level: str, parts: Iterable[str], lines: Iterable[Row]) -> Row:
+    return {"level": level, "sentence": _joined(parts), "commands": list(lines)}
+
+
+def _joined(parts: Iterable[str]) -> str:
+    text = "; ".join(shorten(part, LONG) for part in parts)
+    first = text if text.startswith("llama.cpp") else f"{text[:1].upper()}{text[1:]}"
+    return f"{first.rstrip('.')}."
+
+
+def command(line: str, why: str, *, rules: Iterable[str] = (), fill_in: bool = False) -> Row:
+    """One command; with ``fill_in`` a person must put in a value first."""
+    return {"command": line, "why": safe(why), "rules": list(rules), "fill_in": fill_in}
+
+
+# -- one model
+
+
+def _level(p: Portrait) -> str:
+    load = p.lint.load
+    after = load.after_load if load is not None else None
+    ends = load is not None and (load.ends or (after is not None and after.outcome not in ("ok", "unknown")))
+    stops = any(m.stops for x in p.beside for m in x.misfits)
+    if p.overview.faults or ends or stops or p.lint.count(Severity.ERROR):
+        return ERROR
+    doubts = any(x.misfits for x in p.beside)
+    return WARNING if p.lint.count(Severity.WARNING) or doubts else GOOD
+
+
+def _model(p: Portrait) -> Iterator[str]:
     if p.overview.faults:
-        parts.append(f"It is not whole: {p.overview.faults[0]}")
+        yield f"it is not whole: {p.overview.faults[0]}"
     if p.lint.load is not None:
-        line = load_line(p.lint.load, Style(), p.lint.needs, p.lint.build).removeprefix("load").strip()
-        parts.append(line)
-    stops = next((m for x in p.beside for m in x.misfits if m.stops), None)
-    if stops is not None:
-        parts.append(f"what is to stand beside it does not fit: {stops.message}")
-    worst = next(iter(p.lint.findings), None)
+        yield load_line(p.lint.load, Style(), p.lint.needs, p.lint.build).removeprefix("load").strip()
+    for x in p.beside:
+        worst = next(iter(x.misfits), None)
+        yield f"{x.option} fits, as far as the headers tell" if worst is None else f"{x.option}: {worst.message}"
     counts = [(p.lint.count(s), s.value) for s in Severity]
     found = ", ".join(f"{n} {word}{'s' if n != 1 and word != 'info' else ''}" for n, word in counts if n)
-    if worst is None:
-        parts.append("nothing is wrong with it that lint knows of")
-    else:
-        parts.append(f"{found}" + (f", first: {worst.message}" if worst.severity is not Severity.INFO else ""))
-    text = "; ".join(shorten(part, LONG) for part in parts)
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    worst_found = next((f for f in p.lint.findings if f.severity is not Severity.INFO), None)
+    if worst_found is not None:
+        yield f"{found}, first: {worst_found.message}"
+    elif not p.overview.faults:
+        yield f"lint finds nothing to warn of{f' ({found})' if found else ''}"
 
 
-def mending(p: Portrait) -> list[dict[str, object]]:
+def mending(p: Portrait) -> list[Row]:
     """The commands that mend it, the worst fault first; each runs as it stands, or says that a value is missing."""
-    out: list[dict[str, object]] = []
+    out: list[Row] = []
     safely = [f for f in p.lint.findings if f.fix is not None and f.fix.safe and f.fix.operations]
     if safely:
         line = gguftool("lint", "--fix", path_word(p.overview.path))
-        out.append(_row(line, f"mends {len(safely)} of the findings; changes nothing that llama.cpp computes", safely))
+        n = f"mends {len(safely)} finding{'s' if len(safely) != 1 else ''}"
+        out.append(command(line, f"{n}, and changes nothing that llama.cpp computes", rules=_rules(safely)))
     for f in p.lint.findings:
-        if f.fix is None or f in safely:
-            continue
-        out.append(_row(fix_command(f.fix, f.path, f.rule), f.fix.title, [f], complete=f.fix.complete))
-    seen: dict[object, dict[str, object]] = {}
+        if f.fix is not None and f not in safely:
+            line = fix_command(f.fix, f.path, f.rule)
+            out.append(command(line, f.fix.title, rules=[f.rule], fill_in=not f.fix.complete))
+    if p.overview.faults:
+        line = gguftool("verify", path_word(p.overview.path))
+        out.insert(0, command(line, "tells what is missing, and how to get it"))
+    seen: dict[object, Row] = {}
     for row in out:
         seen.setdefault(row["command"], row)
     return list(seen.values())[:MOST]
 
 
-def _row(line: str, what: str, found: list[Finding], *, complete: bool = True) -> dict[str, object]:
-    rules = list(dict.fromkeys(f.rule for f in found))
-    return {"command": line, "what": safe(what), "rules": rules, "fill_in": not complete}
+def _rules(found: Iterable[Finding]) -> list[str]:
+    return list(dict.fromkeys(f.rule for f in found))
 
 
-def several_sentence(r: Reported) -> str:
-    """What the models of a fleet come to."""
+# -- several
+
+
+def _of_glance(g: Glance) -> Row:
+    best = g.best()
+    standings = {x.standing for x in g.models}
+    if best is not None:
+        lines = [command(shell(words), f"gets or starts {best.listed.name}") for words in commands(g, best)]
+        return _row(GOOD, [f"the best of {len(g.models)} quantisations that fits is {best.listed.name}"], lines)
+    some = f"{len(g.models)} quantisations of {len(g.groups)} models" if len(g.groups) > 1 else f"{len(g.models)} files"
+    if UNKNOWN in standings or len(g.groups) > 1:
+        return _row(GOOD, [some, "name --vram and --ram to see which fits" if UNKNOWN in standings else ""], ())
+    over = next((x for x in g.models if x.standing == OVER), None)
+    if over is not None:
+        offers = [command(shell(x.words), f"with {x.what}") for x in g.offers.get(over.kin, ())]
+        least = f"none of {some} fits: the least over is {over.listed.name}, by {size(over.over)}"
+        return _row(WARNING, [least], offers)
+    bad = sum(x.standing in (REFUSED, FAILED) for x in g.models)
+    return _row(ERROR, [f"{some}, of which {bad} cannot be used"], ())
+
+
+def _of_fleet(r: Reported) -> Row:
     rows = r.rows
-    whole = sum(bool(row["ok"]) for row in rows)
-    bad = sum(1 for row in rows if (row["lint"] or {}).get("error"))
-    return f"{len(rows) + r.more:,} models; {whole:,} of the {len(rows):,} shown are whole, {bad:,} have errors."
+    whole, loads = sum(bool(row["ok"]) for row in rows), sum(row["load"] in ("loads", "warns") for row in rows)
+    bad = [row for row in rows if not row["ok"] or (row["lint"] or {}).get("error")]
+    parts = [f"{count(len(rows) + r.more)} models", f"{count(whole)} are whole", f"{llama_cpp()} loads {count(loads)}"]
+    if r.more:
+        parts.insert(1, f"of the {count(len(rows))} that are shown")
+    level = ERROR if bad else WARNING if any((row["lint"] or {}).get("warning") for row in rows) else GOOD
+    lines = [command(gguftool("report", path_word(str(row["path"]))), "a page on this one") for row in bad[:MOST]]
+    return _row(level, [*parts, f"{count(len(bad))} broken or with errors"] if bad else parts, lines)
