@@ -72,9 +72,10 @@ def run(args: Sequence[str]) -> int:
 def _dispatch(args: Sequence[str], session: Session) -> int:
     # Not `gguftool.main()`: click's would end the process with code 1 on any broken pipe.
     if asked := os.environ.get("_GGUFTOOL_COMPLETE"):
-        from click.shell_completion import shell_complete
+        from gguftool.cli.complete.shells import answer
 
-        return shell_complete(gguftool, {}, "gguftool", "_GGUFTOOL_COMPLETE", asked)
+        sys.stdout.write(answer(gguftool, asked, args))
+        return 0
     if any("\0" in word for word in args):
         # No shell hands one over; a program that calls this one may, and no system call takes it.
         raise UsageError("the command line holds a NUL character")

@@ -1,35 +1,57 @@
-"""``gguftool completion``: the script that teaches a shell our commands and options."""
+"""``gguftool completion``: the script that teaches a shell our commands and options, and how it is put in its place."""
 
 from __future__ import annotations
+
+import os
 
 import click
 
 from gguftool.cli.options import Session, command, pass_session
 
-NO_BLANK = "[[ $value == *= ]] && compopt -o nospace"
+PLACES = {
+    "bash": ("~/.local/share/bash-completion/completions", "gguftool"),
+    "zsh": ("~/.zfunc", "_gguftool"),
+    "fish": ("~/.config/fish/completions", "gguftool.fish"),
+}
+"""The folder where a shell looks, and the name of the file."""
+AT_START = {
+    "bash": ("without the package bash-completion: a line in ~/.bashrc", 'eval "$(gguftool completion bash)"'),
+    "zsh": ("once: a line in ~/.zshrc", "fpath+=(~/.zfunc); autoload -Uz compinit; compinit"),
+    "fish": ("or without a file: a line in ~/.config/fish/config.fish", "gguftool completion fish | source"),
+}
+"""A line for the file that the shell reads at its start, and when it is wanted."""
+
+
+def lines(shell: str) -> list[str]:
+    """What to type, for one shell."""
+    folder, name = PLACES[shell]
+    when, line = AT_START[shell]
+    make = (f"mkdir -p {folder}", f"gguftool completion {shell} > {folder}/{name}")
+    return [f"# {shell}", *make, f"# {when}", line]
 
 
 @command(
     examples="""
-    gguftool completion bash > ~/.local/share/bash-completion/completions/gguftool
+    gguftool completion                 how to install it in this shell and the others
+    gguftool completion bash --install  only for bash
     gguftool completion zsh > ~/.zfunc/_gguftool
-    gguftool completion fish > ~/.config/fish/completions/gguftool.fish
     """
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), required=False)
+@click.option("--install", is_flag=True, help="Print the lines to type for that shell, not the script.")
 @pass_session
-def completion(session: Session, shell: str) -> None:
-    """Print the completion script for a shell.
+def completion(session: Session, shell: str | None, install: bool) -> None:
+    """Print the completion script for a shell; without one, how to install it.
 
-    Put it where your shell looks for completions, and open a new shell.
+    It completes commands and options, and their values: rules, keys and
+    tensors of the model that the line names, types, builds, files.
     """
-    from click.shell_completion import get_completion_class
-
+    from gguftool.cli.complete.shells import SHELLS
     from gguftool.cli.group import gguftool
 
-    writer = get_completion_class(shell)
-    if writer is None:
-        raise click.UsageError(f"click knows no completion for {shell}")
-    script = writer(gguftool, {}, "gguftool", "_GGUFTOOL_COMPLETE").source()
-    # Bash puts a blank behind what it completed; KEY= is not yet a word.
-    session.out(script.replace("COMPREPLY+=($value)", f"COMPREPLY+=($value)\n            {NO_BLANK}"))
+    if shell is not None and not install:
+        session.out(SHELLS[shell](gguftool).source())
+        return
+    mine = os.path.basename(os.environ.get("SHELL", ""))
+    for name in [shell] if shell else sorted(SHELLS, key=lambda name: name != mine):
+        session.out("\n".join(lines(name)))

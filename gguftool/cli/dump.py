@@ -6,7 +6,6 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from gguftool.cli.complete import KEY_GLOB, KEY_OF_FILE
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 from gguftool.errors import UsageError
 from gguftool.shell import gguftool, path_word
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
 )
 @model_argument
 @format_option("text", "json", "markdown")
-@option("--keys", multiple=True, type=KEY_GLOB, help="Only metadata keys that match; may be given again.")
+@option("--keys", multiple=True, metavar="GLOB", help="Only metadata keys that match; may be given again.")
 @option("--tensors", multiple=True, metavar="GLOB", help="Only tensors whose name matches; may be given again.")
 @option("--no-tensors", is_flag=True, help="Leave the tensors out.")
 @option("--no-metadata", is_flag=True, help="Leave the metadata out.")
 @option("--overview", "only_overview", is_flag=True, help="The first screen alone.")
 @option("--full", is_flag=True, help="Whole arrays and long strings.")
-@option("--raw", type=KEY_OF_FILE, help="The value of one key alone, as it is, to stdout.")
+@option("--raw", metavar="KEY", help="The value of one key alone, as it is, to stdout.")
 @option("--export", metavar="FILE", help="Write the scalar metadata as TOML, for `gguftool fix --import`; - is stdout.")
 @option(
     "--byte-map",

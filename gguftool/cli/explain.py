@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from gguftool.cli.complete import KEY
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 
 
@@ -19,7 +18,7 @@ from gguftool.cli.options import Session, command, format_option, option, pass_s
                                                one from an article: what was it meant to be?
     """
 )
-@click.argument("key", type=KEY, metavar="KEY", required=False)
+@click.argument("key", metavar="KEY", required=False)
 @option("--flag", metavar="OPTION", help="Explain an option, build switch or variable instead, llama.cpp's or not.")
 @option("--llama-cpp", metavar="PATH", help="The llama.cpp to ask: its folder, or a program of it.")
 @format_option("text", "json")

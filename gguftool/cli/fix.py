@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from gguftool.cli.complete import COPYING, FILE_SETTING, KEY_OF_FILE, RENAMING, SETTING
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 from gguftool.cli.values import CACHE_TYPES, MODEL, CountType, SizeType
 
@@ -46,14 +45,19 @@ F = option
 @F("--chat-template", type=click.Path(), metavar="FILE", help="Chat template: Jinja, tokenizer_config.json or a .gguf.")
 @F("--sampling", metavar="NAME=X,…", help="Sampler settings, taken where no flag is given: temp=0.3,top_k=40.")
 @F("--special", multiple=True, metavar="NAME=TOKEN", help="A special token by its text: eos='<|im_end|>'.")
-@F("--set", "sets", multiple=True, type=SETTING, help="Set a key, or one element: KEY[5]=VALUE.")
-@F("--set-file", multiple=True, type=FILE_SETTING, help="Set a key to the content of a file.")
+@F("--set", "sets", multiple=True, metavar="KEY[:TYPE]=VALUE", help="Set a key, or one element: KEY[5]=VALUE.")
+@F("--set-file", multiple=True, metavar="KEY[:TYPE]=PATH", help="Set a key to the content of a file.")
 @F("--from", "source", type=MODEL, metavar="OTHER", help="Another model, to copy the keys of --copy from.")
-@F("--copy", multiple=True, type=COPYING, help="What to copy: template, tokenizer, sampling, a key, or KEYS.*.")
+@F(
+    "--copy",
+    multiple=True,
+    metavar="KEY|GROUP,...",
+    help="What to copy: template, tokenizer, sampling, a key, KEYS.*.",
+)
 @F("--edit", is_flag=True, help="Edit the scalar metadata as TOML in $VISUAL, $EDITOR or vi.")
 @F("--import", "toml", type=click.Path(), metavar="FILE", help="Set what a file of dump --export gives.")
-@F("--delete", multiple=True, type=KEY_OF_FILE, help="Remove a key.")
-@F("--rename", multiple=True, type=RENAMING, help="Give a field another key; OLD.*=NEW.* all of a kind.")
+@F("--delete", multiple=True, metavar="KEY", help="Remove a key.")
+@F("--rename", multiple=True, metavar="OLD=NEW", help="Give a field another key; OLD.*=NEW.* all of a kind.")
 @F("--auto", is_flag=True, help="All safe fixes of `gguftool lint`.")
 @F("--dedupe", is_flag=True, help="Of duplicate keys keep the first.")
 @F("--repack", is_flag=True, help="Lay the tensor data out anew, without gaps.")

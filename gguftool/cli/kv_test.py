@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.complete import CACHE_TYPE_LIST
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 from gguftool.cli.values import COUNT, CountType
 from gguftool.report.text import safe
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     "--cache-type",
     "types",
     aliases=("--types",),
-    type=CACHE_TYPE_LIST,
+    metavar="K[/V],...",
     help="Cache types to try (default: all that llama.cpp has).",
 )
 @option("--text", type=click.Path(dir_okay=False), help="Text to read (default: pages of a well-known book).")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gguftool.cli.builds import build_options
-from gguftool.cli.complete import RULES
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.output_file import output_option, written_to
 from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
 )
 @click.argument("models", type=MODEL, metavar="MODEL...", nargs=-1)
 @format_option("text", "json", "jsonl", *GATES)
-@option("--select", multiple=True, type=RULES, help="Only these; comma separated or given again.")
-@option("--ignore", multiple=True, type=RULES, help="All but these.")
+@option("--select", multiple=True, metavar="RULE|FAMILY", help="Only these; comma separated or given again.")
+@option("--ignore", multiple=True, metavar="RULE|FAMILY", help="All but these.")
 @option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),

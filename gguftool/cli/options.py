@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from gguftool.cli.names import as_known
@@ -38,6 +39,7 @@ NOTE = "gguftool.note"
 """Where the group leaves a word about the command line for the command to say, once ``--quiet`` is known."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+COMMANDLINE = ParameterSource.COMMANDLINE
 
 
 @dataclass(slots=True)
@@ -153,9 +155,15 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What click offers, without the names that no help shows."""
-        hidden = {name for p in self.get_params(ctx) if isinstance(p, Option) for name in p.opts if name not in p.shown}
-        return [item for item in super().shell_complete(ctx, incomplete) if item.value not in hidden]
+        """What click offers, without the names that no help shows; those only where no other goes on from the word."""
+        ours = [p for p in self.get_params(ctx) if isinstance(p, Option)]
+        hidden = {name for p in ours for name in p.opts if name not in p.shown}
+        found = [item for item in super().shell_complete(ctx, incomplete) if item.value not in hidden]
+        if found or not incomplete.startswith("-"):
+            return found
+        free = [p for p in ours if p.multiple or ctx.get_parameter_source(str(p.name)) is not COMMANDLINE]
+        names = {name: p.name_shown for p in free for name in p.spellings if name.startswith(incomplete)}
+        return [CompletionItem(name, help=shown) for name, shown in names.items()]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples as they were written, then click's epilog."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from gguftool.cli.complete import QUANT, QUANT_OF_TENSOR
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL, SIZE, SIZES
 
@@ -30,7 +29,7 @@ DEPLOY = (
 )
 @click.argument("source", type=MODEL, metavar="SOURCE")
 @option("-o", "--output", required=True, type=click.Path(), metavar="OUT", help="File to make.")
-@option("--quantize", "type_name", type=QUANT, help="For example Q4_K_M; the types stay when left out.")
+@option("--quantize", "type_name", metavar="TYPE", help="For example Q4_K_M; the types stay when left out.")
 @option("-c", "--ctx", "context_length", type=COUNT, metavar="N", help="Context to deploy with, in tokens: 32768, 32k.")
 @option("--cache-type", "kv_cache_type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache types to deploy with.")
 @option("--rope-freq-base", type=float, metavar="F", help="RoPE base.")
@@ -47,7 +46,7 @@ DEPLOY = (
 @option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
 @option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
 @option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
-@option("--tensor-type", "tensor_types", multiple=True, type=QUANT_OF_TENSOR, help="Type of tensors like NAME.")
+@option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
 @option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
 @option(
     "--engine",

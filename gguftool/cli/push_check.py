@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli.complete import RULES
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 from gguftool.report.gates import GATES
 
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 @option("--no-hash", is_flag=True, help="Do not hash the files: card and list are not compared with them.")
 @option("--write", is_flag=True, help="Write README.md and SHA256SUMS, or what is missing in them.")
 @option("--overwrite", is_flag=True, help="With --write: also over what is there and is wrong.")
-@option("--select", multiple=True, type=RULES, help="Only these; comma separated or given again.")
-@option("--ignore", multiple=True, type=RULES, help="All but these.")
+@option("--select", multiple=True, metavar="RULE|FAMILY", help="Only these; comma separated or given again.")
+@option("--ignore", multiple=True, metavar="RULE|FAMILY", help="All but these.")
 @option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gguftool.cli.complete import QUANT, QUANT_OF_TENSOR, QUANT_OR_FILE
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import LOG, MODEL, SIZE
 
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
     """
 )
 @click.argument("source", type=MODEL, metavar="IN")
-@click.argument("output", type=QUANT_OR_FILE, metavar="[OUT]", required=False)
-@click.argument("type_name", type=QUANT, metavar="[TYPE]", required=False)
+@click.argument("output", metavar="[OUT]", required=False)
+@click.argument("type_name", metavar="[TYPE]", required=False)
 @option("-o", "--output", "named", type=click.Path(), metavar="OUT", help="The same as OUT in its place.")
 @option("-n", "--dry-run", is_flag=True, help="Show the exact size, the types and the fallbacks; write nothing.")
 @option("--list", "listing", is_flag=True, help="Show all types with bits per weight and size for this model.")
 @option("--fits", type=SIZE, metavar="SIZE", help="As --list, with what fits into SIZE.")
 @option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
-@option("--tensor-type", "tensor_types", multiple=True, type=QUANT_OF_TENSOR, help="Type of tensors like NAME.")
-@option("--output-tensor-type", type=QUANT, help="Type of output.weight.")
-@option("--token-embedding-type", type=QUANT, help="Type of the token embeddings.")
+@option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
+@option("--output-tensor-type", metavar="TYPE", help="Type of output.weight.")
+@option("--token-embedding-type", metavar="TYPE", help="Type of the token embeddings.")
 @option("--pure", is_flag=True, help="One type for all tensors, no mixture.")
 @option("--leave-output-tensor", is_flag=True, help="Do not quantise output.weight.")
 @option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")

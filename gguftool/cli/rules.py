@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from gguftool.cli.complete import RULE
 from gguftool.cli.options import Session, command, format_option, pass_session
 
 
@@ -15,7 +14,7 @@ from gguftool.cli.options import Session, command, format_option, pass_session
     gguftool rules kv-cache-type-missing one rule in full: why, evidence, example, fix
     """
 )
-@click.argument("name", required=False, type=RULE, metavar="[RULE|FAMILY]")
+@click.argument("name", required=False, metavar="[RULE|FAMILY]")
 @format_option("text", "json")
 @pass_session
 def rules(session: Session, name: str | None) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from gguftool.cli.builds import build_options
-from gguftool.cli.complete import RULES
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.output_file import output_option
 from gguftool.cli.scan_emit import ScanCommand, emit_options, unused
@@ -52,8 +51,8 @@ from gguftool.files.patterns import spread
     help="What makes the exit code 1: lint findings of that severity, or only models that are not whole.  "
     "[default: broken]",
 )
-@option("--select", multiple=True, type=RULES, help="Only these rules; comma separated or given again.")
-@option("--ignore", multiple=True, type=RULES, help="All rules but these.")
+@option("--select", multiple=True, metavar="RULE|FAMILY", help="Only these rules; comma separated or given again.")
+@option("--ignore", multiple=True, metavar="RULE|FAMILY", help="All rules but these.")
 @option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
 @option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")
 @option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")

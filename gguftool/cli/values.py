@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from gguftool.errors import UsageError
 from gguftool.quantity import count, size
@@ -29,10 +28,6 @@ class ModelType(ModelParam):
     """A model as the user names it; kept as text, opened by the library."""
 
     name = "model"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Let the shell complete file names."""
-        return [CompletionItem(incomplete, type="file")]
 
 
 MODEL = ModelType()
@@ -134,12 +129,6 @@ class CacheTypesType(CacheTypesParam):
         if len(parts) > 2 or not all(parts):
             self.fail(f"{value!r} is not K or K/V; write for example q8_0 or q8_0/q4_0.", param, ctx)
         return (parts[0], parts[-1])
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The types there are, one or two of them."""
-        from gguftool.cli import complete
-
-        return complete.CACHE_TYPES(ctx, param, incomplete)
 
 
 CACHE_TYPES = CacheTypesType()

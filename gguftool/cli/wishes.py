@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from gguftool.cli.spelled import Option
 from gguftool.cli.values import LOG
@@ -44,13 +43,6 @@ class Value(AnyParam):
         except UsageError as error:
             self.fail(f"{error}" + (f" ({error.hint})" if error.hint else ""), param, ctx)
         return LOG.convert(made, param, ctx) if self.found.option.path == "write" else made
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """File names, or the values there are."""
-        o = self.found.option
-        if o.path:
-            return [CompletionItem(incomplete, type="file")]
-        return [CompletionItem(word) for word in o.kind.values if word.startswith(incomplete)]
 
 
 def wish_options(

@@ -19,12 +19,12 @@ from gguftool.reading import from_json
 from gguftool.shell import ELLIPSIS, gguftool, path_word, shell
 
 _SAMPLING = "general.sampling."
-# Bounds that llama.cpp's samplers make sense in; None: no bound.
-_RANGES: dict[str, tuple[float | None, float | None]] = {
+SAMPLING: dict[str, tuple[float | None, float | None]] = {
     "temp": (0, None), "top_k": (0, None), "top_p": (0, 1), "min_p": (0, 1), "xtc_probability": (0, 1),
     "xtc_threshold": (0, 1), "penalty_last_n": (-1, None), "penalty_repeat": (0, None), "mirostat": (0, 2),
     "mirostat_tau": (0, None), "mirostat_eta": (0, None), "sequence": (None, None),
 }  # fmt: skip
+"""Sampler settings and the bounds that llama.cpp's samplers make sense in; None: no bound."""
 _ALIASES = {"temperature": "temp", "repeat_penalty": "penalty_repeat", "repeat_last_n": "penalty_last_n"}
 SPECIAL = {
     name: f"tokenizer.ggml.{word}_token_id"
@@ -124,14 +124,14 @@ def sampling_operations(text: str) -> list[Operation]:
         name, equals, value = part.partition("=")
         name = name.strip().lower().replace("-", "_")
         name = _ALIASES.get(name, name)
-        if name not in _RANGES or not equals:
-            near = near_names(name, _RANGES, 1)
+        if name not in SAMPLING or not equals:
+            near = near_names(name, SAMPLING, 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise UsageError(f"--sampling {part}: unknown setting", f"{hint}settings: {', '.join(_RANGES)}")
+            raise UsageError(f"--sampling {part}: unknown setting", f"{hint}settings: {', '.join(SAMPLING)}")
         key = _SAMPLING + name
         (kind,) = key_types(key, "")
         number = parse_text(kind, value.strip(), f"--sampling {name}")
-        low, high = _RANGES[name]
+        low, high = SAMPLING[name]
         if isinstance(number, (int, float)) and not isinstance(number, bool):
             bad = (
                 not math.isfinite(number) or (low is not None and number < low) or (high is not None and number > high)
