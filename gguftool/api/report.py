@@ -17,6 +17,7 @@ from gguftool.api.reported.layered import LayerRow, layer_rows
 from gguftool.api.reported.mixed import Mixture, mixture
 from gguftool.api.reported.past import Edit, edits
 from gguftool.api.reported.previews import Templates, previews
+from gguftool.api.reported.tokens import Tokens, tokens
 from gguftool.api.reported.values import Values, all_values
 from gguftool.api.reported.weights import Share, TensorRow, stretches, tensor_rows
 from gguftool.brief import short_repr
@@ -81,6 +82,7 @@ class Portrait:
         layers: attention and position by layer.
         mixture: what llama.cpp's mixture of its name would be.
         no_mixture: why there is none.
+        tokens: its tokenizer; None: it has none.
         templates: the standard conversations.
         compat: builds that load it.
         plan: what it takes under the wishes; None: it is none to be planned.
@@ -100,6 +102,7 @@ class Portrait:
     layers: tuple[LayerRow, ...]
     mixture: Mixture | None
     no_mixture: str
+    tokens: Tokens | None
     templates: Templates
     compat: Compatibility | None
     plan: Planned | None
@@ -204,7 +207,7 @@ class _Sections:
             return instead
 
 
-_STEPS = 12
+_STEPS = 13
 
 
 def _portrait(
@@ -243,6 +246,7 @@ def _portrait(
         layers=s.make("layers", lambda: layer_rows(m), ()),
         mixture=mixed,
         no_mixture=no_mixture,
+        tokens=s.make("tokens", lambda: tokens(m), None),
         templates=s.make("templates", lambda: previews(m), Templates((), ())),
         compat=s.make("compat", lambda: compat(m) if ROLES[role(m)].loads else None, None),
         plan=planned,

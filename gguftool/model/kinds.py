@@ -10,7 +10,7 @@ KINDS = (
     ("experts", re.compile(r"_(?:ch)?exps?(?:\.|_)|_shexp|ffn_gate_inp|exp_probs|ffn_gate_tid2eid")),
     ("state", re.compile(r"\b(?:ssm|time_mix|channel_mix|shortconv|kda|wkv)|ssm_")),
     ("attention", re.compile(r"attn|cross_attn|indexer|compressor|\.k_|\.q_|\.v_b")),
-    ("feed-forward", re.compile(r"ffn|mlp")),
+    ("feed-forward", re.compile(r"ffn|mlp|vis_(?:gate|up|down)")),
     ("embedding", re.compile(r"embd|embed|token_types|altup|per_layer_|patch|class_")),
     ("output", re.compile(r"^(?:output|cls|dec\.output|head)|nextn\.shared_head_head")),
     ("rope", re.compile(r"^rope_")),

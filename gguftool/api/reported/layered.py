@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
+from gguftool.facts.data import load
 from gguftool.facts.layers import layers, window
+from gguftool.facts.shape import Layer
 from gguftool.memory.kv import kv_cache
 from gguftool.memory.settings import Settings
 from gguftool.model import Model
@@ -24,10 +26,13 @@ class LayerRow:
         attention: ``full``, ``window``, ``state`` (recurrent), ``attention and state``, ``shared`` (it attends to the
             cache of a layer before), ``none``.
         window: tokens it looks back at most; 0: all.
+        shares_with: the layer whose cache it reads; None: it has its own, or needs none.
         heads, heads_kv: attention heads, and those of K and V.
         key_length, value_length: size of a head of K, of V.
         feed_forward: width of its feed-forward part, 0: none.
         rope_base: base of its rotation; None: it does not rotate.
+        rope_dimensions: how much of a head is rotated; 0: nothing.
+        rope_scale: what positions are multiplied by before they are rotated; None: it does not rotate.
         trunk: False for layers that only predict further tokens.
         caches: names of the caches it has (`gguftool.memory.kv.Cache`).
     """
@@ -35,12 +40,15 @@ class LayerRow:
     index: int
     attention: str
     window: int
+    shares_with: int | None
     heads: int
     heads_kv: int
     key_length: int
     value_length: int
     feed_forward: int
     rope_base: float | None
+    rope_dimensions: int
+    rope_scale: float | None
     trunk: bool
     caches: tuple[str, ...]
 
@@ -65,18 +73,23 @@ def layer_rows(m: Model) -> tuple[LayerRow, ...]:
     found = []
     for x in layers(hp):
         named = tuple(dict.fromkeys(caches.get(x.index, ())))
-        attention = _attention(named, x.index in states, x.swa, bool(x.heads_kv) and x.trunk)
+        shared = None if named or not x.trunk else shares_with(hp, x)
+        attention = SHARED if shared is not None else _attention(hp, x, named, x.index in states)
+        rotates = attention not in (STATE, NONE) and _rotates(hp, x.index)
         found.append(
             LayerRow(
                 index=x.index,
                 attention=attention,
-                window=window(hp) if x.swa and attention != STATE else 0,
+                window=window(hp) if x.swa and attention not in (STATE, NONE) else 0,
+                shares_with=shared,
                 heads=heads[x.index] if x.index < len(heads) else 0,
                 heads_kv=x.heads_kv,
                 key_length=x.key_length,
                 value_length=x.value_length,
                 feed_forward=x.feed_forward,
-                rope_base=None if attention == STATE else _base(hp, x.index, swa=x.swa),
+                rope_base=_base(hp, swa=x.swa) if rotates else None,
+                rope_dimensions=_dimensions(hp, x.index) if rotates else 0,
+                rope_scale=_scale(hp, swa=x.swa) if rotates else None,
                 trunk=x.trunk,
                 caches=named,
             )
@@ -84,19 +97,44 @@ def layer_rows(m: Model) -> tuple[LayerRow, ...]:
     return tuple(found)
 
 
-def _attention(caches: tuple[str, ...], state: bool, swa: bool, attends: bool) -> str:
-    if not caches:
-        return STATE if state else SHARED if attends else NONE
-    if state and caches:
+def shares_with(hp: Hparams, x: Layer) -> int | None:
+    """The layer whose cache a layer reads that has none of its own; None: it has.
+
+    Source: `llama-model.cpp:create_memory`, ``layer_reuse_cb`` (b11434).
+    """
+    first = hp.shape.number("n_layer_kv_from_start")
+    if hp.facts is None or not hp.facts.reuses_kv or first < 0 or x.index < first:
+        return None
+    return max(0, first - (2 if x.swa else 1))
+
+
+def _attention(hp: Hparams, x: Layer, caches: tuple[str, ...], state: bool) -> str:
+    if caches and state:
         return BOTH
-    return WINDOW if swa else FULL
+    if state:
+        return STATE
+    # An encoder keeps nothing, and layers that predict further tokens are not loaded with the model.
+    keeps_none = hp.facts is not None and hp.facts.memory == "none"
+    if caches or keeps_none or (not x.trunk and x.heads_kv):
+        return WINDOW if x.swa else FULL
+    return NONE
 
 
-def _base(hp: Hparams, layer: int, *, swa: bool) -> float | None:
-    """Base of the rotation of a layer; layers with a window may have one of their own."""
-    if not hp.ropes:
-        return None
-    pattern = hp.shape.machine.h.get("rope_pattern")
-    if isinstance(pattern, (list, tuple)) and layer < len(pattern) and not pattern[layer]:
-        return None
+def _rotates(hp: Hparams, layer: int) -> bool:
+    pattern = hp.shape.machine.h.get("rope_pattern", ())
+    return hp.ropes and (layer >= len(pattern) or bool(pattern[layer]))
+
+
+def _base(hp: Hparams, *, swa: bool) -> float:
+    """Base of a rotation; layers with a window may have one of their own."""
     return (hp.shape.rope_base_swa if swa else 0.0) or hp.rope_freq_base
+
+
+def _scale(hp: Hparams, *, swa: bool) -> float:
+    own = hp.shape.machine.h.get("rope_freq_scale_train_swa") if swa else None
+    return float(own) if isinstance(own, (int, float)) and own else hp.rope_freq_scale
+
+
+def _dimensions(hp: Hparams, layer: int) -> int:
+    """As the graph asks for it: of some architectures layer by layer, of the others that of the first layer."""
+    return hp.shape.of_layer("n_rot", layer if hp.arch in load("load_maps.json")["looks"]["n_rot"] else 0)

@@ -10,9 +10,11 @@ from gguftool.api.report import BesideIt, Portrait, Reported
 from gguftool.api.reported.keys import KeyRow
 from gguftool.api.reported.mixed import Mixture
 from gguftool.api.reported.previews import Preview, Templates
+from gguftool.api.reported.tokens import Tokens
 from gguftool.api.reported.weights import Share, TensorRow, shares
 from gguftool.model.overview import TypeShare
 from gguftool.report import compat, glance, hash, lint, plan
+from gguftool.report.dump import TOKEN_TYPES
 from gguftool.report.overview import summary_json
 from gguftool.report.page.verdict import verdict
 
@@ -58,6 +60,7 @@ def _model(p: Portrait) -> Body:
         },
         "layers": [{**asdict(x), "caches": list(x.caches)} for x in p.layers],
         "keys": [_key(k) for k in p.keys],
+        "tokenizer": None if p.tokens is None else _tokens(p.tokens),
         "templates": _templates(p.templates),
         "builds": None if p.compat is None else compat.json_body(p.compat),
         "plan": None if p.plan is None else _plan(p),
@@ -112,6 +115,12 @@ def _key(k: KeyRow) -> Body:
         "meaning": a.meaning if a is not None else None,
         "read_by": [x for x in ((a.llama_cpp, *a.others) if a is not None else ()) if x],
     }
+
+
+def _tokens(t: Tokens) -> Body:
+    types = [{"type": TOKEN_TYPES.get(kind, f"type {kind}"), "tokens": n} for kind, n in t.types]
+    ends = [{"id": i, "text": text} for i, text in t.ends]
+    return {**asdict(t), "types": types, "special": [asdict(x) for x in t.special], "ends": ends}
 
 
 def _templates(t: Templates) -> Body:
