@@ -159,23 +159,36 @@ def judged_by(load: Prediction, build: int | None) -> str:
     return f" (by the code of b{load.build})" if build is not None and load.build != build else ""
 
 
-def _verdict(load: Prediction, who: str, style: Style) -> str:
-    label, after = style.dim("load    "), load.after_load
+def load_said(load: Prediction, who: str) -> tuple[str, str, str]:
+    """What a build does with a file: method of `Style` for it, in a few words, and what there is to add; raw text.
+
+    Args:
+        load: the prediction.
+        who: ``llama.cpp b11434``.
+    """
+    after = load.after_load
     if load.verdict in _REFUSED:
-        why = (*load.messages, *load.not_evaluated)[:1]
-        return f"{label} {style.red(f'{who} {_REFUSED[load.verdict]}')}" + "".join(f": {safe(x)}" for x in why)
+        return "red", f"{who} {_REFUSED[load.verdict]}", "".join((*load.messages, *load.not_evaluated)[:1])
     if load.verdict == "unknown":
-        return f"{label} {style.dim(f'the header does not tell whether {who} loads it')}"
+        return "dim", f"the header does not tell whether {who} loads it", ""
     if after is not None and after.outcome in _AFTER:
-        detail = f": {safe(after.message)}" if after.message else ""
-        what = f"{who} loads it, then {_AFTER[after.outcome]} {_STAGE.get(after.stage, after.stage)}"
-        return f"{label} {style.red(what)}{detail}"
+        return (
+            "red",
+            f"{who} loads it, then {_AFTER[after.outcome]} {_STAGE.get(after.stage, after.stage)}",
+            after.message,
+        )
     if load.verdict == "warns":
-        first = f": {safe(load.warnings[0])}" if load.warnings else ""
         what = "skips it and runs without it" if load.skipped else "loads it with warnings"
-        return f"{label} {style.yellow(f'{who} {what}')}{first}"
-    left = style.dim("; open: " + safe("; ".join(load.not_evaluated))) if load.not_evaluated else ""
-    return f"{label} {style.green(f'{who} loads it')}{left}"
+        return "yellow", f"{who} {what}", "".join(load.warnings[:1])
+    return "green", f"{who} loads it", "open: " + "; ".join(load.not_evaluated) if load.not_evaluated else ""
+
+
+def _verdict(load: Prediction, who: str, style: Style) -> str:
+    paint, said, more = load_said(load, who)
+    painted = f"{style.dim('load    ')} {getattr(style, paint)(said)}"
+    if not more:
+        return painted
+    return painted + (style.dim(f"; {safe(more)}") if paint == "green" else f": {safe(more)}")
 
 
 def _skipped_lines(skipped: Sequence[NotEvaluated], style: Style, verbose: bool) -> Iterator[str]:

@@ -18,8 +18,9 @@ from gguftool.api.report import Reported
 from gguftool.report.envelope import TOOL, dumps
 from gguftool.report.page.columns import data_for_scripts
 from gguftool.report.page.data import Body, body
+from gguftool.report.page.filters import FILTERS
 from gguftool.report.page.fitting import fitted
-from gguftool.report.text import count, safe_lines, size
+from gguftool.report.text import safe_lines
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -28,8 +29,8 @@ LONGEST = 4000
 """Characters of one text that a page shows; prompts have a bound of their own, below it or not."""
 LIMIT = 1_000_000
 """Bytes of a page."""
-FIRST = ("page.js", "style.css")
-"""Files that stand before the others of their kind."""
+FIRST = ("page.js", "treemap.js", "style.css")
+"""Files that stand before the others of their kind, which use them."""
 
 
 def report_page(reported: Reported) -> str:
@@ -47,10 +48,10 @@ def page(found: Body) -> str:
     script, style = _joined(".js"), _joined(".css")
     policy = (
         f"default-src 'none'; style-src 'sha256-{_sha(style)}'; script-src 'sha256-{_sha(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     data = for_script(data_for_scripts(found))
-    template = _environment().get_template("page.html")
+    template = _environment().get_template(f"{found['kind']}.html")
     text: str = template.render(r=found, policy=policy, style=style, script=script, data=data, tool=TOOL)
     return text
 
@@ -92,8 +93,12 @@ def _text(name: str) -> str | None:
 @cache
 def _joined(ending: str) -> str:
     """All files of a kind as one, `FIRST` before the others, by name."""
-    names = sorted((x.name for x in _home().iterdir() if x.name.endswith(ending)), key=lambda n: (n not in FIRST, n))
+    names = sorted((x.name for x in _home().iterdir() if x.name.endswith(ending)), key=_place)
     return "\n".join(_text(name) or "" for name in names)
+
+
+def _place(name: str) -> tuple[int, str]:
+    return FIRST.index(name) if name in FIRST else len(FIRST), name
 
 
 @cache
@@ -108,7 +113,5 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    env.filters["size"] = lambda n: "?" if n is None else size(n)
-    env.filters["count"] = lambda n: "?" if n is None else count(n)
-    env.filters["shape"] = lambda shape: " × ".join(map(str, shape)) or "scalar"
+    env.filters.update(FILTERS)
     return env

@@ -9,9 +9,10 @@ from gguftool.api.glance import FAILED, OVER, REFUSED, UNKNOWN, Glance
 from gguftool.api.report import Portrait, Reported
 from gguftool.facts import llama_cpp
 from gguftool.lint.rule import Finding, Severity
+from gguftool.predict.needs import sentence
 from gguftool.report.glance import commands
-from gguftool.report.lint import fix_command, load_line
-from gguftool.report.text import Style, count, safe, shorten, size
+from gguftool.report.lint import fix_command, judged_by, load_said
+from gguftool.report.text import count, safe, shorten, size
 from gguftool.shell import gguftool, path_word, shell
 
 GOOD, WARNING, ERROR = "good", "warning", "error"
@@ -23,19 +24,24 @@ Row = dict[str, Any]
 
 
 def verdict(r: Reported) -> Row:
-    """Level, sentence, commands."""
+    """Level, sentence, what there is to add to it, commands."""
     if r.model is not None:
-        return _row(_level(r.model), _model(r.model), mending(r.model))
+        return _row(_level(r.model), _model(r.model), mending(r.model), _details(r.model))
     return _of_glance(r.glance) if r.glance is not None else _of_fleet(r)
 
 
-def _row(level: str, parts: Iterable[str], lines: Iterable[Row]) -> Row:
-    return {"level": level, "sentence": _joined(parts), "commands": list(lines)}
+def _row(level: str, parts: Iterable[str], lines: Iterable[Row], details: Iterable[str] = ()) -> Row:
+    said = _sentence("; ".join(shorten(part, LONG) for part in parts if part))
+    return {
+        "level": level,
+        "sentence": said,
+        "details": [_sentence(shorten(one, LONG)) for one in details if one],
+        "commands": list(lines),
+    }
 
 
-def _joined(parts: Iterable[str]) -> str:
-    text = "; ".join(shorten(part, LONG) for part in parts)
-    first = text if text.startswith("llama.cpp") else f"{text[:1].upper()}{text[1:]}"
+def _sentence(text: str) -> str:
+    first = text if text.startswith(("llama.cpp", "--")) else f"{text[:1].upper()}{text[1:]}"
     return f"{first.rstrip('.')}."
 
 
@@ -60,19 +66,31 @@ def _level(p: Portrait) -> str:
 
 def _model(p: Portrait) -> Iterator[str]:
     if p.overview.faults:
-        yield f"it is not whole: {p.overview.faults[0]}"
+        yield "it is not whole"
     if p.lint.load is not None:
-        yield load_line(p.lint.load, Style(), p.lint.needs, p.lint.build).removeprefix("load").strip()
+        yield load_said(p.lint.load, llama_cpp(p.lint.build))[1]
     for x in p.beside:
-        worst = next(iter(x.misfits), None)
-        yield f"{x.option} fits, as far as the headers tell" if worst is None else f"{x.option}: {worst.message}"
-    counts = [(p.lint.count(s), s.value) for s in Severity]
-    found = ", ".join(f"{n} {word}{'s' if n != 1 and word != 'info' else ''}" for n, word in counts if n)
-    worst_found = next((f for f in p.lint.findings if f.severity is not Severity.INFO), None)
-    if worst_found is not None:
-        yield f"{found}, first: {worst_found.message}"
-    elif not p.overview.faults:
-        yield f"lint finds nothing to warn of{f' ({found})' if found else ''}"
+        stops = any(m.stops for m in x.misfits)
+        yield f"{x.option} {'does not fit' if stops else 'fits badly' if x.misfits else 'fits'}"
+    counts = [(p.lint.count(s), _WORD[s]) for s in Severity]
+    found = [f"{n} {word}{'s' if n != 1 else ''}" for n, word in counts if n]
+    yield ", ".join(found) or "lint finds nothing"
+
+
+_WORD = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+def _details(p: Portrait) -> Iterator[str]:
+    """What stands behind the sentence, a line each."""
+    yield from p.overview.faults[:1]
+    if p.lint.load is not None:
+        more, by = load_said(p.lint.load, "")[2], judged_by(p.lint.load, p.lint.build)
+        yield f"llama.cpp says: {more}{by}" if more and p.lint.load.verdict != "loads" else more or by.strip(" ()")
+        yield sentence(p.lint.needs)
+    for x in p.beside:
+        yield from (f"{x.option}: {m.message}" for m in x.misfits[:1])
+        if not x.misfits:
+            yield f"{x.option}: it fits, as far as the headers tell"
 
 
 def mending(p: Portrait) -> list[Row]:

@@ -1,1 +1,133 @@
-"use strict";
+// The page without which nothing is lost: switches, copying, sorting, choosing. Text is only ever text here.
+window.gguftool = (function () {
+  "use strict";
+  const tools = { data: JSON.parse(document.getElementById("data").textContent) };
+
+  // el("p", {class: "soft"}, "text", node …): attributes by name, children as nodes or as text.
+  tools.el = function (tag, attributes, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    }
+    node.append(...children.filter((child) => child !== null && child !== undefined));
+    return node;
+  };
+
+  // As `report.text.safe`: what hides or reorders text is written out.
+  const HIDDEN =
+    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\u{e0000}-\u{e007f}]/gu;
+  tools.safe = (text) => String(text).replace(HIDDEN, (c) => {
+    const code = c.codePointAt(0);
+    if (code < 0x100) return { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[c] || "\\x" + code.toString(16).padStart(2, "0");
+    return code < 0x10000 ? "\\u" + code.toString(16).padStart(4, "0") : "\\U" + code.toString(16).padStart(8, "0");
+  });
+
+  // As `gguftool.quantity.human`.
+  tools.size = function (bytes) {
+    if (bytes < 1024) return bytes + " B";
+    let value = bytes;
+    for (const unit of ["KiB", "MiB", "GiB", "TiB"]) {
+      value /= 1024;
+      if (value < 1024 || unit === "TiB") return value.toFixed(1) + " " + unit;
+    }
+  };
+  tools.count = (number) => String(number).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+  tools.percent = (part) => (part >= 0.1 ? Math.round(part * 100) : (part * 100).toPrecision(1)) + " %";
+
+  const live = document.getElementById("live");
+  tools.say = function (text) {
+    live.textContent = "";
+    setTimeout(() => { live.textContent = text; }, 30);
+  };
+
+  // Buttons of which one is pressed; `chosen` is told its value.
+  tools.choice = function (group, chosen) {
+    const buttons = [...group.querySelectorAll("button")];
+    const press = (value) => buttons.forEach((b) => b.setAttribute("aria-pressed", String(b.value === value)));
+    buttons.forEach((b) => b.addEventListener("click", () => { press(b.value); chosen(b.value); }));
+    return press;
+  };
+
+  document.querySelectorAll("[data-needs-script]").forEach((node) => { node.hidden = false; });
+  document.querySelectorAll("[data-without-script]").forEach((node) => { node.hidden = true; });
+
+  // Light, dark, or as the system has it.
+  const theme = document.getElementById("theme");
+  const KEY = "gguftool-theme";
+  const dress = (value) => {
+    if (value === "auto") document.documentElement.removeAttribute("data-theme");
+    else document.documentElement.dataset.theme = value;
+  };
+  let kept = "auto";
+  try { kept = localStorage.getItem(KEY) || "auto"; } catch { /* a browser that keeps nothing for files */ }
+  if (!["light", "dark"].includes(kept)) kept = "auto";
+  dress(kept);
+  tools.choice(theme, (value) => {
+    dress(value);
+    try { localStorage.setItem(KEY, value); } catch { /* the same */ }
+  })(kept);
+
+  // Copy what stands in the element named by data-copy, or beside the button.
+  const copied = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const area = tools.el("textarea", { class: "only-read", "aria-hidden": "true", tabindex: "-1" });
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      return done;
+    }
+  };
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (!button) return;
+    const done = await copied(button.parentElement.querySelector("pre, code").textContent);
+    const was = button.textContent;
+    if (button.dataset.was === undefined) button.dataset.was = was;
+    button.textContent = done ? "Copied" : "Select it";
+    tools.say(done ? "Copied" : "Could not be copied");
+    setTimeout(() => { button.textContent = button.dataset.was; button.focus({ preventScroll: true }); }, 1400);
+  });
+
+  // Tables whose head says how they are sorted.
+  document.querySelectorAll("table[data-sort]").forEach((table) => {
+    const heads = [...table.tHead.rows[0].cells];
+    const value = (row, i) => row.cells[i].dataset.value ?? row.cells[i].textContent.trim();
+    heads.forEach((head, i) => {
+      if (!head.textContent.trim()) return;
+      const button = tools.el("button", { type: "button" }, ...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((h) => h.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const body = table.tBodies[0];
+        const rows = [...body.rows].sort((a, b) => {
+          const [x, y] = [value(a, i), value(b, i)];
+          const [m, n] = [Number(x), Number(y)];
+          const order = x !== "" && y !== "" && !isNaN(m) && !isNaN(n) ? m - n : x.localeCompare(y);
+          return down ? -order : order;
+        });
+        body.append(...rows);
+      });
+    });
+  });
+
+  // Which section is read.
+  const links = new Map([...document.querySelectorAll(".bar nav a")].map((a) => [a.hash.slice(1), a]));
+  if (links.size && "IntersectionObserver" in window) {
+    const watch = new IntersectionObserver((entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        links.forEach((a) => a.removeAttribute("aria-current"));
+        links.get(entry.target.id).setAttribute("aria-current", "true");
+      }
+    }, { rootMargin: "-15% 0px -75% 0px" });
+    links.forEach((a, id) => { const s = document.getElementById(id); if (s) watch.observe(s); });
+  }
+  return tools;
+})();

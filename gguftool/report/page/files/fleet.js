@@ -1,0 +1,22 @@
+// The page of a folder: its models as areas.
+(function (tools) {
+  "use strict";
+  const { data, count, size } = tools;
+  const root = document.querySelector("#bytes .tree");
+  if (!data.models || !root) return;
+  const items = data.models.filter((x) => x.size).map((x, i) => ({
+    id: "t" + i, name: x.name, bytes: x.size, label: {},
+    facets: { architecture: x.architecture || "not known", quantisation: x.quantisation || "not known", state: x.state },
+    show: () => [tools.el("h3", {}, tools.safe(x.name)), tools.facts([
+      ["state", x.state], x.said && ["first finding", x.said],
+      ["architecture", x.architecture || "not known"], ["quantisation", x.quantisation || "not known"],
+      ["size", size(x.size)], x.parameters && ["parameters", count(x.parameters)],
+      x.context_length && ["context", count(x.context_length)], x.load && ["llama.cpp", x.load],
+    ])],
+  }));
+  if (!items.length) { root.hidden = true; return; }
+  tools.treemap(root, items, {
+    architecture: { colour: "state" }, quantisation: { colour: "state" },
+    state: { colour: "architecture", fills: { good: 2, "with warnings": 3, broken: 8 } },
+  });
+})(window.gguftool);
