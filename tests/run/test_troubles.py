@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,3 +89,30 @@ def test_a_template_that_does_not_parse_leads_to_lint(cli: Cli, tmp_path: Path) 
     assert said.code == 2
     assert f"hint: gguftool lint --select template {path}" in said.err
     assert "chat-template-syntax" in cli("lint", "--select", "template", path).out
+
+
+PAGES = sorted(p for p in (Path(__file__).parents[2] / "docs" / "how-to").glob("*.md") if p.name != "README.md")
+
+
+def test_there_are_twenty_pages_and_the_list_names_each() -> None:
+    told = (PAGES[0].parent / "README.md").read_text()
+    assert len(PAGES) == 20
+    assert [p.name for p in PAGES if told.count(f"({p.name})") != 2] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_the_messages_of_a_page_are_known_to_doctor(page: Path) -> None:
+    """Whoever has only the message gets to the same answer by `doctor --error`."""
+    for block in re.findall(r"^```text\n(.*?)^```", page.read_text(), re.M | re.S):
+        for line in block.splitlines():
+            found = explain_line(line)
+            assert found is not None, line
+            assert found.kind not in ("python-end", "internal"), f"{line}: {found.kind}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_a_page_says_why_the_way_on_and_how_to_know(page: Path) -> None:
+    text = page.read_text()
+    parts = ("What people type: *", "**Why.** ", "## Mended when")
+    assert [part for part in parts if part not in text] == []
+    assert "\n$ gguftool " in text.partition("## Mended when")[2]
