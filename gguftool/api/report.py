@@ -21,7 +21,8 @@ from gguftool.api.reported.tokens import Tokens, tokens
 from gguftool.api.reported.values import Values, all_values
 from gguftool.api.reported.weights import Share, TensorRow, stretches, tensor_rows
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError, UsageError, of_one
+from gguftool.errors import GgufToolError, MissingFile, UsageError, of_one
+from gguftool.fleet.find import models
 from gguftool.fleet.row import Row
 from gguftool.fleet.scan import scan
 from gguftool.hub import is_remote, on_this_machine, opened
@@ -169,7 +170,7 @@ def report(
         ToolFailed: the Hub cannot be asked.
     """
     said = asked_for(asked, wishes)
-    there = meant(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else model
+    there = _meant(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else model
     if isinstance(there, Collection):
         return _several(there, said, build, tell)
     spec = there if isinstance(there, str) else there.name
@@ -177,6 +178,16 @@ def report(
         there = on_this_machine(there)
     with opened(there) as m:
         return Reported(spec, _portrait(m, spec, said, build, data=data, hashes=hashes, tell=tell))
+
+
+def _meant(spec: str) -> Collection | str:
+    """One model or several; of a folder without any the folders in it are looked into, too."""
+    try:
+        return meant(spec)
+    except MissingFile:
+        if is_remote(spec) or not os.path.isdir(spec) or next(models([spec]), None) is None:
+            raise
+        return Collection(spec, None, (), ())
 
 
 def _several(there: Collection, said: Wishes, build: str | int | None, tell: Callable[[int, int], None]) -> Reported:

@@ -76,9 +76,9 @@ def report(
 
 def _name(model: str) -> str:
     """The page's name when nobody gave one: that of the model, in the folder one is in."""
-    last = re.split(r"[/\\:]", model.partition("::")[0].partition("?")[0].rstrip("/\\:"))[-1]
+    last = re.split(r"[/\\]", model.partition("::")[0].partition("?")[0].rstrip("/\\"))[-1].replace(":", "-")
     stem = last[:-5] if last.lower().endswith(".gguf") else last
-    return f"{stem.strip('.') or os.path.basename(os.getcwd()) or 'report'}.html"
+    return f"{stem.strip('.-') or os.path.basename(os.getcwd()) or 'report'}.html"
 
 
 def _write(path: str, text: str, *, overwrite: bool) -> None:

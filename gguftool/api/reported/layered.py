@@ -32,7 +32,8 @@ class LayerRow:
         feed_forward: width of its feed-forward part, 0: none.
         rope_base: base of its rotation; None: it does not rotate.
         rope_dimensions: how much of a head is rotated; 0: nothing.
-        rope_scale: what positions are multiplied by before they are rotated; None: it does not rotate.
+        rope_scale: what positions are multiplied by before they are rotated; None: it does not rotate, or that is not
+            known (of layers with a window in a model that scales).
         trunk: False for layers that only predict further tokens.
         caches: names of the caches it has (`gguftool.memory.kv.Cache`).
     """
@@ -130,9 +131,9 @@ def _base(hp: Hparams, *, swa: bool) -> float:
     return (hp.shape.rope_base_swa if swa else 0.0) or hp.rope_freq_base
 
 
-def _scale(hp: Hparams, *, swa: bool) -> float:
-    own = hp.shape.machine.h.get("rope_freq_scale_train_swa") if swa else None
-    return float(own) if isinstance(own, (int, float)) and own else hp.rope_freq_scale
+def _scale(hp: Hparams, *, swa: bool) -> float | None:
+    """Some architectures scale layers with a window as the others, some do not, which no fact here tells."""
+    return hp.rope_freq_scale if not swa or hp.rope_freq_scale == 1 else None
 
 
 def _dimensions(hp: Hparams, layer: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 ELEMENTS = 1 << 20
 """Elements of a piece: 4 MiB as float32, whatever the type is."""
+MOST_THREADS = 8
+MOST_KEPT = 1 << 21
+"""Large numbers of one tensor that are kept: 8 MiB; of one with more the data is read twice."""
 FAR = 6.0
 """An outlier is further from zero than this many times the root mean square of its tensor."""
 
@@ -48,23 +52,23 @@ class Values:
     __repr__ = short_repr
 
 
-def all_values(m: Model, tick: Callable[[int], None] = lambda n: None) -> dict[tuple[int, str], Values]:
+def all_values(m: Model) -> dict[tuple[int, str], Values]:
     """What is in every tensor that can be read, by number of the file and name.
 
     Args:
         m: a model whose data is at hand.
-        tick: called with the bytes of each tensor that is done.
 
     Raises:
         Unreadable, ChangedMeanwhile: as `Source.read_at`.
     """
-    out = {}
-    for t in m.all_tensors():
-        found = values(t)
-        if found is not None:
-            out[t.part.no, t.name] = found
-        tick(t.nbytes or 0)
-    return out
+    from concurrent.futures import ThreadPoolExecutor
+
+    import gguf  # noqa: F401  # before the threads: an import in several of them at once is slow
+
+    every = list(m.all_tensors())
+    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(values, every))
+    return {(t.part.no, t.name): x for t, x in zip(every, found, strict=True) if x is not None}
 
 
 def values(t: Tensor) -> Values | None:
@@ -83,9 +87,9 @@ def _values(t: Tensor) -> Values:
 
     n = seen = zeros = nan = inf = furthest = 0
     least, most, total, squares, far = math.inf, -math.inf, 0.0, 0.0, -1.0
+    large = _Large()
     for piece in _pieces(t):
-        finite = piece
-        size = np.abs(piece)
+        finite, size = piece, np.abs(piece)
         good = np.isfinite(piece)
         if not good.all():
             nan += int(np.isnan(piece).sum())
@@ -100,21 +104,42 @@ def _values(t: Tensor) -> Values:
             at = int(size.argmax())
             if float(size[at]) > far:
                 far, furthest = float(size[at]), seen + at
+            large.take(size, math.sqrt(squares / n))
         seen += len(piece)
     if not n:
         return Values(math.nan, math.nan, math.nan, math.nan, 0, nan, inf, 0, 0)
     rms = math.sqrt(squares / n)
-    return Values(least, most, total / n, rms, zeros, nan, inf, _outliers(t, FAR * rms, far), furthest)
+    limit = FAR * rms
+    outliers = 0 if far <= limit else large.beyond(limit)
+    if outliers is None:
+        outliers = sum(int((np.abs(piece[np.isfinite(piece)]) > limit).sum()) for piece in _pieces(t))
+    return Values(least, most, total / n, rms, zeros, nan, inf, outliers, furthest)
 
 
-def _outliers(t: Tensor, limit: float, far: float) -> int:
-    """The data is read a second time only where there is one at all."""
-    import numpy as np
+class _Large:
+    """The sizes of large numbers, kept until it is known which are outliers, so that nothing is read twice."""
 
-    if far <= limit:
-        return 0
-    with np.errstate(invalid="ignore"):
-        return sum(int(((np.abs(piece) > limit) & np.isfinite(piece)).sum()) for piece in _pieces(t))
+    def __init__(self) -> None:
+        self._floor = -1.0
+        self._kept: list[Array] = []
+        self._room = MOST_KEPT
+
+    def take(self, sizes: Array, rms: float) -> None:
+        """Keep what may be one; ``rms``: of what was seen so far."""
+        if self._floor < 0:
+            self._floor = FAR / 2 * rms
+        if self._room >= 0:
+            found = sizes[sizes > self._floor]
+            self._room -= len(found)
+            self._kept.append(found)
+        if self._room < 0:
+            self._kept.clear()
+
+    def beyond(self, limit: float) -> int | None:
+        """How many are larger; None: that was not kept."""
+        if limit < self._floor or self._room < 0:
+            return None
+        return sum(int((one > limit).sum()) for one in self._kept)
 
 
 def _pieces(t: Tensor) -> Iterator[Array]:

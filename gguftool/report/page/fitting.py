@@ -52,9 +52,15 @@ def _cut(found: Body, most: int) -> Body:
     for path in LISTS:
         rows = _at(out, path)
         if isinstance(rows, list) and len(rows) > most:
-            out = _put(out, path, rows[:most])
+            out = _put(out, path, _largest(rows, most) if path[-1] == "tensors" else rows[:most])
             left[path[-1]] = len(rows) - most
     return {**out, "left": left}
+
+
+def _largest(rows: list[Body], most: int) -> list[Body]:
+    """So many of the tensors that take the most bytes, in the order of the file."""
+    by_size = sorted(range(len(rows)), key=lambda i: -(rows[i]["bytes"] or 0))
+    return [rows[i] for i in sorted(by_size[:most])]
 
 
 def _at(found: Any, path: tuple[str, ...]) -> Any:
