@@ -41,9 +41,10 @@ def fitted(found: Body, make: Callable[[Body], str], limit: int) -> str:
     most = FIRST
     while True:
         text = make(_cut(found, most))
-        if len(text.encode()) <= limit or most <= 1:
+        size = len(text.encode())
+        if size <= limit or most <= 1:
             return text
-        most //= 2
+        most = max(1, min(most - 1, int(0.95 * most * limit / size)))
 
 
 def _cut(found: Body, most: int) -> Body:
