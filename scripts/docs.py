@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-PAGES = ("cli_reference.py", "rule_reference.py")
+PAGES = ("cli_reference.py", "rule_reference.py", "notice.py", "package/sbom.py")
 
 
 def main() -> None:

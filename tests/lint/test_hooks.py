@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -181,28 +180,6 @@ def test_entrypoint(where: Path, server: Path) -> None:
     assert "the file allows 2,048" in longer.stdout
 
 
-def test_dockerfile_installs_this_checkout() -> None:
-    """It copies what the build of the package reads, and names no index's gguftool."""
-    text = (HOOKS / "Dockerfile").read_text()
-    copied = [line.split()[1:] for line in text.splitlines() if line.startswith("COPY ")]
-    assert all((ROOT / name).exists() for *names, _ in copied for name in names)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    wanted = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"], *wheel}
-    assert {name for *names, _ in copied for name in names} == wanted
-    assert "pip install --no-cache-dir /src " in text
-
-
-@pytest.mark.slow
-def test_what_the_dockerfile_copies_is_installed(tmp_path: Path) -> None:
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "gguftool", tmp_path / "gguftool")
-    done = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", "out", ".", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "out").glob("gguftool-*.whl"))) == 1
-
-
 def test_no_example_installs_from_an_index() -> None:
     """No index has gguftool: whoever takes the name there would be installed."""
     for file in (*HOOKS.iterdir(), *(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "action.yml"):
@@ -216,7 +193,7 @@ def test_compose(where: Path) -> None:
     services = yaml.safe_load(text)["services"]
     check, server = services["check-model"], services["llama-server"]
     assert (HOOKS / check["build"]["context"]).resolve() == ROOT
-    assert (ROOT / check["build"]["dockerfile"]).is_file()
+    assert f"AS {check['build']['target']}\n" in (ROOT / "Dockerfile").read_text()
     build = check["command"][check["command"].index("--build") + 1]
     assert server["image"].endswith(f":server-{build}")
     assert server["depends_on"] == {"check-model": {"condition": "service_completed_successfully"}}
@@ -268,7 +245,8 @@ def test_pod(where: Path) -> None:
     assert check["volumeMounts"] == server["volumeMounts"]
     # Nothing of that name is ever fetched; it is what the documented command builds.
     assert check["imagePullPolicy"] == "Never"
-    assert f"docker build -t {check['image']} -f fixtures/hooks/Dockerfile ." in (HOOKS / "Dockerfile").read_text()
+    for page in ("Dockerfile", "docs/hooks.md"):
+        assert f"docker build -t {check['image']} .\n" in (ROOT / page).read_text()
     assert all(m["readOnly"] for m in check["volumeMounts"])
     (script,) = check["args"]
     named = {e["name"]: e["value"] for e in check["env"]}

@@ -26,7 +26,8 @@ def compose(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) 
     return f"""\
 # llama-server for {comment(os.path.basename(plan.model))}.
 # Name the images: that of llama-server starts it with the arguments it is given (its entrypoint); that of gguftool has
-# gguftool and llama-server on its PATH, as the one that gguftool launch --emit dockerfile describes.
+# gguftool and llama-server on its PATH. In a checkout of gguftool the latter is built with
+#   docker build -t gguftool:server --target server --build-arg LLAMA_SERVER_IMAGE={comment(image or "IMAGE")} .
 # The options are spelled for {which(plan)}.
 services:
   preflight:

@@ -43,7 +43,8 @@ def k8s(plan: LaunchPlan, force: tuple[str, ...], image: str | None = None) -> s
     return f"""\
 # llama-server for {comment(os.path.basename(plan.model))}. Replace the images and the volumes.
 # The image of llama-server starts it with the arguments it is given (its entrypoint); that of gguftool has gguftool and
-# llama-server on its PATH, as the one that gguftool launch --emit dockerfile describes.
+# llama-server on its PATH. In a checkout of gguftool the latter is built with
+#   docker build -t gguftool:server --target server --build-arg LLAMA_SERVER_IMAGE={comment(image or "IMAGE")} .
 # The options are spelled for {which(plan)}.
 {"".join(line + chr(10) for line in notes)}apiVersion: apps/v1
 kind: Deployment

@@ -1,0 +1,65 @@
+"""What each extra is for: the command that asks for it, and what it does once it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MODEL = "tiny-llama.gguf"
+SOURCE = "source"
+"""A folder with the tokenizer.json of another model."""
+ON_CLUSTER = """\
+import subprocess, sys
+from distributed import LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        words = [sys.argv[1], "scan", "--no-lint", "--scheduler", cluster.scheduler_address, "."]
+        sys.exit(subprocess.run(words, check=False).returncode)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """One extra of pyproject.toml that users install.
+
+    Attributes:
+        packages: modules whose absence asks for it.
+        command: words behind ``gguftool`` that need it.
+        code: exit code without it; the output then has ``pip install 'gguftool[NAME]'``.
+        does: words that show it at work, where that is another command; ``gguftool`` and ``python`` stand for those
+            of the installation.
+        shows: text that then stands in the output (exit code 0, or as ``ends`` says).
+        ends: exit code then.
+        also: further extras that its work needs.
+    """
+
+    packages: tuple[str, ...]
+    command: tuple[str, ...]
+    code: int = 6
+    does: tuple[str, ...] = ()
+    shows: str = ""
+    ends: int = 0
+    also: tuple[str, ...] = ()
+
+
+EXTRAS = {
+    "server": Extra(("xllamacpp",), ("plan", "--measure", "--ctx", "512", MODEL)),
+    "quant": Extra(("libggml",), ("quantize", "--engine", "builtin", MODEL, "small.gguf", "IQ4_NL"), shows="IQ4_NL"),
+    "plot": Extra(("matplotlib",), ("plan", "--plot", "plan.png", MODEL), shows="plan.png"),
+    "hash": Extra(("xxhash",), ("hash", "--tensors", "--algorithm", "xxh64", MODEL), shows="5a519aa5de4f0da8"),
+    "tokenizer": Extra(
+        ("tokenizers",),
+        ("lint", "--no-config", "--exit-zero", "--against", SOURCE, "--tokenizer", "--select", "tokenizer", MODEL),
+        code=0,
+        shows="tokenizer-texts-differ",
+        also=("server",),
+    ),
+    "remote": Extra(("s3fs",), ("lint", "--no-config", "s3://bucket/m.gguf"), ends=6, shows="s3://bucket/m.gguf"),
+    "cluster": Extra(
+        ("distributed",),
+        ("scan", "--scheduler", "tcp://127.0.0.1:1", "."),
+        does=("python", "-c", ON_CLUSTER, "gguftool"),
+        shows=MODEL,
+    ),
+    "watch": Extra(("watchfiles",), ("scan", "--watch", "--for", "1", "--settle", "0", "."), shows=MODEL),
+}
+"""By the names of pyproject.toml; `test` and `dev` are for those who work on gguftool."""
