@@ -10,7 +10,7 @@ from gguftool.errors import GgufToolError
 from gguftool.files.small import scratch_folder
 from gguftool.hub import file_of, opened
 from gguftool.model.embedder import DECIDES, embedder
-from gguftool.run.engine import choose
+from gguftool.run.engine import at_hand, choose
 from gguftool.run.known import BROKEN, UNJUDGED, Known
 from gguftool.run.kvtest import kv_test
 from gguftool.run.measure import available
@@ -55,12 +55,12 @@ def known_text(
             return kv_test(path, (), tokens=READ, chunk=READ, engine="library", timeout=timeout).reference
         return _served(path, llama_cpp, timeout)
     except GgufToolError as error:
-        return Known(UNJUDGED, f"it did not run: {error}")
+        return Known(UNJUDGED, f"it did not run: {error}" + (f" ({error.hint})" if error.hint else ""))
 
 
 def _served(path: str, llama_cpp: str | None, timeout: float) -> Known:
     wishes = Wishes(ctx=CONTEXT, parallel=1, port=0, server=llama_cpp, smoke=True)
-    plan = plan_launch(path, wishes, engine=choose(wishes), check=False)
+    plan = plan_launch(path, wishes, engine=at_hand(choose(wishes)), check=False)
     stops = [o for o in plan.obstacles if o.severity == "error" or o.where == "room"]
     if stops:
         return Known(UNJUDGED, f"it was not started: {stops[0].message}")

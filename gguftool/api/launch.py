@@ -15,7 +15,7 @@ from gguftool.files.small import kept_file
 from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.model.missing import missing_text
 from gguftool.run.deploy import Found, look
-from gguftool.run.engine import Engine, choose
+from gguftool.run.engine import Engine, at_hand, choose
 from gguftool.run.launch import LaunchPlan, with_findings
 from gguftool.run.launch import plan_launch as planned
 from gguftool.run.options.asked import wishes as asked_for
@@ -126,7 +126,7 @@ def launch(
     else:
         said = asked_for(asked, wishes)
         place = file_of(model) if is_remote(named(model)) else model
-        plan = plan_launch(place, said, engine=choose(said))
+        plan = plan_launch(place, said, engine=at_hand(choose(said)))
     if plan.obstacles and not force:
         first, *more = plan.obstacles
         count = f" (and {len(more)} more)" if more else ""

@@ -48,7 +48,7 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     from gguftool.cli import launch_run as act
     from gguftool.cli.opened import open_for
     from gguftool.hub import on_this_machine
-    from gguftool.run.engine import choose, engine_of
+    from gguftool.run.engine import at_hand, choose, engine_of
 
     wishes = wished(extra)
     printed = options["action"] == "print" or options["translate"] is not None
@@ -68,7 +68,11 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     if options["emit"]:
         return act.emit(session, plan, options["emit"], force=options["force"], image=options["image"])
     if action == "print":
-        return act.show(session, plan, force=options["force"])
+        code = act.show(session, plan, force=options["force"])
+        if options["action"] is None and not code:
+            act.not_started(session)
+        return code
+    at_hand(plan.engine)
     if action == "exec":
         return act.become(session, plan, force=options["force"])
     return act.run(session, plan, force=options["force"], keep=action == "run")

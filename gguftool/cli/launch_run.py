@@ -38,6 +38,14 @@ def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     return code
 
 
+def not_started(session: Session) -> None:
+    """A launch was asked for, and there is nothing to launch: the command is for a llama-server elsewhere."""
+    from gguftool.run.engine import NONE, TO_GET_ONE
+
+    session.note(f"not started: {NONE}; the command is for one elsewhere")
+    session.note(f"hint: {TO_GET_ONE}")
+
+
 def emit(session: Session, plan: LaunchPlan, kind: str, *, force: bool, image: str | None = None) -> int:
     """A file for a service manager on stdout; none that our own check would refuse."""
     from gguftool.run.emit import emit as make

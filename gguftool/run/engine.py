@@ -16,6 +16,9 @@ from gguftool.run.bybuild import of_build
 from gguftool.run.capabilities import Capabilities, capabilities, known
 from gguftool.run.wishes import Wishes
 
+NONE = "there is no llama-server and no xllamacpp on this machine"
+TO_GET_ONE = "pip install 'gguftool[server]' brings llama.cpp as a library; a llama-server of yours: --llama-cpp PATH"
+
 
 @dataclass(frozen=True, slots=True)
 class Engine:
@@ -54,6 +57,17 @@ def engine_of(build: int | str) -> Engine:
 def library_engine() -> Engine:
     """The server inside the xllamacpp wheel."""
     return Engine("library", (sys.executable, "-m", embedded.MODULE), None, embedded.capabilities())
+
+
+def at_hand(engine: Engine) -> Engine:
+    """The engine, when it can be started.
+
+    Raises:
+        ToolFailed: nothing was found: it spells commands for a llama-server elsewhere.
+    """
+    if engine.tool is None and engine.build.assumed:
+        raise ToolFailed(NONE, TO_GET_ONE)
+    return engine
 
 
 def choose(wishes: Wishes, *, printed: bool = False) -> Engine:

@@ -16,6 +16,7 @@ from gguftool.programs import SERVER, VARIABLE, Tool
 from gguftool.quantity import human, whole
 from gguftool.run.devices import FoundDevice, HostMemory, amd, command_output, nvidia
 from gguftool.run.embedded import PACKAGE, available
+from gguftool.run.engine import NONE
 from gguftool.run.measure import VERSION
 from gguftool.run.silent import SilentSetting
 from gguftool.shell import gguftool, shell
@@ -78,7 +79,7 @@ def _programs(programs: Sequence[tuple[Tool, bool]]) -> Iterator[Trap]:
     servers = [(tool, runs) for tool, runs in programs if tool.name == SERVER]
     if not servers and not available():
         yield Trap(
-            "no-server", "warning", "there is no llama-server and no xllamacpp on this machine",
+            "no-server", "warning", NONE,
             "build or install llama.cpp, or pip install 'gguftool[server]'",
         )  # fmt: skip
     for tool, runs in programs:

@@ -190,13 +190,22 @@ def test_rpc_memory_becomes_shares() -> None:
 
 
 def test_print_is_the_default_without_an_engine(cli, smollm2: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("gguftool.programs.find", lambda *_: None)
+    monkeypatch.setattr("gguftool.programs.find", lambda *_, **__: None)
     monkeypatch.setattr("gguftool.run.embedded.available", lambda: None)
     result = cli("launch", smollm2, "--ctx", 4096, "--cache-type", "q8_0")
     assert result.code == 0
     assert result.out.startswith("llama-server -m ")
     assert " -c 4096 -ctk q8_0 -ctv q8_0 -fa on -np 1 --host 127.0.0.1 --port 8080 -lv 4\n" in result.out
     assert "build 11434" in result.err
+    assert "not started: there is no llama-server and no xllamacpp on this machine" in result.err
+    assert "hint: pip install 'gguftool[server]'" in result.err
+    assert "not started" not in cli("launch", smollm2, "--print").err
+    check = cli("launch", smollm2, "--check-only")
+    assert check.code == 6
+    assert "error: there is no llama-server and no xllamacpp on this machine" in check.err
+    assert "hint: pip install 'gguftool[server]'" in check.err
+    judged = cli("diagnose", smollm2, "--symptom", "gibberish").out
+    assert "did not run: there is no llama-server and no xllamacpp on this machine (pip install" in judged
     for engine in ("llama-server", "library"):
         assert cli("launch", smollm2, "--engine", engine).code == 6
 
