@@ -67,7 +67,7 @@ def _rows(table: dict[str, list[str]]) -> str:
 
 def _block(title: str, text: str) -> str:
     lines = "\n".join(line.rstrip() for line in text.strip().split("\n"))
-    return f"## {title}\n\n```\n{lines}\n```\n\n"
+    return f"## {title}\n\n```text\n{lines}\n```\n\n"
 
 
 def main() -> None:

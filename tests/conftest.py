@@ -8,7 +8,6 @@ def test_dump(cli, tmp_path):
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import io
 import json
@@ -24,6 +23,7 @@ from typing import Any
 import pytest
 
 from gguftool import endings
+from tests.called import call
 from tests.json_schemas import check_schema
 from tests.real_models import GEMMA3, SMOLLM2, CannotFetch, RealModel, ensure
 from tests.thin import thin as thin
@@ -132,22 +132,11 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.setenv("COLUMNS", "100")
 
     def run(*args: object, stdin: str = "") -> Result:
-        from gguftool.cli.main import main
-
-        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in "12")
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main([os.fspath(arg) if isinstance(arg, os.PathLike) else str(arg) for arg in args])
-        return Result(code, _bytes(out), _bytes(err).decode())
+        out, err = io.BytesIO(), io.BytesIO()
+        code = call([os.fspath(arg) if isinstance(arg, os.PathLike) else str(arg) for arg in args], out, err, stdin)
+        return Result(code, out.getvalue(), err.getvalue().decode())
 
     return run
-
-
-def _bytes(stream: io.TextIOWrapper) -> bytes:
-    stream.flush()
-    buffer = stream.buffer
-    assert isinstance(buffer, io.BytesIO)
-    return buffer.getvalue()
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from gguftool.cli.options import Session, command, format_option, pass_session
 
 @command(
     examples="""
-    gguftool rules                       all rules
-    gguftool rules deploy                one family
-    gguftool rules kv-cache-type-missing one rule in full: why, evidence, example, fix
+    gguftool rules                        all rules
+    gguftool rules deploy                 one family
+    gguftool rules kv-cache-type-missing  one rule in full: why, evidence, example, fix
     """
 )
 @click.argument("name", required=False, metavar="[RULE|FAMILY]")

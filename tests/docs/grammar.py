@@ -1,0 +1,56 @@
+"""Whether a gguftool command line is one: its command, its options and their values, by click's own parser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+
+from tests.docs.terminal import Unknown, pieces
+
+WRAPPERS = frozenset("exec sudo xargs uvx pipx time nohup env docker kubectl sh".split())
+"""Programs that start gguftool with the words after its name."""
+
+
+def commands(line: str) -> Iterator[list[str]]:
+    """The words after each ``gguftool`` of a command line that is the program and not an argument."""
+    for piece in pieces(line):
+        words = list(piece.words)
+        while words and re.match(r"[A-Za-z_]\w*=", words[0]):
+            words.pop(0)
+        if "gguftool" not in words:
+            continue
+        at = words.index("gguftool")
+        if at == 0 or words[0] in WRAPPERS or words[:2] in (["python", "-m"], ["python3", "-m"]):
+            yield words[at + 1 :]
+
+
+def wrong(line: str) -> str:
+    """What click says of the gguftool commands of a line; empty when they parse."""
+    try:
+        found = list(commands(line))
+    except Unknown as error:
+        return str(error)
+    return "; ".join(said for words in found if (said := fault(words)))
+
+
+def fault(words: list[str]) -> str:
+    """What click says of one command line, without running it; empty when it parses."""
+    from gguftool.cli.group import gguftool as root
+
+    try:
+        with root.make_context("gguftool", list(words)) as above:
+            name, command, rest = root.resolve_command(above, [*above._protected_args, *above.args])
+            if command is None or name is None:
+                return f"no command in: gguftool {' '.join(words)}"
+            with command.make_context(name, rest, parent=above):
+                return ""
+    except click.exceptions.Exit:
+        # --help, --version: told and done.
+        return ""
+    except click.UsageError as error:
+        if isinstance(error, click.BadParameter) and "$" in error.message:
+            # A value that a variable will have.
+            return ""
+        return f"gguftool {' '.join(words)}: {error.format_message()}"
