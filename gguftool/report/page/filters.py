@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -44,6 +45,19 @@ def runs(rows: Iterable[Row]) -> list[Row]:
 
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
+
+
+def alike(builds: Iterable[Row]) -> list[Row]:
+    """Builds that have something to say, those with the same words one after the other as one row."""
+    out: list[Row] = []
+    for b in builds:
+        says = next(iter((*b["messages"], *b["not_evaluated"])), "")
+        if out and (out[-1]["verdict"], out[-1]["says"]) == (b["verdict"], says):
+            out[-1]["last"] = b["build"]
+        else:
+            out.append({"first": b["build"], "last": b["build"], "verdict": b["verdict"], "says": says})
+    named = [{**x, "builds": " … ".join(f"b{n}" for n in dict.fromkeys((x["first"], x["last"])))} for x in out]
+    return [x for x in named if x["says"] or x["verdict"] != "loads"]
 
 
 def fills(names: Iterable[str]) -> dict[str, int]:
@@ -98,6 +112,16 @@ def by_rule(rows: Iterable[Row]) -> list[Row]:
     return sorted(out.values(), key=lambda x: (worst.index(x["severity"]), -x["models"], x["rule"]))[:MOST]
 
 
+def flags(text: str) -> Any:
+    """Markup of a text in which no option (``--cache-type``) is broken at its hyphens."""
+    from markupsafe import Markup, escape
+
+    return Markup(_FLAG.sub(r'<span class="nb">\1</span>', str(escape(text))))
+
+
+_FLAG = re.compile(r"(?<!\S)(-{1,2}[a-z][a-z-]{0,30})(?![\w-])")
+
+
 def takes(entry: Row) -> int:
     """Bytes that a quantisation of a repository takes when it runs; without a plan those of its files."""
     return int((entry["plan"] or {}).get("total") or entry["size"])
@@ -112,6 +136,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "pairs": pairs,
     "runs": runs,
+    "alike": alike,
     "fills": fills,
     "moment": moment,
     "within": within,
@@ -121,4 +146,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "totals": totals,
     "by_rule": by_rule,
     "takes": takes,
+    "flags": flags,
 }

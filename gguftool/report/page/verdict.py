@@ -74,7 +74,7 @@ def _model(p: Portrait) -> Iterator[str]:
         yield f"{x.option} {'does not fit' if stops else 'fits badly' if x.misfits else 'fits'}"
     counts = [(p.lint.count(s), _WORD[s]) for s in Severity]
     found = [f"{n} {word}{'s' if n != 1 else ''}" for n, word in counts if n]
-    yield ", ".join(found) or "lint finds nothing"
+    yield f"lint finds {', '.join(found) or 'nothing'}"
 
 
 _WORD = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

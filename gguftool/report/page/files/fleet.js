@@ -4,6 +4,7 @@
   const { data, count, size } = tools;
   const root = document.querySelector("#bytes .tree");
   if (!data.models || !root) return;
+  const STATES = { good: 5, "with warnings": 3, "with errors": 8, broken: 6 };
   const items = data.models.filter((x) => x.size).map((x, i) => ({
     id: "t" + i, name: x.name, bytes: x.size, label: {},
     facets: { architecture: x.architecture || "not known", quantisation: x.quantisation || "not known", state: x.state },
@@ -17,6 +18,6 @@
   if (!items.length) { root.hidden = true; return; }
   tools.treemap(root, items, {
     architecture: { colour: "state" }, quantisation: { colour: "state" },
-    state: { colour: "architecture", fills: { good: 2, "with warnings": 3, broken: 8 } },
+    state: { colour: "architecture", fills: STATES },
   });
 })(window.gguftool);

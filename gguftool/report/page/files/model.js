@@ -87,7 +87,7 @@
     const choose = () => talks.forEach((talk, i) => {
       talk.hidden = String(i) !== select.value;
       talk.open = true;
-      talk.querySelector("summary").hidden = true;
+      talk.classList.add("alone");
     });
     select.addEventListener("change", choose);
     choose();

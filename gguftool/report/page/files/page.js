@@ -117,6 +117,20 @@ window.gguftool = (function () {
     });
   });
 
+  // What scrolls can be reached by keyboard, and has a name; what does not is no stop.
+  const scrolls = (box) => box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
+  const reach = (box) => {
+    if (!scrolls(box)) { box.removeAttribute("tabindex"); return; }
+    box.tabIndex = 0;
+    if (!box.hasAttribute("aria-label")) {
+      const name = box.querySelector("caption") || box.closest("section").querySelector("h2");
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", "Table: " + name.textContent);
+    }
+  };
+  const boxes = new ResizeObserver((entries) => entries.forEach((entry) => reach(entry.target)));
+  document.querySelectorAll(".scroll, .prompt").forEach((box) => boxes.observe(box));
+
   // Which section is read.
   const links = new Map([...document.querySelectorAll(".bar nav a")].map((a) => [a.hash.slice(1), a]));
   if (links.size && "IntersectionObserver" in window) {
