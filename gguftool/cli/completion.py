@@ -50,8 +50,8 @@ def completion(session: Session, shell: str | None, install: bool) -> None:
     from gguftool.cli.group import gguftool
 
     if shell is not None and not install:
-        session.out(SHELLS[shell](gguftool).source())
+        session.out(SHELLS[shell](gguftool).source(), whole=True)
         return
     mine = os.path.basename(os.environ.get("SHELL", ""))
     for name in [shell] if shell else sorted(SHELLS, key=lambda name: name != mine):
-        session.out("\n".join(lines(name)))
+        session.out("\n".join(lines(name)), whole=True)

@@ -121,7 +121,7 @@ def _export(session: Session, m: Model, path: str) -> int:
     if session.format != "text":
         raise UsageError("--export writes TOML, so it goes without --format")
     if path == "-":
-        session.out(editor.exported(m))
+        session.out(editor.exported(m), whole=True)
     else:
         editor.export(m, path)
         session.did(f"wrote {path}")

@@ -17,6 +17,7 @@ import click
 
 from gguftool.cli.options import NOTE, Session, attach_session_options
 from gguftool.near import near_names
+from gguftool.report.lines import fold
 from gguftool.version import __version__
 
 
@@ -172,6 +173,10 @@ class LazyGroup(click.Group):
             guess = f" Did you mean {' or '.join(f'`{ctx.info_name} {other}`' for other in near)}?" if near else ""
             raise click.UsageError(f"There is no command {word!r}.{guess}", ctx)
         return [word, *rest]
+
+    def get_help(self, ctx: click.Context) -> str:
+        """As click makes it, and no wider than the terminal."""
+        return fold(super().get_help(ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by section, out of the table: no command module is imported for this."""

@@ -34,7 +34,7 @@ def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     if code:
         _refused(session, plan, "no command")
     else:
-        session.out(report.shell_line(plan.argv))
+        session.out(report.shell_line(plan.argv), whole=True)
     return code
 
 
@@ -57,7 +57,7 @@ def emit(session: Session, plan: LaunchPlan, kind: str, *, force: bool, image: s
         if code == NO_ROOM:
             session.note("hint: for another machine than this one, name its memory: --ram, --vram and --backend")
         return code
-    session.out(make(kind, plan, force=force, image=image))
+    session.out(make(kind, plan, force=force, image=image), whole=True)
     return 0
 
 
@@ -235,6 +235,8 @@ def _report(session: Session, plan: LaunchPlan, outcome: Outcome, running: Runni
 def _keep(session: Session, running: Running, code: int, *, watch: bool) -> int:
     """Stay until the server ends; Ctrl-C and SIGTERM stop it on the way out."""
     from gguftool.report.launch import sample_line
+    from gguftool.report.lines import terminal_columns
+    from gguftool.report.text import shorten
     from gguftool.run.serve import sample
 
     sys.stdout.flush()
@@ -247,6 +249,8 @@ def _keep(session: Session, running: Running, code: int, *, watch: bool) -> int:
             now = sample(running)
             text = sample_line(now, last, WATCH_SECONDS)
             last = now
+            if (most := terminal_columns(sys.stderr)) is not None:
+                text = shorten(text, most - 1)
             sys.stderr.write(text + "\n" if line_by_line else f"\r{text.ljust(width)}")
             sys.stderr.flush()
             width = len(text)

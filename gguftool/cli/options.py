@@ -33,6 +33,7 @@ from gguftool.cli.spelled import FormatOption, no_such_option, refuse_run_togeth
 from gguftool.cli.spelled import Option as Option
 from gguftool.cli.spelled import option as option
 from gguftool.cli.values import MODEL
+from gguftool.report.lines import fold, terminal_columns
 from gguftool.report.text import Style, safe_lines
 
 NOTE = "gguftool.note"
@@ -71,24 +72,30 @@ class Session:
         self.done = f"{self.done}; {what}" if self.done else what
         self.done_code = max(self.done_code, code)
 
-    def out(self, text: str) -> None:
-        """A result: to stdout. Text from files must have gone through `gguftool.report.text.safe`."""
+    def out(self, text: str, *, whole: bool = False) -> None:
+        """A result: to stdout. Text from files must have gone through `gguftool.report.text.safe`.
+
+        Args:
+            text: lines for people; too wide ones are folded on a terminal.
+            whole: it is for a program or a file, and stays as it is.
+        """
+        text = text if whole or self.format != "text" else fold(text)
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
     def note(self, text: str) -> None:
         """Something by the way: to stderr, not with ``--quiet``."""
         if not self.quiet:
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{for_stderr(text)}\n")
 
     def detail(self, text: str) -> None:
         """Something for the curious: to stderr, only with ``--verbose``."""
         if self.verbose and not self.quiet:
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{for_stderr(text)}\n")
 
     def warn(self, text: str) -> None:
         """Something the user should know: to stderr, always."""
         style = Style(enabled=wants_color(self.color, sys.stderr))
-        sys.stderr.write(f"{style.yellow('warning:')} {safe_lines(text)}\n")
+        sys.stderr.write(for_stderr(f"{style.yellow('warning:')} {safe_lines(text)}") + "\n")
 
     def write_json(self, *, ok: bool, body: Mapping[str, object], errors: Iterable[Mapping[str, object]] = ()) -> None:
         """The JSON envelope of this command, to stdout (one line when the format is ``jsonl``)."""
@@ -100,6 +107,12 @@ class Session:
 
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+def for_stderr(text: str) -> str:
+    """``text`` as stderr shows it: folded where that is a terminal."""
+    most = terminal_columns(sys.stderr)
+    return text if most is None else fold(text, most)
 
 
 def wants_color(choice: str, stream: Any) -> bool:
@@ -164,6 +177,10 @@ class Command(click.Command):
         free = [p for p in ours if p.multiple or ctx.get_parameter_source(str(p.name)) is not COMMANDLINE]
         names = {name: p.name_shown for p in free for name in p.spellings if name.startswith(incomplete)}
         return [CompletionItem(name, help=shown) for name, shown in names.items()]
+
+    def get_help(self, ctx: click.Context) -> str:
+        """As click makes it; examples are folded on a terminal, too."""
+        return fold(super().get_help(ctx))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples as they were written, then click's epilog."""

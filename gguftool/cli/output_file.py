@@ -44,6 +44,7 @@ def written_to(session: Session, path: str | None) -> Iterator[Callable[[str], N
         return
     from gguftool.files.small import new_file
     from gguftool.report.kinds import is_report
+    from gguftool.report.lines import room
     from gguftool.report.text import safe
 
     before = sys.stdout
@@ -51,7 +52,8 @@ def written_to(session: Session, path: str | None) -> Iterator[Callable[[str], N
         before.flush()
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Into(write)), "utf-8", "backslashreplace", newline="\n")
         try:
-            yield lines.append
+            with room(None):
+                yield lines.append
             sys.stdout.flush()
         finally:
             sys.stdout = before

@@ -109,7 +109,7 @@ def _show(session: Session, m: Any, options: Mapping[str, Any]) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(prompt.text.encode("utf-8", "surrogateescape"))
     else:
-        session.out(report.prompt_text(prompt, session.style))
+        session.out(report.prompt_text(prompt, session.style), whole=True)
         if not prompt.template:
             session.note("note: the model has no chat template; llama-server takes ChatML")
     return 1 if prompt.kind else 0

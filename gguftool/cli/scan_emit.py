@@ -162,7 +162,7 @@ def run(session: Session, paths: Sequence[str], options: Mapping[str, Any]) -> i
         session.told = True
         write(envelope("scan-emit", bool(found.models), body(options["emit"], found, text)), sys.stdout)
     else:
-        session.out(text)
+        session.out(text, whole=True)
         from gguftool.report.text import safe
 
         for one in found.left:

@@ -77,7 +77,7 @@ def _run(session: Session, paths: tuple[str, ...], options: Mapping[str, Any], t
             shown.body["statistics"] = statistics.rows(shown.counts.rules)
         writer.end()
         if options["statistics"] and session.format == "text":
-            sys.stdout.writelines(f"{line}\n" for line in statistics.lines(shown.counts.rules, session.style))
+            session.out("\n".join(statistics.lines(shown.counts.rules, session.style)))
         metrics.end()
     told(total(shown.counts))
     if linked:

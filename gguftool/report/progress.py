@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from gguftool.report.text import size, width
+from gguftool.report.lines import terminal_columns
+from gguftool.report.text import shorten, size, width
 
 EVERY = 0.1
 """Seconds between two updates."""
@@ -63,6 +64,9 @@ class Progress:
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
+            # A line that goes over the edge cannot be taken back by \r.
+            if (most := terminal_columns(self._stream)) is not None:
+                text = shorten(text, most - 1)
             filler = " " * max(0, self._columns - width(text))
             self._columns = width(text)
             self._stream.write(f"\r{text}{filler}")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from gguftool.lint.explain import Explanation
 from gguftool.lint.rule import Rule
+from gguftool.report.lines import paragraph
 from gguftool.report.text import Style, safe, table
 from gguftool.shell import gguftool
 
-WIDTH = 100
 NOBODY = "no part of llama.cpp"
 
 
@@ -41,14 +40,7 @@ def rule_text(r: Rule, style: Style) -> Iterator[str]:
     yield f"  {r.title}."
     for name, body in r.sections.items():
         yield ""
-        yield from textwrap.wrap(
-            body,
-            WIDTH,
-            initial_indent=f"  {name.capitalize():<10}",
-            subsequent_indent=" " * 12,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield paragraph(f"  {name.capitalize():<10}", body, 12)
     yield ""
     scope = {
         "header": "the header alone, so it works on remote files",
@@ -81,25 +73,18 @@ def explanation_lines(e: Explanation, style: Style) -> Iterator[str]:
     """A key in words."""
     yield style.bold(e.key)
     yield ""
-    yield from textwrap.wrap(
-        safe(e.meaning),
-        WIDTH,
-        initial_indent="  ",
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    yield paragraph("  ", safe(e.meaning), 2)
     yield ""
     yield f"  {'type':<13}{e.type}"
     if e.llama_cpp:
-        yield from textwrap.wrap(e.llama_cpp, WIDTH, initial_indent=f"  {'read by':<13}", subsequent_indent=" " * 15)
+        yield paragraph(f"  {'read by':<13}", e.llama_cpp, 15)
     else:
         listed = ", ".join(e.architectures[:5]) + (" …" if e.architectures[5:] else "")
         yield f"  {'read by':<13}{style.yellow(f'nobody; llama.cpp reads it for {listed}' if listed else NOBODY)}"
     for other in e.others:
         yield f"  {'':<13}{other}"
     if e.condition:
-        yield from textwrap.wrap(e.condition, WIDTH, initial_indent=f"  {'only when':<13}", subsequent_indent=" " * 15)
+        yield paragraph(f"  {'only when':<13}", e.condition, 15)
     if e.required:
         yield f"  {'required by':<13}{e.required}"
 

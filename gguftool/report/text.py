@@ -7,11 +7,13 @@ terminal passes through `safe`, so that no file can move the cursor, change colo
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gguftool.quantity import human
+from gguftool.report.lines import columns as room
+from gguftool.report.lines import lay_table, line_of
+from gguftool.report.lines import width as width
 
 # Besides the control characters: soft hyphen, the Arabic letter mark, Mongolian vowel separator, zero-width and
 # bidirectional marks, line and paragraph separators, invisible operators, the byte order mark, interlinear
@@ -22,7 +24,6 @@ _UNSAFE = re.compile(
     "\U000e0000-\U000e007f])\\1*"
 )
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_SGR = re.compile("\x1b\\[[0-9;]*m")
 
 
 def safe(text: str) -> str:
@@ -62,16 +63,6 @@ size = human
 def count(number: int) -> str:
     """A whole number with thousands separators: ``262,144``."""
     return f"{number:,}"
-
-
-def width(text: str) -> int:
-    """Columns that ``text`` takes on a terminal: wide characters count two, combining ones and colours none."""
-    if text.isascii():
-        return len(_SGR.sub("", text)) if "\x1b" in text else len(text)
-    plain = _SGR.sub("", text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in plain
-    )
 
 
 def shorten(text: str, limit: int) -> str:
@@ -159,9 +150,13 @@ def table(
         align[i] if i < len(align) else "r" if _numeric(row[i] for row in values if i < len(row)) else "l"
         for i in range(columns)
     ]
-    lines = ([[paint.bold(title) for title in headers]] if headers else []) + grid
+    titles = [paint.bold(title) for title in headers]
+    lines = ([titles] if titles else []) + grid
     widths = [max((width(line[i]) for line in lines if i < len(line)), default=0) for i in range(columns)]
-    return "\n".join(indent + _line(line, widths, sides) for line in lines)
+    most = room()
+    if most is not None and len(indent) + sum(widths) + 2 * (columns - 1) > most:
+        return "\n".join(lay_table(grid, titles, sides, indent, most))
+    return "\n".join(indent + line_of(line, widths, sides) for line in lines)
 
 
 def _cell(value: object) -> str:
@@ -177,14 +172,6 @@ def _cell(value: object) -> str:
 def _numeric(values: Iterable[object]) -> bool:
     found = [value for value in values if value is not None]
     return bool(found) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in found)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -> str:
-    parts = []
-    for cell, columns, side in zip(cells, widths, sides, strict=False):
-        filler = " " * (columns - width(cell))
-        parts.append(filler + cell if side == "r" else cell + filler)
-    return "  ".join(parts).rstrip()
 
 
 def markdown_table(rows: Iterable[Sequence[object]], headers: Sequence[str]) -> str:
