@@ -21,7 +21,7 @@ from gguftool.model.folder import firsts
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.run.cardlines import judged
 from gguftool.run.lying import projectors
-from gguftool.verify.expect import LISTS
+from gguftool.verify.expect import SUMS
 from gguftool.verify.hashes import FileHashes, hash_files
 from gguftool.verify.manifest import HashList, read
 
@@ -191,7 +191,7 @@ def _read(asked: _Asked) -> Publishing:
 
 
 def _sums(folder: str) -> tuple[HashList | None, str]:
-    for name in LISTS:
+    for name in SUMS:
         path = os.path.join(folder, name)
         if os.path.isfile(path):
             try:

@@ -10,7 +10,7 @@ from gguftool.errors import GgufToolError, Refused
 from gguftool.files.small import BEGIN, write_file
 from gguftool.lint.publishing import Publishing
 from gguftool.reading import file_bytes
-from gguftool.verify.expect import LISTS
+from gguftool.verify.expect import SUMS
 from gguftool.verify.manifest import parse, sum_line
 
 
@@ -37,7 +37,7 @@ def plan_sums(p: Publishing, *, overwrite: bool) -> Planned | None:
     Raises:
         Refused: the list cannot be read, or a line in it is wrong and ``overwrite`` is not given.
     """
-    there = next((name for name in LISTS if os.path.isfile(os.path.join(p.folder, name))), LISTS[0])
+    there = next((name for name in SUMS if os.path.isfile(os.path.join(p.folder, name))), SUMS[0])
     path = os.path.join(p.folder, there)
     new = dict(sorted(p.hashes.items()))
     if p.sums is None and not p.sums_fault:
@@ -46,6 +46,8 @@ def plan_sums(p: Publishing, *, overwrite: bool) -> Planned | None:
     old = file_bytes(path)
     if p.sums is None:
         raise Refused(f"{path}: cannot be read: {p.sums_fault}; nothing was written", "move it away")
+    if not all(_named(line) for line in old.decode("utf-8", "surrogateescape").splitlines() if _says(line)):
+        raise Refused(f"{path}: is no list as sha256sum writes it; nothing was written", "move it away")
     listed = {entry.name.removeprefix("./"): entry.sha256 for entry in p.sums.entries}
     wrong = [name for name, digest in new.items() if listed.get(name) not in (None, digest)]
     gone = [name for name in listed if name.endswith(".gguf") and name not in p.sizes]
@@ -63,6 +65,10 @@ def plan_sums(p: Publishing, *, overwrite: bool) -> Planned | None:
     text += "".join(f"{sum_line(new[name], name)}\n" for name in add)
     data = text.encode("utf-8", "surrogateescape")
     return Planned(path, data, old) if data != old else None
+
+
+def _says(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith("#")
 
 
 def _named(line: str) -> set[str]:

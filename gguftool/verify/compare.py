@@ -47,11 +47,14 @@ def compare(
     damage: tuple[Damage, ...] = ()
     ago: dict[str, int | None] = {}
     report = replace(report, sha256=found.file)
-    if not expectations:
+    problems = [e.problem for e in expectations if e.problem is not None]
+    if len(problems) == len(expectations) and all(p.kind == "other-hash" for p in problems):
         message = "nothing to compare with: no --sha256, no list beside the file, no content store"
         notes.append(Fault("no-expectation", message, hint="--sha256 HEX, --sums SHA256SUMS, --sums hf://owner/repo"))
     for expectation in expectations:
         entry = expectation.entry
+        if expectation.problem is not None:
+            continue
         wrong = _file_fault(found, expectation)
         parts, hurt = _part_faults(found, expectation)
         if wrong is None and not parts:
@@ -72,6 +75,10 @@ def compare(
             wrong = _explained(wrong, found, entry)
         faults += [wrong, *parts] if wrong is not None else parts
         damage = damage or hurt
+    # Where another list names the file and agrees, one that cannot be read is not needed.
+    agreed = any(n.kind == "hash-ok" for n in notes)
+    for problem in problems:
+        (notes if agreed or problem.kind == "other-hash" else faults).append(problem)
     mismatch = any(f.kind == "hash-mismatch" for f in faults)
     if mismatch and found.identity is not None and (odd := _read_again(report.path, found, progress)):
         faults.insert(0, odd)

@@ -8,18 +8,44 @@ from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError, UsageError
 from gguftool.verify.manifest import Entry, read
+from gguftool.verify.result import Fault
 
 _BLOB = re.compile(r"^(?:sha256[-:])?([0-9a-f]{64})$")
-LISTS = ("SHA256SUMS", "sha256sums.txt", "SHA256SUMS.txt", "sha256sum.txt", "checksums.txt", "CHECKSUMS")
-"""Names of lists that are looked for beside a file."""
+LISTS = frozenset(
+    f"{name}{ending}"
+    for name in (
+        "sha256sums",
+        "sha256sum",
+        "sha256",
+        "checksums",
+        "checksum",
+        "hashes",
+        "md5sums",
+        "md5sum",
+        "sha1sums",
+    )
+    for ending in ("", ".txt", ".csv", ".json", ".sha256", ".asc")
+) | {"checklist.chk"}
+"""Names of lists that are looked for beside a file, in small letters."""
+SUMS = ("SHA256SUMS", "sha256sums.txt", "SHA256SUMS.txt", "sha256sum.txt", "checksums.txt", "CHECKSUMS")
+"""Those of them that are lists as ``sha256sum`` writes them, the usual one first."""
+_OWN = (".manifest", ".sha256", ".sha256sum", ".sha256.txt", ".sha256sum.txt", ".md5", ".sha1", ".sha512")
+"""What the name of a list about one file ends with, behind the file's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One statement about a file: what it says, and who says it."""
+    """One statement about a file.
+
+    Attributes:
+        source: who says it.
+        entry: what it says.
+        problem: why it says nothing although it is there; None where it says something.
+    """
 
     source: str
     entry: Entry
+    problem: Fault | None = None
 
 
 def of_hex(text: str) -> Expectation:
@@ -46,27 +72,58 @@ def of_list(list_path: str, path: str, *, only: bool = False) -> Expectation | N
         MissingFile, Unreadable, FormatError: as `gguftool.verify.manifest.read`.
     """
     found = read(list_path)
+    source = os.path.basename(list_path)
     entry = found.find(path)
-    if entry is None and only and len(found.entries) == 1:
+    if entry is not None:
+        return Expectation(source, entry)
+    if (kind := found.other(path)) is not None:
+        return Expectation(source, Entry(""), _other(source, kind))
+    if only and len(found.entries) == 1:
         entry = found.entries[0]
-        return Expectation(f"{os.path.basename(list_path)} (for {entry.name})", entry)
-    return Expectation(os.path.basename(list_path), entry) if entry else None
+        return Expectation(f"{source} (for {entry.name})", entry)
+    if found.unread:
+        message = f"{source} has lines that cannot be read, and this file may be in one: {found.unread[0][:80]!r}"
+        return Expectation(source, Entry(""), Fault("list-unread", message, "file", _WAY))
+    return None
+
+
+_WAY = "name a list that can be read: --sums LIST, or the hash itself: --sha256 HEX"
+
+
+def _other(source: str, kind: str) -> Fault:
+    return Fault("other-hash", f"{source} has its {kind}, which is not compared: only sha256 is", "file", _WAY)
 
 
 def around(path: str) -> list[Expectation]:
-    """What the surroundings of a file say: a content store's name for it, download notes, lists beside it."""
+    """What the surroundings of a file say: a content store's name for it, download notes, lists beside it.
+
+    A list that is there and cannot be read is a statement, too: it may hold the hash that the file has not.
+    """
     found = [*_stored(path), *_downloaded(path)]
-    folder = os.path.dirname(path)
-    lists = [path + ending for ending in (".manifest", ".sha256", ".sha256sum")]
-    for name in (*lists, *(os.path.join(folder, n) for n in LISTS)):
-        if os.path.isfile(name):
-            try:
-                statement = of_list(name, path)
-            except GgufToolError:
-                continue
-            if statement is not None:
-                found.append(statement)
+    for name in _lists(path):
+        source = os.path.basename(name)
+        try:
+            statement = of_list(name, path)
+        except GgufToolError as e:
+            other = getattr(e, "kind", None) == "other-hash"
+            statement = Expectation(
+                source, Entry(""), Fault("other-hash" if other else "list-unread", str(e), "file", _WAY)
+            )
+        if statement is not None:
+            found.append(statement)
     return found
+
+
+def _lists(path: str) -> list[str]:
+    """Lists beside a file: its own first, then those of the folder, by name."""
+    folder, own = os.path.split(path)
+    beside = {own + ending for ending in _OWN}
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return []
+    hits = sorted((n for n in names if n in beside or n.lower() in LISTS), key=lambda n: (n not in beside, n))
+    return [at for n in hits if os.path.isfile(at := os.path.join(folder, n))]
 
 
 def _stored(path: str) -> list[Expectation]:

@@ -1,4 +1,4 @@
-"""Lists of hashes: our manifest, SHA256SUMS in its dialects, llama-gguf-hash output, a Git LFS pointer.
+"""Lists of hashes: our manifest, llama-gguf-hash output, a Git LFS pointer, and what others write (`dialects`).
 
 Our manifest is a SHA256SUMS file, so that ``sha256sum -c`` takes it, with one JSON object behind ``#:`` for every file
 and every tensor. A tensor's offset counts from the start of the data section: a manifest stays true for the data when
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gguftool.errors import FormatError, MissingFile, Unreadable
@@ -20,6 +20,8 @@ from gguftool.model import is_gguf
 from gguftool.quantity import whole
 from gguftool.reading import from_json
 from gguftool.shell import ELLIPSIS, blank, gguftool, path_word
+from gguftool.verify import dialects
+from gguftool.verify.dialects import decode
 from gguftool.verify.hashes import FileHashes
 
 LIMIT = 256 << 20
@@ -61,31 +63,52 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class HashList:
-    """The entries of one list and where they came from."""
+    """What one list says.
+
+    Attributes:
+        source: where it came from.
+        entries: files with a sha256, or with hashes of what is in them.
+        others: files with a hash of another kind alone: algorithm -> names.
+        unread: lines that look like hashes and that nobody understands.
+    """
 
     source: str
     entries: tuple[Entry, ...]
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     def find(self, path: str) -> Entry | None:
         """The entry for a file: the longest name that its path ends with, else the only one with its last part.
 
         A single nameless entry fits any file.
         """
-        parts = os.path.abspath(path).replace(os.sep, "/").split("/")
         best: Entry | None = None
         for entry in self.entries:
-            names = [p for p in entry.name.replace("\\", "/").split("/") if p not in ("", ".")]
-            fits = parts[-len(names) :] == names if names else len(self.entries) == 1
+            fits = _ends(path, entry.name) if _parts(entry.name) else len(self.entries) == 1
             if fits and (best is None or len(entry.name) > len(best.name)):
                 best = entry
-        same = [entry for entry in self.entries if entry.name.replace("\\", "/").rpartition("/")[2] == parts[-1]]
+        same = [entry for entry in self.entries if _parts(entry.name)[-1:] == [os.path.basename(path)]]
         return best or (same[0] if len(same) == 1 else None)
 
+    def other(self, path: str) -> str | None:
+        """The algorithm of a hash that the list has of a file, where it is none that is compared."""
+        rows = [(kind, name) for kind, names in self.others.items() for name in names]
+        for kind, name in rows:
+            if _ends(path, name) if _parts(name) else len(rows) == 1 and not self.entries:
+                return kind
+        return next((kind for kind, name in rows if _parts(name)[-1:] == [os.path.basename(path)]), None)
 
-_GNU = re.compile(r"^(\\?)([0-9a-fA-F]{64})(?: [ *]|\t)(.+)$")
-_BSD = re.compile(r"^(\\?)SHA2?-?256 ?\((.+)\) ?= ?([0-9a-fA-F]{64})$")
+
+def _parts(name: str) -> list[str]:
+    return [p for p in name.replace("\\", "/").split("/") if p not in ("", ".")]
+
+
+def _ends(path: str, name: str) -> bool:
+    names = _parts(name)
+    return os.path.abspath(path).replace(os.sep, "/").split("/")[-len(names) :] == names
+
+
 _GGUF_HASH = re.compile(r"^(xxh64|sha1|sha256)\s+([0-9a-f]{16,64})\s+(.+?)$")
-_BARE = re.compile(r"^(?:sha256[:-])?([0-9a-fA-F]{64})$")
 _LFS = re.compile(r"^oid sha256:([0-9a-f]{64})$", re.M)
 _LFS_SIZE = re.compile(r"^size (\d+)$", re.M)
 
@@ -104,8 +127,8 @@ def read(path: str) -> HashList:
             raise FormatError(message, f"to compare it with another model in place of {ELLIPSIS}: {way}", kind="gguf")
         if os.path.getsize(path) > LIMIT:
             raise FormatError(f"{path}: too large for a list of hashes", kind="not-a-manifest")
-        with open(path, encoding="utf-8", errors="surrogateescape") as f:
-            text = f.read()
+        with open(path, "rb") as f:
+            text = decode(f.read())
     except FileNotFoundError:
         raise MissingFile(f"{path}: no such file") from None
     except OSError as e:
@@ -121,31 +144,51 @@ def parse(text: str, source: str) -> HashList:
             return HashList(source, (Entry("", oid[1], whole(size[1]) if size else None),))
     files: dict[str, dict[str, object]] = {}
     hashed: dict[str, dict[str, dict[str, str]]] = {}
-    current = ""
+    current, rest = "", []
     # Names may hold what Python takes for the end of a line.
     for line in (row.removesuffix("\r") for row in text.split("\n")):
         if line.startswith("#:"):
             current = _take(files, line[2:], current, source)
-        elif line.startswith("#") or not line.strip():
-            continue
-        elif m := _GNU.match(line):
-            files.setdefault(_unescape(m[3], m[1]), {})["sha256"] = m[2].lower()
-        elif m := _BSD.match(line):
-            files.setdefault(_unescape(m[2], m[1]), {})["sha256"] = m[3].lower()
         elif m := _GGUF_HASH.match(line):
             name, _, tensor = m[3].partition(".gguf:")
             hashed.setdefault(name + ".gguf" if tensor else m[3], {}).setdefault(tensor, {})[m[1]] = m[2]
-        elif m := _BARE.match(line.strip()):
-            files.setdefault("", {})["sha256"] = m[1].lower()
+        else:
+            rest.append(line)
+    found = dialects.read("\n".join(rest))
+    others = _taken(found, files)
     entries = [Entry(name, **fields) for name, fields in files.items()]  # type: ignore[arg-type]
     for name, rows in hashed.items():
         tensors = {t: Section(None, None, digests) for t, digests in rows.items() if t}
         entries.append(Entry(name, model=rows.get("", {}), tensors=tensors))
     if not entries:
-        raise FormatError(
-            f"{source}: no sha256 in it", "a SHA256SUMS file, a manifest or an LFS pointer", kind="not-a-manifest"
-        )
-    return HashList(source, tuple(entries))
+        raise _nothing(source, others, found.unread)
+    return HashList(source, tuple(entries), others, tuple(found.unread))
+
+
+def _taken(found: dialects.Found, files: dict[str, dict[str, object]]) -> dict[str, tuple[str, ...]]:
+    """Put what a text says to the files; what it says with other hashes comes back, by algorithm."""
+    others: dict[str, list[str]] = {}
+    for said in found.said:
+        if said.algorithm != "sha256":
+            others.setdefault(said.algorithm, []).append(said.name)
+            continue
+        if not said.name and files.get("", {}).get("sha256", said.digest) != said.digest:
+            found.unread.append(f"{said.digest} of a file without a name")
+            continue
+        entry = files.setdefault(said.name, {})
+        entry["sha256"] = said.digest
+        if said.size is not None:
+            entry["size"] = said.size
+    return {kind: tuple(names) for kind, names in others.items()}
+
+
+def _nothing(source: str, others: Mapping[str, tuple[str, ...]], unread: Sequence[str]) -> FormatError:
+    way = "a SHA256SUMS file, a manifest or an LFS pointer"
+    if others:
+        return FormatError(f"{source}: its hashes are {', '.join(others)}, not sha256", way, kind="other-hash")
+    if unread:
+        return FormatError(f"{source}: none of its hashes can be read: {unread[0][:80]!r}", way, kind="not-a-manifest")
+    return FormatError(f"{source}: no sha256 in it", way, kind="not-a-manifest")
 
 
 def _take(files: dict[str, dict[str, object]], text: str, current: str, source: str) -> str:
@@ -243,9 +286,3 @@ def sum_line(digest: str, name: str) -> str:
     """One line as sha256sum writes it, names with a newline or backslash escaped as it does."""
     escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return f"{chr(92) if escaped != name else ''}{digest}  {escaped}"
-
-
-def _unescape(name: str, mark: str) -> str:
-    if not mark:
-        return name
-    return re.sub(r"\\(.)", lambda m: {"n": "\n", "r": "\r"}.get(m[1], m[1]), name)
