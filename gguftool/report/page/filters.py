@@ -18,7 +18,7 @@ MOST = 40
 
 def percent(part: float) -> str:
     """``72 %``, ``0.09 %``."""
-    return f"{100 * part:.0f} %" if part >= 0.1 or not part else f"{100 * part:.1g} %"
+    return f"{100 * part:.0f} %" if part >= 0.095 or not part else f"{100 * part:.1g} %"
 
 
 def number(value: float) -> str:
@@ -119,7 +119,7 @@ def flags(text: str) -> Any:
     return Markup(_FLAG.sub(r'<span class="nb">\1</span>', str(escape(text))))
 
 
-_FLAG = re.compile(r"(?<!\S)(-{1,2}[a-z][a-z-]{0,30})(?![\w-])")
+_FLAG = re.compile(r"(?<![\w-])(-{1,2}[a-z][a-z-]{0,30})(?![\w-])")
 
 
 def takes(entry: Row) -> int:

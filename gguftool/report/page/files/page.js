@@ -32,7 +32,7 @@ window.gguftool = (function () {
     }
   };
   tools.count = (number) => String(number).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
-  tools.percent = (part) => (part >= 0.1 ? Math.round(part * 100) : (part * 100).toPrecision(1)) + " %";
+  tools.percent = (part) => (part >= 0.095 || !part ? Math.round(part * 100) : Number((part * 100).toPrecision(1))) + " %";
 
   const live = document.getElementById("live");
   tools.say = function (text) {
@@ -68,7 +68,7 @@ window.gguftool = (function () {
   })(kept);
 
   // Copy what stands in the element named by data-copy, or beside the button.
-  const copied = async (text) => {
+  const copied = async (text, back) => {
     try {
       await navigator.clipboard.writeText(text);
       return true;
@@ -79,18 +79,18 @@ window.gguftool = (function () {
       area.select();
       const done = document.execCommand("copy");
       area.remove();
+      back.focus({ preventScroll: true });
       return done;
     }
   };
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");
     if (!button) return;
-    const done = await copied(button.parentElement.querySelector("pre, code").textContent);
-    const was = button.textContent;
-    if (button.dataset.was === undefined) button.dataset.was = was;
+    const done = await copied(button.parentElement.querySelector("pre, code").textContent, button);
+    if (button.dataset.was === undefined) button.dataset.was = button.textContent;
     button.textContent = done ? "Copied" : "Select it";
     tools.say(done ? "Copied" : "Could not be copied");
-    setTimeout(() => { button.textContent = button.dataset.was; button.focus({ preventScroll: true }); }, 1400);
+    setTimeout(() => { button.textContent = button.dataset.was; }, 1400);
   });
 
   // Tables whose head says how they are sorted.
