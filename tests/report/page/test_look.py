@@ -87,6 +87,7 @@ def test_the_map_is_used_by_keyboard_and_mouse(made: dict[str, str], look: Any) 
     assert len(facts["sha256"].split()[0]) == 64
     assert " … " in facts["range"]
     assert "6 × rms" in facts["outliers"]
+    assert about.locator("svg[role=img]").get_attribute("aria-label").startswith("From -")
 
 
 def test_the_map_is_grouped_and_searched(made: dict[str, str], look: Any) -> None:

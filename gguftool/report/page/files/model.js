@@ -38,7 +38,7 @@
           (values.nan || values.inf) && ["not finite", count(values.nan) + " NaN, " + count(values.inf) + " infinite"],
         );
       }
-      return [el("h3", {}, safe(at("name", i))), tools.facts(rows), values ? spread(values) : null].filter(Boolean);
+      return [el("h3", {}, safe(at("name", i))), tools.facts(rows), ...(values ? spread(values) : [])];
     }
 
     // The range on a line: where zero is, one root mean square on both sides, and the edges beyond which outliers lie.
@@ -51,13 +51,16 @@
         return node;
       };
       const [low, high] = [Math.min(v.least, 0), Math.max(v.most, 0)];
-      if (!(high > low)) return null;
+      if (!(high > low)) return [];
       const x = (value) => (1000 * (Math.min(Math.max(value, low), high) - low)) / (high - low);
       const band = (a, b, fill, y, h) => svg("rect", { x: x(a), width: Math.max(x(b) - x(a), 2), y, height: h, class: fill });
-      return svg("svg", { viewBox: "0 0 1000 40", preserveAspectRatio: "none", class: "wide spread", role: "img",
+      const drawn = svg("svg", { viewBox: "0 0 1000 40", preserveAspectRatio: "none", class: "wide spread", role: "img",
         "aria-label": "From " + number(v.least) + " to " + number(v.most) + "; most within " + number(v.rms) + " of zero" },
       band(v.least, v.most, "f0", 14, 12), band(-6 * v.rms, 6 * v.rms, "f2", 14, 12), band(-v.rms, v.rms, "f1", 8, 24),
       svg("rect", { x: x(0) - 1, width: 2, y: 0, height: 40, class: "zero" }));
+      const means = [["f1", "within rms"], ["f2", "within 6 × rms"], ["f0", "beyond"]].map(([fill, text]) =>
+        el("li", {}, el("span", { class: "swatch " + fill, "aria-hidden": "true" }), text));
+      return [drawn, el("ul", { class: "legend" }, ...means)];
     }
 
     const items = [];
