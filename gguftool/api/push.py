@@ -17,7 +17,7 @@ from gguftool.lint.rule import Context
 from gguftool.model import Model, open_model
 from gguftool.model.card import card_of
 from gguftool.model.credits import credits_of, repository
-from gguftool.model.folder import firsts
+from gguftool.model.folder import firsts, what_is_in
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.run.cardlines import judged
 from gguftool.run.lying import projectors
@@ -144,7 +144,7 @@ def _folders(specs: Sequence[str], repo: str) -> Iterator[_Asked]:
         if os.path.isdir(spec):
             found = firsts(os.path.join(spec, name) for name in sorted(_files(spec)) if _is_model(name))
             if not found:
-                raise MissingFile(f"{spec}: no .gguf file in this folder")
+                raise MissingFile(f"{spec}: no .gguf file in this folder", what_is_in(spec))
             wanted.setdefault(os.path.normpath(spec), []).extend(found)
             continue
         if not os.path.lexists(spec):

@@ -97,7 +97,7 @@ def _explain(session: Session, text: str) -> int:
     if session.format == "json":
         session.write_json(ok=found is not None, body=report.diagnosis_json(found))
     elif found is None:
-        session.out("this message is not in our table; `gguftool check-log` looks at a whole log")
+        session.out("this message is not in our table; `gguftool check-log LOG` looks at a whole log")
     else:
         session.out("\n".join(diagnosis_lines(found, session.style, notice=not found.fatal)))
     return 0 if found else 1

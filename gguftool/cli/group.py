@@ -168,9 +168,11 @@ class LazyGroup(click.Group):
             ctx.meta[NOTE] = f"note: this is `gguftool {' '.join(['dump', *overview])}`"
             return ["dump", *overview, word, *rest]
         if not ctx.resilient_parsing:
+            from gguftool.shell import gguftool as command
+
             names = near_names(plain, self.list_commands(ctx), 1, cutoff=0.7)
             near = dict.fromkeys([*names, *(called(other) for other in near_names(plain, [*_BY_NAME, *_MEANT]))])
-            guess = f" Did you mean {' or '.join(f'`{ctx.info_name} {other}`' for other in near)}?" if near else ""
+            guess = f" Did you mean {' or '.join(f'`{command(str(other), *rest)}`' for other in near)}?" if near else ""
             raise click.UsageError(f"There is no command {word!r}.{guess}", ctx)
         return [word, *rest]
 

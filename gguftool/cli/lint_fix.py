@@ -96,5 +96,6 @@ def _edit(session: Session, target: str, fixes: Fixes, diff: bool) -> Fixed:
     except Exception as error:
         e = of_one(error, target)
         # The other models are fixed all the same, and the report of this one is still wanted.
-        session.warn(f"{target}: not fixed: {e}" + (f"\nhint: {e.hint}" if e.hint else ""))
+        why = str(e).removeprefix(f"{target}: ")
+        session.warn(f"{target}: not fixed: {why}" + (f"\nhint: {e.hint}" if e.hint else ""))
         return Fixed(target, fixes, error=e)

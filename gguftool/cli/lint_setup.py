@@ -17,7 +17,7 @@ from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config, PerFile, chosen
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
-from gguftool.model.folder import gguf_files
+from gguftool.model.folder import gguf_files, what_is_in
 from gguftool.model.role import ROLES, role
 from gguftool.run.lying import note, projectors
 
@@ -204,7 +204,7 @@ def _all_in(name: str) -> list[str]:
         return [name]
     found = gguf_files(name)
     if not found:
-        raise MissingFile(f"{name}: no .gguf file in this folder")
+        raise MissingFile(f"{name}: no .gguf file in this folder", what_is_in(name))
     return found
 
 

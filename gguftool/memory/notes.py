@@ -101,7 +101,7 @@ def _context(hp: Hparams, plan: MemoryPlan) -> Iterator[str]:
     c = plan.cache.context
     if c.trained and c.per_slot > c.trained:
         table = position_table(hp.arch) is not None
-        way = "; `gguftool fix --context-length` or YaRN raises it" if hp.ropes else ""
+        way = "; `gguftool fix MODEL --ctx N` or YaRN raises it" if hp.ropes else ""
         yield (
             f"each slot stops at the trained {c.trained:,} tokens: memory for {c.per_slot:,} is allocated all the same"
             + ("; its positions are a table, which cannot be made longer" if table else way)

@@ -75,7 +75,7 @@ def in_folder(path: str) -> str:
         return path
     found = firsts(gguf_files(path))
     if not found:
-        raise MissingFile(f"{path}: no .gguf file in this folder", _held(path))
+        raise MissingFile(f"{path}: no .gguf file in this folder", what_is_in(path))
     models = [p for p in found if not sidecar_by_name(p)] or found
     if 1 < len(models) <= LOOKED_INTO:
         models = [p for p in models if not _is_sidecar(p)] or models
@@ -89,15 +89,25 @@ def in_folder(path: str) -> str:
     return paths[0]
 
 
-def _held(folder: str) -> str | None:
-    """What helps with a folder that holds a model of another kind."""
+def what_is_in(folder: str) -> str | None:
+    """What helps with a folder that holds a model of another kind, or models in folders of its own."""
     names = os.listdir(folder)
     endings = {os.path.splitext(n)[1].lower() for n in names}
     if "model_index.json" in names:
         return "it holds an image model of diffusers: sd-cli of stable-diffusion.cpp converts it"
     if "config.json" in names and endings & {".safetensors", ".bin", ".pth"}:
         return f"it holds a Hugging Face model: {gguftool('convert', path_word(folder))}"
-    return next((what for ending, what in _KINDS.items() if ending in endings), None)
+    other = next((what for ending, what in _KINDS.items() if ending in endings), None)
+    if other is None and any(_holds_gguf(os.path.join(folder, name)) for name in names[:LOOKED_INTO]):
+        return f"models lie in folders below it: {gguftool('scan', path_word(folder))}"
+    return other
+
+
+def _holds_gguf(path: str) -> bool:
+    try:
+        return any(name.lower().endswith(".gguf") for name in os.listdir(path))
+    except OSError:
+        return False
 
 
 _KINDS = {

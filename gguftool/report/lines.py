@@ -22,9 +22,10 @@ READABLE = 100
 """Columns of running text on a terminal that has more, and in a pipe."""
 _NARROWEST = 12
 """Columns of a table's text that is wrapped; where it would be narrower, each row becomes lines of its own."""
-_NAMES = r"gguftool|hf|pip|ollama|llama-[a-z-]+(?=.* -)"
+_NAMES = r"gguftool|hf|pip|ollama|mv|cp|rm|chmod|mkdir|truncate|git|head|tail|llama-[a-z-]+(?=.* -)"
 _COMMAND = re.compile(
-    rf"(?:(?<=: )|(?<=; )|(?<=-> )|(?<=\$ )|(?<=  )|^ *)(?:{_SGR.pattern})*(?:{_NAMES})(?: (?! )[^ ]+)+|`[^`]*`"
+    rf"(?:(?<=: )|(?<=; )|(?<=-> )|(?<=\$ )|(?<=  )|^ *)(?:{_SGR.pattern})*(?:{_NAMES})(?: (?! )[^ ]+)+"
+    r"|(?<= )gguftool [a-z-]+(?: (?! )[^ ]+)* --?[a-z](?:(?! {2}).)*|`[^`]*`"
 )
 _TALL = 3
 """Lines of a row; where more than half are as tall, each row becomes lines of its own, too."""

@@ -77,9 +77,9 @@ def plan_split(
         FormatError: the model is not whole.
     """
     if (max_size is None) == (max_tensors is None):
-        raise UsageError("name one limit", "gguftool split --max-size 4G, or --max-tensors 128")
+        raise UsageError("name one limit, --max-size or --max-tensors", _sized(model))
     if max_size is not None and max_size < 1:
-        raise UsageError("a limit of 0 bytes leaves room for nothing", "gguftool split --max-size 4G")
+        raise UsageError("a limit of 0 bytes leaves room for nothing", _sized(model))
     own = next(part.name for part in model.parts if part.name not in model.by_content)
     refuse_unnamed(own, model.by_content, model.shard_names)
     check_whole(model)
@@ -338,3 +338,10 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
         source = LocalFile(path or "")
         opened.append(Part(path or "", source, parse(source), no))
     return Model(tuple(opened), (), found.count)
+
+
+def _sized(model: Model) -> str:
+    """A call that splits this model."""
+    large = sum(part.size for part in model.parts) > 4 * 10**9
+    limit = ("--max-size", "4GB") if large else ("--max-tensors", str(max(1, len(model.tensors) // 2)))
+    return gguftool("split", path_word(model.parts[0].name), *limit)

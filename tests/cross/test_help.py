@@ -60,7 +60,7 @@ def test_version(cli, program):
 def test_unknown_command_names_the_nearest(cli):
     result = cli("completoin", "bash")
     assert result.code == 2
-    assert "There is no command 'completoin'. Did you mean `gguftool completion`" in result.err
+    assert "There is no command 'completoin'. Did you mean `gguftool completion bash`" in result.err
     assert result.out == ""
 
 

@@ -275,7 +275,7 @@ def test_a_forgotten_unit(cli, words: tuple[str, ...], said: str):
         (("prepare", "m", "-o", "o", "--kv-quant", "q8_0"), "Did you mean `--cache-type`?"),
         (("launch", "m", "--kv-quant", "q8_0"), "Did you mean `--cache-type`?"),
         (("plan", "m", "--context-lenght", "5"), "Did you mean `--ctx`?"),
-        (("lint", "m", "--vram", "5GiB"), "It is an option of `gguftool prepare`, `gguftool plan`, `gguftool pull`"),
+        (("lint", "m", "--vram", "5GiB"), "It is an option of `gguftool report`, `gguftool prepare`, `gguftool plan`"),
         (("split", "m", "-ot", "x"), "No such option: -ot."),
         (("dump", "m", "--temp", "1"), "It is llama-server's"),
         (("hash", "m", "--zzzz"), "No such option: --zzzz.\n"),
@@ -293,11 +293,11 @@ def test_verify_shows_and_does_not_write(cli, tmp_path):
 
 
 def test_one_name_does_not_mean_two_things() -> None:
-    # `--against` is the source of the model, for lint and for the proof of launch (plan and pull take launch's
-    # options); `--layout` the order of a models folder; others show other names.
+    # `--against` is the source of the model, for lint and for the proof of launch (report, plan and pull
+    # take launch's options); `--layout` the order of a models folder; others show other names.
     shown = {
         name: {word for p in command(name).params if isinstance(p, Option) for word in p.shown}
         for name in gguftool.list_commands(ROOT)
     }
-    assert [c for c, names in shown.items() if "--against" in names] == ["lint", "plan", "pull", "launch"]
+    assert [c for c, names in shown.items() if "--against" in names] == ["report", "lint", "plan", "pull", "launch"]
     assert [c for c, names in shown.items() if "--layout" in names] == ["lint"]
