@@ -34,7 +34,7 @@ def _scan(m: Model) -> list[Remark]:
 
     out: list[Remark] = []
     for part in m.parts:
-        faults, notes = judge(check_data(part.source, part.header))
+        faults, notes = judge(check_data(part.source, part.header), part.source)
         out.extend(
             Remark(part.name, f.kind, f.message, f.where, f.span or _data(part, f.where)) for f in (*faults, *notes)
         )

@@ -19,6 +19,7 @@ from gguftool.source import LocalFile, Source
 from gguftool.verify.blocks import FLOATS, NOT_FOR_FILES, NUMBERS, any_special, special
 from gguftool.verify.result import Fault
 from gguftool.verify.stream import Progress, fill
+from gguftool.verify.stretches import FRONT, PAGE, Place, Run, equal_pages, judged, stretches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +46,7 @@ class TensorCheck:
         experts: bad blocks by index along the third dimension, for tensors that have one.
         zero: every byte is zero.
         rows, constant: number of rows, and of those whose elements are all equal.
+        pages: runs of equal pages of the file, see `gguftool.verify.stretches`.
     """
 
     info: TensorInfo
@@ -59,6 +61,7 @@ class TensorCheck:
     zero: bool = True
     rows: int = 0
     constant: int = 0
+    pages: list[Run] = field(default_factory=list, compare=False)
 
 
 def check_data(
@@ -96,7 +99,7 @@ def check_data(
             try:
                 check, start, n, block = piece
                 got = fill(source, buffer[:n], start)
-                _look(check, buffer[:got], block, header.big_endian, lock)
+                _look(check, buffer[:got], block, header.big_endian, lock, start)
             except BaseException as error:
                 # Raised again in the caller's thread.
                 failed.append(error)
@@ -156,6 +159,7 @@ def _pieces(
             if empty < end - at:
                 empty -= empty % step
             if empty:
+                check.pages.append((here - here % -PAGE, here + empty - (here + empty) % PAGE, bytes(FRONT)))
                 check.constant += empty // row if _in_rows(check.info) and row <= PIECE else 0
                 progress(empty)
                 at += empty
@@ -164,8 +168,8 @@ def _pieces(
             at += step
 
 
-def _look(check: TensorCheck, data: memoryview, first: int, big_endian: bool, lock: threading.Lock) -> None:
-    """One piece of a tensor, beginning with block number ``first``."""
+def _look(check: TensorCheck, data: memoryview, first: int, big_endian: bool, lock: threading.Lock, start: int) -> None:
+    """One piece of a tensor, beginning with block number ``first``, at ``start`` of the file."""
     import numpy as np
 
     t = check.info.type
@@ -184,7 +188,9 @@ def _look(check: TensorCheck, data: memoryview, first: int, big_endian: bool, lo
             nan += int(is_nan.sum())
             inf += int(is_inf.sum())
             bad = is_nan | is_inf if bad is None else bad | is_nan | is_inf
+    equal = equal_pages(raw, start)
     with lock:
+        check.pages += equal
         check.zero = check.zero and zero
         check.constant += constant
         if bad is None:
@@ -254,10 +260,12 @@ def _constant_block(block: bytes, type_name: str) -> bool:
     return values is not None and bool((values == values.flat[0]).all())
 
 
-def judge(checks: Sequence[TensorCheck]) -> tuple[list[Fault], list[Fault]]:
-    """Faults (what llama.cpp calls invalid data) and notes of one file."""
-    faults: list[Fault] = []
+def judge(checks: Sequence[TensorCheck], source: Source) -> tuple[list[Fault], list[Fault]]:
+    """Faults (what llama.cpp calls invalid data, and stretches that no model has of itself) and notes of one file."""
     notes: list[Fault] = []
+    found = judged(stretches(source, (run for c in checks for run in c.pages), _first(checks)), _places(checks))
+    faults = [fault for fault, _, _ in found]
+    checks = [c for c in checks if not any(a <= c.start < b or c.start < a < _end(c) for _, a, b in found) or c.bad]
     unknown = [c for c in checks if not c.checked and c.info.type_name not in NOT_FOR_FILES]
     for c in checks:
         name = c.info.name
@@ -277,6 +285,18 @@ def judge(checks: Sequence[TensorCheck]) -> tuple[list[Fault], list[Fault]]:
         message = f"{len(unknown)} tensors of unknown type ({kinds}) were not looked at"
         notes.append(Fault("not-checked", message, f"tensor:{unknown[0].info.name}"))
     return faults, notes
+
+
+def _end(c: TensorCheck) -> int:
+    return c.start + (c.info.nbytes or 0)
+
+
+def _first(checks: Sequence[TensorCheck]) -> int:
+    return min((c.start for c in checks), default=0)
+
+
+def _places(checks: Sequence[TensorCheck]) -> list[Place]:
+    return [Place(c.info, c.start, _end(c), (c.info.nbytes or 0) // c.rows if c.rows else 0) for c in checks]
 
 
 def _bad(c: TensorCheck) -> Fault:

@@ -123,7 +123,7 @@ def with_data(
         own = None
         try:
             source = (sources or {}).get(report.path) or (own := LocalFile(report.path))
-            faults, notes = judge(check_data(source, parse(source, strict=False), progress))
+            faults, notes = judge(check_data(source, parse(source, strict=False), progress), source)
         except Exception as error:
             return replace(report, error=of_one(error, report.path))
         finally:

@@ -72,7 +72,7 @@ def test_same_verdict_as_the_library_for_every_pattern(type_id: int):
     model = GGUF("llama")
     for i, row in enumerate(rows):
         model.tensor(f"row{i}", (len(row) // t.block_bytes * t.block_size,), type_id, data=row)
-    bad = {fault.where for fault in judge(checks(model.bytes()))[0]}
+    bad = {fault.where for fault in judge(checks(model.bytes()), Memory(model.bytes()))[0]}
     ours = [f"tensor:row{i}" not in bad for i in range(len(rows))]
     assert ours == theirs
     numbers = NUMBERS.get(TENSOR_TYPES[type_id].name)
@@ -88,7 +88,7 @@ def test_floats_are_counted_by_kind():
     values = [0.0, float("nan"), float("inf"), -float("inf"), 1.0, float("nan"), 2.0, 3.0]
     [check] = checks(of_blocks(0, struct.pack("<8f", *values)))
     assert (check.nan, check.inf, check.bad, check.first, check.blocks) == (2, 2, 4, 1, 8)
-    [fault] = judge([check])[0]
+    [fault] = judge([check], Memory(b""))[0]
     assert (fault.kind, fault.where) == ("not-finite", "tensor:w")
     assert "2 NaN and 2 infinite of 8 elements; first at element 1" in fault.message
     start = check.start
@@ -102,7 +102,7 @@ def test_the_span_is_where_the_bad_block_lies():
     data = of_blocks(12, bytes(blocks))
     [check] = checks(data)
     assert (check.bad, check.first, check.nan, check.inf) == (2, 37, 1, 1)
-    [fault] = judge([check])[0]
+    [fault] = judge([check], Memory(b""))[0]
     assert data[fault.span[0] : fault.span[0] + 2] == NAN16
     assert "in 2 of 100 blocks; first at block 37" in fault.message
 
@@ -116,7 +116,7 @@ def test_experts_are_named():
     data = GGUF("llama").tensor("blk.0.ffn_up_exps.weight", (256, 4, 6), "q4_0", data=bytes(blocks)).bytes()
     [check] = checks(data)
     assert dict(check.experts) == {1: 1, 4: 1}
-    assert "experts 1, 4 of 6" in judge([check])[0][0].message
+    assert "experts 1, 4 of 6" in judge([check], Memory(b""))[0][0].message
 
 
 def test_pieces_and_threads_do_not_matter(tmp_path: Path, monkeypatch):
@@ -157,7 +157,7 @@ def test_zeros_and_constant_rows_are_notes():
     flat = b"\x00\x3c" + b"\x77" * 16
     bumpy = b"\x00\x3c" + b"\x71" * 16
     model.tensor("quants", (64, 3), "q4_0", data=flat * 2 + bumpy * 2 + flat + bumpy)
-    faults, notes = judge(checks(model.bytes()))
+    faults, notes = judge(checks(model.bytes()), Memory(model.bytes()))
     assert faults == []
     assert [(n.kind, n.where) for n in notes] == [
         ("zero-tensor", "tensor:zero"), ("constant-rows", "tensor:rows"), ("constant-rows", "tensor:quants"),
@@ -279,6 +279,6 @@ def test_a_terabyte_of_holes_takes_no_time(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     File(base().records, 2, behind=1 << 40).tensor(b"w", (1 << 10, 1 << 30), kind=8).write(path)
     before = time.process_time()
-    faults, notes = judge(check_data(LocalFile(path), parse(LocalFile(path))))
+    faults, notes = judge(check_data(LocalFile(path), parse(LocalFile(path))), LocalFile(path))
     assert time.process_time() - before < 2
     assert (faults, [n.kind for n in notes]) == ([], ["zero-tensor"])

@@ -1,0 +1,150 @@
+"""What a disk, a download or a copy left in the middle of a model, told from what a model itself holds of zeros."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gguftool.format.parse import parse_bytes
+from tests.build import GGUF, llama
+
+PAGE = 4096
+COLUMNS = 576  # a row of SmolLM2, which has no whole pages
+ROWS = 320
+
+
+def _model(rows: int = ROWS, columns: int = COLUMNS) -> GGUF:
+    g = llama()
+    rng = random.Random(7)
+    for name in ("blk.0.one.weight", "blk.0.two.weight", "blk.0.three.weight", "blk.0.four.weight"):
+        # Small numbers of F16 whose highest byte is never zero.
+        data = b"".join(bytes((rng.randrange(256), 0x20 + rng.randrange(8))) for _ in range(rows * columns))
+        g.tensor(name, (columns, rows), 1, data=data)
+    return g
+
+
+@pytest.fixture(scope="module")
+def whole() -> tuple[bytes, dict[str, int]]:
+    data = _model().bytes()
+    header = parse_bytes(data)
+    return data, {t.name: header.where(t)[0] for t in header.tensors}
+
+
+def _kinds(cli, path: Path) -> tuple[int, list[str], list[str]]:
+    found = cli("verify", "--data", path, "--format", "json")
+    [one] = found.json["files"]
+    return found.code, [p["kind"] for p in one["problems"]], [n["kind"] for n in one["notes"]]
+
+
+def _page(at: int) -> int:
+    return -(-at // PAGE) * PAGE
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "kind"),
+    [
+        (40_000, 16 * PAGE, "blank-stretch"),  # in one tensor
+        (40_000, 25 * PAGE, "blank-stretch"),
+        (ROWS * COLUMNS * 2 - 40_000, 20 * PAGE, "blank-stretch"),  # over a border of tensors
+        (200_000, 200 * PAGE, "blank-stretch"),  # over two whole tensors
+        (200_000, 10_000_000, "blank-stretch"),  # to the end: room that was reserved for a download
+    ],
+)
+def test_zeros_from_page_to_page(cli, tmp_path: Path, whole, start: int, length: int, kind: str) -> None:
+    data, at = whole
+    begin = _page(at["blk.0.one.weight"] + start)
+    damaged = bytearray(data)
+    damaged[begin : begin + length] = bytes(min(length, len(data) - begin))
+    path = tmp_path / "m.gguf"
+    path.write_bytes(damaged)
+    code, faults, notes = _kinds(cli, path)
+    assert (code, faults) == (1, [kind])
+    assert "zero-tensor" not in notes
+    found = cli("verify", "--data", path).out
+    assert f"bytes {begin:,} to" in found
+
+
+def test_a_buffer_that_was_written_again_and_again(cli, tmp_path: Path, whole) -> None:
+    data, at = whole
+    begin = _page(at["blk.0.two.weight"] + 20_000)
+    damaged = bytearray(data)
+    for i in range(1, 40):
+        damaged[begin + i * PAGE : begin + (i + 1) * PAGE] = data[begin : begin + PAGE]
+    path = tmp_path / "m.gguf"
+    path.write_bytes(damaged)
+    assert _kinds(cli, path)[:2] == (1, ["repeated-stretch"])
+
+
+def test_two_faults_at_once(cli, tmp_path: Path, whole) -> None:
+    data, at = whole
+    first, second = _page(at["blk.0.one.weight"] + 9000), _page(at["blk.0.four.weight"] + 9000)
+    damaged = bytearray(data)
+    damaged[first : first + 20 * PAGE] = bytes(20 * PAGE)
+    damaged[second : second + 20 * PAGE] = b"\x33" * (20 * PAGE)
+    path = tmp_path / "m.gguf"
+    path.write_bytes(damaged)
+    assert _kinds(cli, path)[:2] == (1, ["blank-stretch", "repeated-stretch"])
+
+
+def test_bytes_that_were_never_written(cli, tmp_path: Path, whole) -> None:
+    data, at = whole
+    begin = _page(at["blk.0.one.weight"] + 40_000)
+    path = tmp_path / "m.gguf"
+    with open(path, "wb") as f:
+        f.write(data[:begin])
+        f.seek(begin + 30 * PAGE)
+        f.write(data[begin + 30 * PAGE :])
+    assert _kinds(cli, path)[:2] == (1, ["blank-stretch"])
+
+
+NAMES = (
+    "tokens that were never trained: zero rows", "a tensor of zeros", "two tensors of zeros, side by side",
+    "all zeros: a model that was never trained", "a tensor of ones", "zeros from anywhere to anywhere",
+    "zero rows of 4,096 bytes",
+)  # fmt: skip
+
+
+@cache
+def _sound() -> dict[str, bytes]:
+    out: dict[str, bytes] = {}
+    row = COLUMNS * 2
+    base = bytearray(_model().bytes())
+    header = parse_bytes(bytes(base))
+    at = {t.name: header.where(t)[0] for t in header.tensors}
+    one = at["blk.0.one.weight"]
+    edited = bytearray(base)
+    edited[one + 100 * row : one + 200 * row] = bytes(100 * row)
+    out["tokens that were never trained: zero rows"] = bytes(edited)
+    edited = bytearray(base)
+    edited[one : one + ROWS * row] = bytes(ROWS * row)
+    out["a tensor of zeros"] = bytes(edited)
+    edited = bytearray(base)
+    edited[one : one + 2 * ROWS * row] = bytes(2 * ROWS * row)
+    out["two tensors of zeros, side by side"] = bytes(edited)
+    edited = bytearray(base)
+    edited[one:] = bytes(len(base) - one)
+    out["all zeros: a model that was never trained"] = bytes(edited)
+    edited = bytearray(base)
+    edited[one : one + ROWS * row] = b"\x00\x3c" * (ROWS * COLUMNS)
+    out["a tensor of ones"] = bytes(edited)
+    edited = bytearray(base)
+    edited[one + 5000 : one + 5000 + 80_001] = bytes(80_001)
+    out["zeros from anywhere to anywhere"] = bytes(edited)
+    # Rows of whole pages: there a row is no other border than a page.
+    wide = bytearray(_model(64, 2048).bytes())
+    header = parse_bytes(bytes(wide))
+    place = next(header.where(t)[0] for t in header.tensors if t.name == "blk.0.two.weight")
+    wide[place + 10 * PAGE : place + 40 * PAGE] = bytes(30 * PAGE)
+    out["zero rows of 4,096 bytes"] = bytes(wide)
+    return out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_model_itself_holds_of_zeros(cli, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(_sound()[name])
+    code, faults, _ = _kinds(cli, path)
+    assert (code, faults) == (0, [])
