@@ -45,7 +45,7 @@ def test_the_examples_are_typed(tmp_path: Path) -> None:
 
 
 def _blocks() -> list[tuple[str, str]]:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     found = (
         (page.name, block) for page in pages for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
     )
@@ -64,3 +64,16 @@ def test_every_function_is_named_on_the_page() -> None:
     # The page explains ways, not every name: these have a page of their own, or are said by another.
     elsewhere = {"rules", "explain_flag", "explain_error", "judge_log", "examine", "recover", "hash_tensors"}
     assert {name for name in functions if not re.search(rf"\b{name}\b", text)} <= elsewhere
+
+
+def test_the_first_minute_of_a_library_user(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/roles/library-user.md: its example runs as it stands, and leaves the file as it was."""
+    before = (place / "model.gguf").read_bytes()
+    page = (ROOT / "docs" / "roles" / "library-user.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(block, "library-user.md", "exec"), {})
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "tiny llama 2048"
+    assert said[1] == "(64, 64)"
+    assert said[2].startswith("loads [")
+    assert (place / "model.gguf").read_bytes() == before

