@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -98,6 +101,20 @@ def test_quantisation_as_labelled_as_measured_and_as_the_mixture_has_it(tmp_path
     assert len(rows) == 2 * 7 + 1
 
 
+def test_hashes_and_numbers_of_every_tensor_stand_in_the_page_itself(tmp_path: Path) -> None:
+    data = struct.pack("<4f", 1, -3, 0, 2) + bytes(4 * 4092)
+    nans = struct.pack("<f", float("nan")) * 4096
+    g = model().retensor("blk.0.attn_q.weight", data=data).retensor("blk.1.attn_q.weight", data=nans)
+    found = gguftool.report(g.write(tmp_path / "m.gguf"), data=True, hashes=True)
+    table = next(t for t in sections(report_page(found))["bytes"].all("table") if "sha256" in t.rows[0])
+    row = {line[0]: dict(zip(table.rows[0], line, strict=True)) for line in table.rows[1:]}
+    one, none = row["blk.0.attn_q.weight"], row["blk.1.attn_q.weight"]
+    assert one["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (one["Least"], one["Most"], one["Outliers"], one["NaN, infinite"]) == ("-3", "2", "3", "0")
+    assert one["RMS"] == f"{math.sqrt(14 / 4096):.5g}"
+    assert (none["Least"], none["RMS"], none["NaN, infinite"]) == ("none", "none", "4,096")
+
+
 def layer(index: int, attention: str, **more: object) -> dict[str, object]:
     plain = {
         "index": index, "attention": attention, "window": 0, "shares_with": None, "heads": 8, "heads_kv": 2,
@@ -132,8 +149,6 @@ def test_layers_are_a_strip_and_a_table_of_runs(tmp_path: Path) -> None:
 
 
 def test_hashes_and_history(tmp_path: Path) -> None:
-    import hashlib
-
     path = model().write(tmp_path / "m.gguf")
     with gguftool.edit(path) as edit:
         edit["general.name"] = "Another"
