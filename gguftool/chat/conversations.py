@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 SYSTEM, USER, REPLY, MORE = (
@@ -14,6 +14,14 @@ SYSTEM, USER, REPLY, MORE = (
 )
 """Texts whose last word finds them again in a prompt."""
 THOUGHT = "I should greet, said xthoughtx."
+SPOKEN = {
+    SYSTEM: "Answer in one sentence.",
+    USER: "How cold is it in Oslo?",
+    REPLY: "It is 4 degrees in Oslo.",
+    MORE: "And in Rome?",
+    THOUGHT: "The user asks for the weather in Oslo.",
+}
+"""The same as people would say it, where a conversation is shown and nothing is looked for."""
 UNICODE = (
     "Grüße, naïve café — “quotes” 'single' \"double\" \\ / <b>&amp;</b>\n\ttabbed {{ braces }} {% raw %}\n"
     "日本語 العربية עברית हिन्दी 👩\u200d👧 e\u0301 \u00a0nbsp \u200bzero <|im_end|> [INST] </s>"
@@ -78,6 +86,21 @@ class Talk:
     tools: tuple[Mapping[str, Any], ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     open: bool = True
+
+
+def spoken(talk: Talk) -> Talk:
+    """A conversation in the words of people."""
+    return replace(talk, messages=tuple(_spoken(m) for m in talk.messages))
+
+
+def _spoken(value: Any) -> Any:
+    if isinstance(value, str):
+        for probe, words in SPOKEN.items():
+            value = value.replace(probe, words)
+        return value
+    if isinstance(value, Mapping):
+        return {key: _spoken(item) for key, item in value.items()}
+    return [_spoken(item) for item in value] if isinstance(value, list) else value
 
 
 _ASKED = says("user", USER)

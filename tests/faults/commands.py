@@ -51,6 +51,7 @@ WRITE = {
     "scan --output-file": "scan m.gguf --jobs 1 --output-file report",
     "scan --metrics": "scan m.gguf --jobs 1 --metrics m.prom",
     "scan --watch": "scan --watch --for 0 --jobs 1 --metrics m.prom --resume rows.jsonl .",
+    "report": "report m.gguf --output r.html --ram 8GiB",
     "push-check --write": "push-check m.gguf --write --exit-zero",
 }
 TRY = "--check-only --ctx 512 --parallel 1 --threads 1 --port 0 --force --engine library"

@@ -59,8 +59,8 @@ class Templates:
 
 
 def previews(m: Model) -> Templates:
-    """The standard conversations as llama-server renders them, as many as there is time for."""
-    from gguftool.chat.conversations import STANDARD
+    """The standard conversations, in people's words, as llama-server renders them; as many as there is time for."""
+    from gguftool.chat.conversations import STANDARD, spoken
     from gguftool.chat.engine.request import Asked
     from gguftool.chat.prompts import TOGETHER, segments, server, templates
     from gguftool.model.vocab import vocabulary
@@ -79,7 +79,7 @@ def previews(m: Model) -> Templates:
         if made.late:
             out.append(Preview(name, talk.title, (), "not rendered: those before took too long together", "limit"))
             continue
-        one = made.prompt(Asked.of(talk))
+        one = made.prompt(Asked.of(spoken(talk)))
         text = one.text[:LONGEST]
         cut = segments(text, vocab) if not one.kind else ()
         out.append(Preview(name, talk.title, cut, one.error, one.kind, 0 if one.kind else len(one.text) - len(text)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import struct
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import gguftool
 from gguftool.api.report import Portrait
 from gguftool.api.reported import values as module
+from gguftool.chat.conversations import STANDARD
 from gguftool.model.kinds import block, kind
 from gguftool.report.page.data import body
 from tests.beside import control_vector
@@ -175,6 +177,36 @@ def test_states_and_encoders(tmp_path: Path) -> None:
     path = keyed("bert", block_count=2, attention__causal=False, attention__layer_norm_epsilon=1e-6)
     rows = portrait(path.write(tmp_path / "b.gguf")).layers
     assert [(x.attention, x.caches, x.rope_base) for x in rows] == [("full", (), None)] * 2
+
+
+# -- prompts and keys
+
+
+def test_previews_are_what_llama_server_makes_in_words_of_people(tmp_path: Path) -> None:
+    template = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}{% for m in messages %}[{{ m.role }}] "
+    template += "{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+    path = llama().replace("tokenizer.chat_template", template).write(tmp_path / "m.gguf")
+    found = {p.name: p for p in portrait(path).templates.previews}
+    assert list(found) == list(STANDARD)
+    assert "".join(s.text for s in found["turns"].segments) == (
+        "[user] How cold is it in Oslo?\n[assistant] It is 4 degrees in Oslo.\n[user] And in Rome?\n[assistant]"
+    )
+    assert (found["tools"].segments, found["tools"].kind) == ((), "raised")
+    assert "no tools" in found["tools"].error
+    said = "".join(s.text for p in found.values() for s in p.segments)
+    assert not re.search("x(system|user|reply|more|thought)x", said)
+
+
+def test_keys_are_shown_as_they_are(tmp_path: Path) -> None:
+    path = llama().kv("general.description", "x" * 400).kv("own.key", True).kv("general.tags", ["a", "b"])
+    found = {k.key: k for k in portrait(path.write(tmp_path / "m.gguf")).keys}
+    assert found["general.architecture"].value == "llama"
+    assert found["general.description"].value == "x" * 300 + "…"
+    assert (found["general.tags"].type, found["general.tags"].count) == ("arr[str]", 2)
+    assert found["own.key"].about is None
+    about = found["llama.context_length"].about
+    assert about is not None
+    assert "context" in about.meaning.lower()
 
 
 # -- kinds of tensors
