@@ -193,7 +193,10 @@ def test_nothing_moves_for_who_asked_for_it(made: dict[str, str], look: Any) -> 
 def test_on_paper(made: dict[str, str], look: Any) -> None:
     page = look(made["model"], color_scheme="dark").page
     assert page.pdf(format="A4").startswith(b"%PDF-")
+    folded = "document.querySelector('#builds details table').checkVisibility()"
+    assert not page.evaluate(folded)
     page.emulate_media(media="print")
+    assert page.evaluate(folded)
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.querySelector('#verdict h2')).color") == "rgb(22, 25, 29)"
     assert not page.locator(".bar:visible, .command button:visible, input:visible").count()
