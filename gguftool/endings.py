@@ -78,6 +78,17 @@ def deferred(*, done: bool = True) -> Iterator[None]:
             raise KeyboardInterrupt(DONE) from None
 
 
+@contextlib.contextmanager
+def heard(tell: Callable[[int], None]) -> Iterator[None]:
+    """For the length of the block a signal calls a function and does nothing else: for a program that ends by itself.
+
+    Args:
+        tell: gets the number of the signal; whatever the program does goes on behind it.
+    """
+    with _handling(lambda number, frame: tell(number)):
+        yield
+
+
 def as_usual() -> None:
     """Signals end this process at once: for workers, which inherit the handlers of their parent."""
     for number in _SIGNALS:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gguftool.endings import deferred, start
 from gguftool.errors import ChangedMeanwhile, ToolFailed, UsageError
 from gguftool.shell import gguftool, path_word
 
@@ -110,10 +111,12 @@ def imported(model: Model, path: str) -> list[Operation]:
 def edit(session: Session, model: Model, begin: str | None) -> Draft | None:
     """Let the user edit the metadata; the model should be closed meanwhile.
 
+    A text that nobody changed is removed, whatever ends the editor; one that was changed stays, and where is said.
+
     Args:
         session: for questions.
         model: whose metadata is shown.
-        begin: a file to begin with instead, as an earlier try has left it.
+        begin: a file to begin with instead; a text that an earlier try has left is gone on with as it is.
 
     Returns:
         None when nothing was changed.
@@ -123,35 +126,65 @@ def edit(session: Session, model: Model, begin: str | None) -> Draft | None:
         UsageError: what was typed cannot be read; the message names the file that has it.
     """
     from gguftool.edit.request import decode_text, read_file
-    from gguftool.files.small import kept_file, replace_own
 
     before = exported(model)
     name = model.name
     model.close()
     shown = before.replace("\n", _HOW, 1) if begin is None else decode_text(read_file(begin), begin)
-    path = kept_file("gguftool-edit-", ".toml")
-    replace_own(path, shown)
-    while True:
-        _run(path)
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as f:
-            draft = Draft(before, f.read(), path)
-        if draft.text == shown and begin is None:
+    path = ""
+    try:
+        with deferred(done=False):
+            path = _file(shown, begin)
+        while True:
+            _run(path)
+            draft = Draft(before, _read(path), path)
+            if draft.text == shown and begin is None:
+                os.unlink(path)
+                return None
+            try:
+                draft.given()
+            except UsageError as error:
+                if sys.stdin.isatty():
+                    session.warn(str(error))
+                    if click.confirm("edit again?", default=True, err=True):
+                        continue
+                raise UsageError(str(error), draft.kept(name)) from None
+            return draft
+    except BaseException as stop:
+        changed = bool(path) and (path == begin or _read(path) != shown)
+        if path and not changed:
             os.unlink(path)
-            return None
-        try:
-            draft.given()
-        except UsageError as error:
-            if sys.stdin.isatty():
-                session.warn(str(error))
-                if click.confirm("edit again?", default=True, err=True):
-                    continue
-            raise UsageError(str(error), draft.kept(name)) from None
-        return draft
+        elif changed and isinstance(stop, ToolFailed):
+            raise ToolFailed(str(stop), f"what it left is in {path}") from None
+        elif changed and not isinstance(stop, UsageError):
+            session.warn(Draft(before, "", path).kept(name))
+        raise
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as f:
+        return f.read()
+
+
+_PREFIX = "gguftool-edit-"
+
+
+def _file(shown: str, begin: str | None) -> str:
+    """The file that is edited: one of ours with the text that is shown in it."""
+    import tempfile
+
+    from gguftool.files.small import kept_file, replace_own
+
+    if begin is not None:
+        folder, name = os.path.split(os.path.abspath(begin))
+        if name.startswith(_PREFIX) and os.path.realpath(folder) == os.path.realpath(tempfile.gettempdir()):
+            return begin
+    path = kept_file(_PREFIX, ".toml")
+    replace_own(path, shown)
+    return path
 
 
 def _run(path: str) -> None:
-    from gguftool.endings import start
-
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         argv = [*shlex.split(editor), path]
@@ -166,4 +199,4 @@ def _run(path: str) -> None:
         child.wait()
         raise
     if code:
-        raise ToolFailed(f"{editor} ended with {code}: nothing was changed", f"what it left is in {path}")
+        raise ToolFailed(f"{editor} ended with {code}: nothing was changed")

@@ -54,7 +54,7 @@ F = option
     metavar="KEY|GROUP,...",
     help="What to copy: template, tokenizer, sampling, a key, KEYS.*.",
 )
-@F("--edit", is_flag=True, help="Edit the scalar metadata as TOML in $VISUAL, $EDITOR or vi.")
+@F("--edit", is_flag=True, help="Edit scalar metadata as TOML in $VISUAL, $EDITOR or vi; on a screen: `gguftool edit`.")
 @F("--import", "toml", type=click.Path(), metavar="FILE", help="Set what a file of dump --export gives.")
 @F("--delete", multiple=True, metavar="KEY", help="Remove a key.")
 @F("--rename", multiple=True, metavar="OLD=NEW", help="Give a field another key; OLD.*=NEW.* all of a kind.")

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gguftool.endings import DONE
 from gguftool.errors import Bug, GgufToolError, Refused, UsageError, of_one
 from gguftool.report.text import safe
 from gguftool.shell import gguftool, path_word
@@ -133,8 +134,11 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
         draft = edit(session, open_model(path, strict=False), given["toml"])
     try:
         one = _fix(session, path, given, draft)
-    except GgufToolError:
-        if draft is not None:
+    except BaseException as stop:
+        # A signal that came when the file was written already says so.
+        if draft is not None and str(stop) == DONE:
+            os.unlink(draft.path)
+        elif draft is not None:
             session.warn(draft.kept(path))
         raise
     if draft is not None and given["dry_run"]:

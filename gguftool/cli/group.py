@@ -47,6 +47,7 @@ TABLE = (
     Entry("push-check", "Check", "Check what is to be published: names, keys, card, hashes; write card and list."),
     Entry("hash", "Check", "Print sha256 of a file, its tensors or its data section."),
     Entry("fix", "Repair", "Edit metadata in place: crash-safe and undoable."),
+    Entry("edit", "Repair", "Edit metadata on the whole terminal: what keys mean, findings, preview."),
     Entry("undo", "Repair", "Take the last edit back, byte for byte."),
     Entry("recover", "Repair", "Finish or take back an edit that was interrupted."),
     Entry("split", "Repair", "Split a model into shards without loss."),
@@ -76,7 +77,7 @@ OTHER_WORDS = {
     "diff": "compare",
     "render": "prompt apply-template",
     "report": "page html",
-    "fix": "set edit repair patch modify",
+    "fix": "set repair patch modify",
     "undo": "revert rollback",
     "split": "shard",
     "merge": "join concat unsplit",
@@ -119,6 +120,15 @@ def _as_settings(rest: list[str]) -> list[str]:
     return [rest[0], "--set", "=".join(rest[1:3]), *rest[3:]] if len(rest) > 2 else rest
 
 
+def _is_fix(rest: list[str]) -> bool:
+    """Whether `gguftool edit` was given an option of `fix`, whose other name it was before it was a command."""
+    given = [word.partition("=")[0] for word in rest if word.startswith("-")]
+    return any(name not in _OF_EDIT for name in given)
+
+
+_OF_EDIT = "-m --model -h --help -q --quiet -v --verbose --color --no-cache --".split()
+
+
 class LazyGroup(click.Group):
     """A group whose commands live in modules of their own and are imported on use."""
 
@@ -142,6 +152,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it; also for other words, ``help``, ``version``, and a model in a command's place."""
         word = args[0]
+        if word.lower() == "edit" and _is_fix(args[1:]):
+            ctx.meta[NOTE] = "note: with options this is `gguftool fix`"
+            args = ["fix", *args[1:]]
         if self.get_command(ctx, word) is None and not word.startswith("-"):
             args = self._meant(ctx, word, args[1:])
         return super().resolve_command(ctx, args)

@@ -59,9 +59,7 @@ def draw(
     Raises:
         UsageError, Refused: as `gguftool.edit.plan.plan_edit`.
     """
-    refuse_texts(ops, old, force=force, nul=harm == "allow")
-    new = apply(ops, old, force=force)
-    _guard(old, new, ops, force)
+    new = stepped(old, ops, force=force, harm=harm)
     laid_out = fit(old, new, ops, front, size)
     _refuse_misplaced(named, old, ops)
     read = replace(old, data_offset=align(old.end, old.alignment))
@@ -69,6 +67,24 @@ def draw(
     if harm == "refuse":
         _refuse_harm(forecast, ops)
     return Drawn(new, laid_out, forecast)
+
+
+def stepped(old: Header, ops: Sequence[Operation], *, force: bool = False, harm: str = "refuse") -> Header:
+    """The header after operations, refused where the headers alone tell that it must be.
+
+    Args:
+        old: a header read without fatal problems.
+        ops: what to change.
+        force: as for `gguftool.edit.plan.plan_edit`.
+        harm: likewise.
+
+    Raises:
+        UsageError, Refused: an operation that is not possible, or that would make the file contradict itself.
+    """
+    refuse_texts(ops, old, force=force, nul=harm == "allow")
+    new = apply(ops, old, force=force)
+    _guard(old, new, ops, force)
+    return new
 
 
 def _refuse_harm(forecast: Forecast, ops: Sequence[Operation]) -> None:

@@ -54,11 +54,27 @@ def set_operation(model: Model, text: str) -> Operation:
         raise UsageError(f"--set {text}: put the value in place of {ELLIPSIS}")
     element = ELEMENT.match(left)
     if element is not None:
-        key = model.full_key(element["key"])
-        return SetElement(key, int(element["index"]), _element_value(model, key, value))
-    key, named = _typed(model, left)
-    type_name = resolve_type(key, _looks_like_list(model, key, value), named, model.header)
+        return element_operation(model, model.full_key(element["key"]), int(element["index"]), value)
+    return value_operation(model, *_typed(model, left), value)
+
+
+def value_operation(model: Model, key: str, named: str | None, value: str, *, force: bool = False) -> Set:
+    """A whole key, the type asked for (None: the known one) and a value as text, as an operation.
+
+    Raises:
+        UsageError: an unknown key without a type, or a value that is not of the type.
+    """
+    type_name = resolve_type(key, _looks_like_list(model, key, value), named, model.header, force=force)
     return Set(key, parse_text(type_name, value, key), type_name)
+
+
+def element_operation(model: Model, key: str, index: int, value: str) -> SetElement:
+    """A value as text for one element of an array, as an operation.
+
+    Raises:
+        UsageError: no such key, or a value that is not of the type.
+    """
+    return SetElement(key, index, _element_value(model, key, value))
 
 
 def set_file_operation(model: Model, text: str) -> Operation:

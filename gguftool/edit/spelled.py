@@ -19,7 +19,9 @@ from gguftool.edit.ops import (
     Strip,
 )
 from gguftool.edit.schema import architecture, key_types, spell_type
-from gguftool.format.header import Header
+from gguftool.edit.toml import decimal
+from gguftool.format.header import Field, Header
+from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.shell import ELLIPSIS, path_word, shell
 
 
@@ -35,9 +37,9 @@ def spellable(op: Operation) -> bool:
     """Whether an option of ``gguftool fix`` can say it: no zero bytes, no key that is read as key and type or value."""
     match op:
         case Set():
-            return spellable_key(op.key) and "\0" not in _text(op.value) and _text(op.value) != ELLIPSIS
+            return spellable_key(op.key) and "\0" not in value_text(op.value) and value_text(op.value) != ELLIPSIS
         case SetElement():
-            said = _text(op.value)
+            said = value_text(op.value)
             return "\0" not in op.key + said and "=" not in op.key and said != ELLIPSIS
         case Delete():
             return bool(op.key) and "\0" not in op.key
@@ -66,9 +68,9 @@ def _option(op: Operation, arch: str) -> list[str]:
             arch = arch or op.key.partition(".")[0]
             known = key_types(op.key, arch)
             named = op.type is not None and (not known or spell_type(op.type) != known[0])
-            return ["--set", f"{op.key}{':' + op.type if named and op.type else ''}={_text(op.value)}"]
+            return ["--set", f"{op.key}{':' + op.type if named and op.type else ''}={value_text(op.value)}"]
         case SetElement():
-            return ["--set", f"{op.key}[{op.index}]={_text(op.value)}"]
+            return ["--set", f"{op.key}[{op.index}]={value_text(op.value)}"]
         case Delete():
             return ["--delete", op.key]
         case Rename():
@@ -87,7 +89,22 @@ def _option(op: Operation, arch: str) -> list[str]:
             return ["--patch", ELLIPSIS]
 
 
-def _text(value: object) -> str:
+WHOLE = 64
+"""Elements of the longest array that is one text."""
+
+
+def field_text(field: Field) -> str | None:
+    """The value of a field as ``KEY=VALUE`` takes it; None of a long, nested or unknown one."""
+    kind = field.element_type if field.type == ARR else field.type
+    if kind not in VALUE_TYPES or kind == ARR or field.untold or (field.count or 0) > WHOLE:
+        return None
+    values = field.head(WHOLE) if field.type == ARR else [field.value]
+    if values and all(isinstance(value, float) for value in values):
+        return ",".join(decimal(value, VALUE_TYPES[kind].name) for value in values if isinstance(value, float))
+    return value_text(values if field.type == ARR else field.value)
+
+
+def value_text(value: object) -> str:
     """A value as ``KEY=VALUE`` takes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -100,4 +117,4 @@ def _text(value: object) -> str:
         import json
 
         return json.dumps(items)
-    return ",".join(_text(v) for v in items)
+    return ",".join(value_text(v) for v in items)

@@ -100,13 +100,13 @@ def _scalar(value: object, kind: str, *, long: bool) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _float(value, kind)
+        return decimal(value, kind)
     if isinstance(value, str):
         return _string(value) if long else _basic(value)
     return str(value)
 
 
-def _float(value: float, kind: str) -> str:
+def decimal(value: float, kind: str) -> str:
     """The shortest decimal that is this number, in its own width."""
     if not math.isfinite(value):
         return ("-" if math.copysign(1, value) < 0 else "") + ("nan" if math.isnan(value) else "inf")

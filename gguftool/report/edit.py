@@ -56,16 +56,20 @@ def changes_text(plan: EditPlan | PatchPlan, style: Style) -> str:
 
 def plan_text(plan: EditPlan, style: Style) -> str:
     """The changes, what llama.cpp makes of them, and how they get onto the disk."""
-    lines: list[str] = [changes_text(plan, style)]
+    return "\n".join([changes_text(plan, style), *how_lines(plan)])
+
+
+def how_lines(plan: EditPlan) -> list[str]:
+    """What llama.cpp makes of the changes, and how they get onto the disk."""
     if plan.strategy == "none":
-        return "\n".join([*lines, _HOW["none"]])
-    lines += _seen(plan, architecture(plan.new))
+        return [_HOW["none"]]
+    lines = _seen(plan, architecture(plan.new))
     if plan.output is None:
         lines.append(_HOW[plan.strategy])
     else:
         lines.append(f"writes {safe(plan.output)} and leaves {safe(plan.path)} as it is")
     lines.append(f"writes {size(plan.bytes_written)}, needs {size(plan.space_needed)} of free disk")
-    return "\n".join(lines)
+    return lines
 
 
 def _seen(plan: EditPlan | PatchPlan, arch: str) -> list[str]:

@@ -75,18 +75,24 @@ def explanation_lines(e: Explanation, style: Style) -> Iterator[str]:
     yield ""
     yield paragraph("  ", safe(e.meaning), 2)
     yield ""
-    yield f"  {'type':<13}{e.type}"
-    if e.llama_cpp:
-        yield paragraph(f"  {'read by':<13}", e.llama_cpp, 15)
-    else:
-        listed = ", ".join(e.architectures[:5]) + (" …" if e.architectures[5:] else "")
-        yield f"  {'read by':<13}{style.yellow(f'nobody; llama.cpp reads it for {listed}' if listed else NOBODY)}"
+    for label, text in explanation_rows(e):
+        if label == "read by" and not e.llama_cpp:
+            yield f"  {label:<13}{style.yellow(text)}"
+        else:
+            yield paragraph(f"  {label:<13}", text, 15)
+
+
+def explanation_rows(e: Explanation) -> Iterator[tuple[str, str]]:
+    """What there is to say of a key beside its meaning: a label, "" for more of the one before, and the text."""
+    yield "type", e.type
+    listed = ", ".join(e.architectures[:5]) + (" …" if e.architectures[5:] else "")
+    yield "read by", e.llama_cpp or (f"nobody; llama.cpp reads it for {listed}" if listed else NOBODY)
     for other in e.others:
-        yield f"  {'':<13}{other}"
+        yield "", other
     if e.condition:
-        yield paragraph(f"  {'only when':<13}", e.condition, 15)
+        yield "only when", e.condition
     if e.required:
-        yield f"  {'required by':<13}{e.required}"
+        yield "required by", e.required
 
 
 def explanation_json(e: Explanation) -> dict[str, object]:

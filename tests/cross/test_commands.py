@@ -13,7 +13,7 @@ from tests.build import GGUF
 # What people of other tools type first (ollama, git, exiftool, hf, docker, LM Studio).
 EXPECTED = {
     "dump": "show info inspect view cat metadata",
-    "fix": "set edit repair patch",
+    "fix": "set repair patch",
     "launch": "serve run start server",
     "lint": "check validate test",
     "plan": "estimate vram memory size",

@@ -29,6 +29,7 @@ CALLS: dict[str, tuple[str, str | None]] = {
     "push-check": ("m.gguf --exit-zero", None),
     "hash": ("m.gguf", None),
     "fix": ("m.gguf --set general.name=there", "m.gguf"),
+    "edit": ("--help", None),
     "undo": ("edited.gguf", "edited.gguf"),
     "recover": ("m.gguf", "m.gguf"),
     "split": ("m.gguf --max-tensors 1", "m-00001-of-00002.gguf"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import struct
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -204,7 +206,6 @@ def test_nothing_typed_is_nothing_done(cli, tmp_path: Path, monkeypatch: pytest.
         ("text += 'x = ='", 2),
         ("text = text.replace('\"old\"', '5')", 2),
         ("text = text.replace('\"old\"', '\"a\\\\u0000b\"')", 4),
-        ("sys.exit(3)", 6),
         ("text = text.replace('\"old\"', '\"new\"'); open(path, 'w').write(text); sys.exit(1)", 6),
     ],
 )
@@ -263,8 +264,49 @@ def test_an_editor_that_is_not_there(cli, tmp_path: Path, monkeypatch: pytest.Mo
     path = model(tmp_path)
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "there-is-no-such-editor")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
     done = cli("fix", path, "--edit")
     assert (done.code, "there-is-no-such-editor" in done.err) == (6, True)
+    assert texts(tmp_path) == []
+
+
+def test_a_text_that_nobody_changed_does_not_stay(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = model(tmp_path)
+    editor(tmp_path, monkeypatch, "sys.exit(3)")
+    done = cli("fix", path, "--edit")
+    assert (done.code, texts(tmp_path)) == (6, [])
+    assert "ended with 3" in done.err
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_signal_in_the_editor(tmp_path: Path, typed: bool):
+    """Of a text that nobody changed nothing stays; one that was changed is kept, and it is said where."""
+    path, ready = model(tmp_path), tmp_path / "ready"
+    change = "open(sys.argv[1], 'a').write('# mine\\n')" if typed else ""
+    script = tmp_path / "e.py"
+    script.write_text(f"import sys, time\n{change}\nopen({str(ready)!r}, 'w').close()\ntime.sleep(60)\n")
+    env = {**os.environ, "VISUAL": f"{sys.executable} {script}", "TMPDIR": str(tmp_path)}
+    argv = [sys.executable, "-m", "gguftool", "fix", str(path), "--edit"]
+    running = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env)
+    while not ready.exists():
+        time.sleep(0.02)
+    running.send_signal(signal.SIGTERM)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 143
+    kept = texts(tmp_path)
+    assert len(kept) == typed
+    assert all(str(one).encode() in err for one in kept)
+
+
+def test_a_text_that_was_kept_is_gone_when_it_went_in(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = model(tmp_path)
+    editor(tmp_path, monkeypatch, "text += 'x = ='")
+    assert cli("fix", path, "--edit").code == 2
+    [text] = texts(tmp_path)
+    editor(tmp_path, monkeypatch, "text = text.replace('x = =', '').replace('\"old\"', '\"new\"')")
+    assert cli("fix", path, "--edit", "--import", text).code == 0
+    assert texts(tmp_path) == []
 
 
 def test_one_model_at_a_time(cli, tmp_path: Path):

@@ -1,0 +1,510 @@
+"""`gguftool edit`, driven as a person drives it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("textual", reason="the extra tui is not installed")
+
+from textual.widgets import Input, OptionList, TextArea
+
+import gguftool
+from gguftool.screen.forms import Choice, Form, Words
+from gguftool.screen.writing import Writing
+from tests.build import GGUF, llama
+from tests.screen.walk import at, fill, lines, settled, shown, walked
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return llama().write(tmp_path / "m.gguf")
+
+
+async def find(app, pilot, text: str) -> None:
+    await pilot.press("slash")
+    app.query_one("#search", Input).value = text
+    await pilot.pause()
+
+
+def text_of(app) -> str:
+    return "\n".join(lines(app))
+
+
+def test_open_search_change_preview_write_and_take_back(model: Path):
+    before = model.read_bytes()
+
+    async def walk(app, pilot):
+        assert "m.gguf" in text_of(app)
+        await find(app, pilot, "context")
+        assert app.keys.key == "llama.context_length"
+        about = shown(app, "#about")
+        assert "u32  2048" in about
+        assert "llama.cpp, for llama" in about
+        await pilot.press("enter", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, Form)
+        assert app.screen.query_one("#value", Input).value == "2048"
+        # A wrong value is told where it is typed; nothing has changed.
+        await fill(app, pilot, value="-1")
+        assert "does not fit into u32" in shown(app, "#error")
+        assert not app.editing.steps
+        await fill(app, pilot, value="x")
+        assert "expected a whole number (u32), got 'x'" in shown(app, "#error")
+        await fill(app, pilot, value="0x80")
+        assert not isinstance(app.screen, Form)
+        assert [step.title for step in app.editing.steps] == ["set llama.context_length to 128"]
+        assert "1 change not written" in shown(app, "#top")
+        assert "changed; it was 2048" in shown(app, "#about")
+        assert model.read_bytes() == before
+        await pilot.press("w")
+        await settled(app, pilot)
+        said = shown(app, "#what")
+        for word in (
+            "llama.context_length  u32\n  - 2048\n  + 128\n",
+            "now    llama.cpp",
+            "after  llama.cpp",
+            "patch: only the changed blocks of the header are written",
+            " KiB of free disk",
+            "set llama.context_length=128",
+        ):
+            assert word in said, said
+        assert model.read_bytes() == before
+        await pilot.press("enter")
+        await settled(app, pilot)
+        assert not app.editing.steps
+        with gguftool.open(model) as m:
+            assert m["llama.context_length"] == 128
+        await pilot.press("z")
+        await pilot.pause()
+        assert isinstance(app.screen, Choice)
+        await pilot.press("y")
+        await settled(app, pilot)
+        assert model.read_bytes() == before
+        assert os.listdir(model.parent) == ["m.gguf"]
+        await pilot.press("q")
+
+    app = walked(model, walk)
+    assert len(app.written) == 2
+    assert app.written[0][1].path == str(model)
+
+
+def test_add_delete_rename_undo_and_redo(model: Path):
+    before = model.read_bytes()
+
+    async def walk(app, pilot):
+        await pilot.press("a")
+        await pilot.pause()
+        await fill(app, pilot, key="my.number", value="5")
+        assert "its type must be named" in shown(app, "#error")
+        await fill(app, pilot, type="u8")
+        await pilot.press("a")
+        await pilot.pause()
+        # A known key without the prefix of the architecture, as `fix --set` has it.
+        await fill(app, pilot, key="rope.scaling.factor", value="2")
+        await at(app, pilot, "general.name")
+        await pilot.press("d")
+        await settled(app, pilot)
+        assert "deleted, not written yet; it was tiny llama" in shown(app, "#about")
+        await at(app, pilot, "my.number")
+        await pilot.press("r")
+        await pilot.pause()
+        await fill(app, pilot, key="general.name")
+        # Of a name of another type fix says the same.
+        assert "general.name is str, my.number is u8" in shown(app, "#error")
+        await fill(app, pilot, key="my.other")
+        titles = [step.title for step in app.editing.steps]
+        assert titles == [
+            "set my.number to 5",
+            "set llama.rope.scaling.factor to 2",
+            "delete general.name",
+            "rename my.number to my.other",
+        ]
+        await pilot.press("u", "u")
+        await settled(app, pilot)
+        assert [step.title for step in app.editing.steps] == titles[:2]
+        assert app.editing.header.get("general.name") is not None
+        await pilot.press("ctrl+r", "ctrl+r")
+        await settled(app, pilot)
+        assert [step.title for step in app.editing.steps] == titles
+        await pilot.press("w")
+        await settled(app, pilot)
+        await pilot.press("enter")
+        await settled(app, pilot)
+        await pilot.press("q")
+
+    walked(model, walk)
+    with gguftool.open(model) as m:
+        assert "general.name" not in m
+        assert (m["my.other"], m.fields["my.other"].type_name) == (5, "u8")
+        assert m["llama.rope.scaling.factor"] == 2.0
+        assert "my.number" not in m
+    gguftool.undo(model)
+    assert model.read_bytes() == before
+
+
+def test_what_llama_cpp_would_refuse_needs_consent(model: Path):
+    before = model.read_bytes()
+
+    async def walk(app, pilot):
+        await at(app, pilot, "llama.embedding_length")
+        await pilot.press("enter")
+        await pilot.pause()
+        await fill(app, pilot, value="48")
+        assert "harm:" in shown(app, "#load")
+        await pilot.press("w")
+        await settled(app, pilot)
+        said = shown(app, "#what")
+        assert "would refuse it after this change" in said
+        assert "1  write it although llama.cpp would do worse with it (--yes)" in said
+        await pilot.press("enter")
+        await settled(app, pilot)
+        assert isinstance(app.screen, Writing), "there is no plan to write"
+        assert model.read_bytes() == before
+        await pilot.press("1")
+        await settled(app, pilot)
+        assert "after  llama.cpp b11434 refuses it" in shown(app, "#what")
+        assert "embedding_length=48 --yes" in shown(app, "#what")
+        await pilot.press("enter")
+        await settled(app, pilot)
+        await pilot.press("q")
+
+    walked(model, walk)
+    with gguftool.open(model) as m:
+        assert m["llama.embedding_length"] == 48
+    gguftool.undo(model)
+    assert model.read_bytes() == before
+
+
+def test_two_faults_at_once_each_at_its_key_with_its_fix(tmp_path: Path):
+    made = llama().replace("llama.rope.freq_base", 0.0).replace("tokenizer.ggml.eos_token_id", 9999)
+    path = made.write(tmp_path / "two.gguf")
+    with gguftool.open(path, strict=False) as m:
+        found = {f.rule: f.where for f in gguftool.lint(m).findings}
+
+    async def walk(app, pilot):
+        assert {f.rule: f.where for f in app.judged.report.findings} == found
+        at_keys = {w.removeprefix("field:") for w in found.values() if w.startswith("field:")}
+        assert len(at_keys) > 1
+        for key in at_keys:
+            await at(app, pilot, key)
+            assert all(f.rule in shown(app, "#about") for f in app.judged.at(key))
+        panel = app.query_one("#findings", OptionList)
+        assert panel.option_count == len(found)
+        # The fix of one, and then all the safe ones; findings are judged without a byte written.
+        n = len(app.judged.report.findings)
+        await at(app, pilot, "llama.kv_cache_type")
+        await pilot.press("x")
+        await settled(app, pilot)
+        assert len(app.judged.report.findings) == n - 1
+        await pilot.press("X")
+        await settled(app, pilot)
+        await pilot.pause(0.05)
+        await settled(app, pilot)
+        with gguftool.open(path, strict=False) as m:
+            fixed = {op.key for op in gguftool.fixes(m).operations}
+        changed = {op.key for op in app.editing.operations}
+        assert changed == fixed
+
+    before = path.read_bytes()
+    walked(path, walk)
+    assert path.read_bytes() == before
+
+
+HOSTILE = {
+    "general.[red]x[/red]": "[bold]fat[/bold] [link=http://x]y[/link]",
+    "general.\x1b]0;title\x07": "\x1b[31mred\x1b[0m \u202eesrever\u202c",
+    "[/]": "[/nothing] [@click=app.quit]x[/]",
+    "a" * 5000: "b" * 100_000,
+}
+
+
+def test_text_of_the_file_is_only_shown(tmp_path: Path):
+    made = llama()
+    for key, value in HOSTILE.items():
+        made.kv(key, value)
+    path = made.kv("general.tags", list(HOSTILE.values())).write(tmp_path / "[b]h[red]\x1b[31m.gguf")
+    all_shown = []
+
+    async def walk(app, pilot):
+        all_shown.append(text_of(app))
+        for key in HOSTILE:
+            await at(app, pilot, key)
+            all_shown.append(text_of(app))
+            await pilot.press("enter")
+            await pilot.pause()
+            assert isinstance(app.screen, Form)
+            all_shown.append(text_of(app))
+            await pilot.press("escape")
+        await pilot.press("a")
+        await pilot.pause()
+        await fill(app, pilot, key="general.[red]x[/red]", value="[i]z[/i]", type="bad[type]")
+        all_shown.append(text_of(app))
+        await pilot.press("escape")
+        for size in ((60, 20), (20, 8)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            all_shown.append(text_of(app))
+
+    walked(path, walk)
+    said = "\n".join(all_shown)
+    assert all(c == "\n" or (ord(c) >= 32 and not 0x7F <= ord(c) < 0xA0) for c in said)
+    assert not set(said) & set("\u202e\u202c")
+    assert "[red]x[/red]" in said
+    assert "[bold]fat[/bold] [link=http://x]y[/link]" in said
+    assert "\\x1b]0;title\\x07" in said
+    assert "\\u202eesrever" in said
+
+
+def test_a_text_that_hides_something_comes_back_as_it_was(tmp_path: Path):
+    path = llama().kv("general.description", "a\\n\u202eb\x1b[0m\n\udc80\tc").write(tmp_path / "m.gguf")
+
+    async def walk(app, pilot):
+        await at(app, pilot, "general.description")
+        await pilot.press("enter")
+        await pilot.pause()
+        area = app.screen.query_one("#value", TextArea)
+        assert area.text == "a\\\\n\\u202eb\\u001b[0m\n\\x80\tc"
+        area.text = area.text.replace("\\u202e", "").replace("\\x80", "ü")
+        await pilot.press("ctrl+s")
+        await settled(app, pilot)
+        assert app.editing.header.get("general.description").value == "a\\nb\x1b[0m\nü\tc"
+
+    walked(path, walk)
+
+
+@pytest.mark.real
+def test_a_great_vocabulary_is_there_at_once(gemma3: Path):
+    """262,144 tokens, of which a page is decoded at a time."""
+    decoded = []
+
+    async def walk(app, pilot):
+        await at(app, pilot, "tokenizer.ggml.tokens")
+        about = shown(app, "#about")
+        assert "[str] of 262,144" in about
+        assert len(about) < 3000
+        await pilot.press("enter")
+        await pilot.pause()
+        page = app.screen.query_one("#page", OptionList)
+        assert page.option_count == 200
+        await pilot.press("slash")
+        app.screen.query_one("#seek", Input).value = "<unused6220>"
+        await pilot.press("enter")
+        await pilot.pause()
+        with gguftool.open(gemma3) as m:
+            index = m["tokenizer.ggml.tokens"].index("<unused6220>")
+        assert app.screen.start + page.highlighted == index > 200_000
+        # What one array says of another is shown beside it.
+        await pilot.press("escape")
+        await at(app, pilot, "tokenizer.ggml.token_type")
+        await pilot.press("enter", "right")
+        await pilot.pause()
+        assert app.screen.start == 200
+        assert app.screen.beside is not None
+        decoded.append(text_of(app))
+
+    walked(gemma3, walk)
+    assert decoded
+
+
+def test_an_element_of_a_long_array(model: Path):
+    async def walk(app, pilot):
+        await at(app, pilot, "tokenizer.ggml.tokens")
+        await pilot.press("enter", "down", "enter")
+        await pilot.pause()
+        await fill(app, pilot, value="<bos>")
+        assert app.editing.operations == (gguftool.SetElement("tokenizer.ggml.tokens", 1, "<bos>"),)
+
+    walked(model, walk)
+
+
+def test_a_file_of_many_keys_is_bounded(tmp_path: Path):
+    made = llama()
+    for i in range(900):
+        made.kv(f"k{i}.x", i).kv(f"many.k{i}", i)
+    path = made.write(tmp_path / "m.gguf")
+
+    async def walk(app, pilot):
+        # Nothing is laid out before its group is opened, and no group is longer than a person can look through.
+        assert len(list(app.keys.root.children)) < 10
+        for key in ("many.k899", "k899.x"):
+            await at(app, pilot, key)
+            assert len(list(app.keys.cursor_node.parent.children)) <= 400
+
+    walked(path, walk)
+
+
+def test_changed_by_another_program(model: Path):
+    async def walk(app, pilot):
+        await at(app, pilot, "general.name")
+        await pilot.press("enter")
+        await pilot.pause()
+        await fill(app, pilot, value="mine")
+        with gguftool.edit(model, keep_undo=False) as e:
+            e["llama.context_length"] = 77
+        theirs = model.read_bytes()
+        await pilot.press("w")
+        await settled(app, pilot)
+        assert "was changed by another program since it was read" in shown(app, "#what")
+        await pilot.press("escape", "f5")
+        await settled(app, pilot)
+        assert model.read_bytes() == theirs
+        assert [step.title for step in app.editing.steps] == ["set general.name to mine"]
+        assert app.editing.header.get("llama.context_length").value == 77
+        await pilot.press("w")
+        await settled(app, pilot)
+        # And between the look and the writing.
+        with gguftool.edit(model, keep_undo=False) as e:
+            e["llama.context_length"] = 78
+        await pilot.press("enter")
+        await settled(app, pilot)
+        assert isinstance(app.screen, Words)
+        assert "changed" in text_of(app)
+        await pilot.press("escape", "f5")
+        await settled(app, pilot)
+        await pilot.press("w")
+        await settled(app, pilot)
+        await pilot.press("enter")
+        await settled(app, pilot)
+
+    walked(model, walk)
+    with gguftool.open(model) as m:
+        assert (m["general.name"], m["llama.context_length"]) == ("mine", 78)
+
+
+def test_leaving_with_changes_asks(model: Path):
+    before = hashlib.sha256(model.read_bytes()).digest()
+
+    async def change(app, pilot):
+        await at(app, pilot, "general.name")
+        await pilot.press("d")
+        await settled(app, pilot)
+
+    async def stay_then_drop(app, pilot):
+        await change(app, pilot)
+        await pilot.press("q")
+        await pilot.pause()
+        assert "1 change not written" in text_of(app)
+        assert "delete general.name" in text_of(app)
+        await pilot.press("s")
+        await pilot.pause()
+        assert app.is_running
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert isinstance(app.screen, Choice)
+        await pilot.press("d")
+        await pilot.pause()
+
+    async def insist(app, pilot):
+        await change(app, pilot)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+
+    async def end(app, pilot):
+        await change(app, pilot)
+        app.ended(15)
+        await pilot.pause()
+
+    assert walked(model, stay_then_drop).fault is None
+    assert isinstance(walked(model, insist).fault, KeyboardInterrupt)
+    assert walked(model, end).signal == 15
+    assert hashlib.sha256(model.read_bytes()).digest() == before
+    assert os.listdir(model.parent) == ["m.gguf"]
+
+
+@pytest.mark.parametrize("kind", ["read-only", "store", "broken", "empty"])
+def test_what_cannot_be_edited_is_shown(tmp_path: Path, kind: str):
+    made = llama()
+    folder = tmp_path / "models--a--b" / "snapshots" / "c"
+    folder.mkdir(parents=True)
+    path = made.write(folder / "m.gguf" if kind == "store" else tmp_path / "m.gguf")
+    if kind == "read-only":
+        path.chmod(0o444)
+    elif kind == "broken":
+        path.write_bytes(path.read_bytes()[:300])
+    elif kind == "empty":
+        GGUF().write(path)
+
+    async def walk(app, pilot):
+        if kind == "empty":
+            assert app.editing.base.refusal is None
+            await pilot.press("enter", "d", "r", "x", "n", "u", "w")
+            await pilot.pause()
+            return
+        assert "read-only" in shown(app, "#top")
+        await at(app, pilot, "general.name")
+        for key in ("enter", "a", "X") if kind == "read-only" else ():
+            await pilot.press(key)
+            await pilot.pause()
+            assert isinstance(app.screen, Words)
+            await pilot.press("escape")
+        await pilot.press("d")
+        await pilot.pause()
+        assert isinstance(app.screen, Words)
+        word = {"read-only": "chmod u+w", "store": "edit a copy: --output NEW.gguf", "broken": "cannot be edited"}[kind]
+        assert word in " ".join(text_of(app).replace("│", " ").split())
+        assert not app.editing.steps
+
+    before = path.read_bytes()
+    walked(path, walk)
+    assert path.read_bytes() == before
+
+
+def test_every_size_of_terminal(model: Path):
+    async def walk(app, pilot):
+        for size in ((60, 24), (120, 40), (40, 12), (10, 4)):
+            await pilot.resize_terminal(*size)
+            await pilot.press("n")
+            await settled(app, pilot)
+            said = text_of(app)
+            assert all(len(line) <= size[0] for line in lines(app))
+            if size[0] >= 60:
+                for word in ("rope", "kv_cache_type", "llama.cpp", "Fix", "Write", "Quit", "Help", "2 findings"):
+                    assert word in said
+            await pilot.press("a")
+            await pilot.pause()
+            assert isinstance(app.screen, Form)
+            await pilot.press("escape")
+
+    walked(model, walk)
+
+
+def test_a_write_can_be_stopped(model: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of one that copies; what was copied is gone, and the file is as it was."""
+    from gguftool.api import outlook
+    from gguftool.screen.writing import Busy
+
+    before = model.read_bytes()
+    real = outlook.write
+
+    def slowly(e, made, progress):
+        import time
+
+        while True:
+            progress(1, 100)
+            time.sleep(0.01)
+
+    monkeypatch.setattr(outlook, "write", slowly)
+
+    async def walk(app, pilot):
+        await at(app, pilot, "general.name")
+        await pilot.press("d", "w")
+        await settled(app, pilot)
+        await pilot.press("enter")
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if isinstance(app.screen, Busy):
+                break
+        await pilot.press("ctrl+c")
+        await settled(app, pilot)
+        assert app.editing.steps
+        monkeypatch.setattr(outlook, "write", real)
+
+    walked(model, walk)
+    assert model.read_bytes() == before
