@@ -34,12 +34,12 @@ def edit(session: Session, /, model: str) -> int:
     Nothing is written before what would be written was shown: the difference, the bytes, and what llama.cpp would do.
     Every write is crash-safe and can be taken back, there and with `gguftool undo`. ? lists the keys.
     """
-    _refuse_without_terminal(model)
     try:
         import textual
     except ImportError:
         raise ToolFailed("gguftool edit needs textual, which is not installed", EXTRA) from None
     del textual
+    _refuse_without_terminal(model)
     from gguftool.api.editing import begin
     from gguftool.report.edit import recovered_text
     from gguftool.screen.run import Left, run

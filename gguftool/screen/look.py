@@ -50,6 +50,7 @@ n       the next finding
 tab     to the findings and back
 F5      read the file again
 q       quit
+?       this page
 ctrl+c  quit; twice: without a question
 
 Marks before a key, none of it written yet:

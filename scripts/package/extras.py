@@ -61,5 +61,7 @@ EXTRAS = {
         shows=MODEL,
     ),
     "watch": Extra(("watchfiles",), ("scan", "--watch", "--for", "1", "--settle", "0", "."), shows=MODEL),
+    # A terminal there is none; without the extra that is not what is missing.
+    "tui": Extra(("textual",), ("edit", MODEL), ends=2, shows="needs a terminal"),
 }
 """By the names of pyproject.toml; `test` and `dev` are for those who work on gguftool."""
