@@ -16,6 +16,7 @@ from typing import NamedTuple
 import click
 
 from gguftool.cli.options import NOTE, Session, attach_session_options
+from gguftool.cli.spelled import spellings
 from gguftool.near import near_names
 from gguftool.report.lines import fold
 from gguftool.version import __version__
@@ -120,13 +121,7 @@ def _as_settings(rest: list[str]) -> list[str]:
     return [rest[0], "--set", "=".join(rest[1:3]), *rest[3:]] if len(rest) > 2 else rest
 
 
-def _is_fix(rest: list[str]) -> bool:
-    """Whether `gguftool edit` was given an option of `fix`, whose other name it was before it was a command."""
-    given = [word.partition("=")[0] for word in rest if word.startswith("-")]
-    return any(name not in _OF_EDIT for name in given)
-
-
-_OF_EDIT = "-m --model -h --help -q --quiet -v --verbose --color --no-cache --".split()
+_OF_EDIT = frozenset("-m --model -h --help -q --quiet -v --verbose --color --no-cache".split())
 
 
 class LazyGroup(click.Group):
@@ -152,12 +147,18 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it; also for other words, ``help``, ``version``, and a model in a command's place."""
         word = args[0]
-        if word.lower() == "edit" and _is_fix(args[1:]):
+        if word.lower() == "edit" and self._is_fix(ctx, args[1:]):
             ctx.meta[NOTE] = "note: with options this is `gguftool fix`"
             args = ["fix", *args[1:]]
         if self.get_command(ctx, word) is None and not word.startswith("-"):
             args = self._meant(ctx, word, args[1:])
         return super().resolve_command(ctx, args)
+
+    def _is_fix(self, ctx: click.Context, rest: list[str]) -> bool:
+        """Whether `gguftool edit` was given an option of `fix`, whose other name it was before it was a command."""
+        given = {word.partition("=")[0] for word in rest if word.startswith("-")} - _OF_EDIT
+        fix = self.get_command(ctx, "fix") if given else None
+        return fix is not None and not given.isdisjoint(spellings(fix, click.Context(fix, parent=ctx)))
 
     def _meant(self, ctx: click.Context, word: str, rest: list[str]) -> list[str]:
         """The command line that was meant, with its command in front."""
