@@ -328,6 +328,7 @@ class Editor(View):
             answers = [("w", "look at them and write them"), ("d", "drop them and quit"), ("s", "stay")]
             answer = await self.push_screen_wait(Choice(question, answers))
             if answer not in ("w", "d") or (answer == "w" and not await self._write()):
+                self.asked = 0
                 return
         self.exit()
 

@@ -18,7 +18,7 @@ from gguftool.format.types import STR
 from gguftool.quantity import whole
 from gguftool.report.text import shorten
 
-PAGE = 200
+PAGE = 100
 """Elements of a page."""
 LONGEST = 400
 """Bytes of an element that are decoded to be shown."""

@@ -20,7 +20,7 @@ def test_an_address_is_only_shown(site: Site):
         assert "read-only" in shown(app, "#top")
         await at(app, pilot, "llama.kv_cache_type")
         assert "kv-cache-type-missing" in shown(app, "#about")
-        for key in ("x", "d", "a", "X"):
+        for key in ("x", "a"):
             await pilot.press(key)
             await settled(app, pilot)
             assert isinstance(app.screen, Words)

@@ -99,7 +99,7 @@ def test_what_was_written_is_told_when_the_screen_has_gone(model: Path):
     terminal.until(b"1 edit on record")
     terminal.type(b"\x03")
     assert terminal.end() == 0
-    last = terminal.out.rpartition(b"\x1b[?1049l")[2]
+    last = b" ".join(terminal.out.rpartition(b"\x1b[?1049l")[2].split())
     assert b"1 change in" in last
     assert b"undo: gguftool undo" in last
     assert sorted(os.listdir(model.parent)) == ["m.gguf", "m.gguf-undo-1"]
