@@ -108,7 +108,7 @@ def must_stay(row: str) -> bool:
     return bool(COMMAND.search(row)) or len(row.split()) == 1
 
 
-CASES = [(line, 60) for line in LINES] + [(line, 40) for line in LINES[1::4]]
+CASES = [(line, 60) for line in LINES] + [(line, 40) for line in LINES[1::6]]
 
 
 @pytest.mark.parametrize(("line", "most"), CASES)

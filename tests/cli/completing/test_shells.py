@@ -18,6 +18,7 @@ from tests.cli.completing.probes import PROBES, Probe, folder
 from tests.cli.completing.terminal import Seen, Terminal, fish
 
 SHELLS = ("bash", "zsh", "fish")
+EVERY = "GGUFTOOL_TEST_EVERY_PROBE"
 ROOT = Path(__file__).parents[3]
 
 
@@ -92,7 +93,9 @@ def check(probe: Probe, seen: Seen, shell: str) -> str:
 def test_probes(place: Place, cli, shell: str) -> None:  # type: ignore[no-untyped-def]
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} here")
-    probes = [p for p in PROBES if shell in p.shells]
+    # Two thirds of what it is tried with, another third left out of each; all: `python -m tests.cli.completing`.
+    mine = [p for p in PROBES if shell in p.shells]
+    probes = mine if EVERY in os.environ else [p for i, p in enumerate(mine) if i % 3 != SHELLS.index(shell)]
     assert len(probes) >= 40
     before = sorted(os.listdir(place.home))
     source = script(place, shell, cli)
