@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gguftool.elsewhere import meant
@@ -67,6 +67,22 @@ def models(paths: Sequence[str], patterns: Patterns | None = None, linked: list[
                 yield from _walk(path, patterns or Patterns(), named, [] if linked is None else linked)
         elif files := beside.pop(os.path.dirname(path), None):
             yield Group(files)
+
+
+def told_empty(paths: Sequence[str], found: Iterable[Group], patterns: Patterns) -> Iterator[Group]:
+    """What was found, and each folder that was named and holds nothing, with an error: a disk that is not mounted is
+    an empty folder, too.
+    """
+    left = {os.path.join(os.path.abspath(path), ""): path for path in there(paths) if os.path.isdir(path)}
+    for group in found:
+        if left and not is_remote(group.paths[0]):
+            at = os.path.abspath(group.paths[0])
+            left = {whole: path for whole, path in left.items() if not os.path.join(at, "").startswith(whole)}
+        yield group
+    given = " that the patterns take" if patterns.include or patterns.exclude else ""
+    for path in left.values():
+        message = f"{path}: no model{given} in it or below it"
+        yield Group((path,), MissingFile(message, "is the path right, and is the disk mounted?"))
 
 
 def count(paths: Sequence[str], patterns: Patterns) -> int | None:

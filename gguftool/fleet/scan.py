@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 
 from gguftool.files.patterns import Patterns
-from gguftool.fleet.find import models, there
+from gguftool.fleet.find import models, there, told_empty
 from gguftool.fleet.kept import Kept
 from gguftool.fleet.row import Row
 from gguftool.fleet.todo import Todo
@@ -106,8 +106,12 @@ def told(
     jobs: int | None = None,
     scheduler: str = "",
     linked: list[str] | None = None,
+    empty: bool = True,
 ) -> Generator[tuple[Row, bool]]:
-    """Rows as `rows` gives them, each with whether it is new: not one of those that were kept."""
+    """Rows as `rows` gives them, each with whether it is new: not one of those that were kept.
+
+    Without ``empty`` a folder that holds nothing is none.
+    """
     if want.lint:
         from gguftool.lint.run import selected
 
@@ -115,7 +119,8 @@ def told(
     if scheduler:
         there(paths)
         paths = [path if is_remote(path) else os.path.abspath(path) for path in paths]
-    todo = Todo(models(paths, patterns, linked), kept, want.build)
+    found = models(paths, patterns, linked)
+    todo = Todo(told_empty(paths, found, patterns or Patterns()) if empty else found, kept, want.build)
     first: list[Task] = []
     while not scheduler and len(first) <= FEW:
         while todo.ready:

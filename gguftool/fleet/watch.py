@@ -143,7 +143,7 @@ def _follow(
         trouble(text)
 
     with closing(Kept(resume, want)) as kept:
-        with closing(told(roots, want, patterns, kept, jobs=jobs)) as found:
+        with closing(told(roots, want, patterns, kept, jobs=jobs, empty=False)) as found:
             for row, new in found:
                 event = watched.begin(row, new, clock.steady(), clock.wall())
                 if event is not None:

@@ -102,8 +102,19 @@ def test_what_a_disk_said_once_is_asked_again(cli, zoo: Path, tmp_path: Path):
     assert by_name(cli("scan", zoo, "--resume", kept, "--format", "json"))["a.gguf"]["error"] is None
 
 
-def test_nothing_there(cli, tmp_path: Path):
-    assert cli("scan", tmp_path).out == "no models found\n"
+def test_nothing_there(cli, zoo: Path, tmp_path: Path):
+    """A disk that is not mounted is an empty folder."""
+    empty = tmp_path / "mnt"
+    (empty / "below").mkdir(parents=True)
+    found = cli("scan", empty)
+    assert (found.code, "no model in it or below it" in found.out) == (1, True)
+    both = cli("scan", zoo, empty, "--format", "json")
+    assert both.code == 1
+    assert by_name(both)["mnt"]["error"]["code"] == "missing-file"
+    for form in ("jsonl", "markdown", "html", "cyclonedx", "spdx"):
+        assert cli("scan", empty, "--format", form).code == 1
+    assert cli("scan", zoo, "--exclude", "*").code == 1
+    assert cli("scan", zoo, zoo / "a.gguf").code == cli("scan", zoo).code
     assert cli("scan", tmp_path / "none").code == 2
 
 
