@@ -39,7 +39,8 @@ from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.options.table import by_field
 from gguftool.run.target import target
 from gguftool.run.wishes import Wishes
-from gguftool.verify.hashes import Want, hash_files
+from gguftool.verify.hashes import ALL, hash_files
+from gguftool.verify.stream import Progress, ignored
 
 if TYPE_CHECKING:
     from gguftool.model import Model
@@ -91,7 +92,7 @@ class Portrait:
         beside: files that are to be used with it.
         hashes: of its files, where they were asked for.
         edits: what was done to it, the newest first.
-        failed: sections that could not be made, each with the reason.
+        failed: sections that could not be made, each with the error.
     """
 
     overview: Overview
@@ -111,7 +112,7 @@ class Portrait:
     beside: tuple[BesideIt, ...]
     hashes: tuple[FileHashes, ...]
     edits: tuple[Edit, ...]
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, GgufToolError] = field(default_factory=dict)
 
     __repr__ = short_repr
 
@@ -137,9 +138,15 @@ class Reported:
     __repr__ = short_repr
 
     @property
-    def broken(self) -> bool:
-        """The one model that it is about cannot be read to the end, or lacks a part."""
-        return self.model is not None and not self.model.overview.complete
+    def errors(self) -> tuple[GgufToolError, ...]:
+        """Why a section of the one model could not be made, and rules that failed themselves."""
+        return () if self.model is None else (*self.model.failed.values(), *self.model.lint.bugs)
+
+    @property
+    def exit_code(self) -> int:
+        """What a program ends with: that of the worst error, else 3 for a model that is not whole, else 0."""
+        whole = self.model is None or self.model.overview.complete
+        return max([0 if whole else 3, *(error.exit_code for error in self.errors)])
 
 
 def report(
@@ -150,6 +157,7 @@ def report(
     hashes: bool = False,
     build: str | int | None = None,
     tell: Callable[[int, int], None] = lambda done, every: None,
+    progress: Progress = ignored,
     **asked: Any,
 ) -> Reported:
     """Gather all that is known of a model, of a model with the files beside it, of a repository or of a folder.
@@ -162,6 +170,7 @@ def report(
         hashes: sha256 of the files and of every tensor, for which they are read whole.
         build: number of the build of llama.cpp that is to load it; None: the one at hand, else the newest known.
         tell: called with the steps that are done, and how many there are.
+        progress: called with the bytes of data read since the last call, from several threads.
         asked: fields of `Wishes`: ``ctx=32768, vram="16GiB", mmproj="mmproj.gguf"``.
 
     Raises:
@@ -177,7 +186,7 @@ def report(
     if (data or hashes) and isinstance(there, str) and is_remote(there):
         there = on_this_machine(there)
     with opened(there) as m:
-        return Reported(spec, _portrait(m, spec, said, build, data=data, hashes=hashes, tell=tell))
+        return Reported(spec, _portrait(m, spec, said, build, data=data, hashes=hashes, tell=tell, progress=progress))
 
 
 def _meant(spec: str) -> Collection | str:
@@ -206,7 +215,7 @@ class _Sections:
     name: str
     tell: Callable[[int, int], None]
     done: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, GgufToolError] = field(default_factory=dict)
 
     def make(self, section: str, make: Callable[[], T], instead: T) -> T:
         self.tell(self.done, _STEPS)
@@ -214,7 +223,7 @@ class _Sections:
         try:
             return make()
         except Exception as error:
-            self.failed[section] = str(of_one(error, self.name))
+            self.failed[section] = of_one(error, self.name)
             return instead
 
 
@@ -230,6 +239,7 @@ def _portrait(
     data: bool,
     hashes: bool,
     tell: Callable[[int, int], None],
+    progress: Progress,
 ) -> Portrait:
     asked = target(build, None, None)
     number = asked.build if asked is not None else None
@@ -241,8 +251,8 @@ def _portrait(
             BesideIt(by_field()[name].ours, path, overview(side), misfits(m, side, GIVEN_AS[name], number))
             for name, path, side in sides
         )
-    hashed: tuple[FileHashes, ...] = s.make("hashes", lambda: _hashes(m) if hashes else (), ())
-    numbers: dict[tuple[int, str], Values] = s.make("data", lambda: all_values(m) if data else {}, {})
+    hashed: tuple[FileHashes, ...] = s.make("hashes", lambda: _hashes(m, progress) if hashes else (), ())
+    numbers: dict[tuple[int, str], Values] = s.make("data", lambda: all_values(m, progress) if data else {}, {})
     sums = {(no, t.name): t.digests.get("sha256", "") for no, f in enumerate(hashed) for t in f.tensors}
     nothing: tuple[Any, str] = (None, "")
     planned, why = s.make("plan", lambda: _plan(m, spec, said, build), nothing)
@@ -278,9 +288,9 @@ def _plan(m: Model, spec: str, said: Wishes, build: str | int | None) -> tuple[P
         return None, str(error)
 
 
-def _hashes(m: Model) -> tuple[FileHashes, ...]:
+def _hashes(m: Model, progress: Progress) -> tuple[FileHashes, ...]:
     """The hashes of all files of a model."""
-    return tuple(_raised(one) for one in hash_files([part.source for part in m.parts], Want(tensors=True, data=True)))
+    return tuple(_raised(one) for one in hash_files([part.source for part in m.parts], ALL, progress))
 
 
 def _raised(found: FileHashes | GgufToolError) -> FileHashes:

@@ -46,19 +46,28 @@ def report(
     whether they fit. Of a repository each quantisation is a row, of a folder with several models each model.
 
     With --format json the very data of the page goes to stdout, and no page is written unless -o names one.
-    Exit code 3 when the model cannot be read to the end or lacks a part; the page says so.
+    Exit code 3 when the model cannot be read to the end or lacks a part, and that of the fault when a section could
+    not be made; the page is written all the same, and says so.
     """
     from gguftool.api.report import report as gather
+    from gguftool.report.lint import error_row
     from gguftool.report.page.data import body
     from gguftool.report.page.render import report_page
+    from gguftool.report.progress import Progress
 
     path = output if output is not None or session.format == "json" else _name(model)
     if path not in (None, STDOUT):
         from gguftool.files.names import check_free
 
         check_free(str(path), overwrite=overwrite, can_overwrite=True)
-    found = gather(model, wished(), data=data, hashes=hashes, build=options["build"], tell=_telling(session))
-    code = 3 if found.broken else 0
+    shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
+    with Progress(0, shown, "reading") as progress:
+        found = gather(
+            model, wished(), data=data, hashes=hashes, build=options["build"], tell=_telling(session), progress=progress
+        )
+    code = found.exit_code
+    for error in found.errors if session.format != "json" else ():
+        session.warn(str(error))
     if path == STDOUT and session.format != "json":
         from gguftool.report.envelope import put
 
@@ -68,7 +77,11 @@ def report(
         _write(path, report_page(found), overwrite=overwrite)
         session.did(f"wrote {path}", code)
     if session.format == "json":
-        session.write_json(ok=code == 0, body={**body(found), "written": None if path == STDOUT else path})
+        session.write_json(
+            ok=code == 0,
+            body={**body(found), "written": None if path == STDOUT else path},
+            errors=[error_row(error) for error in found.errors],
+        )
     else:
         session.out(f"wrote {safe(str(path))}")
     return code

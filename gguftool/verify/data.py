@@ -18,7 +18,7 @@ from gguftool.format.header import Header, TensorInfo
 from gguftool.source import LocalFile, Source
 from gguftool.verify.blocks import FLOATS, NOT_FOR_FILES, NUMBERS, any_special, special
 from gguftool.verify.result import Fault
-from gguftool.verify.stream import Progress, fill
+from gguftool.verify.stream import Progress, fill, ignored
 from gguftool.verify.stretches import FRONT, PAGE, Place, Run, equal_pages, judged, stretches
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def check_data(
 
     found = [TensorCheck(t, header.where(t)[0]) for t in header.tensors]
     lock = threading.Lock()
-    todo = _pieces(source, found, progress or _ignore)
+    todo = _pieces(source, found, progress or ignored)
     failed: list[BaseException] = []
 
     def work() -> None:
@@ -122,10 +122,6 @@ def check_data(
     if failed:
         raise failed[0]
     return found
-
-
-def _ignore(n: int) -> None:
-    """Progress that nobody watches."""
 
 
 def _pieces(

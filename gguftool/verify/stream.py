@@ -69,7 +69,7 @@ def each(
     An exception, Ctrl-C among them, stops all of it within one piece of work.
     """
     if len(items) < 2 or jobs == 1:
-        return [work(item, progress or _ignore) for item in items]
+        return [work(item, progress or ignored) for item in items]
     from concurrent.futures import ThreadPoolExecutor
 
     stop = threading.Event()
@@ -89,7 +89,7 @@ def each(
             raise
 
 
-def _ignore(n: int) -> None:
+def ignored(n: int) -> None:
     """Progress that nobody watches."""
 
 

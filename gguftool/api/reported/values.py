@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
-from gguftool.errors import FormatError
+from gguftool.errors import FormatError, Unreadable
 from gguftool.model import Model
 from gguftool.model.arrays import floats
+from gguftool.verify.stream import Progress, ignored
 
 if TYPE_CHECKING:
     from gguftool.model.arrays import Array
@@ -52,11 +53,12 @@ class Values:
     __repr__ = short_repr
 
 
-def all_values(m: Model) -> dict[tuple[int, str], Values]:
+def all_values(m: Model, progress: Progress = ignored) -> dict[tuple[int, str], Values]:
     """What is in every tensor that can be read, by number of the file and name.
 
     Args:
         m: a model whose data is at hand.
+        progress: called with the bytes done since the last call, from several threads.
 
     Raises:
         Unreadable, ChangedMeanwhile: as `Source.read_at`.
@@ -66,29 +68,41 @@ def all_values(m: Model) -> dict[tuple[int, str], Values]:
     import gguf  # noqa: F401  # before the threads: an import in several of them at once is slow
 
     every = list(m.all_tensors())
-    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(values, every))
+    stopped = False
+
+    def tick(n: int) -> None:
+        # Ctrl-C comes to the main thread: the others end at their next piece.
+        if stopped:
+            raise Unreadable(f"{m.name}: no longer read")
+        progress(n)
+
+    pool = ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1))
+    try:
+        found = list(pool.map(lambda t: values(t, tick), every))
+    finally:
+        stopped = True
+        pool.shutdown(cancel_futures=True)
     return {(t.part.no, t.name): x for t, x in zip(every, found, strict=True) if x is not None}
 
 
-def values(t: Tensor) -> Values | None:
+def values(t: Tensor, progress: Progress = ignored) -> Values | None:
     """What is in a tensor; None where its type has no way to numbers, or its data is not all there."""
     kind, nbytes = t.info.type, t.nbytes
     if kind is None or not nbytes or t.part.header.big_endian or t.offset + nbytes > t.part.size:
         return None
     try:
-        return _values(t)
+        return _values(t, progress)
     except FormatError:
         return None
 
 
-def _values(t: Tensor) -> Values:
+def _values(t: Tensor, progress: Progress) -> Values:
     import numpy as np
 
     n = seen = zeros = nan = inf = furthest = 0
     least, most, total, squares, far = math.inf, -math.inf, 0.0, 0.0, -1.0
     large = _Large()
-    for piece in _pieces(t):
+    for piece in _pieces(t, progress):
         finite, size = piece, np.abs(piece)
         good = np.isfinite(piece)
         if not good.all():
@@ -112,7 +126,7 @@ def _values(t: Tensor) -> Values:
     limit = FAR * rms
     outliers = 0 if far <= limit else large.beyond(limit)
     if outliers is None:
-        outliers = sum(int((np.abs(piece[np.isfinite(piece)]) > limit).sum()) for piece in _pieces(t))
+        outliers = sum(int((np.abs(piece[np.isfinite(piece)]) > limit).sum()) for piece in _pieces(t, progress))
     return Values(least, most, total / n, rms, zeros, nan, inf, outliers, furthest)
 
 
@@ -142,11 +156,13 @@ class _Large:
         return sum(int((one > limit).sum()) for one in self._kept)
 
 
-def _pieces(t: Tensor) -> Iterator[Array]:
+def _pieces(t: Tensor, progress: Progress) -> Iterator[Array]:
     """The numbers of a tensor as float32, piece by piece."""
     kind, nbytes = t.info.type, t.nbytes or 0
     if kind is None:
         return
     step = max(1, ELEMENTS // kind.block_size) * kind.block_bytes
     for at in range(0, nbytes, step):
-        yield floats(t.info, t.part.source.read_at(t.offset + at, min(step, nbytes - at)))
+        n = min(step, nbytes - at)
+        yield floats(t.info, t.part.source.read_at(t.offset + at, n))
+        progress(n)

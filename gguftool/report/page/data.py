@@ -68,7 +68,7 @@ def _model(p: Portrait) -> Body:
         "beside": [_beside(x) for x in p.beside],
         "hashes": hash.body(p.hashes)["files"] if p.hashes else [],
         "edits": [{**asdict(e), "operations": list(e.operations)} for e in p.edits],
-        "failed": [{"section": name, "why": why} for name, why in p.failed.items()],
+        "failed": [{"section": name, "why": str(why)} for name, why in p.failed.items()],
     }
 
 

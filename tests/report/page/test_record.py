@@ -317,6 +317,23 @@ def test_every_role_and_some_faults(tmp_path: Path) -> None:
     assert sum(walk(name, data, tmp_path) for name, data in files(few=2)) >= 8
 
 
+def test_a_section_that_fails_hides_no_other(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(m: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("gguftool.api.report.layer_rows", broken)
+    path = llama().write(tmp_path / "m.gguf")
+    done = cli("report", path, "--format", "json")
+    assert (done.code, done.json["ok"]) == (70, False)
+    assert [x["section"] for x in done.json["model"]["failed"]] == ["layers"]
+    assert "ZeroDivisionError" in done.json["errors"][0]["message"]
+    assert (done.json["model"]["layers"], len(done.json["model"]["tensors"])) == ([], 11)
+    done = cli("report", path, "-o", tmp_path / "m.html")
+    assert done.code == 70
+    assert "this is a bug" in done.err
+    assert "ZeroDivisionError" in (tmp_path / "m.html").read_text()
+
+
 def test_a_fleet(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "f" / "a").mkdir(parents=True)
     llama().write(tmp_path / "f" / "a" / "m.gguf")
