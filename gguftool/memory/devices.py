@@ -72,6 +72,11 @@ class Device:
         """What its backend says of itself."""
         return backend(self.kind)
 
+    @property
+    def cache_alignment(self) -> int:
+        """What a tensor of a cache or a state is aligned to in its buffers."""
+        return self.rules.alignment if self.backend.pads_rows else KINDS["cpu"].alignment
+
 
 def row_padding(block_size: int, block_bytes: int, width: int) -> int:
     """Extra bytes CUDA adds to a quantised tensor whose rows are not a multiple of 512 elements wide."""

@@ -72,14 +72,18 @@ class Cache:
 
     def layer_bytes(self, x: CacheLayer, alignment: int) -> int:
         """Bytes one layer takes in a buffer of this alignment; CUDA's (128) also pads quantised rows."""
-        total = 0
-        for type_name, width in ((self.type_k, x.k_width), (self.type_v, x.v_width)):
-            size = self._tensor(type_name, width)
-            t = CACHE_TYPES[type_name]
-            if alignment == CUDA_ALIGNMENT and t.quantized and width % CUDA_ROW:
-                size += t.row_bytes(CUDA_ROW - width % CUDA_ROW)
-            total += pad(size, alignment)
-        return total
+        return sum(self.parts(x, alignment))
+
+    def parts(self, x: CacheLayer, alignment: int) -> tuple[int, int]:
+        """Of those, K's and V's."""
+        return self._aligned(self.type_k, x.k_width, alignment), self._aligned(self.type_v, x.v_width, alignment)
+
+    def _aligned(self, type_name: str, width: int, alignment: int) -> int:
+        size = self._tensor(type_name, width)
+        t = CACHE_TYPES[type_name]
+        if alignment == CUDA_ALIGNMENT and t.quantized and width % CUDA_ROW:
+            size += t.row_bytes(CUDA_ROW - width % CUDA_ROW)
+        return pad(size, alignment)
 
     def _tensor(self, type_name: str, width: int) -> int:
         return CACHE_TYPES[type_name].row_bytes(width) * self.cells * self.streams

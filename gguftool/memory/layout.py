@@ -182,21 +182,16 @@ class Layout:
         """Layers that are built: of those between like neighbours the first few, and the last."""
         if any(x.index not in self.blocks for x in self.layers):
             raise NotKnownHere("a layer without tensors")
-        signs = [
+        numbered: dict[object, int] = {}
+        marks = [numbered.setdefault(sign, len(numbered)) for sign in self.signs(at, lies)]
+        return [self.layers[i] for i in picked(marks, apart=HOST in at and len(set(at)) > 1)]
+
+    def signs(self, at: Sequence[str], lies: Callable[[Weight], str]) -> list[object]:
+        """Of each layer, what decides about its part of the graph: two with the same are built alike."""
+        return [
             (self.kinds[x.index], x.swa, x.recurrent, at[x.index], tuple(map(lies, self.blocks[x.index].values())))
             for x in self.layers
         ]
-        most = ALIKE_APART if HOST in at and len(set(at)) > 1 else ALIKE
-        seen: Counter[object] = Counter()
-        numbered: dict[object, int] = {}
-        marks = [numbered.setdefault(sign, len(numbered)) for sign in signs]
-        out = []
-        for i, x in enumerate(self.layers):
-            around = tuple(marks[max(0, i - 1) : i + 2])
-            seen[around] += 1
-            if seen[around] <= most or i == len(marks) - 1:
-                out.append(x)
-        return out
 
     def _input(self, b: Build, lies: Callable[[Weight], str], *, mixed: bool) -> Node:
         """`build_inp_embd`: tokens, embeddings, or both, of which one is used."""
@@ -241,6 +236,24 @@ class Layout:
         if strange:
             raise NotKnownHere(strange[0])
         return x
+
+
+def picked(marks: Sequence[int], *, apart: bool) -> list[int]:
+    """Which layers are built, by what marks each.
+
+    Args:
+        marks: of each layer, a number for its sign (`Layout.signs`).
+        apart: a part of the model is on the host, another on a device.
+    """
+    most = ALIKE_APART if apart else ALIKE
+    seen: Counter[object] = Counter()
+    out = []
+    for i in range(len(marks)):
+        around = tuple(marks[max(0, i - 1) : i + 2])
+        seen[around] += 1
+        if seen[around] <= most or i == len(marks) - 1:
+            out.append(i)
+    return out
 
 
 def _ended(b: Build, t: Tensors, x: Node, out_ids: Node) -> Node:

@@ -304,7 +304,7 @@ class Planner:
         def where(layer: int) -> tuple[str, int]:
             name = placed.layer_device[layer] if p.kv_offload else HOST
             device = kinds.get(name)
-            return name, device.rules.alignment if device and device.backend.pads_rows else HOST_ALIGNMENT
+            return name, device.cache_alignment if device else HOST_ALIGNMENT
 
         for c in cache.caches:
             for x in c.layers:
