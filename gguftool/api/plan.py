@@ -24,13 +24,13 @@ from gguftool.run.deploy import (
     Deployment,
     Found,
     deploy,
-    growth_notes,
     look,
     outcome,
     resolved,
     with_largest_context,
 )
 from gguftool.run.engine import Engine, choose, engine_of
+from gguftool.run.grown import growth_notes
 from gguftool.run.launch import expectations
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command

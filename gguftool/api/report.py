@@ -20,6 +20,7 @@ from gguftool.api.reported.previews import Templates, previews
 from gguftool.api.reported.tokens import Tokens, tokens
 from gguftool.api.reported.values import Values, all_values
 from gguftool.api.reported.weights import Share, TensorRow, stretches, tensor_rows
+from gguftool.api.turning import Turning, turning
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, MissingFile, UsageError, of_one
 from gguftool.fleet.find import models
@@ -89,6 +90,7 @@ class Portrait:
         compat: builds that load it.
         plan: what it takes under the wishes; None: it is none to be planned.
         unplanned: why there is no plan.
+        memory: that under many other settings, for a picture that can be turned; None: see `turning`.
         beside: files that are to be used with it.
         hashes: of its files, where they were asked for.
         edits: what was done to it, the newest first.
@@ -109,6 +111,7 @@ class Portrait:
     compat: Compatibility | None
     plan: Planned | None
     unplanned: str
+    memory: Turning | None
     beside: tuple[BesideIt, ...]
     hashes: tuple[FileHashes, ...]
     edits: tuple[Edit, ...]
@@ -227,7 +230,7 @@ class _Sections:
             return instead
 
 
-_STEPS = 13
+_STEPS = 14
 
 
 def _portrait(
@@ -272,6 +275,7 @@ def _portrait(
         compat=s.make("compat", lambda: compat(m) if ROLES[role(m)].loads else None, None),
         plan=planned,
         unplanned=why,
+        memory=s.make("memory", lambda: turning(m, spec, said, planned) if planned else None, None),
         beside=beside,
         hashes=hashed,
         edits=s.make("edits", lambda: edits(m), ()),

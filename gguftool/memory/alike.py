@@ -13,8 +13,8 @@ from gguftool.brief import named_repr
 from gguftool.memory.devices import HOST
 from gguftool.memory.layout import picked
 from gguftool.memory.plan import Planner
-from gguftool.memory.weights import Placement
 from gguftool.memory.use import PROJECTOR
+from gguftool.memory.weights import Placement
 
 
 class Alike:
@@ -47,7 +47,9 @@ class Alike:
     def _marks(self, planner: Planner, p: Placement, name: str, kinds: Sequence[int]) -> list[int]:
         at = (name,) * (planner.weights.layer_count + 1)
         if not self.laid_out:
-            return [self._number((name, *self._lent(planner, p, i, name), kinds[i] * (name == HOST))) for i in self.trunk]
+            return [
+                self._number((name, *self._lent(planner, p, i, name), kinds[i] * (name == HOST))) for i in self.trunk
+            ]
         signs = planner.layout.signs(at, lambda w: planner.weights.lies(w, at, p))
         out = []
         for i, sign in zip(self.trunk, signs, strict=True):
@@ -57,7 +59,7 @@ class Alike:
         return out
 
     def _lent(self, planner: Planner, p: Placement, layer: int, name: str) -> tuple[int, bool]:
-        """What the formula sees of a layer's weights on the host: the largest matrix, and whether it has experts there."""
+        """What the formula sees of a layer on the host: its largest matrix, and whether it has experts there."""
         groups = [
             g
             for g in planner.weights.groups.values()

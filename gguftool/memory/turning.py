@@ -1,7 +1,7 @@
-"""What a model takes under many settings at once: the numbers of the planner, so that a picture of them can be turned.
+"""What a model takes under many settings at once: the planner's numbers, so that a picture of them can be turned.
 
-Weights, caches and states are sums over layers (`gguftool.memory.shares`). Compute buffers come from laying out a graph,
-so the planner is asked for each: for every context of the grid, but of placements that are alike
+Weights, caches and states are sums over layers (`gguftool.memory.shares`). Compute buffers come from laying out a
+graph, so the planner is asked for each: for every context of the grid, but of placements that are alike
 (`gguftool.memory.alike`) only for one. How much is laid out is bounded; what was not is not there, and nothing is
 guessed in its place.
 """
@@ -70,7 +70,8 @@ class Board:
         weights: by layer.
         projector: bytes of it on each device, the host last.
         spots: the class of each placement that was planned.
-        points: by class, number of slots, type of K and of V, in that order: a number in `Turned.rows`; -1: not planned.
+        points: by class, number of slots, type of K and of V, in that order: a number in `Turned.rows`; -1: not
+            planned.
         drafts: something stands beside the model: a row has a series of it for each device, after those of compute.
     """
 
@@ -224,6 +225,7 @@ class _Grid:
     def items(self, board: int, groups: dict[Hashable, list[Spot]], alike: Alike) -> Iterator[_Item]:
         """What there is to plan with so many devices."""
         total = sum(len(x) for x in groups.values())
+        first = max((x for x in groups.values() if x[0].host == 0), key=len, default=[])
         for group, spots in enumerate(groups.values()):
             spot = spots[0]
             whole = spot.host == 0 and not spot.experts
@@ -235,10 +237,12 @@ class _Grid:
                 for pairs in self.same(board, spot, alike):
                     usual = sum(1.0 if k == v and k in USUAL else 0.05 for k, v in (self.pairs[i] for i in pairs))
                     worth = usual * share * WORTH_OF_DEVICES[board] * WORTH_OF_SLOTS.get(slots, 0.06) / cost
-                    yield _Item(board, group, spot, slot, pairs, cost, worth)
+                    # However large a model is, all of it on so many devices is there for one slot.
+                    sure = spots is first and slots == self.slots[0] and usual >= 1
+                    yield _Item(board, group, spot, slot, pairs, cost, worth + sure)
 
     def same(self, board: int, spot: Spot, alike: Alike) -> list[tuple[int, ...]]:
-        """Pairs of types that need the same buffers: where no cache is copied to another device, its size is nothing."""
+        """Pairs of types that need the same buffers: where no cache is copied over, its size does not matter."""
         copied = alike.apart or (board > 0 and (spot.host > 0 or not self.p.kv_offload))
         out: dict[object, list[int]] = {}
         for i, pair in enumerate(self.pairs):
@@ -274,7 +278,9 @@ def turned(
         planners: the model on the host alone, with one device, with two, …, all of one kind.
         settings: of so many slots and such types.
         p: placement; the experts it leaves on the host stay there, unless all layers are on one device.
-        contexts, slots, types: stops of the grid.
+        contexts: stops of the grid.
+        slots: numbers of slots.
+        types: cache types, of K and of V.
         budget: tensors that are gone through at most.
 
     Raises:
@@ -304,6 +310,7 @@ def turned(
         row = g.row(x)
         for pair in x.pairs:
             points[x.board][x.group][x.slot * len(g.pairs) + pair] = row
+    by_slots, caches = _by_slots(g), tuple(_caches(home, kinds, g.series) for home in cells)
     return Turned(
         contexts=tuple(contexts),
         slots=tuple(slots),
@@ -312,11 +319,11 @@ def turned(
         layers=g.count + 1,
         kinds=tuple(kinds),
         kv_offload=p.kv_offload,
-        caches=tuple(_caches(home, kinds, g.series) for home in cells),
+        caches=caches,
         boards=tuple(_board(g, board, groups[board], points[board]) for board in range(len(planners))),
         series=tuple(g.series.known),
         rows=tuple(g.rows.known),
-        **_by_slots(g),
+        **by_slots,
         plans=g.plans,
         skipped=skipped,
     )

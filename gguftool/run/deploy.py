@@ -15,8 +15,7 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import DEFAULT, recorded
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.fit import Fit, Free, Step, largest_context, search
-from gguftool.memory.growth import CHECKPOINTS, PROMPTS
-from gguftool.memory.limit import Bounds, bounded, room
+from gguftool.memory.limit import Bounds, bounded
 from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
 from gguftool.memory.settings import BATCH, PROMPT_CACHE, SERVER_SLOTS, UBATCH, Settings
 from gguftool.memory.settings import CHECKPOINTS as CHECKPOINT_COUNT
@@ -26,7 +25,6 @@ from gguftool.model import Model
 from gguftool.model.drafting import MTP
 from gguftool.model.embedder import Embedder
 from gguftool.programs import Tool
-from gguftool.quantity import human
 from gguftool.run import devices as hardware
 from gguftool.run import speculative
 from gguftool.run.aged import flash, slots
@@ -162,6 +160,19 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     )  # fmt: skip
 
 
+def settings_for(model: Model, wishes: Wishes, build: Capabilities | None = None) -> Settings:
+    """The settings of a deployment, as `deploy` has them, without looking at a machine or at files beside the model.
+
+    Args:
+        model: open model; only its header is read.
+        wishes: what is asked for.
+        build: what will serve.
+    """
+    w, _ = chosen(model, checked(slots(take_in(wishes, build).wishes, number_of(build))))
+    w = speculative.chosen(model, w, [])
+    return _settings(model.arch, w, served(model, w), build)
+
+
 def outcome(d: Deployment, planner: Planner) -> Fit:
     """The plan that these wishes lead to: what was asked, or what fits when that does not.
 
@@ -173,40 +184,6 @@ def outcome(d: Deployment, planner: Planner) -> Fit:
     steps = tuple(replace(x, kept=i == 0) for i, x in enumerate(found.steps))
     offer = Step("to get this", "name the memory there is with --ram", True, kept=False)
     return Fit(bounded(planner, planner.plan(d.settings, d.placement), d.bounds), (*steps, offer))
-
-
-def growth_notes(d: Deployment, plan: MemoryPlan) -> list[str]:
-    """What was bounded so that the host holds what grows after the start, and what it does not hold."""
-    s, out = plan.settings, []
-    if s.checkpoints != d.settings.checkpoints:
-        out.append(
-            f"--ctx-checkpoints {s.checkpoints}: the host has no room for {d.settings.checkpoints} a slot"
-            " beside the rest"
-        )
-    if s.cache_ram != d.settings.cache_ram:
-        out.append(
-            f"--cache-ram {s.cache_ram}: the host has no room for {d.settings.cache_ram} MiB of prompts seen before"
-            " beside the rest"
-        )
-    left = room(plan)
-    over = 0 if left is None else plan.grows(HOST) - left
-    if over > 0:
-        named = " and ".join(g.what for g in plan.growth if g.device == HOST)
-        out.append(
-            f"{named} may grow to {human(plan.grows(HOST))} of the host, {human(over)} more than there is room for:"
-            f" {' and '.join(o for o, g in _BOUNDING if any(x.what == g for x in plan.growth))} bound them"
-        )
-    prompts = next((g for g in plan.growth if g.what == PROMPTS), None)
-    chosen_here = s.cache_ram != PROMPT_CACHE
-    if prompts is not None and chosen_here and prompts.bytes < prompts.each:
-        out.append(
-            f"a slot that is full takes {human(prompts.each)}, more than --cache-ram {s.cache_ram} holds:"
-            " so long a prompt is not kept, and read anew"
-        )
-    return out
-
-
-_BOUNDING = (("--cache-ram", PROMPTS), ("--ctx-checkpoints", CHECKPOINTS))
 
 
 def with_largest_context(d: Deployment, planner: Planner) -> Deployment:

@@ -27,11 +27,12 @@ from gguftool.run import devices as hardware
 from gguftool.run.args import TRACE, CommandLine, server_command
 from gguftool.run.beside import media
 from gguftool.run.buffers import ExpectedCompute
-from gguftool.run.deploy import Deployment, Found, deploy, growth_notes, outcome, resolved
+from gguftool.run.deploy import Deployment, Found, deploy, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
 from gguftool.run.engine import Engine, no_engine
 from gguftool.run.features import features, template
+from gguftool.run.grown import growth_notes
 from gguftool.run.known import Subject, subject
 from gguftool.run.options.extra import changes_rope, silences
 from gguftool.run.options.serving import LOOPBACK

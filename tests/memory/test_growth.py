@@ -12,8 +12,9 @@ from gguftool.memory.limit import Bounds, bounded, host_limit, overhead, room
 from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
 from gguftool.memory.settings import Settings
 from gguftool.model import Model, open_model
-from gguftool.run.deploy import Found, deploy, growth_notes, outcome, resolved
+from gguftool.run.deploy import Found, deploy, outcome, resolved
 from gguftool.run.devices import HostMemory
+from gguftool.run.grown import growth_notes
 from gguftool.run.wishes import Wishes
 from tests.memory.giants import giant
 from tests.run.test_speculative import qwen35_27b

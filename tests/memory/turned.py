@@ -27,7 +27,9 @@ def planners(m: Model, kind: str = "cuda", most: int = 3) -> list[Planner]:
     return [Planner(m.arch, weights_of(m), machine) for machine in machines]
 
 
-def grid(m: Model, kind: str = "cuda", most: int = 3, budget: int = 20_000, **p: object) -> tuple[Turned, list[Planner]]:
+def grid(
+    m: Model, kind: str = "cuda", most: int = 3, budget: int = 20_000, **p: object
+) -> tuple[Turned, list[Planner]]:
     every = planners(m, kind, most)
     contexts = stops(m.arch.context_length or 0, 4096, halves=False)
     return turned(every, settings, replace(Placement(), **p), contexts, budget=budget), every
@@ -52,7 +54,9 @@ def figures(t: Turned, x: Point) -> dict[str, dict[str, int]]:
     n, spot, c, slot, k, v = x
     b = t.boards[n]
     names = (*b.devices, HOST)
-    at = [HOST] * (t.layers - sum(spot.split)) + [name for name, m in zip(b.devices, spot.split, strict=True) for _ in range(m)]
+    at = [HOST] * (t.layers - sum(spot.split)) + [
+        name for name, m in zip(b.devices, spot.split, strict=True) for _ in range(m)
+    ]
     out = {name: dict.fromkeys(("weights", "kv", "state", "compute", "beside"), 0) for name in names}
     for name, size in b.weights.on(tuple(at), spot.experts).items():
         out[name]["weights"] = size

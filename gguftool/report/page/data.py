@@ -17,6 +17,7 @@ from gguftool.report import compat, glance, hash, lint, plan
 from gguftool.report.dump import TOKEN_TYPES
 from gguftool.report.overview import summary_json
 from gguftool.report.page.verdict import verdict
+from gguftool.report.turned import turning_json
 
 Body = dict[str, Any]
 
@@ -65,6 +66,7 @@ def _model(p: Portrait) -> Body:
         "builds": None if p.compat is None else compat.json_body(p.compat),
         "plan": None if p.plan is None else _plan(p),
         "unplanned": p.unplanned or None,
+        "memory": None if p.memory is None else turning_json(p.memory),
         "beside": [_beside(x) for x in p.beside],
         "hashes": hash.body(p.hashes)["files"] if p.hashes else [],
         "edits": [{**asdict(e), "operations": list(e.operations)} for e in p.edits],

@@ -30,12 +30,14 @@ class Look:
     requests: list[str] = field(default_factory=list)
     """Addresses asked for beside the file itself; none was let through."""
 
-    def axe(self, **options: Any) -> list[str]:
-        """What axe-core finds: rule, impact, and the elements. Its best practices count, too."""
+    def axe(self, within: str = "", **options: Any) -> list[str]:
+        """What axe-core finds, in one element or all of the page: rule, impact, and the elements. Its best practices
+        count, too."""
         self.page.evaluate(_axe())
         # A page that is still fading in has other colours than the one that is read.
         self.page.evaluate("() => Promise.all(document.getAnimations().map(a => a.finished.catch(() => 0)))")
-        found = self.page.evaluate("options => axe.run(document, options)", options)
+        run = "([within, options]) => axe.run(within || document, options)"
+        found = self.page.evaluate(run, [within, options])
         return [
             f"{v['id']} ({v['impact']}): {', '.join(str(n['target']) for n in v['nodes'][:5])}: {v['help']}"
             for v in found["violations"]
