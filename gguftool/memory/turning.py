@@ -286,6 +286,8 @@ def turned(
     Raises:
         UsageError: see `Planner.plan`.
     """
+    # No device goes without a layer.
+    planners = planners[: planners[0].weights.layer_count + 2]
     g = _Grid(planners, settings, p, contexts, slots, types)
     cells = [
         [[[g.layer_caches(ctx, n, (t, t), a) for ctx in contexts] for t in types] for n in slots] for a in g.alignments
