@@ -17,8 +17,11 @@ MOST = 40
 
 
 def percent(part: float) -> str:
-    """``72 %``, ``0.09 %``."""
-    return f"{100 * part:.0f} %" if part >= 0.095 or not part else f"{100 * part:.1g} %"
+    """``72 %``, ``0.09 %``, ``< 0.01 %``; the scripts of the page do the same."""
+    p = 100 * part
+    if 0 < p < 0.01:
+        return "< 0.01 %"
+    return f"{p:.0f} %" if p >= 9.5 or not p else f"{p:.1g} %"
 
 
 def number(value: float) -> str:

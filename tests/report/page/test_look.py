@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import gguftool
+from gguftool.report.page.filters import percent
 from gguftool.report.page.render import report_page
+from gguftool.report.text import count, size
 from tests.report.page.browser import WIDTHS
 from tests.report.page.pages import ADDRESS, HOSTILE, hostile, pages
 
@@ -93,7 +95,7 @@ def test_the_map_is_used_by_keyboard_and_mouse(made: dict[str, str], look: Any) 
 def test_the_map_is_grouped_and_searched(made: dict[str, str], look: Any) -> None:
     page = look(made["model"]).page
     groups = "els => els.map(e => e.getAttribute('aria-label').split(',')[0])"
-    assert page.eval_on_selector_all("#bytes .group", groups) == [" outside the layers", "blk.0", "blk.1"]
+    assert page.eval_on_selector_all("#bytes .group", groups) == ["outside the layers", "blk.0", "blk.1"]
     page.click("#bytes button[value=kind]")
     assert page.eval_on_selector_all("#bytes .group", groups)[:2] == ["feed-forward", "attention"]
     page.click("#bytes button[value=type]")
@@ -112,6 +114,16 @@ def test_areas_are_as_large_as_the_bytes(made: dict[str, str], look: Any) -> Non
     )
     rates = [area / n for n, area in sizes if n > 8000]
     assert max(rates) / min(rates) < 1.35  # what the titles and gaps of the groups take
+
+
+def test_scripts_write_numbers_as_the_page_does(made: dict[str, str], look: Any) -> None:
+    page = look(made["fleet"]).page
+    bytes_of = [0, 1, 1023, 1024, 1280, 1535, 1792, 1024**2 - 1, 1024**2, 5 * 1024**3 + 1, 1024**4, 3 * 1024**5]
+    bytes_of += [int(1.03**n) for n in range(1100)]
+    assert page.evaluate("xs => xs.map(gguftool.size)", bytes_of) == [size(n) for n in bytes_of]
+    assert page.evaluate("xs => xs.map(gguftool.count)", bytes_of) == [count(n) for n in bytes_of]
+    parts = [0, 0.00002, 0.0009, 0.0025, 0.0149, 0.094, 0.0951, 0.125, 0.4949, 1, *(n / 777 for n in range(777))]
+    assert page.evaluate("xs => xs.map(gguftool.percent)", parts) == [percent(x) for x in parts]
 
 
 def test_light_and_dark_are_switched_and_kept(made: dict[str, str], look: Any) -> None:

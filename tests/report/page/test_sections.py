@@ -199,7 +199,8 @@ def test_a_page_that_lost_rows_says_so(tmp_path: Path) -> None:
 
 
 def test_filters() -> None:
-    assert [percent(x) for x in (0, 0.0009, 0.0951, 0.5, 1)] == ["0 %", "0.09 %", "10 %", "50 %", "100 %"]
+    shown = {0: "0 %", 0.00001: "< 0.01 %", 0.0009: "0.09 %", 0.0951: "10 %", 0.5: "50 %", 1: "100 %"}
+    assert {x: percent(x) for x in shown} == shown
     assert str(flags("use --cache-type q8_0, <b>-1 a-b")) == (
         'use <span class="nb">--cache-type</span> q8_0, &lt;b&gt;-1 a-b'
     )

@@ -7,8 +7,8 @@
   const STATES = { good: 5, "with warnings": 3, "with errors": 8, broken: 6 };
   const items = data.models.filter((x) => x.size).map((x, i) => ({
     id: "t" + i, name: x.name, bytes: x.size, label: {},
-    facets: { architecture: x.architecture || "not known", quantisation: x.quantisation || "not known", state: x.state },
-    show: () => [tools.el("h3", {}, tools.safe(x.name)), tools.facts([
+    facets: { architecture: x.architecture || "", quantisation: x.quantisation || "", state: x.state },
+    show: () => [tools.el("h3", {}, x.name), tools.facts([
       ["state", x.state], x.said && ["first finding", x.said],
       ["architecture", x.architecture || "not known"], ["quantisation", x.quantisation || "not known"],
       ["size", size(x.size)], x.parameters && ["parameters", count(x.parameters)],
@@ -17,7 +17,7 @@
   }));
   if (!items.length) { root.hidden = true; return; }
   tools.treemap(root, items, {
-    architecture: { colour: "state" }, quantisation: { colour: "state" },
+    architecture: { colour: "state", none: "not known" }, quantisation: { colour: "state", none: "not known" },
     state: { colour: "architecture", fills: STATES },
   });
 })(window.gguftool);

@@ -1,7 +1,7 @@
 // The page of one model: its tensors as areas, its conversations one at a time.
 (function (tools) {
   "use strict";
-  const { el, safe, size, count, percent, data } = tools;
+  const { el, size, count, percent, data } = tools;
   const t = data.tensors;
   const root = document.querySelector("#bytes .tree");
   if (t && root && t.count) {
@@ -27,7 +27,7 @@
         ["offset", count(at("offset", i)) + (at("file", i) ? ", file " + (at("file", i) + 1) : "")],
         t.would && t.would[i] && ["mixture", "llama-quantize would make it " + t.would[i]],
         sha && ["sha256", el("span", { class: "row" }, el("code", {}, sha),
-          el("button", { type: "button", "data-copy": true, "aria-label": "Copy the sha256 of " + safe(at("name", i)) }, "Copy"))],
+          el("button", { type: "button", "data-copy": true, "aria-label": "Copy the sha256 of " + at("name", i) }, "Copy"))],
       ];
       if (values) {
         rows.push(
@@ -38,7 +38,7 @@
           (values.nan || values.inf) && ["not finite", count(values.nan) + " NaN, " + count(values.inf) + " infinite"],
         );
       }
-      return [el("h3", {}, safe(at("name", i))), tools.facts(rows), ...(values ? spread(values) : [])];
+      return [el("h3", {}, at("name", i)), tools.facts(rows), ...(values ? spread(values) : [])];
     }
 
     // The range on a line: where zero is, one root mean square on both sides, and the edges beyond which outliers lie.
@@ -71,13 +71,13 @@
         id: "t" + i, name, bytes: at("bytes", i),
         label: { layer: bare(name, block), kind: block ? block.replace(/^blk\./, "") + " " + bare(name, block) : name,
           type: block ? block.replace(/^blk\./, "") + " " + bare(name, block) : name },
-        facets: { layer: block || " outside the layers", kind, type },
+        facets: { layer: block, kind, type },
         show: () => show(i),
       });
     }
     if (items.length) {
       tools.treemap(root, items, {
-        layer: { natural: true, colour: "kind" }, kind: { colour: "type", fills: FILLS }, type: { colour: "kind" },
+        layer: { natural: true, colour: "kind", none: "outside the layers" }, kind: { colour: "type", fills: FILLS }, type: { colour: "kind" },
       });
       document.querySelector("[data-list=bytes]").open = false;
     } else root.hidden = true;

@@ -1,4 +1,5 @@
-// The page without which nothing is lost: switches, copying, sorting, choosing. Text is only ever text here.
+// The page without which nothing is lost: switches, copying, sorting, choosing. Text is only ever text here, and what hides in
+// it was spelled out before it came here (`report.page.render.inert`).
 window.gguftool = (function () {
   "use strict";
   const tools = { data: JSON.parse(document.getElementById("data").textContent) };
@@ -13,26 +14,24 @@ window.gguftool = (function () {
     return node;
   };
 
-  // As `report.text.safe`: what hides or reorders text is written out.
-  const HIDDEN =
-    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\u{e0000}-\u{e007f}]/gu;
-  tools.safe = (text) => String(text).replace(HIDDEN, (c) => {
-    const code = c.codePointAt(0);
-    if (code < 0x100) return { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[c] || "\\x" + code.toString(16).padStart(2, "0");
-    return code < 0x10000 ? "\\u" + code.toString(16).padStart(4, "0") : "\\U" + code.toString(16).padStart(8, "0");
-  });
-
+  // Numbers as Python writes them: the even neighbour where both are as near.
+  const even = (x) => (x - Math.floor(x) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x));
   // As `gguftool.quantity.human`.
+  const UNITS = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   tools.size = function (bytes) {
     if (bytes < 1024) return bytes + " B";
-    let value = bytes;
-    for (const unit of ["KiB", "MiB", "GiB", "TiB"]) {
-      value /= 1024;
-      if (value < 1024 || unit === "TiB") return value.toFixed(1) + " " + unit;
-    }
+    let [value, at] = [bytes / 1024, 0];
+    while (value >= 1023.95 && at < UNITS.length - 1) [value, at] = [value / 1024, at + 1];
+    return (even(value * 10) / 10).toFixed(1) + " " + UNITS[at];
   };
   tools.count = (number) => String(number).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
-  tools.percent = (part) => (part >= 0.095 || !part ? Math.round(part * 100) : Number((part * 100).toPrecision(1))) + " %";
+  // As `report.page.filters.percent`.
+  tools.percent = function (part) {
+    const p = part * 100;
+    if (p && p < 0.01) return "< 0.01 %";
+    const scale = p && p < 9.5 ? 10 ** -Math.floor(Math.log10(p)) : 1;
+    return Number((even(p * scale) / scale).toPrecision(3)) + " %";
+  };
 
   const live = document.getElementById("live");
   tools.say = function (text) {

@@ -1,7 +1,7 @@
 // Bytes as areas. One list box: the arrow keys move by geometry, Enter or a click shows what a piece is.
 (function (tools) {
   "use strict";
-  const { el, safe, size, count, percent } = tools;
+  const { el, size, count, percent } = tools;
   const SMALLEST = 3; // pixels; what is narrower is in the list only
 
   // Rectangles for weights that sum up to w × h, in the order given: rows as square as they come (Bruls et al. 2000).
@@ -42,8 +42,10 @@
     node.style.height = (100 * box.h) / h + "%";
   }
 
-  // root: an element with .map, .legend, .about, [data-groups], [data-colours], input[type=search] inside.
-  // items: {name, bytes, label: {group: short text}, facets: {layer: …}, show(about)}; facets: {layer: {natural: true}}.
+  // root: an element with .map, .legend, .about, .found, .small-ones, [data-groups], input[type=search].
+  // items: {id, name, bytes, label: {facet: short text}, facets: {facet: key}, show() → nodes}.
+  // facets: by name {colour: facet that colours it, natural: by name and number, not by size, none: what "" is called,
+  // fills: colours of keys}; the first is shown first.
   tools.treemap = function (root, items, facets) {
     const map = root.querySelector(".map");
     const about = root.querySelector(".about");
@@ -53,11 +55,11 @@
     const total = items.reduce((sum, item) => sum + item.bytes, 0);
     let group = "", colour = "", active = null, chosen = null, wanted = "", muted = null;
 
-    const sums = (facet, of) => {
+    const sums = (facet) => {
       const out = new Map();
-      for (const item of of || items) {
+      for (const item of items) {
         const key = item.facets[facet];
-        const one = out.get(key) || { key, bytes: 0, items: [] };
+        const one = out.get(key) || { key, title: key || facets[facet].none, bytes: 0, items: [] };
         one.bytes += item.bytes;
         one.items.push(item);
         out.set(key, one);
@@ -81,13 +83,13 @@
       groups.forEach((g, i) => {
         const box = boxes[i];
         if (box.w < SMALLEST || box.h < SMALLEST) { small += g.items.length; return; }
-        const outer = el("div", { class: "group", role: "group", "aria-label": safe(g.key) + ", " + size(g.bytes) });
+        const outer = el("div", { class: "group", role: "group", "aria-label": g.title + ", " + size(g.bytes) });
         place(outer, box, w, h);
         const titled = box.h > 34 && box.w > 22 && groups.length > 1;
         const inner = el("div", { class: titled ? "inner titled" : "inner", role: "presentation" });
         if (titled) {
-          const long = safe(g.key) + (box.w > 110 ? "  " + size(g.bytes) : "");
-          outer.append(el("div", { class: "title", "aria-hidden": "true" }, box.w > 60 ? long : safe(g.key).replace(/^\D+/, "")));
+          const long = g.title + (box.w > 110 ? "  " + size(g.bytes) : "");
+          outer.append(el("div", { class: "title", "aria-hidden": "true" }, box.w > 60 ? long : g.title.replace(/^\D+/, "")));
         }
         const [iw, ih] = [Math.max(box.w - 2, 1), Math.max(box.h - (titled ? 17 : 2), 1)];
         const parts = [...g.items].sort((a, b) => b.bytes - a.bytes);
@@ -99,9 +101,9 @@
             role: "option",
             id: item.id,
             "aria-selected": String(item === chosen),
-            "aria-label": safe(item.name) + ", " + size(item.bytes) + ", " + safe(item.facets[colour]),
+            "aria-label": item.name + ", " + size(item.bytes) + ", " + (item.facets[colour] || facets[colour].none),
           });
-          const label = safe(item.label[group] || item.name);
+          const label = item.label[group] || item.name;
           if (b.h > 15 && 6.7 * label.length + 8 < b.w) {
             cell.append(label);
             if (b.h > 32 && b.w > 66) cell.append(el("small", {}, size(item.bytes)));
@@ -118,7 +120,7 @@
       legend.replaceChildren(...sums(colour).map((s) => {
         const button = el("button", { type: "button", "aria-pressed": String(muted === s.key) },
           el("span", { class: "swatch f" + palette[colour].get(s.key), "aria-hidden": "true" }),
-          safe(s.key) + " ", el("span", { class: "soft" }, percent(s.bytes / total)));
+          s.title + " ", el("span", { class: "soft" }, percent(s.bytes / total)));
         button.addEventListener("click", () => {
           muted = muted === s.key ? null : s.key;
           dim();
@@ -218,5 +220,5 @@
 
   // A list of facts: [[name, text or node], …]; null is left out.
   tools.facts = (rows) => el("dl", { class: "facts" },
-    ...rows.filter(Boolean).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value instanceof Node ? value : safe(value))]));
+    ...rows.filter(Boolean).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 })(window.gguftool);
