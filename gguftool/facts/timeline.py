@@ -29,6 +29,7 @@ some had a name long before. Keys have ``%s`` in place of the architecture, tens
 ``--split-mode row``, a ``default`` is ``--ctx-size 4096``. A ``log`` is a message as it is printed, ``{}`` for values.
 """
 _NUMBER = re.compile(r"b?([0-9]{1,6})", re.IGNORECASE)
+_VERSION = re.compile(r"v?\d+\.\d+(\.\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,11 @@ def build_number(text: str) -> int:
     """
     hit = _NUMBER.fullmatch(text.strip())
     if hit is None:
-        raise UsageError(
-            f"{text!r} is no build of llama.cpp",
-            hint="builds are written b8179 or 8179; llama-server --version says yours",
-        )
+        hint = "builds are written b8179 or 8179; llama-server --version says yours"
+        if _VERSION.fullmatch(text.strip()):
+            # What articles call «llama.cpp v0.3.1».
+            hint = f"llama.cpp counts builds (b8179); of llama-cpp-python: --llama-cpp-python {text.strip().lstrip('v')}"
+        raise UsageError(f"{text!r} is no build of llama.cpp", hint)
     return int(hit[1])
 
 
