@@ -75,7 +75,8 @@ def build_number(text: str) -> int:
         hint = "builds are written b8179 or 8179; llama-server --version says yours"
         if _VERSION.fullmatch(text.strip()):
             # What articles call «llama.cpp v0.3.1».
-            hint = f"llama.cpp counts builds (b8179); of llama-cpp-python: --llama-cpp-python {text.strip().lstrip('v')}"
+            version = text.strip().lstrip("vV")
+            hint = f"llama.cpp counts builds (b8179); of llama-cpp-python: --llama-cpp-python {version}"
         raise UsageError(f"{text!r} is no build of llama.cpp", hint)
     return int(hit[1])
 

@@ -74,8 +74,9 @@ def rewrite(page: Path) -> bool:
 
     def told(block: Block, step: Step, printed: list[str], code: int) -> None:
         if code != step.exit:
+            # What it prints then is hardly what the page is to show.
             print(f"{page.relative_to(ROOT)}:{step.line}: exit code {code}, not {step.exit}: {step.text}")
-        if step.shown is not None and not matches(step.shown, printed):
+        elif step.shown is not None and not matches(step.shown, printed):
             first = step.line - 1 + len(step.typed)
             new = [f"{block.indent}{line}".rstrip() for line in kept_marks(step.shown, printed)]
             changes.append((first, first + len(step.shown), new))
