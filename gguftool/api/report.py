@@ -167,7 +167,7 @@ def report(
 
     Args:
         model: a path, an address, a model opened with ``strict=False``; of a repository each quantisation is a row,
-            of a folder with several models each model.
+            of a folder with several models each model (with wishes as of a repository: which of them fits).
         wishes: the deployment that is planned, and the files beside the model; or by keyword.
         data: read the tensor data: range, outliers, NaN of every tensor.
         hashes: sha256 of the files and of every tensor, for which they are read whole.
@@ -184,6 +184,9 @@ def report(
     said = asked_for(asked, wishes)
     there = _meant(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else model
     if isinstance(there, Collection):
+        if data or hashes:
+            what = "data" if data else "hashes"
+            raise UsageError(f"{there.spec}: {what} of one model can be read, and here are several", "name one of them")
         return _several(there, said, build, tell)
     spec = there if isinstance(there, str) else there.name
     if (data or hashes) and isinstance(there, str) and is_remote(there):
@@ -203,8 +206,14 @@ def _meant(spec: str) -> Collection | str:
 
 
 def _several(there: Collection, said: Wishes, build: str | int | None, tell: Callable[[int, int], None]) -> Reported:
-    if there.address is not None or is_remote(there.spec):
+    """Of a folder rows of a scan; where something is wished for, what `glance` tells: which of them fits."""
+    if there.address is not None or is_remote(there.spec) or (there.models and said != Wishes()):
         return Reported(there.spec, glance=glance(there, said, build=build, tell=tell))
+    if said != Wishes():
+        wished = (
+            f"{there.spec}: what is wished for is planned for the models of one folder, and here are folders of them"
+        )
+        raise UsageError(wished, "name one of these folders")
     number = target(build, None, None)
     rows = scan(there.spec, build=number.build if number is not None else None)
     shown = tuple(islice(rows, MOST_ROWS))
@@ -256,7 +265,8 @@ def _portrait(
         )
     hashed: tuple[FileHashes, ...] = s.make("hashes", lambda: _hashes(m, progress) if hashes else (), ())
     numbers: dict[tuple[int, str], Values] = s.make("data", lambda: all_values(m, progress) if data else {}, {})
-    sums = {(no, t.name): t.digests.get("sha256", "") for no, f in enumerate(hashed) for t in f.tensors}
+    parts = zip(m.parts, hashed, strict=False)
+    sums = {(part.no, t.name): t.digests.get("sha256", "") for part, f in parts for t in f.tensors}
     nothing: tuple[Any, str] = (None, "")
     planned, why = s.make("plan", lambda: _plan(m, spec, said, build), nothing)
     mixed, no_mixture = s.make("mixture", lambda: mixture(m), nothing)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 import click
 
@@ -43,7 +45,8 @@ def report(
 
     The page needs no network and nothing beside it, so that it can be sent, kept and printed. It holds what lint, plan,
     compat, dump and render say of the model, and of files that are to stand beside it (--mmproj, --model-draft, --lora)
-    whether they fit. Of a repository each quantisation is a row, of a folder with several models each model.
+    whether they fit. Of a repository each quantisation is a row, of a folder with several models each model;
+    with --ctx, --vram … it is told which of them fits.
 
     With --format json the very data of the page goes to stdout, and no page is written unless -o names one.
     Exit code 3 when the model cannot be read to the end or lacks a part, and that of the fault when a section could
@@ -61,10 +64,8 @@ def report(
 
         check_free(str(path), overwrite=overwrite, can_overwrite=True)
     shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
-    with Progress(0, shown, "reading") as progress:
-        found = gather(
-            model, wished(), data=data, hashes=hashes, build=options["build"], tell=_telling(session), progress=progress
-        )
+    with _telling(shown) as tell, Progress(0, shown, "reading") as progress:
+        found = gather(model, wished(), data=data, hashes=hashes, build=options["build"], tell=tell, progress=progress)
     code = found.exit_code
     for error in found.errors if session.format != "json" else ():
         session.warn(str(error))
@@ -102,12 +103,18 @@ def _write(path: str, text: str, *, overwrite: bool) -> None:
         draft.publish()
 
 
-def _telling(session: Session) -> Any:
-    terminal = sys.stderr.isatty() and not session.quiet
+@contextmanager
+def _telling(shown: TextIO | None) -> Iterator[Callable[[int, int], None]]:
+    """How many steps, or headers of several models, are done; the line is gone at the end."""
 
     def tell(done: int, every: int) -> None:
-        if terminal:
-            sys.stderr.write(f"\rlooking: {done} of {every}" if done < every else "\r\x1b[K")
-            sys.stderr.flush()
+        if shown is not None:
+            shown.write(f"\rlooking: {done} of {every}")
+            shown.flush()
 
-    return tell
+    try:
+        yield tell
+    finally:
+        if shown is not None:
+            shown.write("\r\x1b[K")
+            shown.flush()

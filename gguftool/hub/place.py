@@ -100,19 +100,29 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
     path = here(spec)
     if path is not None:
         return path
+    fetch = fetching(spec)
+    raise UsageError(
+        f"{without_login(os.fspath(spec))}: is not on this machine, and its data is needed", f"fetch it first: {fetch}"
+    )
+
+
+def fetching(spec: str | os.PathLike[str]) -> str:
+    """The command that fetches what an address names.
+
+    Raises:
+        UsageError: an address nobody understands.
+    """
     address = parse(os.fspath(spec), endpoint())
     text = without_login(os.fspath(spec))
     if isinstance(address, StoreAddress):
-        from gguftool.hub.beyond import fetching
+        from gguftool.hub.beyond import fetching as from_store
 
-        raise UsageError(f"{text}: is not on this machine, and its data is needed", f"fetch it first: {fetching(text)}")
+        return from_store(text)
     hub = address.hub if isinstance(address, WebAddress) else address
     if isinstance(hub, HubAddress):
         _one_in_cache(hub)
-        fetch = gguftool("pull", path_word(str(hub)))
-    else:
-        fetch = shell(["curl", "-LO", text])
-    raise UsageError(f"{text}: is not on this machine, and its data is needed", f"fetch it first: {fetch}")
+        return gguftool("pull", path_word(str(hub)))
+    return shell(["curl", "-LO", text])
 
 
 def on_the_hub(spec: str | os.PathLike[str], name: str) -> HubAddress | None:

@@ -39,12 +39,7 @@ def body(found: Iterable[FileHashes]) -> dict[str, object]:
     return {
         "files": [
             {
-                "path": h.path,
-                "size": h.size,
-                "sha256": h.file,
-                "header": {"bytes": h.data_offset, "sha256": h.header} if h.header else None,
-                "data": {"start": h.data_offset, "end": h.data_end, "sha256": h.data} if h.data else None,
-                "model": h.model,
+                **file_json(h),
                 "tensors": [
                     {
                         "name": t.name,
@@ -59,4 +54,16 @@ def body(found: Iterable[FileHashes]) -> dict[str, object]:
             }
             for h in found
         ]
+    }
+
+
+def file_json(h: FileHashes) -> dict[str, object]:
+    """One file without its tensors."""
+    return {
+        "path": h.path,
+        "size": h.size,
+        "sha256": h.file,
+        "header": {"bytes": h.data_offset, "sha256": h.header} if h.header else None,
+        "data": {"start": h.data_offset, "end": h.data_end, "sha256": h.data} if h.data else None,
+        "model": h.model,
     }

@@ -34,6 +34,8 @@ def test_a_repository_and_one_file_of_it(cli: Any, site: Site, tmp_path: Any, mo
     check_schema(found)
     assert found["model"]["quantisation"]["mixture"]["target"] == "Q4_K_M"
     assert found["model"]["identity"]["file_size"] == len(files()[f"{NAME}-Q4_K_M.gguf"])
+    # What lies elsewhere is fetched before anything can be mended.
+    assert [c["command"] for c in found["verdict"]["commands"]] == [f"gguftool pull {one}"]
     refused = cli("report", one, "--data", "--format", "json")
     assert refused.code == 2
     assert "gguftool pull" in refused.json["errors"][0]["hint"]

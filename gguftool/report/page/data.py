@@ -68,7 +68,7 @@ def _model(p: Portrait) -> Body:
         "unplanned": p.unplanned or None,
         "memory": None if p.memory is None else turning_json(p.memory),
         "beside": [_beside(x) for x in p.beside],
-        "hashes": hash.body(p.hashes)["files"] if p.hashes else [],
+        "hashes": [hash.file_json(h) for h in p.hashes],
         "edits": [{**asdict(e), "operations": list(e.operations)} for e in p.edits],
         "failed": [{"section": name, "why": str(why)} for name, why in p.failed.items()],
     }

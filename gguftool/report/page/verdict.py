@@ -8,6 +8,8 @@ from typing import Any
 from gguftool.api.glance import FAILED, OVER, REFUSED, UNKNOWN, Glance
 from gguftool.api.report import Portrait, Reported
 from gguftool.facts import llama_cpp
+from gguftool.hub import is_remote
+from gguftool.hub.place import fetching
 from gguftool.lint.rule import Finding, Severity
 from gguftool.predict.needs import sentence
 from gguftool.report.glance import commands
@@ -96,6 +98,11 @@ def _details(p: Portrait) -> Iterator[str]:
 def mending(p: Portrait) -> list[Row]:
     """The commands that mend it, the worst fault first; each runs as it stands, or says that a value is missing."""
     out: list[Row] = []
+    if is_remote(p.overview.path):
+        # What mends a file is done where it lies.
+        fixable = sum(f.fix is not None for f in p.lint.findings)
+        why = f"fetches it: {fixable} of the findings can be mended where it lies" if fixable else "fetches it"
+        return [command(fetching(p.overview.path), why)]
     safely = [f for f in p.lint.findings if f.fix is not None and f.fix.safe and f.fix.operations]
     if safely:
         line = gguftool("lint", "--fix", path_word(p.overview.path))

@@ -18,6 +18,7 @@ import gguftool
 from gguftool.api.report import Portrait
 from gguftool.api.reported import values as module
 from gguftool.chat.conversations import STANDARD
+from gguftool.errors import UsageError
 from gguftool.model.kinds import block, kind
 from gguftool.report.page.data import body
 from tests.beside import control_vector
@@ -292,6 +293,20 @@ def test_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
     assert [t.sha256 for t in found.tensors if t.name == "x.weight"] == [sha256(data).hexdigest()]
 
 
+def test_of_a_set_with_a_gap_every_tensor_has_its_own_hash(tmp_path: Path) -> None:
+    from hashlib import sha256
+
+    for no, byte in enumerate(b"abc"):
+        g = (llama() if no == 0 else GGUF()).shard(no, 3, 13)
+        g.tensor("x.weight" if no == 0 else f"x{no}.weight", (32,), "f32", bytes([byte]) * 128)
+        g.write(tmp_path / f"m-0000{no + 1}-of-00003.gguf")
+    (tmp_path / "m-00002-of-00003.gguf").unlink()
+    found = {t.name: t for t in portrait(tmp_path / "m-00001-of-00003.gguf", hashes=True, data=True).tensors}
+    assert found["x.weight"].sha256 == sha256(b"a" * 128).hexdigest()
+    assert (found["x2.weight"].sha256, found["x2.weight"].file) == (sha256(b"c" * 128).hexdigest(), 2)
+    assert found["x2.weight"].values is not None
+
+
 # -- where it breaks off, what is no model
 
 
@@ -346,7 +361,16 @@ def test_a_fleet(cli: Any, tmp_path: Path) -> None:
     rows = {Path(r["path"]).name: r["ok"] for r in done.json["fleet"]["models"]}
     assert rows == {"m.gguf": True, "n.gguf": True, "bad.gguf": False, "other.gguf": True}
     assert done.json["verdict"]["level"] == "error"
+    # With a wish: which of them fits.
+    done = cli("report", tmp_path / "f", "--vram", "8GiB", "--ram", "8GiB", "--ctx", "64", "--format", "json")
+    assert done.json["kind"] == "repository"
+    assert {x["standing"] for x in done.json["repository"]["models"]} == {"fits", "refused"}
+    done = cli("report", tmp_path / "f", "--data", "-o", tmp_path / "x.html")
+    assert done.code == 2
+    assert "name one of them" in done.err
     # A folder without a model of its own: those in the folders in it.
     (tmp_path / "f" / "bad.gguf").unlink()
     (tmp_path / "f" / "other.gguf").unlink()
     assert len(gguftool.report(tmp_path / "f").rows) == 2
+    with pytest.raises(UsageError, match="one folder"):
+        gguftool.report(tmp_path / "f", ctx=64)
