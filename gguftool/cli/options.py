@@ -33,7 +33,7 @@ from gguftool.cli.spelled import FormatOption, no_such_option, refuse_run_togeth
 from gguftool.cli.spelled import Option as Option
 from gguftool.cli.spelled import option as option
 from gguftool.cli.values import MODEL
-from gguftool.report.lines import fold, terminal_columns
+from gguftool.report.lines import cleared, fold, terminal_columns
 from gguftool.report.text import Style, safe_lines
 
 NOTE = "gguftool.note"
@@ -110,7 +110,8 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def for_stderr(text: str) -> str:
-    """``text`` as stderr shows it: folded where that is a terminal."""
+    """``text`` as stderr shows it: folded where that is a terminal, and no progress line before it."""
+    cleared()
     most = terminal_columns(sys.stderr)
     return text if most is None else fold(text, most)
 

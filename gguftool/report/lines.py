@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TextIO
@@ -44,6 +44,20 @@ def room(columns: int | None) -> Iterator[None]:
         yield
     finally:
         _COLUMNS.reset(token)
+
+
+_STANDING: list[Callable[[], None]] = []
+
+
+def standing(take_away: Callable[[], None]) -> None:
+    """A line stands on the terminal that is to be taken away before anything else is written there."""
+    _STANDING.append(take_away)
+
+
+def cleared() -> None:
+    """Take away what stands on the terminal."""
+    while _STANDING:
+        _STANDING.pop()()
 
 
 def terminal_columns(stream: TextIO) -> int | None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from gguftool.report.lines import terminal_columns
+from gguftool.report.lines import standing, terminal_columns
 from gguftool.report.text import shorten, size, width
 
 EVERY = 0.1
@@ -68,6 +68,8 @@ class Progress:
             if (most := terminal_columns(self._stream)) is not None:
                 text = shorten(text, most - 1)
             filler = " " * max(0, self._columns - width(text))
+            if text and not self._columns:
+                standing(self.close)
             self._columns = width(text)
             self._stream.write(f"\r{text}{filler}")
             self._stream.flush()

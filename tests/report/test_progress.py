@@ -72,3 +72,26 @@ def test_on_a_terminal_and_not_in_a_pipe(program, tmp_path: Path):
     assert b"hashing" in shown
     assert b"MiB/s" in shown or b"GiB/s" in shown
     assert b"left" in shown
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_no_wider_than_the_terminal_and_gone_before_a_note(monkeypatch):
+    from gguftool.cli.options import Session
+
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(module, "DELAY", 0)
+    monkeypatch.setattr(module, "EVERY", 0)
+    screen = _Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with Progress(1 << 30, screen) as progress:
+        progress(1 << 28)
+        shown = screen.getvalue()
+        assert len(shown.removeprefix("\r")) == 29
+        Session().note("a note")
+        assert screen.getvalue() == f"{shown}\r{' ' * 29}\ra note\n"
+        progress(1 << 28)
+    assert screen.getvalue().endswith(f"\r{' ' * 29}\r")
