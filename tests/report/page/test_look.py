@@ -52,7 +52,7 @@ def test_without_scripts_it_can_be_read(kind: str, made: dict[str, str], look: A
         "model": (
             "blk.1.ffn_down.weight",
             "rope.scaling.type",
-            "user: Hello, said ",
+            "user: How cold is it in Oslo?",
             "looks back at everything",
             "b11434",
         ),
@@ -173,7 +173,7 @@ def test_every_stop_of_the_keyboard_shows_itself(made: dict[str, str], look: Any
 def test_one_conversation_at_a_time(made: dict[str, str], look: Any) -> None:
     page = look(made["model"]).page
     assert page.locator(".prompt:visible").count() == 1
-    assert page.inner_text(".prompt:visible").startswith("user: Hello, said ")
+    assert page.inner_text(".prompt:visible").startswith("user: How cold is it in Oslo?")
     titles = page.locator("#talk option").all_inner_texts()
     assert len(titles) > 10
     page.select_option("#talk", index=2)
