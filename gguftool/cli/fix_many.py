@@ -292,13 +292,7 @@ def _next(preview: bool, any_fix: bool, path: str, output: str | None) -> str:
     return f"lint knows no safe fix for this file (--help lists the options); what lint says: {look}"
 
 
-def _progress(session: Session) -> Callable[[int, int], None] | None:
+def _progress(session: Session) -> Callable[[int, int], None]:
     """Percent on stderr, when somebody looks at it."""
-    if session.quiet or not sys.stderr.isatty():
-        return None
-
-    def show(done: int, total: int) -> None:
-        sys.stderr.write(f"\rcopying {100 * done // max(1, total)} %" + ("\r\x1b[K" if done >= total else ""))
-        sys.stderr.flush()
-
-    return show
+    status = session.status()
+    return lambda done, total: status(f"copying {100 * done // max(1, total)} %" if done < total else "")

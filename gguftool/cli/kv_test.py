@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -86,7 +84,7 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     tested = measure(
         first, wanted, text=_text(options["text"]), tokens=_int(options["tokens"]), chunk=_int(options["chunk"]),
         threads=_int(options["threads"]) or None, timeout=float(str(options["timeout"])),
-        engine=str(options["engine"]), llama_cpp=_text(options["llama_cpp"]), tell=_tell(session),
+        engine=str(options["engine"]), llama_cpp=_text(options["llama_cpp"]), tell=session.status(),
     )  # fmt: skip
     context = _int(options["ctx"]) or hp.context_length or tested.chunk
     planned = {r.name: _bytes(hp, context, r.type_k, r.type_v) for r in tested.results}
@@ -131,12 +129,3 @@ def _int(value: object) -> int:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-def _tell(session: Session) -> Callable[[str], None]:
-    def note(text: str) -> None:
-        if sys.stderr.isatty() and not session.quiet:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
-
-    return note

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gguftool.cli.streams import OutputLost, give_up_stdout, stdin_bytes
@@ -193,15 +194,9 @@ def _cut_off(session: Session, log_path: str, code: int) -> int:
     return NO_ROOM
 
 
-def _loading(session: Session) -> Any:
-    if session.quiet or not sys.stderr.isatty():
-        return lambda _: None
-
-    def tell(seconds: float) -> None:
-        sys.stderr.write(f"\rloading … {seconds:.0f} s ")
-        sys.stderr.flush()
-
-    return tell
+def _loading(session: Session) -> Callable[[float], None]:
+    status = session.status()
+    return lambda seconds: status(f"loading … {seconds:.0f} s")
 
 
 def _told(session: Session, plan: LaunchPlan, outcome: Outcome, running: Running, *, keep: bool) -> int:
@@ -227,33 +222,29 @@ def _report(session: Session, plan: LaunchPlan, outcome: Outcome, running: Runni
         body = report.plan_json(plan, _silent(plan), outcome, running.url)
         session.write_json(ok=outcome.ok, body=body)
     else:
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
         session.out("\n".join(report.outcome_lines(outcome, running.url, session.style)))
 
 
 def _keep(session: Session, running: Running, code: int, *, watch: bool) -> int:
     """Stay until the server ends; Ctrl-C and SIGTERM stop it on the way out."""
     from gguftool.report.launch import sample_line
-    from gguftool.report.lines import terminal_columns
-    from gguftool.report.text import shorten
+    from gguftool.report.progress import Status
     from gguftool.run.serve import sample
 
     sys.stdout.flush()
     session.note("serving; Ctrl-C stops it")
-    last, width = None, 0
     line_by_line = not sys.stderr.isatty()
+    last, status = None, Status(None if line_by_line else sys.stderr)
     while running.process.poll() is None:
         time.sleep(WATCH_SECONDS if watch else 0.2)
         if watch and running.process.poll() is None:
             now = sample(running)
             text = sample_line(now, last, WATCH_SECONDS)
             last = now
-            if (most := terminal_columns(sys.stderr)) is not None:
-                text = shorten(text, most - 1)
-            sys.stderr.write(text + "\n" if line_by_line else f"\r{text.ljust(width)}")
-            sys.stderr.flush()
-            width = len(text)
+            if line_by_line:
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
+            status(text)
     return _died(session, running, code)
 
 

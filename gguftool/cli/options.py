@@ -79,6 +79,7 @@ class Session:
             text: lines for people; too wide ones are folded on a terminal.
             whole: it is for a program or a file, and stays as it is.
         """
+        cleared()
         text = text if whole or self.format != "text" else fold(text)
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
@@ -92,6 +93,12 @@ class Session:
         if self.verbose and not self.quiet:
             sys.stderr.write(f"{for_stderr(text)}\n")
 
+    def status(self) -> Callable[[str], None]:
+        """A line on stderr that what follows writes over, if that is a terminal; gone before anything else is said."""
+        from gguftool.report.progress import Status
+
+        return Status(sys.stderr if sys.stderr.isatty() and not self.quiet else None)
+
     def warn(self, text: str) -> None:
         """Something the user should know: to stderr, always."""
         style = Style(enabled=wants_color(self.color, sys.stderr))
@@ -102,6 +109,7 @@ class Session:
         from gguftool.report.envelope import envelope, write
 
         found = envelope(self.command, ok, body, errors)
+        cleared()
         self.told = True
         write(found, sys.stdout, compact=self.format == "jsonl")
 

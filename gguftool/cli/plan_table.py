@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +27,10 @@ def table(session: Session, there: Collection, wishes: Wishes, options: Mapping[
                 f"{there.spec}: {shown} is for one model, and here are {len(there.models)}",
                 f"name one: {there.models[0].spec}",
             )
-    terminal = sys.stderr.isatty() and not session.quiet
+    status = session.status()
 
     def tell(done: int, every: int) -> None:
-        if terminal:
-            sys.stderr.write(f"\rreading headers: {done} of {every}" if done < every else "\r\x1b[K")
-            sys.stderr.flush()
+        status(f"reading headers: {done} of {every}" if done < every else "")
 
     found = glance(there, wishes, max_context=options["max_context"], build=options["build"], tell=tell)
     code = exit_code(found)

@@ -106,15 +106,10 @@ def _write(path: str, text: str, *, overwrite: bool) -> None:
 @contextmanager
 def _telling(shown: TextIO | None) -> Iterator[Callable[[int, int], None]]:
     """How many steps, or headers of several models, are done; the line is gone at the end."""
+    from gguftool.report.progress import Status
 
-    def tell(done: int, every: int) -> None:
-        if shown is not None:
-            shown.write(f"\rlooking: {done} of {every}")
-            shown.flush()
-
+    status = Status(shown)
     try:
-        yield tell
+        yield lambda done, every: status(f"looking: {done} of {every}")
     finally:
-        if shown is not None:
-            shown.write("\r\x1b[K")
-            shown.flush()
+        status.close()

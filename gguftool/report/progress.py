@@ -16,6 +16,39 @@ DELAY = 0.5
 """Nothing is shown for what is done sooner."""
 
 
+class Status:
+    """One line of a terminal that is written over, without escapes: a dumb one shows it, too.
+
+    Args:
+        stream: where; None shows nothing.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._columns = 0
+
+    def __call__(self, text: str) -> None:
+        """Show ``text`` in its place, cut to what the terminal has."""
+        if self._stream is None:
+            return
+        # A line that goes over the edge cannot be taken back by \r.
+        if (most := terminal_columns(self._stream)) is not None:
+            text = shorten(text, most - 1)
+        filler = " " * max(0, self._columns - width(text))
+        if text and not self._columns:
+            standing(self.close)
+        self._columns = width(text)
+        self._stream.write(f"\r{text}{filler}")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._stream is not None and self._columns:
+            self("")
+            self._stream.write("\r")
+            self._stream.flush()
+
+
 class Progress:
     """Counts bytes, or other things; called from any thread with the number done since the last call.
 
@@ -35,22 +68,21 @@ class Progress:
     ) -> None:
         self.total = total
         self._amount = amount
-        self._stream = stream
+        self._status = Status(stream)
         self._what = what
         self._lock = threading.Lock()
         self._start = self._shown = time.monotonic()
         self._done = 0
-        self._columns = 0
 
     def __call__(self, n: int) -> None:
         """``n`` more bytes are done."""
         with self._lock:
             self._done += n
             now = time.monotonic()
-            if self._stream is None or now - self._shown < EVERY or now - self._start < DELAY:
+            if now - self._shown < EVERY or now - self._start < DELAY:
                 return
             self._shown = now
-            self._write(self.line(now - self._start))
+            self._status(self.line(now - self._start))
 
     def line(self, seconds: float) -> str:
         """The line to show after so many seconds."""
@@ -62,25 +94,10 @@ class Progress:
         how_far = f"{100 * done / total:3.0f}%  {self._amount(done)} of {self._amount(total)}"
         return f"{self._what} {how_far}  {self._amount(rate)}/s  {clock(left)} left"
 
-    def _write(self, text: str) -> None:
-        if self._stream is not None:
-            # A line that goes over the edge cannot be taken back by \r.
-            if (most := terminal_columns(self._stream)) is not None:
-                text = shorten(text, most - 1)
-            filler = " " * max(0, self._columns - width(text))
-            if text and not self._columns:
-                standing(self.close)
-            self._columns = width(text)
-            self._stream.write(f"\r{text}{filler}")
-            self._stream.flush()
-
     def close(self) -> None:
         """Take the line away."""
         with self._lock:
-            if self._columns:
-                self._write("")
-                self._stream.write("\r") if self._stream else None
-                self._columns = 0
+            self._status.close()
 
     def __enter__(self) -> Progress:
         return self

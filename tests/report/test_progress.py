@@ -95,3 +95,15 @@ def test_no_wider_than_the_terminal_and_gone_before_a_note(monkeypatch):
         assert screen.getvalue() == f"{shown}\r{' ' * 29}\ra note\n"
         progress(1 << 28)
     assert screen.getvalue().endswith(f"\r{' ' * 29}\r")
+
+
+def test_no_command_writes_escapes_of_its_own():
+    """A line that is written over needs none (TERM=dumb), colours come from `Style`, which knows when there are any."""
+    import gguftool
+
+    found = {
+        path.name
+        for path in (Path(gguftool.__file__).parent / "cli").rglob("*.py")
+        if "\\x1b" in path.read_text(encoding="utf-8") or "\\033" in path.read_text(encoding="utf-8")
+    }
+    assert found == set()
