@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,9 @@ from gguftool.run.args import masked, own_words
 from gguftool.run.wishes import Wishes
 from gguftool.shell import gguftool, path_word, shell
 from gguftool.wire import without_login
+
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+"""As people write the name of a repository of the Hub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ def find(
     """
     if not is_remote(spec):
         way = f"name hf://owner/repo; a file that is here: {gguftool('verify', path_word(spec))}"
+        if _REPOSITORY.fullmatch(spec) and not os.path.exists(spec):
+            way = f"of the Hub: {gguftool('pull', f'hf://{spec}')}"
         raise UsageError(f"{spec}: is no address", way)
     hub = place_on_hub(spec)
     if hub is None:

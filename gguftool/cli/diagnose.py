@@ -10,7 +10,8 @@ from gguftool.cli.options import Session, command, format_option, model_argument
     gguftool diagnose model.gguf
     gguftool diagnose model.gguf --symptom "it never stops"
     gguftool diagnose model.gguf --symptom GGGG --no-run
-    """
+    """,
+    words_for="--symptom",
 )
 @model_argument
 @option("--symptom", metavar="TEXT", help="What it does, in your own words: talks nonsense, GGGG, never stops, slow …")

@@ -18,7 +18,8 @@ from gguftool.cli.values import MODEL
     gguftool doctor --symptom "it never stops"
     gguftool doctor --error "No LM Runtime found for model format 'gguf'"
     llama-server -m x.gguf 2>&1 | gguftool doctor --error -
-    """
+    """,
+    words_for="--error",
 )
 @click.argument("model", type=MODEL, metavar="[MODEL]", required=False)
 @option("--error", "message", metavar="TEXT", help="Say what an error message means; - reads it from stdin.")

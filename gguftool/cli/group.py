@@ -76,7 +76,7 @@ OTHER_WORDS = {
     "push-check": "publish-check prepublish",
     "hash": "sha256 sha256sum checksum digest",
     "diff": "compare",
-    "render": "prompt apply-template",
+    "render": "prompt apply-template template",
     "report": "page html",
     "fix": "set repair patch modify",
     "undo": "revert rollback",
@@ -95,8 +95,14 @@ OTHER_WORDS = {
 """Words that people try, by the command they mean."""
 _MEANT = {word: name for name, words in OTHER_WORDS.items() for word in words.split()}
 _SEND = "Files are published with `hf upload OWNER/REPO FILE`; `gguftool push-check` looks at them before."
+_MEASURE = (
+    "`gguftool plan MODEL` has the speed to be expected, `gguftool kv-test MODEL` what a cache type costs; "
+    "llama-bench of llama.cpp measures the rest."
+)
 ELSEWHERE = {
     **dict.fromkeys(("upload", "push", "publish"), _SEND),
+    **dict.fromkeys(("bench", "benchmark"), _MEASURE),
+    "tokenize": "`gguftool render MODEL --messages FILE --tokens` shows the ids of a prompt's tokens.",
     "chat": "`gguftool launch MODEL` starts llama-server, which has a chat page at its address.",
 }
 """Words for what another program does."""

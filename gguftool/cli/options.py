@@ -140,8 +140,9 @@ def wants_color(choice: str, stream: Any) -> bool:
 class Command(click.Command):
     """A click command with an Examples section, which also takes the session's options after its name."""
 
-    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, examples: str = "", words_for: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.words_for = words_for
         self.examples = textwrap.dedent(examples).strip("\n")
         attach_session_options(self, hidden=True)
         taken = {
@@ -169,6 +170,20 @@ class Command(click.Command):
                 typed = (arg.partition("=")[0] for arg in args if arg[:1] == "-" != arg[1:2] and name[1] in arg)
                 name = next(typed, name)
             raise no_such_option(name, ctx, spelled) from None
+        except click.UsageError as error:
+            if self.words_for and "unexpected extra" in error.message:
+                raise click.UsageError(error.message + self._quoted(args), ctx) from None
+            raise
+
+    def _quoted(self, args: list[str]) -> str:
+        """The command line that was meant by words typed without an option and without quotes."""
+        from gguftool.shell import gguftool
+
+        if any(arg.startswith("-") for arg in args):
+            return f" Words go behind {self.words_for}, in quotes."
+        models = args[:1] if os.path.exists(args[0]) or "://" in args[0] else []
+        meant = gguftool(str(self.name), *models, self.words_for, " ".join(args[len(models) :]))
+        return f" Did you mean `{meant}`?"
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; first say which it is, when it was called by another word."""
@@ -199,15 +214,18 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-def command(*, examples: str, **attrs: Any) -> Callable[[Callable[..., Any]], Command]:
+def command(*, examples: str, words_for: str = "", **attrs: Any) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command of gguftool.
 
     Args:
         examples: command lines to show in the help, one a line, at least one.
+        words_for: the option that words without one are for; it is told, when somebody types them.
         attrs: further arguments of `click.command`.
     """
     attrs.setdefault("context_settings", {"help_option_names": ["-h", "--help"], "max_content_width": 100})
     attrs.setdefault("cls", Command)
+    if words_for:
+        attrs["words_for"] = words_for
     return click.command(examples=examples, **attrs)
 
 

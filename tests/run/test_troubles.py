@@ -116,3 +116,34 @@ def test_a_page_says_why_the_way_on_and_how_to_know(page: Path) -> None:
     parts = ("What people type: *", "**Why.** ", "## Mended when")
     assert [part for part in parts if part not in text] == []
     assert "\n$ gguftool " in text.partition("## Mended when")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("diagnose", "m.gguf", "it", "never", "stops"), "`gguftool diagnose m.gguf --symptom 'it never stops'`"),
+        (
+            ("doctor", "unknown", "model", "architecture:", "'x'"),
+            "`gguftool doctor --error 'unknown model architecture: '\"'\"'x'\"'\"''`",
+        ),
+        (("doctor", "--format", "json", "a", "b", "c"), "Words go behind --error, in quotes."),
+        (("pull", "owner/repo"), "hint: of the Hub: gguftool pull hf://owner/repo"),
+        (("tokenize", "m.gguf", "hello"), "`gguftool render MODEL --messages FILE --tokens`"),
+        (("benchmark", "m.gguf"), "`gguftool plan MODEL` has the speed to be expected"),
+    ],
+)
+def test_what_people_type_at_first_leads_on(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    """The first minute of a hobbyist: words without quotes, the name of a repository, commands of other programs."""
+    monkeypatch.chdir(tmp_path)
+    bpe().write(tmp_path / "m.gguf")
+    done = cli(*words)
+    assert done.code == 2
+    assert said in done.err.replace("\n", " ") + done.out, done.err
+
+
+def test_template_is_the_prompt(cli: Cli, tmp_path: Path) -> None:
+    done = cli("template", bpe().write(tmp_path / "m.gguf"))
+    assert done.code == 0
+    assert "<|im_start|>" in done.out
