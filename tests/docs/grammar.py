@@ -54,3 +54,33 @@ def fault(words: list[str]) -> str:
             # A value that a variable will have.
             return ""
         return f"gguftool {' '.join(words)}: {error.format_message()}"
+
+
+def mentioned(text: str) -> Iterator[str]:
+    """The gguftool commands that prose names in code, without what stands in fences."""
+    prose = re.sub(r"^\s*(```|~~~).*?^\s*\1", "", text, flags=re.S | re.M)
+    for span in re.findall(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", prose, re.S):
+        words = " ".join(span[1].split())
+        if words.startswith("gguftool "):
+            yield words
+
+
+def unknown(mention: str) -> str:
+    """A command or an option of a command named in prose that there is not; values there are placeholders."""
+    from gguftool.cli.group import called
+    from gguftool.cli.group import gguftool as root
+    from gguftool.cli.spelled import spellings
+
+    words = re.split(r"\s+", mention)[1:]
+    context = click.Context(root, info_name="gguftool")
+    name = next((word for word in words if not word.startswith("-")), "")
+    command = root.get_command(context, called(name) or name)
+    if command is None:
+        placeholder = not name or not name[0].islower() or "." in name or name in ("help", "version")
+        return "" if placeholder else f"{mention}: no command {name}"
+    known = {*spellings(command, click.Context(command, parent=context)), *spellings(root, context), "--help", "--"}
+    before = words[: words.index("--")] if "--" in words else words
+    options = [word.partition("=")[0].strip("[],.…") for word in before if re.match(r"\[?--?[a-z]", word)]
+    # `--emit preset|llama-swap`, `--this/--that`: each of the names.
+    said = [one for option in options for one in re.split(r"[|/](?=-)", option)]
+    return "; ".join(f"{mention}: no {one}" for one in said if one not in known)

@@ -29,6 +29,19 @@ def test_blocks_that_take_long(page: Path) -> None:
         assert list(faults(page)) == []
 
 
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_that_are_mentioned_exist(page: Path) -> None:
+    assert [said for words in grammar.mentioned(page.read_text()) if (said := grammar.unknown(words))] == []
+
+
+def test_a_mention_of_what_is_not_is_found() -> None:
+    text = "`gguftool lint --frob m`, `gguftool frob`, `gguftool MODEL`, `x`, `gguftool plan --ctx N -- --metrics`\n"
+    found = [
+        said for words in grammar.mentioned(text + "```sh\ngguftool nay\n```\n") if (said := grammar.unknown(words))
+    ]
+    assert found == ["gguftool lint --frob m: no --frob", "gguftool frob: no command frob"]
+
+
 def page_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
     for module in ("tests.docs.blocks", "tests.docs.run"):
         monkeypatch.setattr(f"{module}.ROOT", tmp_path)
