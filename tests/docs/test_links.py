@@ -43,9 +43,29 @@ def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
         assert not re.search(r"url\(\s*[\"']?(?:https?:)?//", sheet.read_text()), sheet
 
 
+def test_links_out_of_the_pages_are_led_along() -> None:
+    pytest.importorskip("mkdocs")
+    code = "from site_links import led; import sys; sys.stdout.write(led(sys.stdin.read(), sys.argv[1]))"
+
+    def led(text: str, page: str) -> str:
+        words = [sys.executable, "-c", code, page]
+        return subprocess.run(words, input=text, capture_output=True, text=True, cwd=ROOT / "scripts").stdout
+
+    assert (
+        led("[a](docs/lint.md#x) ![b](docs/images/p.webp)", "README.md") == "[a](../lint.md#x) ![b](../images/p.webp)"
+    )
+    assert led('<source srcset="docs/a.webp"><img alt="x" src="docs/b.webp">', "README.md") == (
+        '<source srcset="../a.webp"><img alt="x" src="../b.webp">'
+    )
+    assert led("[a](../fixtures/hooks) [b](https://x.org)\n```sh\n[c](x)\n```", "docs/hooks.md") == (
+        "[a](source/fixtures/hooks/README.md) [b](https://x.org)\n```sh\n[c](x)\n```"
+    )
+    assert led("[a](../../CONTRIBUTING.md)", "docs/how-to/x.md") == "[a](../project/contributing.md)"
+
+
 def test_links_of_the_site_lead_into_it(site: Path) -> None:
     for page in site.rglob("*.html"):
-        for target in re.findall(r"href=\"([^\"#?]+)", page.read_text()):
+        for target in re.findall(r"\b(?:href|src|srcset)=\"([^\"#?]+)", page.read_text()):
             if not urlsplit(target).scheme and page.name != "404.html":
                 assert (page.parent / target).resolve().exists(), f"{page.relative_to(site)}: {target}"
 

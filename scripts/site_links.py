@@ -22,7 +22,7 @@ PROJECT = {
     "CHANGELOG.md": "project/changelog.md",
     "NOTICE.md": "project/notice.md",
 }
-_LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
+_LINK = re.compile(r"(\]\(|<(?:img|source)\b[^>]*?\bsrc(?:set)?=\")([^)#\s\"]+)((?:#[^)]*)?\)|\")")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 
 
