@@ -50,6 +50,25 @@ def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
 
 
+def blocks(shares: Iterable[Row]) -> list[Row]:
+    """Blocks by their numbers; those with the same tensors and bytes one after the other as one row."""
+    out: list[Row] = []
+    for x in sorted(
+        shares, key=lambda x: [int(part) if part.isdecimal() else part for part in _DIGITS.split(x["name"])]
+    ):
+        same = (x["tensors"], x["elements"], x["bytes"], bool(x["name"]))
+        if out and out[-1]["same"] == same:
+            out[-1].update(last=x["name"], count=out[-1]["count"] + 1)
+        else:
+            out.append({**x, "same": same, "first": x["name"], "last": x["name"], "count": 1})
+    for x in out:
+        x["name"] = " … ".join(dict.fromkeys((x["first"], x["last"])))
+    return out
+
+
+_DIGITS = re.compile(r"([0-9]{1,18})")
+
+
 def alike(builds: Iterable[Row]) -> list[Row]:
     """Builds that have something to say, those with the same words one after the other as one row."""
     out: list[Row] = []
@@ -139,6 +158,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "pairs": pairs,
     "runs": runs,
+    "blocks": blocks,
     "alike": alike,
     "fills": fills,
     "moment": moment,

@@ -198,6 +198,18 @@ def test_a_page_that_lost_rows_says_so(tmp_path: Path) -> None:
     assert f"gguftool dump '{tmp_path}/my model.gguf'" in said
 
 
+def test_layers_that_are_alike_are_one_row(tmp_path: Path) -> None:
+    g = llama(layers=12).tensor("blk.11.extra.weight", (64,))
+    said = sections(report_page(gguftool.report(g.write(tmp_path / "m.gguf"))))["bytes"]
+    table = next(t for t in said.all("table") if t.rows[0][0] == "Layer")
+    each = 4 * (2 * 64 + 64 * (64 + 32 + 32 + 64 + 3 * 128))
+    assert [row[:4] for row in table.rows[1:]] == [
+        ["outside the layers", "", "2", f"{4 * 64 * 292 / 1024:.1f} KiB"],
+        ["blk.0 … blk.10", "11", "9", f"{each / 1024:.1f} KiB"],
+        ["blk.11", "1", "10", f"{(each + 256) / 1024:.1f} KiB"],
+    ]
+
+
 def test_filters() -> None:
     shown = {0: "0 %", 0.00001: "< 0.01 %", 0.0009: "0.09 %", 0.0951: "10 %", 0.5: "50 %", 1: "100 %"}
     assert {x: percent(x) for x in shown} == shown
