@@ -90,7 +90,9 @@ def plan(e: Editing, consents: frozenset[Consent] = NONE, argv: Sequence[str] = 
 
 def ways(e: Editing, refusal: GgufToolError, consents: frozenset[Consent] = NONE) -> tuple[Consent, ...]:
     """The consents that lead past a refusal of `plan`, to a plan or to the next refusal."""
-    return tuple(c for c in CONSENTS if c not in consents and not _refused_so(e, consents | {c}, refusal))
+    # Those that it names: each try may wait for a program that has the file open.
+    named = [c for c in CONSENTS if c.option.split()[0] in f"{refusal} {refusal.hint}"]
+    return tuple(c for c in named if c not in consents and not _refused_so(e, consents | {c}, refusal))
 
 
 def _refused_so(e: Editing, consents: frozenset[Consent], refusal: GgufToolError) -> bool:

@@ -17,6 +17,7 @@ from gguftool.format.header import Field
 from gguftool.format.types import STR
 from gguftool.quantity import whole
 from gguftool.report.text import shorten
+from gguftool.screen.fields import Line
 
 PAGE = 100
 """Elements of a page."""
@@ -57,7 +58,7 @@ class Elements(ModalScreen[int | None]):
         with Vertical(classes="box tall"):
             yield Static("", id="where", markup=False)
             yield OptionList(id="page", markup=False)
-            yield Input(id="seek", placeholder="an index, or a text in an element")
+            yield Line(id="seek", placeholder="an index, or a text in an element")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:

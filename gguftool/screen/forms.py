@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 from gguftool.api.editing import CONSENTS, NONE, Consent, Editing
 from gguftool.errors import GgufToolError
 from gguftool.report.escaped import escaped, hides, unescaped
+from gguftool.screen.fields import Line, Lines
 from gguftool.screen.words import error_text
 
 Attempt = Callable[[Mapping[str, str], frozenset[Consent]], Editing]
@@ -62,10 +63,13 @@ class Form(ModalScreen[Editing | None]):
             for blank in self.blanks:
                 yield Label(Text(blank.label, "dim"), markup=False)
                 text = escaped(blank.text) if blank.name in self.hidden else blank.text
+                field: Line | Lines
                 if blank.long:
-                    yield TextArea(text, id=blank.name, show_line_numbers=False)
+                    field = Lines(text, id=blank.name, show_line_numbers=False)
                 else:
-                    yield Input(text, id=blank.name, placeholder=blank.hint, select_on_focus=False)
+                    field = Line(text, id=blank.name, placeholder=blank.hint, select_on_focus=False)
+                field.escapes = blank.name in self.hidden
+                yield field
             with VerticalScroll(classes="error"):
                 yield Static("", id="error", markup=False)
         yield Footer(show_command_palette=False)

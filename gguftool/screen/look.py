@@ -24,8 +24,8 @@ Form, Choice, Words, Elements, Writing, Busy { align: center middle; }
 .tall { height: 90%; }
 .tall VerticalScroll, .tall OptionList { height: 1fr; }
 .box OptionList { border: none; }
-.box Input { border: none; height: 1; padding: 0 1; background: $boost; }
-.box TextArea { border: none; height: 40vh; background: $boost; }
+.box Line { border: none; height: 1; padding: 0 1; background: $boost; }
+.box Lines { border: none; height: 40vh; background: $boost; }
 .box Label { margin-top: 1; }
 .box .error { height: auto; max-height: 8; margin-top: 1; }
 .question { height: auto; max-height: 14; }

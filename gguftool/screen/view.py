@@ -19,6 +19,7 @@ from gguftool.api.editing import Editing
 from gguftool.errors import ChangedMeanwhile, GgufToolError, of_one
 from gguftool.lint.rule import Finding
 from gguftool.report.text import safe_lines
+from gguftool.screen.fields import Line
 from gguftool.screen.forms import Words
 from gguftool.screen.look import CSS, HELP
 from gguftool.screen.tree import KeyTree
@@ -63,7 +64,7 @@ class View(App[None]):
         yield Static("", id="load", markup=False)
         with Horizontal(id="body"):
             with Vertical(id="left"):
-                yield Input(placeholder="part of a key or value; ! with findings; * changed", id="search")
+                yield Line(placeholder="part of a key or value; ! with findings; * changed", id="search")
                 yield KeyTree(self._label)
             with VerticalScroll(id="right"):
                 yield Static("", id="about", markup=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -258,3 +260,33 @@ def test_a_wrong_escape_is_told():
     for text in ("\\", "\\q", "\\u12", "\\U00110000"):
         with pytest.raises(UsageError, match="no escape"):
             unescaped(text)
+
+
+def test_any_shard_of_a_set(tmp_path: Path):
+    whole = llama(layers=2).write(tmp_path / "m.gguf")
+    gguftool.split(whole, tmp_path / "s", max_tensors=12)
+    first, second, *_ = sorted(tmp_path.glob("s-*.gguf"))
+    before = [path.read_bytes() for path in (first, second)]
+    e = opened(second)
+    assert e.base.path == str(first)
+    assert outlook.judge(e).report.load.loads
+    with pytest.raises(Refused, match="must agree in all files"):
+        editing.set_value(e, "split.count", "9")
+    e = editing.set_value(e, "general.name", "set")
+    e, _ = outlook.write(e, outlook.plan(e))
+    with gguftool.open(second) as m:
+        assert m["general.name"] == "set"
+    outlook.take_back(e)
+    assert [path.read_bytes() for path in (first, second)] == before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="who has a file open is known on Linux alone")
+def test_a_file_that_a_program_has_open(model: Path):
+    e = editing.delete(opened(model), "general.name")
+    with model.open("rb") as held, subprocess.Popen(["sleep", "60"], stdin=held) as other:
+        try:
+            with pytest.raises(Refused, match="in use by sleep") as refused:
+                outlook.plan(e)
+            assert [c.option for c in outlook.ways(e, refused.value)] == ["--in-use rewrite", "--in-use patch"]
+        finally:
+            other.kill()

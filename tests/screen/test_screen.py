@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("textual", reason="the extra tui is not installed")
 
+from textual.events import Paste
 from textual.widgets import Input, OptionList, TextArea
 
 import gguftool
@@ -268,9 +269,18 @@ def test_a_text_that_hides_something_comes_back_as_it_was(tmp_path: Path):
         area = app.screen.query_one("#value", TextArea)
         assert area.text == "a\\\\n\\u202eb\\u001b[0m\n\\x80\tc"
         area.text = area.text.replace("\\u202e", "").replace("\\x80", "ü")
+        # What is pasted is shown as escapes there, and without what it hides where a text stands as it is.
+        area.move_cursor(area.document.end)
+        app.post_message(Paste("\x1b[1mp\\"))
+        await pilot.pause()
+        kind = app.screen.query_one("#type", Input).focus()
+        app.post_message(Paste("s\x1btr\u202e"))
+        await pilot.pause()
+        assert area.text.endswith("c\\u001b[1mp\\\\")
+        assert kind.value == "str"
         await pilot.press("ctrl+s")
         await settled(app, pilot)
-        assert app.editing.header.get("general.description").value == "a\\nb\x1b[0m\nü\tc"
+        assert app.editing.header.get("general.description").value == "a\\nb\x1b[0m\nü\tc\x1b[1mp\\"
         # One element of an array that is too long to be one text; and then all is dropped.
         await at(app, pilot, "tokenizer.ggml.tokens")
         await pilot.press("enter", "down", "enter")
