@@ -7,10 +7,11 @@ An `Editing` is a value: every change gives another one, and the model stays as 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from gguftool.brief import short_repr
 from gguftool.edit.commit import identity
@@ -24,7 +25,7 @@ from gguftool.edit.which import settled
 from gguftool.edit.whole import editable
 from gguftool.errors import ChangedMeanwhile, FormatError, GgufToolError, Refused, UsageError
 from gguftool.files.able import must_write
-from gguftool.format.header import Header
+from gguftool.format.header import Field, Header
 from gguftool.format.parse import parse
 from gguftool.hub import local_path, named, open_any
 from gguftool.lint.rule import Finding
@@ -82,6 +83,11 @@ class Base:
 
     __repr__ = short_repr
 
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """Its metadata by key; of duplicates the first."""
+        return _by_key(_Same(self.header))
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -93,6 +99,27 @@ class Step:
     consents: frozenset[Consent] = NONE
 
     __repr__ = short_repr
+
+
+class _Same(NamedTuple):
+    """A header that is looked up by which one it is, not by what is in it."""
+
+    header: Header
+
+    def __hash__(self) -> int:
+        return id(self.header)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.header is other.header
+
+
+@lru_cache(4)
+def _by_key(of: _Same) -> Mapping[str, Field]:
+    # A tree of keys asks of each of them: to search the fields every time would take the square of their number.
+    out: dict[str, Field] = {}
+    for field in of.header.fields:
+        out.setdefault(field.key, field)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +144,15 @@ class Editing:
         return self.steps[-1].header if self.steps else self.base.header
 
     @property
+    def fields(self) -> Mapping[str, Field]:
+        """The metadata as it would be, by key."""
+        return _by_key(_Same(self.header))
+
+    def field(self, key: str) -> Field | None:
+        """The field of a key as it would be."""
+        return self.fields.get(key)
+
+    @property
     def operations(self) -> tuple[Operation, ...]:
         """All changes."""
         return tuple(op for step in self.steps for op in step.operations)
@@ -134,7 +170,7 @@ class Editing:
 
     def state(self, key: str) -> str:
         """What becomes of a key: ``same``, ``changed``, ``new``, ``gone``, or ``absent`` before and after."""
-        was, now = self.base.header.get(key), self.header.get(key)
+        was, now = self.base.fields.get(key), self.field(key)
         if was is None or now is None:
             return "new" if now is not None else "gone" if was is not None else "absent"
         return "same" if was.buffer == now.buffer else "changed"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gguftool.api.editing import CONSENTS, NONE, Consent, Editing, choices, opened, other, read, unchanged
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gguftool.predict import Harm
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Judged:
     """What is said of a model as it would be.
 
@@ -35,9 +36,16 @@ class Judged:
 
     __repr__ = short_repr
 
+    @cached_property
+    def _by_place(self) -> Mapping[str, tuple[Finding, ...]]:
+        out: dict[str, tuple[Finding, ...]] = {}
+        for f in self.report.findings:
+            out[f.where] = (*out.get(f.where, ()), f)
+        return out
+
     def at(self, key: str) -> tuple[Finding, ...]:
         """Findings that stand at a key."""
-        return tuple(f for f in self.report.findings if f.where == f"field:{key}")
+        return self._by_place.get(f"field:{key}", ())
 
 
 def judge(e: Editing, before: Report | None = None) -> Judged:

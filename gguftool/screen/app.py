@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,6 +14,7 @@ from textual.binding import Binding, BindingType
 from gguftool.api import editing, outlook
 from gguftool.api.editing import Consent, Editing
 from gguftool.edit.plan import EditPlan, Result
+from gguftool.edit.request import special_operation
 from gguftool.edit.schema import type_text
 from gguftool.edit.spelled import field_text
 from gguftool.edit.undo import Undone
@@ -27,6 +29,8 @@ from gguftool.screen.words import counted
 from gguftool.screen.writing import Busy, Stopped, Writing
 from gguftool.shell import Blank as ToFill
 
+_OF_ONE_KEY = frozenset(("--context-length", "--rope-freq-base"))
+"""Options of `fix` that give the key of their finding a value."""
 MANY_LINES = 200
 """Characters of a text that is edited in one line, at most."""
 
@@ -73,7 +77,7 @@ class Editor(View):
         self.written: list[tuple[EditPlan, Result] | Undone] = []
         self.fault: BaseException | None = None
         self.signal = 0
-        self.asked = 0
+        self.asked = False
 
     # -- changes
 
@@ -103,7 +107,7 @@ class Editor(View):
         key, e = self.keys.key, self.editing
         if key is None:
             return
-        field = e.header.get(key)
+        field = e.field(key)
         if field is None:
             if e.state(key) == "gone":
                 self.say(f"{key} is deleted; u takes that back", "warning")
@@ -118,7 +122,7 @@ class Editor(View):
             self._ask(f"Change {shorten(key, 200)}", key, [blank, self._type_of(key)], editing.set_value)
 
     def _type_of(self, key: str) -> Blank:
-        field = self.editing.header.get(key)
+        field = self.editing.field(key)
         return Blank(
             "type", "type (as it is when empty)", hint=type_text(field) if field is not None else "", may_stay=True
         )
@@ -138,7 +142,7 @@ class Editor(View):
             self._took(done, at)
 
     def _hint(self, key: str) -> Text:
-        field = self.editing.header.get(key)
+        field = self.editing.field(key)
         return Text(type_text(field) if field is not None else "", "dim")
 
     @work
@@ -147,7 +151,7 @@ class Editor(View):
         at = 0
         while True:
             e = self.editing
-            field = e.header.get(key)
+            field = e.field(key)
             if field is None or field.type != ARR:
                 self.say("a value of a type that is not known, or too long to be edited here", "warning")
                 return
@@ -187,7 +191,7 @@ class Editor(View):
     @work
     async def action_rename(self) -> None:
         key, e = self.keys.key, self.editing
-        if key is None or e.header.get(key) is None or not self._may():
+        if key is None or e.field(key) is None or not self._may():
             return
 
         def attempt(filled: Mapping[str, str], consents: frozenset[Consent]) -> Editing:
@@ -208,17 +212,32 @@ class Editor(View):
             return
         fix, at = found.fix, found.where.removeprefix("field:")
         words = fix.command or () if fix is not None and not fix.operations else ()
-        fill = next((str(word) for word in words if isinstance(word, ToFill) and "=" in word), "")
+        option, fill = next(((str(a), str(b)) for a, b in pairwise(words) if isinstance(b, ToFill)), ("", ""))
         if not self._may():
             return
-        if fill:
-            # A person has to choose the value: the form asks for it.
-            self._chosen(fill.partition("=")[0])
+        # A person has to choose the value: a form asks for it.
+        if option == "--special":
+            self._special(fill.partition("=")[0], at)
+        elif option == "--set" or (option in _OF_ONE_KEY and found.where.startswith("field:")):
+            self._chosen(fill.rpartition("=")[0] or at)
         else:
             self._tried(lambda: editing.mend(self.editing, found), at)
 
+    def _special(self, role: str, key: str) -> None:
+        """Name a special token by its text."""
+        e = self.editing
+
+        def attempt(filled: Mapping[str, str], consents: frozenset[Consent]) -> Editing:
+            operation, note = special_operation(e.model, f"{role}={filled['token']}")
+            if note is not None:
+                self.say(note, "warning")
+            return editing.do(e, operation.describe(), (operation,), consents)
+
+        blank = Blank("token", f"the {role} token, by its text or id")
+        self.run_worker(self._answered(Form(f"Name the {role} token", self._hint(key), [blank], attempt), key))
+
     def _chosen(self, key: str) -> None:
-        if self.keys.go_to(key) and self.editing.header.get(key) is not None:
+        if self.keys.go_to(key) and self.editing.field(key) is not None:
             self.call_after_refresh(self.action_edit)
         else:
             self.action_add(key)
@@ -328,21 +347,21 @@ class Editor(View):
             answers = [("w", "look at them and write them"), ("d", "drop them and quit"), ("s", "stay")]
             answer = await self.push_screen_wait(Choice(question, answers))
             if answer not in ("w", "d") or (answer == "w" and not await self._write()):
-                self.asked = 0
+                self.asked = False
                 return
         self.exit()
 
     def action_interrupt(self) -> None:
         """Ctrl-C: as quit, and the second time without a question."""
-        self.asked += 1
         if isinstance(self.screen, Busy):
             self.screen.action_stop()
-        elif self.editing.steps and self.asked > 1:
-            self.fault = KeyboardInterrupt()
-            self.exit()
         elif not self.editing.steps:
             self.exit()
+        elif self.asked:
+            self.fault = KeyboardInterrupt()
+            self.exit()
         else:
+            self.asked = True
             while self.screen.is_modal:
                 self.screen.dismiss(None)
             self.action_leave()
@@ -365,6 +384,6 @@ class Editor(View):
 
 def _tokens(e: Editing, key: str) -> Field | None:
     """The tokens that the elements of an array are about."""
-    field, tokens = e.header.get(key), e.header.get("tokenizer.ggml.tokens")
+    field, tokens = e.field(key), e.field("tokenizer.ggml.tokens")
     about = key in ("tokenizer.ggml.token_type", "tokenizer.ggml.scores")
     return tokens if about and field is not None and tokens is not None and tokens.count == field.count else None

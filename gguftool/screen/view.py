@@ -102,8 +102,7 @@ class View(App[None]):
     def _keys(self) -> list[str]:
         """Keys as they would be, those that go, and those that lint misses."""
         e = self.editing
-        keys = dict.fromkeys(f.key for f in e.header.fields)
-        keys.update(dict.fromkeys(f.key for f in e.base.header.fields))
+        keys = dict.fromkeys([*e.fields, *e.base.fields])
         if self.judged is not None:
             named = (f.where.removeprefix("field:") for f in self.judged.report.findings if f.where[:6] == "field:")
             keys.update(dict.fromkeys(named))
@@ -116,7 +115,7 @@ class View(App[None]):
         found = matching(self.editing, self.judged, self._keys(), text)
         wanted = at or self.keys.key
         self.keys.fill(found, whole=bool(text), at=wanted if wanted in found else next(iter(found), None))
-        self.query_one("#top", Static).update(top_line(self.editing, self.judged))
+        self.query_one("#top", Static).update(top_line(self.editing))
         self._about()
         self._findings()
         if judge:
@@ -162,10 +161,8 @@ class View(App[None]):
         self.query_one("#right").scroll_home(animate=False)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        finding = self.finding()
-        if finding is None:
-            return
-        if not self._go(finding):
+        finding = self.finding() if event.option_list.id == "findings" else None
+        if finding is not None and not self._go(finding):
             self.push_screen(Words(finding_text(finding)))
 
     def finding(self) -> Finding | None:

@@ -62,7 +62,7 @@ def key_label(e: Editing, judged: Judged | None, key: str, prefix: str = "") -> 
     else:
         out.append(SEVERITIES[worst.severity.value], COLOURS[worst.severity.value])
     name = shorten(key.removeprefix(prefix) or key, 48)
-    field = e.header.get(key)
+    field = e.field(key)
     out.append(f" {name}", "" if field is not None else "dim strike" if state == "gone" else "dim")
     if field is not None:
         out.append(f"  {value_line(field, 32)}", "cyan")
@@ -87,7 +87,7 @@ def matching(e: Editing, judged: Judged | None, keys: Sequence[str], text: str) 
         elif text == "*":
             hit = e.state(key) not in ("same", "absent")
         else:
-            field = e.header.get(key)
+            field = e.field(key)
             hit = text in key.lower() or (field is not None and text in value_line(field, 200).lower())
         if hit:
             found.append(key)
@@ -98,7 +98,7 @@ def matching(e: Editing, judged: Judged | None, keys: Sequence[str], text: str) 
 
 def about_key(e: Editing, judged: Judged | None, key: str) -> Text:
     """All that is known of a key: its value, what it means, who reads it, what is found at it."""
-    out, was, now = Text(), e.base.header.get(key), e.header.get(key)
+    out, was, now = Text(), e.base.fields.get(key), e.field(key)
     out.append(f"{shorten(key, 400)}\n", "bold")
     state = e.state(key)
     if now is not None:
@@ -173,8 +173,8 @@ def finding_line(finding: Finding) -> Text:
     return out.append(shorten(finding.message, 300))
 
 
-def top_line(e: Editing, judged: Judged | None) -> Text:
-    """The model, how many changes wait, and what llama.cpp would do."""
+def top_line(e: Editing) -> Text:
+    """The model, and how many changes wait."""
     base = e.base
     out = Text(no_wrap=True, overflow="ellipsis")
     out.append(shorten(os.path.basename(base.path) or base.path, 60), "bold")

@@ -183,6 +183,10 @@ def test_what_llama_cpp_would_refuse_needs_consent(model: Path):
 
 def test_two_faults_at_once_each_at_its_key_with_its_fix(tmp_path: Path):
     made = llama().replace("llama.rope.freq_base", 0.0).replace("tokenizer.ggml.eos_token_id", 9999)
+    # No token that an end is called by.
+    made.replace(
+        "tokenizer.ggml.tokens", ["<unk>", "<s>", "end?", *(f"<0x{i:02X}>" for i in range(256)), *"abcdefgh" * 4]
+    )
     path = made.write(tmp_path / "two.gguf")
     with gguftool.open(path, strict=False) as m:
         found = {f.rule: f.where for f in gguftool.lint(m).findings}
@@ -202,6 +206,21 @@ def test_two_faults_at_once_each_at_its_key_with_its_fix(tmp_path: Path):
         await pilot.press("x")
         await settled(app, pilot)
         assert len(app.judged.report.findings) == n - 1
+        # One whose value a person has to choose asks for it.
+        await at(app, pilot, "tokenizer.ggml.eos_token_id")
+        await pilot.press("x")
+        await pilot.pause()
+        await fill(app, pilot, token="</nothing>")
+        assert "is no token of this model" in shown(app, "#error")
+        await fill(app, pilot, token="end?")
+        assert app.editing.operations[-1] == gguftool.Set("tokenizer.ggml.eos_token_id", 2, "u32")
+        await at(app, pilot, "llama.rope.freq_base")
+        await pilot.press("x")
+        await pilot.pause()
+        await fill(app, pilot, value="5e5")
+        assert app.editing.operations[-1] == gguftool.Set("llama.rope.freq_base", 500000.0, "f32")
+        await pilot.press("u", "u")
+        await settled(app, pilot)
         await pilot.press("X")
         await settled(app, pilot)
         await pilot.pause(0.05)
@@ -384,8 +403,8 @@ def test_leaving_with_changes_asks(model: Path):
         await at(app, pilot, "general.name")
         await pilot.press("d")
         await settled(app, pilot)
-        for key in ("q", "ctrl+c"):
-            await pilot.press(key)
+        for keys in (["q"], ["a", "ctrl+c"]):
+            await pilot.press(*keys)
             await pilot.pause()
             assert isinstance(app.screen, Choice)
             assert "1 change not written" in text_of(app)
