@@ -13,14 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import llama
-
 COLOURS = re.compile(rb"\x1b\[[0-9;]*\b(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return llama().write(tmp_path / "m.gguf")
 
 
 class Terminal:

@@ -69,3 +69,8 @@ async def at(app: Editor, pilot: Pilot[None], key: str) -> None:
 def lines(app: Editor) -> list[str]:
     """What the screen shows, line by line."""
     return ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
+
+
+def text_of(app: Editor) -> str:
+    """The same as one text."""
+    return "\n".join(lines(app))
