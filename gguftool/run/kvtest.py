@@ -265,7 +265,10 @@ def _listen(
 def verdict(results: Sequence[TypeResult]) -> str:
     """Which type to take, in one line."""
     base = results[0]
-    usable = [r for r in results[1:] if not r.refused and r.bytes_per_element < base.bytes_per_element]
+    smaller = [r for r in results[1:] if r.bytes_per_element < base.bytes_per_element]
+    if not smaller:
+        return "nothing smaller than f16 was measured: name types, --cache-type q8_0,q4_0"
+    usable = [r for r in smaller if not r.refused]
     if not usable:
         return "nothing smaller than f16 works for this model: --cache-type f16"
     for _, _, grade in GRADES[:2]:

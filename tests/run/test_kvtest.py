@@ -137,8 +137,9 @@ def test_verdicts() -> None:
     assert said.startswith("--cache-type q8_0: a slight loss at 53% of the memory; q8_0/q4_0 is as good")
     assert said.endswith("anything smaller costs a severe loss")
     assert verdict([f16, result("q8_0", 0.5)]).startswith("--cache-type f16")
-    assert verdict([f16, result("q8_0", 0.0, refused="no")]).startswith("nothing smaller")
-    assert verdict([f16, result("bf16", 0.0)]).startswith("nothing smaller")
+    assert verdict([f16, result("q8_0", 0.0, refused="no")]).startswith("nothing smaller than f16 works")
+    for nothing in ([f16], [f16, result("bf16", 0.0)]):
+        assert verdict(nothing).startswith("nothing smaller than f16 was measured")
 
 
 DATA = Path(__file__).parent.parent / "data" / "llamacpp"

@@ -16,6 +16,7 @@ from gguftool.cli.complete.offer import FILE, OPEN, Asked, choose, item, showabl
 VARIABLE = "_GGUFTOOL_COMPLETE"
 NAME = "gguftool"
 MARK = "\x1f"
+_QUOTING = frozenset("'\"\\$`")
 
 
 class Shell(ShellComplete):
@@ -92,12 +93,11 @@ class Bash(Shell):
     def format_completion(self, item: CompletionItem) -> str:
         """A letter (whole, open, file), and the text that takes the place of what was begun."""
         text = continued(self.begun, str(item.value))
-        plain = item.type == FILE and not self.begun.quote and text.replace("~", "").isprintable() and "\\" not in text
-        if item.type == FILE:
-            folder = text.endswith("/")
+        if item.type == FILE and not self.begun.quote and not _QUOTING & set(text):
             # Bash itself shows names without their folder, if it need not be told how to quote them.
-            return f"f{text.removesuffix('/')}" if plain and "$" not in text else f"{'o' if folder else 'w'}{text}"
-        return f"{'o' if item.type == OPEN else 'w'}{text}"
+            return f"f{text.removesuffix('/')}"
+        goes_on = item.type == OPEN or (item.type == FILE and text.endswith("/"))
+        return f"{'o' if goes_on else 'w'}{text}"
 
 
 class Zsh(Shell):

@@ -161,6 +161,8 @@ PROBES = (
     one('gguftool lint "my mo', "my model.gguf"),
     Probe("gguftool lint p:", ("p:one.gguf",), ("p:one.gguf",), "p:one.gguf"),
     one("gguftool lint q", "q'uote.gguf"),
+    one("gguftool lint 'sub dir'/d", "sub dir/deep.gguf"),
+    one("gguftool lint $HOME/sub/d", "$HOME/sub/deep.gguf", shells=("bash",)),
     one('gguftool lint "q', "q'uote.gguf"),
     one("gguftool lint '$", "$(touch y).gguf"),
     one("gguftool lint ün", "ünï.gguf"),
