@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -64,7 +62,12 @@ def report(
 
         check_free(str(path), overwrite=overwrite, can_overwrite=True)
     shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
-    with _telling(shown) as tell, Progress(0, shown, "reading") as progress:
+    status = session.status()
+
+    def tell(done: int, every: int) -> None:
+        status(f"looking: {done} of {every}")
+
+    with Progress(0, shown, "reading") as progress:
         found = gather(model, wished(), data=data, hashes=hashes, build=options["build"], tell=tell, progress=progress)
     code = found.exit_code
     for error in found.errors if session.format != "json" else ():
@@ -101,15 +104,3 @@ def _write(path: str, text: str, *, overwrite: bool) -> None:
     with Draft(path, overwrite=overwrite, can_overwrite=True) as draft:
         draft.write(text.encode())
         draft.publish()
-
-
-@contextmanager
-def _telling(shown: TextIO | None) -> Iterator[Callable[[int, int], None]]:
-    """How many steps, or headers of several models, are done; the line is gone at the end."""
-    from gguftool.report.progress import Status
-
-    status = Status(shown)
-    try:
-        yield lambda done, every: status(f"looking: {done} of {every}")
-    finally:
-        status.close()
