@@ -25,6 +25,8 @@ HERE = {
     "launch": "m.gguf --print --force",
     "check-log": "s.log",
     "scan": "m.gguf n.gguf --jobs 1",
+    # Without a terminal it says so; on one tests/screen drives it.
+    "edit": "m.gguf",
 }
 """Where another line than that of the streams' test is wanted: one that works, not its help."""
 MORE = {

@@ -20,8 +20,8 @@ def _formats(name: str) -> list[str]:
     return [f for f in getattr(getattr(option, "type", None), "choices", []) if f in ("json", "jsonl")]
 
 
-COMMANDS = [entry.name for entry in TABLE if entry.name != "completion"]
-"""Completion prints a script of a shell."""
+COMMANDS = [entry.name for entry in TABLE if entry.name not in ("completion", "edit")]
+"""Completion prints a script of a shell, edit is for people at a terminal."""
 
 
 def test_every_command_speaks_json() -> None:
