@@ -63,6 +63,10 @@ def _taught(session: Any) -> Any:
     hooks = getattr(session, "event_hooks", None) or session.hooks
     if _look not in hooks["response"]:
         hooks["response"].append(_look)
+    # A session of requests, which does not look at OpenSSL's names, where its own are not set.
+    named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+    if named and getattr(session, "verify", None) is True:
+        session.verify = named
     return session
 
 

@@ -57,6 +57,9 @@ class Trial:
         shutil.copy(root / "fixtures" / MODEL, self.place)
         (self.place / SOURCE).mkdir()
         shutil.copy(root / "tests/data/building/tokenizers/bpe.json", self.place / SOURCE / "tokenizer.json")
+        (self.place / SOURCE / "config.json").write_text(
+            '{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}'
+        )
         self.faults: list[str] = []
         dropped = ("PYTHONPATH", "VIRTUAL_ENV", "GGUFTOOL_DEBUG", "LLAMA_CPP_DIR")
         self.env = {k: v for k, v in os.environ.items() if k not in dropped} | {

@@ -24,10 +24,15 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
     yield
     if "huggingface_hub" in sys.modules:
-        from huggingface_hub.utils import close_session
-
         # The next test's server may get the port of this one, and a kept connection still leads here.
-        close_session()
+        forget_sessions()
+
+
+def forget_sessions() -> None:
+    """The sessions of huggingface-hub, in which connections are kept; before 1.0 under another name."""
+    from huggingface_hub import utils
+
+    getattr(utils, "close_session", getattr(utils, "reset_sessions", lambda: None))()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from gguftool.hub import api
 from gguftool.hub.address import HubAddress
 from gguftool.hub.http import HttpRange
 from tests.hub import tls
+from tests.hub.conftest import forget_sessions
 from tests.hub.server import Site, serve
 
 HOST = "hub.test"
@@ -28,15 +30,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """None of the machine's own; and huggingface-hub keeps no session that was made with others."""
     for name in (*BUNDLES, "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    _forget()
+    forget_sessions()
     yield
-    _forget()
-
-
-def _forget() -> None:
-    from huggingface_hub import utils
-
-    getattr(utils, "close_session", getattr(utils, "reset_sessions", lambda: None))()
+    forget_sessions()
 
 
 @pytest.fixture
@@ -125,7 +121,8 @@ def test_through_a_proxy(
         monkeypatch.setenv(name, f"http://anna:geheim@127.0.0.1:{port}")
         assert way(f"https://{HOST}") == DATA
     assert log
-    assert log[0].startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n".encode())
+    # http.client, on which requests stands, asks in HTTP/1.0 before Python 3.12.
+    assert re.match(rf"CONNECT {HOST}:443 HTTP/1\.[01]\r\n".encode(), log[0])
     login = base64.b64encode(b"anna:geheim")
     assert b"proxy-authorization: basic " + login.lower() in log[0].lower()
     assert b"hf_secret" not in b"".join(log)
@@ -182,7 +179,7 @@ def test_huggingface_hub_is_not_sent_further_in(hub: Site) -> None:
 def test_a_new_session_knows_it_too(hub: Site) -> None:
     """After a connection that failed there is another session."""
     assert listing(hub.url) == DATA
-    _forget()
+    forget_sessions()
     test_huggingface_hub_is_not_sent_further_in(hub)
 
 
