@@ -124,7 +124,7 @@ def test_it_goes_on_where_it_ended(cli: Any, site: Site, tmp_path: Path, monkeyp
     assert part.read_bytes() == repo[Q6][:size]
     site.log.clear()
     # What huggingface-hub before 1.0 did not try again by itself.
-    site.after_cut.clear()
+    site.fail.clear()
     found = cli("pull", f"{SPEC}/{Q6}", *ASKED, "--format", "json")
     assert found.code == 0, found.err
     assert found.json["proven"] is True
