@@ -12,7 +12,6 @@ from pathlib import Path
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(rc[1-9]\d*)?")
 EXAMPLES = {
-    "README.md": r"rev: v([\w.]+)",
     "docs/hooks.md": r"(?:rev: v|gguftool@v)([\w.]+)",
     "docs/install.md": r"gguftool-(\d[\w.]*?)-py3",
     "fixtures/hooks/gitlab-ci.yml": r"gguftool@v([\w.]+)",

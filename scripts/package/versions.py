@@ -78,7 +78,7 @@ TESTS = {
     "watchfiles": ("tests/fleet/test_watch_files.py",),
     "libggml-python": ("tests/building/test_builtin.py",),
     "xllamacpp": ("tests/lint/test_tokenizer_texts.py",),
-    "textual": ("tests/edit",),
+    "textual": ("tests/screen",),
 }  # fmt: skip
 """By what is declared: where the suite uses it."""
 
