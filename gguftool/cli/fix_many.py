@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gguftool.endings import DONE
 from gguftool.errors import Bug, GgufToolError, Refused, UsageError, of_one
 from gguftool.report.text import safe
-from gguftool.shell import gguftool, path_word
+from gguftool.shell import gguftool, path_word, shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +239,12 @@ def operations_of(model: Model, given: dict[str, Any], bugs: list[GgufToolError]
         operation, note = request.special_operation(model, text)
         out.append(operation)
         notes.extend(filter(None, [note]))
-    out.extend(request.set_operation(model, text) for text in given["sets"])
+    for text in given["sets"]:
+        out.append(request.set_operation(model, text))
+        key, _, value = text.partition("=")
+        if value.startswith("@") and os.path.isfile(value[1:]):  # as curl and gh have it
+            way = shell(("--set-file", f"{key}={value[1:]}"))
+            notes.append(f"{value} is written as it stands; the content of that file: {way}")
     out.extend(request.set_file_operation(model, text) for text in given["set_file"])
     if given["repack"]:
         out.append(ops.Repack())

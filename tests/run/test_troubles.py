@@ -147,3 +147,20 @@ def test_template_is_the_prompt(cli: Cli, tmp_path: Path) -> None:
     done = cli("template", bpe().write(tmp_path / "m.gguf"))
     assert done.code == 0
     assert "<|im_start|>" in done.out
+
+
+def test_a_value_with_an_at_sign_is_no_file_and_says_so(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As curl and gh have it: the template became the text `@t.jinja`, without a word."""
+    monkeypatch.chdir(tmp_path)
+    path = bpe().write(tmp_path / "m.gguf")
+    (tmp_path / "t.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    said = cli("fix", path, "--set", "tokenizer.chat_template=@t.jinja", "--dry-run")
+    assert said.code == 0
+    assert "@t.jinja is written as it stands" in said.err
+    way = "--set-file tokenizer.chat_template=t.jinja"
+    assert way in said.err
+    assert cli("fix", path, *way.split(), "--no-undo").code == 0
+    assert "for m in messages" in cli("dump", path, "--raw", "tokenizer.chat_template").out
+    assert "as it stands" not in cli("fix", path, "--set", "general.name=@ann", "--dry-run").err
