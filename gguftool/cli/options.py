@@ -172,7 +172,7 @@ class Command(click.Command):
             raise no_such_option(name, ctx, spelled) from None
         except click.UsageError as error:
             if self.words_for and "unexpected extra" in error.message:
-                raise click.UsageError(error.message + self._quoted(args), ctx) from None
+                raise click.UsageError(f"{error.message}.{self._quoted(args)}", ctx) from None
             raise
 
     def _quoted(self, args: list[str]) -> str:
