@@ -9,23 +9,32 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 import gguftool
 from gguftool.api.report import Portrait
 from gguftool.api.reported import values as module
+from gguftool.api.reported.keys import key_rows
+from gguftool.api.reported.layered import layer_rows
+from gguftool.api.reported.mixed import mixture
+from gguftool.api.reported.past import edits
+from gguftool.api.reported.previews import previews
 from gguftool.chat.conversations import STANDARD
 from gguftool.errors import UsageError
 from gguftool.model.kinds import block, kind
+from gguftool.model.overview import type_mix
 from gguftool.report.page.data import body
 from tests.beside import control_vector
 from tests.build import GGUF, llama
 from tests.json_schemas import validator
 from tests.lint.samples import ready
 from tests.report.page.walk import files, walk
+
+T = TypeVar("T")
 
 
 def portrait(path: Path | str, **asked: Any) -> Portrait:
@@ -35,10 +44,14 @@ def portrait(path: Path | str, **asked: Any) -> Portrait:
     return found
 
 
+def made(path: Path, make: Callable[[gguftool.Model], T]) -> T:
+    """One section alone, which costs less than all of them."""
+    with gguftool.open(path, strict=False) as m:
+        return make(m)
+
+
 def one(path: Path, name: str) -> module.Values:
-    [found] = [t.values for t in portrait(path, data=True).tensors if t.name == name]
-    assert found is not None
-    return found
+    return made(path, module.all_values)[0, name]
 
 
 # -- the numbers of a tensor
@@ -118,11 +131,11 @@ def test_a_large_tensor_is_read_piece_by_piece(tmp_path: Path) -> None:
 @pytest.mark.real
 def test_what_llama_quantize_made_is_its_mixture(smollm2: Path) -> None:
     """The file was made by llama-quantize under the name Q4_1."""
-    found = portrait(smollm2)
-    assert found.mixture is not None
-    assert found.mixture.target == "Q4_1"
-    assert found.mixture.otherwise == ()
-    assert {s.type_name: s.bytes for s in found.mixture.mix} == {s.type_name: s.bytes for s in found.overview.mix}
+    found, why = made(smollm2, mixture)
+    assert found is not None, why
+    assert found.target == "Q4_1"
+    assert found.otherwise == ()
+    assert {s.type_name: s.bytes for s in found.mix} == {s.type_name: s.bytes for s in made(smollm2, type_mix)}
 
 
 def test_a_tensor_of_another_type_is_told(tmp_path: Path) -> None:
@@ -130,13 +143,12 @@ def test_a_tensor_of_another_type_is_told(tmp_path: Path) -> None:
     g.kv("llama.embedding_length", 32).kv("llama.attention.head_count", 2).kv("llama.feed_forward_length", 64)
     g.tensor("token_embd.weight", (32, 8), "q8_0").tensor("blk.0.ffn_up.weight", (32, 64), "f16")
     g.tensor("blk.0.ffn_norm.weight", (32,), "f32")
-    found = portrait(g.write(tmp_path / "m.gguf"))
-    assert found.mixture is not None
-    assert [(o.name, o.has, o.would) for o in found.mixture.otherwise] == [("blk.0.ffn_up.weight", "F16", "Q8_0")]
-    assert found.mixture.bytes == 8 * 34 + 64 * 34 + 32 * 4
+    found, why = made(g.write(tmp_path / "m.gguf"), mixture)
+    assert found is not None, why
+    assert [(o.name, o.has, o.would) for o in found.otherwise] == [("blk.0.ffn_up.weight", "F16", "Q8_0")]
+    assert found.bytes == 8 * 34 + 64 * 34 + 32 * 4
     g.replace("general.file_type", 99)
-    found = portrait(g.write(tmp_path / "n.gguf"))
-    assert (found.mixture, found.no_mixture) == (None, "the file names no quantisation of llama-quantize")
+    assert made(g.write(tmp_path / "n.gguf"), mixture) == (None, "the file names no quantisation of llama-quantize")
 
 
 # -- layers
@@ -153,7 +165,7 @@ def keyed(arch: str, **values: Any) -> GGUF:
 def test_windows_and_shared_caches(tmp_path: Path) -> None:
     """`gemma3n.cpp` (b11434): every fifth layer is full, from the 20th on the caches of 18 and 19 are read."""
     path = keyed("gemma3n", block_count=30, attention__sliding_window=512, attention__head_count_kv=2)
-    rows = portrait(path.write(tmp_path / "m.gguf")).layers
+    rows = made(path.write(tmp_path / "m.gguf"), layer_rows)
     assert [x.attention for x in rows[:6]] == ["window"] * 4 + ["full", "window"]
     assert [x.window for x in rows[:6]] == [512] * 4 + [0, 512]
     assert [x.shares_with for x in rows[18:30]] == [None, None, 18, 18, 18, 18, 19, 18, 18, 18, 18, 19]
@@ -163,7 +175,7 @@ def test_windows_and_shared_caches(tmp_path: Path) -> None:
 def test_bases_of_a_window_are_its_own(tmp_path: Path) -> None:
     """`gemma3.cpp` (b11434): layers with a window rotate by 10000; that they are not scaled is not known here."""
     path = keyed("gemma3", block_count=6, attention__sliding_window=512, rope__freq_base=1e6, rope__scaling__factor=8.0)
-    rows = portrait(path.write(tmp_path / "m.gguf")).layers
+    rows = made(path.write(tmp_path / "m.gguf"), layer_rows)
     assert [(x.attention, x.rope_base, x.rope_scale) for x in rows[4:]] == [
         ("window", 10_000.0, None), ("full", 1_000_000.0, 0.125),
     ]  # fmt: skip
@@ -172,11 +184,11 @@ def test_bases_of_a_window_are_its_own(tmp_path: Path) -> None:
 
 def test_states_and_encoders(tmp_path: Path) -> None:
     path = keyed("lfm2", block_count=3, attention__head_count_kv=[0, 2, 0], shortconv__l_cache=3)
-    rows = portrait(path.write(tmp_path / "m.gguf")).layers
+    rows = made(path.write(tmp_path / "m.gguf"), layer_rows)
     assert [(x.attention, x.rope_base is None) for x in rows] == [("state", True), ("full", False), ("state", True)]
     # An encoder keeps nothing of the past; that its layers attend all the same.
     path = keyed("bert", block_count=2, attention__causal=False, attention__layer_norm_epsilon=1e-6)
-    rows = portrait(path.write(tmp_path / "b.gguf")).layers
+    rows = made(path.write(tmp_path / "b.gguf"), layer_rows)
     assert [(x.attention, x.caches, x.rope_base) for x in rows] == [("full", (), None)] * 2
 
 
@@ -187,7 +199,7 @@ def test_previews_are_what_llama_server_makes_in_words_of_people(tmp_path: Path)
     template = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}{% for m in messages %}[{{ m.role }}] "
     template += "{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
     path = llama().replace("tokenizer.chat_template", template).write(tmp_path / "m.gguf")
-    found = {p.name: p for p in portrait(path).templates.previews}
+    found = {p.name: p for p in made(path, previews).previews}
     assert list(found) == list(STANDARD)
     assert "".join(s.text for s in found["turns"].segments) == (
         "[user] How cold is it in Oslo?\n[assistant] It is 4 degrees in Oslo.\n[user] And in Rome?\n[assistant]"
@@ -200,7 +212,7 @@ def test_previews_are_what_llama_server_makes_in_words_of_people(tmp_path: Path)
 
 def test_keys_are_shown_as_they_are(tmp_path: Path) -> None:
     path = llama().kv("general.description", "x" * 400).kv("own.key", True).kv("general.tags", ["a", "b"])
-    found = {k.key: k for k in portrait(path.write(tmp_path / "m.gguf")).keys}
+    found = {k.key: k for k in made(path.write(tmp_path / "m.gguf"), key_rows)}
     assert found["general.architecture"].value == "llama"
     assert found["general.description"].value == "x" * 300 + "…"
     assert (found["general.tags"].type, found["general.tags"].count) == ("arr[str]", 2)
@@ -258,12 +270,12 @@ def test_a_pair(tmp_path: Path) -> None:
 
 def test_the_history_of_edits(tmp_path: Path) -> None:
     path = llama().write(tmp_path / "m.gguf")
-    assert portrait(path).edits == ()
+    assert made(path, edits) == ()
     with gguftool.edit(path) as e:
         e["general.name"] = "Foo"
     with gguftool.edit(path) as e:
         e["general.name"] = "Bar"
-    newest, first = portrait(path).edits
+    newest, first = made(path, edits)
     assert (newest.number, first.number) == (2, 1)
     assert any("Bar" in line for line in newest.operations)
     assert newest.time is not None
@@ -329,7 +341,7 @@ def test_a_broken_file_is_shown_as_far_as_it_goes(cli: Any, tmp_path: Path) -> N
 
 
 def test_every_role_and_some_faults(tmp_path: Path) -> None:
-    assert sum(walk(name, data, tmp_path) for name, data in files(few=2)) >= 8
+    assert sum(walk(name, data, tmp_path) for name, data in files(few=1)) >= 7
 
 
 def test_a_section_that_fails_hides_no_other(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
