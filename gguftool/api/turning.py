@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gguftool.api.plan import Planned
 from gguftool.brief import short_repr
 from gguftool.facts import NUMBER
+from gguftool.facts.layers import layers
 from gguftool.hub import is_remote
 from gguftool.memory.plan import Planner
 from gguftool.memory.settings import Settings
@@ -29,8 +30,6 @@ GIB = 1 << 30
 VRAM = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 141, 192)
 RAM = (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """GiB that a device and a host are offered with; one device's memory is a limit and changes no other figure."""
-DENSE = 1000
-"""A model of fewer tensors is planned for contexts between powers of two, too."""
 TURNS = ("ctx", "cache_type", "parallel", "gpu_layers", "cpu_moe", "tensor_split", "vram", "ram", "device")
 """Fields of `Wishes` that the picture turns, and so says itself in its commands."""
 
@@ -130,7 +129,7 @@ def turning(m: Model, spec: str, said: Wishes, planned: Planned, *, budget: int 
         boards,
         settings,
         replace(p, gpu_layers=None, split=()),
-        stops(c.trained, c.requested, halves=len(m.tensors) < DENSE),
+        stops(c.trained, c.requested, halves=_plain(m)),
         tuple(sorted({*SLOTS, c.slots})),
         tuple(dict.fromkeys((*TYPES, s.type_k, s.type_v))) if plan.cache.caches else ("f16",),
         budget,
@@ -155,6 +154,11 @@ def turning(m: Model, spec: str, said: Wishes, planned: Planned, *, budget: int 
         options={name: by_field()[name].ours for name in TURNS},
         experts=bool(m.arch.int("expert_count")),
     )
+
+
+def _plain(m: Model) -> bool:
+    """All layers keep their context in one way: placements are soon laid out, and so also for contexts in between."""
+    return len({(x.swa, x.recurrent) for x in layers(m.arch) if x.trunk}) < 2
 
 
 def _planner(m: Model, base: Wishes, build: Capabilities, devices: int) -> Planner:

@@ -30,8 +30,10 @@ SMALLEST, LONGER = 512, 64
 MOST_DEVICES = 3
 THIN = 8
 """Of three devices none gets fewer than one part in so many of the layers."""
-BUDGET = 80_000
+BUDGET = 90_000
 """Tensors that are gone through while graphs are laid out: about three seconds of a processor."""
+USUAL_PART = 0.4
+"""The part of it that is left to what people turn to first: one device, one slot, equal types."""
 WORTH_OF_SLOTS = {1: 1.0, 4: 0.25, 2: 0.1}
 WORTH_OF_DEVICES = (1.0, 1.0, 0.2, 0.05)
 WORTH_OF_WHOLE = 8
@@ -162,6 +164,7 @@ class _Item:
     pairs: tuple[int, ...]
     cost: int
     worth: float
+    first: bool
 
 
 class _Grid:
@@ -230,7 +233,7 @@ class _Grid:
             spot = spots[0]
             whole = spot.host == 0 and not spot.experts
             share = 1.0 if whole and board < 2 else len(spots) * (WORTH_OF_WHOLE if whole else 1) / total
-            if board > 1 and share < RARE:
+            if board > 1 and share < RARE and spots is not first:
                 continue
             cost = alike.cost(self.at(spot), spot.experts) * len(self.contexts)
             for slot, slots in enumerate(self.slots):
@@ -238,8 +241,9 @@ class _Grid:
                     usual = sum(1.0 if k == v and k in USUAL else 0.05 for k, v in (self.pairs[i] for i in pairs))
                     worth = usual * share * WORTH_OF_DEVICES[board] * WORTH_OF_SLOTS.get(slots, 0.06) / cost
                     # However large a model is, all of it on so many devices is there for one slot.
-                    sure = spots is first and slots == self.slots[0] and usual >= 1
-                    yield _Item(board, group, spot, slot, pairs, cost, worth + sure)
+                    simple = usual >= 1 and slots == self.slots[0]
+                    sure = simple and spots is first
+                    yield _Item(board, group, spot, slot, pairs, cost, worth + sure, simple and (sure or board < 2))
 
     def same(self, board: int, spot: Spot, alike: Alike) -> list[tuple[int, ...]]:
         """Pairs of types that need the same buffers: where no cache is copied over, its size does not matter."""
@@ -303,9 +307,9 @@ def turned(
             groups[board].setdefault(alike.key(g.at(spot), spot.experts), []).append(spot)
     points = [[[-1] * (len(slots) * len(g.pairs)) for _ in group] for group in groups]
     items = [x for board, alike in enumerate(likes) for x in g.items(board, groups[board], alike)]
-    skipped = 0
+    skipped, left = 0, int(budget * USUAL_PART)
     for x in sorted(items, key=lambda x: -x.worth):
-        if x.cost > budget:
+        if x.cost > budget - (0 if x.first else left):
             skipped += len(x.pairs)
             continue
         budget -= x.cost

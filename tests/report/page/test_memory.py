@@ -20,7 +20,8 @@ from gguftool.model import Model, open_model
 from gguftool.report.page.render import report_page
 from gguftool.run.deploy import look as look_at
 from gguftool.verify.call import split
-from tests.build import llama
+from tests import projectors
+from tests.build import GGUF, llama
 from tests.memory.giants import whole
 
 PARTS = {
@@ -29,8 +30,8 @@ PARTS = {
 }  # fmt: skip
 SETTINGS = 64
 """Settings of each model, by chance; among them some that were not planned."""
-LEAST = {"SmolLM2": 55, "windows": 40, "experts": 50, "hybrid": 30, "split": 55}
-"""Different settings of each that show figures, at least: 230 together."""
+LEAST = {"SmolLM2": 50, "windows": 40, "experts": 42, "hybrid": 30, "split": 55}
+"""Different settings of each that show figures, at least: 217 together."""
 
 TURN = """(settings) => settings.map((chances) => {
   const seen = [];
@@ -60,7 +61,7 @@ KNOBS = ("devices", "slots", "k", "v", "context", "vram0", "vram1", "vram2", "la
 @pytest.fixture(autouse=True)
 def less_is_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A smaller grid, so that five of them take no minute."""
-    monkeypatch.setattr(gguftool.api.report, "turning", partial(turning, budget=30_000))
+    monkeypatch.setattr(gguftool.api.report, "turning", partial(turning, budget=20_000))
 
 
 def chances(seed: int, count: int) -> list[list[tuple[str, float]]]:
@@ -115,13 +116,14 @@ def differing(m: Model, seen: dict[str, Any]) -> list[str]:
     return out
 
 
+def small(layers: int) -> GGUF:
+    """A model whose heads are as wide as a block of a quantised cache."""
+    g = llama(layers=layers).replace("llama.rope.dimension_count", 32)
+    return g.replace("llama.attention.head_count", 2).replace("llama.attention.head_count_kv", 1)
+
+
 def split_model(folder: Path) -> Path:
-    heads = {"head_count": 2, "head_count_kv": 1}
-    one = llama(layers=9).replace("llama.rope.dimension_count", 32)
-    for key, n in heads.items():
-        one.replace(f"llama.attention.{key}", n)
-    one.write(folder / "nine.gguf")
-    split(folder / "nine.gguf", str(folder / "nine"), max_tensors=30)
+    split(small(9).write(folder / "nine.gguf"), str(folder / "nine"), max_tensors=30)
     return min(folder.glob("nine-0*.gguf"))
 
 
@@ -129,7 +131,7 @@ MODELS: dict[str, Callable[[Any, Path], Path]] = {
     "SmolLM2": lambda request, folder: request.getfixturevalue("smollm2"),
     "windows": lambda request, folder: request.getfixturevalue("gemma3"),
     "experts": lambda request, folder: whole("qwen3-30b-a3b", folder),
-    "hybrid": lambda request, folder: whole("qwen3-next-80b", folder),
+    "hybrid": lambda request, folder: whole("qwen35-9b", folder),
     "split": lambda request, folder: split_model(folder),
 }
 
@@ -147,6 +149,18 @@ def test_every_setting_shows_what_plan_says(name, look, request, tmp_path):
     assert {len(x["rows"]) for x in drawn} >= {1, 2}
     assert len({x["plan"] for x in drawn}) >= LEAST[name]
     seen.quiet()
+
+
+def test_what_stands_beside_it_counts(look, tmp_path):
+    path = small(5).write(tmp_path / "five.gguf")
+    draft = small(2).write(tmp_path / "two.gguf")
+    eye = projectors.mlp().gguf().write(tmp_path / "mmproj.gguf")
+    seen = look(report_page(report(path, vram="4GiB", mmproj=str(eye), draft=str(draft))))
+    found = seen.page.evaluate(TURN, [[], *chances(1, 30)])
+    with open_model(path) as m:
+        wrong = [line for x in found for line in differing(m, x)]
+    assert wrong[:3] == []
+    assert any(int(row["beside"]) and int(row["projector"]) for x in found for row in x["rows"].values())
 
 
 @pytest.fixture(scope="module")

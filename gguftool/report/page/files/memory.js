@@ -212,7 +212,7 @@
   const short = (tokens) => (tokens % 1024 ? String(tokens) : tokens / 1024 + "k");
 
   function picture(all, i) {
-    const [W, H, left, right, top, bottom] = [420, 250, 66, 10, 24, 30];
+    const [W, H, left, right, top, bottom] = [place.clientWidth < 500 ? 310 : 420, 250, 66, 10, 24, 30];
     const here = all.map((uses) => uses[i]);
     const now = here[st.context];
     const most = Math.max(...here.map((u) => u.total + u.program));
