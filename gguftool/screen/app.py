@@ -171,11 +171,13 @@ class Editor(View):
 
             await self._answered(Form(f"Change {shorten(key, 200)}[{at}]", self._hint(key), [blank], attempt), key)
 
-    def action_add(self, key: str = "", value: str = "") -> None:
+    def action_add(self, key: str = "") -> None:
         if self._may():
+            here = self.keys.key
+            key = key or (here if here is not None and self.editing.state(here) == "absent" else "")
             blanks = [
                 Blank("key", "key", key, hint="general.license, or context_length without the architecture"),
-                Blank("value", "value", value),
+                Blank("value", "value"),
                 Blank("type", "type", hint="u32, str, [str] …; empty for a key that is known", may_stay=True),
             ]
             self._ask("Add a key", key, blanks, self._added)

@@ -103,6 +103,7 @@ def about_key(e: Editing, judged: Judged | None, key: str) -> Text:
     state = e.state(key)
     if now is not None:
         _value(out, now)
+        out.append(_token(e, now), "cyan")
     if state == "changed" and was is not None:
         out.append(f"changed; it was {value_line(was, 120)} ({type_text(was)})\n", "bold")
     elif state == "new":
@@ -124,6 +125,15 @@ def about_key(e: Editing, judged: Judged | None, key: str) -> Text:
         out.append("\n")
         out.append(finding_text(finding))
     return out
+
+
+def _token(e: Editing, field: Field) -> str:
+    """The text of the token that an id names; "" where the value is none."""
+    tokens = e.field("tokenizer.ggml.tokens")
+    if not field.key.endswith("_token_id") or tokens is None or tokens.element_type != STR:
+        return ""
+    found = tokens.head(1, field.told, most=400) if isinstance(field.told, int) and field.told >= 0 else []
+    return f"the token {shorten(str(found[0]), 100)}\n" if found else "no token has that id\n"
 
 
 def _value(out: Text, field: Field) -> None:

@@ -89,8 +89,13 @@ def test_add_delete_rename_undo_and_redo(model: Path):
     before = model.read_bytes()
 
     async def walk(app, pilot):
+        await at(app, pilot, "tokenizer.ggml.bos_token_id")
+        assert "the token <s>" in shown(app, "#about")
+        # At a key that lint misses it is that one.
+        await at(app, pilot, "llama.kv_cache_type")
         await pilot.press("a")
         await pilot.pause()
+        assert app.screen.query_one("#key", Input).value == "llama.kv_cache_type"
         await fill(app, pilot, key="my.number", value="5")
         assert "its type must be named" in shown(app, "#error")
         await fill(app, pilot, type="u8")
