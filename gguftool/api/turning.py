@@ -125,21 +125,21 @@ def turning(m: Model, spec: str, said: Wishes, planned: Planned, *, budget: int 
 
     boards = [_planner(m, base, build, n) for n in range(MOST_DEVICES + 1)]
     every = planned.advice.planner.weights.layer_count + 1
+    types = (s.type_k, s.type_v) if plan.cache.caches else ("f16", "f16")
+    split = tuple(plan.placed.layer_device.count(d.name) for d in machine.devices)
+    spot = Spot(every - sum(split), p.cpu_moe, split)
     grid = turned(
         boards,
         settings,
         replace(p, gpu_layers=None, split=()),
         stops(c.trained, c.requested, halves=_plain(m)),
         tuple(sorted({*SLOTS, c.slots})),
-        tuple(dict.fromkeys((*TYPES, s.type_k, s.type_v))) if plan.cache.caches else ("f16",),
+        tuple(dict.fromkeys((*TYPES, *types))) if plan.cache.caches else ("f16",),
         budget,
+        (spot, c.slots, *types) if all(split) else None,
     )
     vram = tuple(d.memory or 0 for d in machine.devices)
-    split = tuple(plan.placed.layer_device.count(d.name) for d in machine.devices)
-    start = Start(
-        c.requested, c.slots, *((s.type_k, s.type_v) if plan.cache.caches else ("f16", "f16")),
-        Spot(every - sum(split), p.cpu_moe, split), vram, said.ram if isinstance(said.ram, int) else None,
-    )  # fmt: skip
+    start = Start(c.requested, c.slots, *types, spot, vram, said.ram if isinstance(said.ram, int) else None)
     words = own_words(replace(base, **{name: by_field()[name].default for name in TURNS}))
     runs = not (is_remote(spec) or planned.not_loaded or planned.refused)
     return Turning(

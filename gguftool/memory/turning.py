@@ -44,6 +44,8 @@ RARE = 0.03
 SettingsOf = Callable[[int, str, str], Settings]
 """Settings for so many slots and these types of K and V; the context in them is not looked at."""
 Split = tuple[int, ...]
+Asked = tuple["Spot", int, str, str]
+"""A setting that has to be there: the placement, how many slots, types of K and V."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +178,9 @@ class _Grid:
         contexts: Sequence[int],
         slots: Sequence[int],
         types: Sequence[str],
+        asked: Asked | None,
     ) -> None:
-        self.planners, self.settings, self.p = planners, settings, p
+        self.planners, self.settings, self.p, self.asked = planners, settings, p, asked
         self.contexts, self.slots, self.types = contexts, slots, types
         self.pairs = [(k, v) for k in types for v in types]
         self.series, self.rows = _Numbers(), _Numbers()
@@ -201,8 +204,12 @@ class _Grid:
             every += [name] * layers
         return tuple(every)
 
-    def spots(self, board: int) -> Iterator[Spot]:
+    def spots(self, board: int) -> list[Spot]:
         """All placements that are looked at, with so many devices."""
+        asked = [self.asked[0]] if self.asked and len(self.asked[0].split) == board else []
+        return list(dict.fromkeys([*self._spots(board), *asked]))
+
+    def _spots(self, board: int) -> Iterator[Spot]:
         every, fixed = self.count + 1, self.p.cpu_moe
         if board < 2:
             yield from (Spot(h, fixed, (every - h,) * board) for h in range(every + 1 if board else 1))
@@ -233,17 +240,21 @@ class _Grid:
             spot = spots[0]
             whole = spot.host == 0 and not spot.experts
             share = 1.0 if whole and board < 2 else len(spots) * (WORTH_OF_WHOLE if whole else 1) / total
-            if board > 1 and share < RARE and spots is not first:
+            asked = self.asked if self.asked and self.asked[0] in spots else None
+            if board > 1 and share < RARE and spots is not first and not asked:
                 continue
             cost = alike.cost(self.at(spot), spot.experts) * len(self.contexts)
             for slot, slots in enumerate(self.slots):
                 for pairs in self.same(board, spot, alike):
                     usual = sum(1.0 if k == v and k in USUAL else 0.05 for k, v in (self.pairs[i] for i in pairs))
                     worth = usual * share * WORTH_OF_DEVICES[board] * WORTH_OF_SLOTS.get(slots, 0.06) / cost
-                    # However large a model is, all of it on so many devices is there for one slot.
+                    # However large a model is: what was asked for, and all of it on so many devices, is there.
                     simple = usual >= 1 and slots == self.slots[0]
-                    sure = simple and spots is first
-                    yield _Item(board, group, spot, slot, pairs, cost, worth + sure, simple and (sure or board < 2))
+                    said = asked is not None and slots == asked[1] and self.pairs.index(asked[2:]) in pairs
+                    sure = said or (simple and spots is first)
+                    yield _Item(
+                        board, group, spot, slot, pairs, cost, worth + sure + said, sure or (simple and board < 2)
+                    )
 
     def same(self, board: int, spot: Spot, alike: Alike) -> list[tuple[int, ...]]:
         """Pairs of types that need the same buffers: where no cache is copied over, its size does not matter."""
@@ -275,6 +286,7 @@ def turned(
     slots: Sequence[int] = SLOTS,
     types: Sequence[str] = TYPES,
     budget: int = BUDGET,
+    asked: Asked | None = None,
 ) -> Turned:
     """Plan a grid of settings.
 
@@ -286,13 +298,14 @@ def turned(
         slots: numbers of slots.
         types: cache types, of K and of V.
         budget: tensors that are gone through at most.
+        asked: what is planned first.
 
     Raises:
         UsageError: see `Planner.plan`.
     """
     # No device goes without a layer.
     planners = planners[: planners[0].weights.layer_count + 2]
-    g = _Grid(planners, settings, p, contexts, slots, types)
+    g = _Grid(planners, settings, p, contexts, slots, types, asked)
     cells = [
         [[[g.layer_caches(ctx, n, (t, t), a) for ctx in contexts] for t in types] for n in slots] for a in g.alignments
     ]
@@ -358,7 +371,7 @@ def _board(g: _Grid, board: int, groups: dict[Hashable, list[Spot]], points: Seq
     planner = g.planners[board]
     used = [i for i, row in enumerate(points) if any(n >= 0 for n in row)]
     spots = {spot: n for n, i in enumerate(used) for spot in list(groups.values())[i]}
-    plan = planner.plan(g.settings(1, *g.pairs[0]), g.placed(board, next(g.spots(board))))
+    plan = planner.plan(g.settings(1, *g.pairs[0]), g.placed(board, g.spots(board)[0]))
     return Board(
         tuple(d.name for d in planner.machine.devices),
         weight_shares(planner, plan.placement),

@@ -183,6 +183,22 @@ def test_the_first_picture_is_the_plan(look, page, smollm2):
     assert "Fits up to 8,192 tokens" in seen["says"]
 
 
+def test_what_was_asked_for_is_there_whatever_else(look, smollm2, monkeypatch):
+    monkeypatch.setattr(gguftool.api.report, "turning", partial(turning, budget=2_000))
+    how = {
+        "vram": "3GiB,2100MiB",
+        "ctx": 3000,
+        "parallel": 3,
+        "cache_type": "q5_1/q4_0",
+        "gpu_layers": 20,
+        "ram": "8GiB",
+    }
+    seen = now(look(report_page(report(smollm2, **how))))
+    plan = gguftool.plan(smollm2, **how).memory
+    assert {name: int(row["total"]) for name, row in seen["rows"].items()} == {d.name: d.total for d in plan.devices}
+    assert "--vram 3GiB,2202009600B" in seen["plan"]
+
+
 def test_sliders_turn_by_keyboard(look, page):
     seen = look(page)
     knob = seen.page.get_by_label("Context, tokens")
