@@ -87,7 +87,7 @@ class Portrait:
         no_mixture: why there is none.
         tokens: its tokenizer; None: it has none.
         templates: the standard conversations.
-        compat: builds that load it.
+        compat: builds that load it; None: of what it is, or of a header that breaks off, none is asked.
         plan: what it takes under the wishes; None: it is none to be planned.
         unplanned: why there is no plan.
         memory: that under many other settings, for a picture that can be turned; None: see `turning`.
@@ -282,7 +282,7 @@ def _portrait(
         no_mixture=no_mixture,
         tokens=s.make("tokens", lambda: tokens(m), None),
         templates=s.make("templates", lambda: previews(m), Templates((), ())),
-        compat=s.make("compat", lambda: compat(m) if ROLES[role(m)].loads else None, None),
+        compat=s.make("compat", lambda: compat(m) if ROLES[role(m)].loads and m.header.complete else None, None),
         plan=planned,
         unplanned=why,
         memory=s.make("memory", lambda: turning(m, spec, said, planned) if planned else None, None),

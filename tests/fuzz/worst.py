@@ -52,6 +52,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("verify", "--data", "FILE"),
     ("plan", "FILE"),
     ("compat", "FILE"),
+    ("report", "-o", "-", "FILE"),
     ("hash", "--data-section", "FILE"),
     ("diff", "FILE", "OTHER"),
     ("scan", "FILE"),
