@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.docs import grammar, things
+from tests.docs import grammar, shelf, things
 from tests.docs.blocks import ROOT, Block, Step, blocks
 from tests.docs.shown import difference, kept_marks, matches
 from tests.docs.terminal import Terminal, Unknown, world
@@ -29,6 +29,7 @@ def walk(page: Path, told: Told, *, slow: bool) -> None:
                 inner.close()
                 inner = ExitStack()
                 terminal = inner.enter_context(world())
+                inner.callback(shelf.give_back)
             _prepare(terminal, block, inner)
             for step in block.steps:
                 told(block, step, terminal.run(step.text), terminal.code)

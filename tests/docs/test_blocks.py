@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gguftool.cli.group import TABLE, Entry
-from tests.docs import grammar
+from tests.docs import grammar, shelf
 from tests.docs.blocks import ROOT, BadBlock, blocks, pages
 from tests.docs.run import faults, rewrite
 from tests.docs.shown import kept_marks, matches
@@ -150,6 +151,19 @@ def test_examples_of_the_help_parse(entry: Entry) -> None:
     lines = [re.sub(r" {2,}.*", "", line) for line in command.examples.splitlines() if not line.startswith(" ")]
     assert [said for line in lines if (said := grammar.wrong(line))] == []
     assert [words for line in lines for words in grammar.commands(line)]
+
+
+def test_a_copy_is_lent_again_only_as_it_was(tmp_path: Path, smollm2: Path) -> None:
+    path = tmp_path / "model.gguf"
+    shelf.give_back()
+    for change in (lambda: None, lambda: path.open("r+b").write(b"x"), lambda: os.truncate(path, 9), lambda: None):
+        shelf.lend(path)
+        assert path.stat().st_size == smollm2.stat().st_size
+        with open(path, "rb") as file, open(smollm2, "rb") as own:
+            assert file.read(1000) == own.read(1000)
+        change()
+        shelf.give_back()
+        path.unlink(missing_ok=True)
 
 
 def test_which_words_are_the_program() -> None:

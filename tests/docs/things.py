@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from tests import beside, embedders, stores
 from tests.build import llama
 from tests.called import call
+from tests.docs import shelf
 from tests.docs.broken import entries
 from tests.docs.terminal import Terminal
 from tests.hub import quantised
@@ -51,7 +51,7 @@ def edited(*options: str) -> Make:
 @thing
 def smollm2(path: Path) -> None:
     """SmolLM2-135M-Instruct Q4_1, as it was downloaded."""
-    shutil.copyfile(ensure(SMOLLM2), path)
+    shelf.lend(path)
 
 
 @thing
