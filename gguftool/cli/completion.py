@@ -8,26 +8,32 @@ import click
 
 from gguftool.cli.options import Session, command, pass_session
 
-PLACES = {
-    "bash": ("~/.local/share/bash-completion/completions", "gguftool"),
-    "zsh": ("~/.zfunc", "_gguftool"),
-    "fish": ("~/.config/fish/completions", "gguftool.fish"),
+LINES = {
+    "bash": (
+        "mkdir -p ~/.local/share/bash-completion/completions",
+        "gguftool completion bash > ~/.local/share/bash-completion/completions/gguftool",
+        "# without the package bash-completion: a line in ~/.bashrc",
+        'eval "$(gguftool completion bash)"',
+    ),
+    "zsh": (
+        "mkdir -p ~/.zfunc",
+        "gguftool completion zsh > ~/.zfunc/_gguftool",
+        "# once: a line in ~/.zshrc",
+        "fpath+=(~/.zfunc); autoload -Uz compinit; compinit",
+    ),
+    "fish": (
+        "mkdir -p ~/.config/fish/completions",
+        "gguftool completion fish > ~/.config/fish/completions/gguftool.fish",
+        "# or without a file: a line in ~/.config/fish/config.fish",
+        "gguftool completion fish | source",
+    ),
 }
-"""The folder where a shell looks, and the name of the file."""
-AT_START = {
-    "bash": ("without the package bash-completion: a line in ~/.bashrc", 'eval "$(gguftool completion bash)"'),
-    "zsh": ("once: a line in ~/.zshrc", "fpath+=(~/.zfunc); autoload -Uz compinit; compinit"),
-    "fish": ("or without a file: a line in ~/.config/fish/config.fish", "gguftool completion fish | source"),
-}
-"""A line for the file that the shell reads at its start, and when it is wanted."""
+"""What to type: where a shell looks for a script, and a line for the file that it reads at its start."""
 
 
 def lines(shell: str) -> list[str]:
     """What to type, for one shell."""
-    folder, name = PLACES[shell]
-    when, line = AT_START[shell]
-    make = (f"mkdir -p {folder}", f"gguftool completion {shell} > {folder}/{name}")
-    return [f"# {shell}", *make, f"# {when}", line]
+    return [f"# {shell}", *LINES[shell]]
 
 
 @command(
