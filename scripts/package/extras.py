@@ -29,7 +29,7 @@ while b"block_count" not in seen and time.monotonic() < end:
             seen += os.read(fd, 65536)
         except OSError:
             break
-os.kill(child, signal.SIGTERM)
+os.kill(child, signal.SIGKILL)
 os.close(fd)
 os.waitpid(child, 0)
 print("the keys are shown" if b"block_count" in seen else repr(seen[-600:]))
