@@ -368,6 +368,11 @@ class Editor(View):
                 self.screen.dismiss(None)
             self.action_leave()
 
+    @property
+    def writing(self) -> bool:
+        """Whether a file is being written; asked from another thread."""
+        return any(isinstance(screen, Busy) and screen.working for screen in self.screen_stack)
+
     def ended(self, number: int) -> None:
         """A signal came: leave without writing; what is being written ends first."""
         self.signal = number

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
+import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 from gguftool import endings
 from gguftool.api.editing import Editing
 from gguftool.edit.plan import EditPlan, Result
 from gguftool.edit.undo import Undone
 from gguftool.screen.app import Editor
+
+PATIENCE = 3.0
+"""Seconds that a signal waits for the terminal to take what there is to write."""
 
 
 @dataclass(slots=True)
@@ -40,12 +47,15 @@ def run(e: Editing, left: Left, notes: tuple[str, ...] = (), argv: tuple[str, ..
         KeyboardInterrupt: a signal ended it, or Ctrl-C was pressed while changes waited; they are dropped.
     """
     app = Editor(e, notes, argv, color=color)
+    over = threading.Event()
+    before = _attributes()
 
     async def show() -> None:
         loop = asyncio.get_running_loop()
 
         def tell(number: int) -> None:
             loop.call_soon_threadsafe(app.ended, number)
+            threading.Thread(target=_end, args=(app, number, over, before), daemon=True).start()
 
         with endings.heard(tell):
             await app.run_async()
@@ -53,6 +63,7 @@ def run(e: Editing, left: Left, notes: tuple[str, ...] = (), argv: tuple[str, ..
     try:
         asyncio.run(show())
     finally:
+        over.set()
         left.written.extend(app.written)
         if app.signal or app.fault is not None:
             left.unwritten = app.editing if app.editing.steps else None
@@ -62,3 +73,26 @@ def run(e: Editing, left: Left, notes: tuple[str, ...] = (), argv: tuple[str, ..
         raise endings.Ended(app.signal)
     if app.fault is not None:
         raise app.fault
+
+
+def _attributes() -> list[Any] | None:
+    """How the terminal is set."""
+    try:
+        import termios
+
+        return termios.tcgetattr(0)
+    except (ImportError, OSError, termios.error):
+        return None
+
+
+def _end(app: Editor, number: int, over: threading.Event, before: list[Any] | None) -> None:
+    """A terminal that takes nothing (Ctrl-S, a program that does not read) would keep us for ever."""
+    while not over.wait(PATIENCE):
+        if app.writing:
+            continue
+        with contextlib.suppress(ImportError, OSError):
+            import termios
+
+            if before is not None:
+                termios.tcsetattr(0, termios.TCSANOW, before)
+        os._exit(128 + number)

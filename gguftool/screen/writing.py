@@ -125,6 +125,7 @@ class Busy(ModalScreen[object]):
         super().__init__()
         self.heading, self.work, self.stopped = title, work, False
         self.done = self.total = 0
+        self.working = True
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
@@ -138,10 +139,16 @@ class Busy(ModalScreen[object]):
 
     async def _run(self) -> None:
         try:
-            result = await asyncio.to_thread(self.work, self._progress)
+            result = await asyncio.to_thread(self._work)
         except Exception as error:
             result = error
         self.dismiss(result)
+
+    def _work(self) -> object:
+        try:
+            return self.work(self._progress)
+        finally:
+            self.working = False
 
     def _progress(self, done: int, total: int) -> None:
         """Called in the thread."""

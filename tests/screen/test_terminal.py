@@ -81,6 +81,25 @@ def test_a_signal_leaves_the_terminal_and_the_file_as_they_were(model: Path):
     assert not COLOURS.findall(terminal.out)
 
 
+def test_a_terminal_that_takes_nothing_keeps_nobody(model: Path):
+    """Ctrl-S, or a program that does not read: the screen cannot be drawn to its end."""
+    pytest.importorskip("textual")
+    before = model.read_bytes()
+    terminal = Terminal("edit", str(model), env={})
+    terminal.until(b"findings")
+    for _ in range(40):
+        terminal.type(b"\x1b[B" * 10 + b"\x1b[A" * 10)
+        time.sleep(0.02)
+    terminal.program.send_signal(signal.SIGTERM)
+    end = time.monotonic() + 60
+    while terminal.program.poll() is None and time.monotonic() < end:
+        time.sleep(0.1)
+    assert terminal.program.poll() == 143
+    assert model.read_bytes() == before
+    os.close(terminal.master)
+    os.close(terminal.slave)
+
+
 def test_what_was_written_is_told_when_the_screen_has_gone(model: Path):
     pytest.importorskip("textual")
     terminal = Terminal("edit", str(model), env={})
