@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -67,14 +68,12 @@ class FaultyDisk:
 
     def __exit__(self, *_: object) -> None:
         self.control.unlink(missing_ok=True)
-        with contextlib.suppress(RuntimeError):
-            _run("umount", str(self.mount))
+        _taken_off(self.mount)
         self._stop()
 
     def _stop(self) -> None:
-        with contextlib.suppress(RuntimeError):
-            _run("umount", str(self.fuse))
-        self.server.communicate(timeout=30)
+        _taken_off(self.fuse)
+        self.server.communicate(timeout=120)
 
     def mount_anew(self) -> None:
         """Nothing is in memory any more."""
@@ -98,6 +97,17 @@ class FaultyDisk:
             yield
         finally:
             self.control.unlink(missing_ok=True)
+
+
+def _taken_off(place: Path) -> None:
+    """Unmount; a child of another test, or the loop device that is let go of in its own time, may still hold it."""
+    for pause in (0.1, 0.5, 1, 2, 4, 8):
+        with contextlib.suppress(RuntimeError):
+            _run("umount", str(place))
+        if not os.path.ismount(place):
+            return
+        time.sleep(pause)
+    _run("umount", "--lazy", str(place))
 
 
 def _run(*command: str) -> str:

@@ -39,7 +39,8 @@ def end(shown: Shown) -> str:
 def total(counts: Counts) -> str:
     """The sentence that counts."""
     broken = counts.models - counts.whole
-    said = f"{counts.models:,} models, {size(counts.bytes)}: {counts.whole:,} whole, {broken:,} not"
+    models = "model" if counts.models == 1 else "models"
+    said = f"{counts.models:,} {models}, {size(counts.bytes)}: {counts.whole:,} whole, {broken:,} not"
     found = several({level: counts.severities[level] for level in ("error", "warning")})
     return f"{said}; {found}" if found else said
 
