@@ -138,8 +138,8 @@ def _said(ended: Ended) -> Iterator[str]:
 def _allowed(bench: Bench, fault: Fault) -> set[int]:
     """What this command may end with under this fault."""
     name, allowed = bench.command.name.removesuffix(", json"), set(fault.codes) or {bench.clean.code}
-    if bench.command.writes or fault.steps:
-        # Done all the same, where the fault came after the work or in what only helps.
+    if bench.command.writes or fault.steps or name == "edit":
+        # Done all the same, where the fault came after the work or in what only helps; `edit` wants a terminal first.
         allowed.add(bench.clean.code)
     if name in EDITS and fault.steps:
         # The edit stands half done, its journal beside it: that comes before why.
