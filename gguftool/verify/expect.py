@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError, UsageError
+from gguftool.verify.dialects import LENGTHS
 from gguftool.verify.manifest import Entry, read
 from gguftool.verify.result import Fault
 
@@ -56,7 +57,10 @@ def of_hex(text: str) -> Expectation:
     """
     m = _BLOB.match(text.strip().lower())
     if m is None:
-        raise UsageError(f"{text!r} is not a sha256: 64 hexadecimal digits")
+        digits = text.strip()
+        kind = LENGTHS.get(len(digits)) if re.fullmatch("[0-9a-fA-F]+", digits) else None
+        what = f"it has as many digits as an {kind}, which is not compared" if kind else "64 hexadecimal digits"
+        raise UsageError(f"{text[:140]!r} is not a sha256: {what}")
     return Expectation("--sha256", Entry("", m[1]))
 
 

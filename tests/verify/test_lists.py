@@ -162,3 +162,8 @@ def test_a_label_counts_more_than_the_number_of_digits(cli, model: Path, tmp_pat
     (tmp_path / "checksums.txt").write_text(f"BLAKE3 ({NAME}) = {'ab' * 32}\nSHA3-256 (x) = {'ab' * 32}\n")
     code, _, notes, _ = verified(cli, "--hash", model)
     assert (code, sorted(notes[0])) == (0, ["no-expectation", "other-hash"])
+
+
+def test_another_hash_on_the_command_line_is_named(cli, model: Path) -> None:
+    found = cli("verify", "--sha256", "d41d8cd98f00b204e9800998ecf8427e", model)
+    assert (found.code, "as many digits as an md5" in found.err) == (2, True)
