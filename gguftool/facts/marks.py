@@ -12,3 +12,9 @@ def bears(mark: str) -> bool:
     """Whether the build has it; the newest has all (`scripts/facts/builds/marks.py` lists them)."""
     marks = load("load_maps.json").get("marks")
     return marks is None or mark in marks
+
+
+def borne() -> frozenset[str] | None:
+    """All marks of the build; None for the newest, which has all there are."""
+    marks = load("load_maps.json").get("marks")
+    return None if marks is None else frozenset(marks)

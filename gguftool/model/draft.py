@@ -28,7 +28,7 @@ def with_header(model: Model, header: Header, size: int | None = None) -> Model:
     return Model(parts, model.missing_shards, model.shard_count, model.by_content, model.shard_names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Unwritten:
     """The bytes of a file that is not there yet."""
 

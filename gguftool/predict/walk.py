@@ -7,8 +7,10 @@ big-endian files, nested arrays).
 from __future__ import annotations
 
 import struct
+from copy import copy
+from weakref import WeakKeyDictionary
 
-from gguftool.facts.marks import bears
+from gguftool.facts.marks import bears, borne
 from gguftool.format import limits
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, MAX_DIMS, MAX_NAME, STR, U32, VALUE_TYPES, value_type_name
@@ -38,6 +40,7 @@ _MOST_LENGTH = (1 << 62) - 1
 _MOST_ROOM = 64 << 30
 """What a std::string can hold, and a machine."""
 _CHUNK = 1 << 20
+_MOST_STRINGS = limits.STRINGS + limits.FIELDS + limits.TENSORS
 
 
 class _Eof(Exception):
@@ -79,7 +82,7 @@ class _Cursor:
     def string(self) -> bytes:
         n = self.number("Q")
         self.strings += 1
-        if self.strings > limits.STRINGS + limits.FIELDS + limits.TENSORS:
+        if self.strings > _MOST_STRINGS:
             raise _endless(f"{limits.STRINGS:,} strings")
         if not bears("string-limit"):
             return self.unlimited(n)
@@ -90,6 +93,28 @@ class _Cursor:
         if n == 0:
             return b""
         return self.take(n)
+
+    def skip(self, count: int) -> None:
+        """Step over strings, as so many calls of `string` would."""
+        unpack = struct.Struct("<Q").unpack_from
+        if self.strings + count > _MOST_STRINGS:
+            raise _endless(f"{limits.STRINGS:,} strings")
+        while count:
+            at, buf = self.pos - self.base, self.buf
+            last = len(buf) - 8
+            before = count
+            while count and at <= last:
+                n = unpack(buf, at)[0]
+                if at + 8 + n > last + 8 or n > MAX_STRING:
+                    break
+                at += 8 + n
+                count -= 1
+            self.strings += before - count
+            self.pos = self.base + at
+            if count:
+                # The next one passes the end of what was read, or has something to be said of.
+                self.string()
+                count -= 1
 
     def unlimited(self, n: int) -> bytes:
         """A string as builds before b8672 read it: room for all of it is made first."""
@@ -109,9 +134,28 @@ class _TooLong(Exception):
 def walk(source: Source, path: str) -> None:
     """Raise what llama.cpp says of this file; return when it would read it after all.
 
+    Builds that look at the same things are asked once.
+
     Raises:
         LoadEnds: refused, with the error lines.
     """
+    known = _WALKED.setdefault(source, {})
+    key = (path, borne())
+    if key not in known:
+        try:
+            _walk(source, path)
+            known[key] = None
+        except LoadEnds as e:
+            # Without its traceback, which would keep the file.
+            known[key] = copy(e)
+    if (end := known[key]) is not None:
+        raise copy(end)
+
+
+_WALKED: WeakKeyDictionary[Source, dict[tuple[str, frozenset[str] | None], LoadEnds | None]] = WeakKeyDictionary()
+
+
+def _walk(source: Source, path: str) -> None:
     cursor = _Cursor(source)
     n_tensors, n_kv = _prelude(cursor, path)
     alignment = _fields(cursor, n_kv, path)
@@ -222,8 +266,7 @@ def _value(cursor: _Cursor, key: str) -> tuple[int, bytes]:
     if type_id == ARR and bears("string-limit") and (count > MAX_ELEMENTS or cursor.left < count * (t.size or 8)):
         raise _Eof()
     if element == STR:
-        for _ in range(count):
-            cursor.string()
+        cursor.skip(count)
         return type_id, b""
     return type_id, cursor.take(count * t.size) if count else b""
 

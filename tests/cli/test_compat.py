@@ -6,6 +6,7 @@ pre-tokenizer of SmolLM with b3440 (2024-07-22), MXFP4 with b6096 (2025-08-05), 
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,16 @@ def test_a_refusal_whose_words_are_not_known_has_its_reason(cli: Any, tmp_path: 
     assert "loads it; open: of llama.cpp b6123 only the type of the projector is known (by the code of b11434)" in (
         with_it.out
     )
+
+
+def test_a_header_of_millions_of_strings_is_walked_once_for_all_builds(cli: Any, tmp_path: Path) -> None:
+    """Two minutes of the processor, when every build walked it for itself."""
+    from tests.fuzz.costly import every
+    from tests.fuzz.sparse import packed, unpacked, write
+
+    _, pieces = unpacked(packed(every()["tokens-beyond"]()))
+    write(tmp_path / "m.gguf", pieces)
+    before = time.process_time()
+    found = cli("compat", tmp_path / "m.gguf")
+    assert time.process_time() - before < 10
+    assert "goes on for more than 2,097,152 strings" in found.out
