@@ -28,6 +28,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from gguftool.chat import bounds
 from gguftool.chat.meter import LimitReached, Meter, children
 from gguftool.chat.payments import Payments
+from gguftool.chat.syntax import parsed
 
 MAX_SOURCE = 128 << 10
 """Templates beyond this many characters are not rendered; the largest of 71 real ones has 18,096."""
@@ -276,11 +277,9 @@ class Template:
         self.source = source
         self._env = Environment()
         try:
-            self.tree = self._env.parse(source)
+            self.tree = parsed(self._env, source)
         except RecursionError:
             raise LimitReached("nested too deep to be parsed") from None
-        except ValueError as e:  # a number of more digits than Python reads
-            raise jinja2.TemplateSyntaxError(str(e).partition(";")[0], 1) from None
         many, deep = extent(self.tree)
         if many > MAX_NODES:
             raise LimitReached(f"{many:,} nodes of syntax, more than {MAX_NODES:,}")

@@ -109,8 +109,10 @@ def _unparsed(path: str, name: str, text: str) -> str:
     """A note when Jinja cannot parse a template, else ""."""
     from jinja2 import Environment, TemplateSyntaxError
 
+    from gguftool.chat.syntax import parsed
+
     try:
-        Environment(extensions=["jinja2.ext.loopcontrols"], autoescape=True).parse(text)
+        parsed(Environment(extensions=["jinja2.ext.loopcontrols"], autoescape=True), text)
     except TemplateSyntaxError as e:
         what = "this template" if name == DEFAULT else f"the template {name}"
         return f"{path}, line {e.lineno}: Jinja cannot parse {what}: {e.message}"

@@ -215,7 +215,7 @@ class Posix:
                 w.source(self._taken(self._closing(self.at + 1)))
             elif c == "\\":
                 if _continued(self.s, self.at) is not None:
-                    if self.s[self.at + 1] != "\n":
+                    if self.s[self.at + 1 : self.at + 2] != "\n":
                         break
                     self.at += 2
                     continue
