@@ -13,8 +13,10 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +34,9 @@ from tests.thin import thin as thin
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 # What a test fetches it fetches itself.
 os.environ["GGUFTOOL_CACHE"] = "off"
+# Under nohup a closing terminal is ignored, and by whatever we start; the tests ask what it does.
+if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_finish() -> None:
