@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -238,6 +239,8 @@ def _is_projector(path: str, here: _Folder) -> bool:
     try:
         found = os.stat(path)
     except OSError:
+        return False
+    if not stat.S_ISREG(found.st_mode):  # a pipe has no end, and nobody at the other side
         return False
     key = path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
     if key not in here.told:

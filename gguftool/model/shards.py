@@ -353,6 +353,8 @@ def _add(found: Gathered, path: str, bond: str, read: Headers, *, free: bool, fi
 
 def _damaged(path: str) -> bool:
     """Whether a file that has the name of a shard cannot be read as GGUF."""
+    if not os.path.isfile(path):
+        return True
     try:
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) != MAGIC
