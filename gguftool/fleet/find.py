@@ -10,8 +10,8 @@ from gguftool.elsewhere import meant
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, Unreadable, UsageError
 from gguftool.files.patterns import Patterns
 from gguftool.hub import entries, is_folder, is_remote
-from gguftool.model.folder import firsts, is_gguf
-from gguftool.model.shards import LIKELY
+from gguftool.model.folder import firsts
+from gguftool.model.shards import LIKELY, is_gguf
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,11 @@ from functools import lru_cache
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.parse import parse
-from gguftool.format.types import MAGIC
 from gguftool.model.headers import Identity
 from gguftool.model.model import Model
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
-from gguftool.model.shards import LIKELY, find, naming
+from gguftool.model.shards import LIKELY, find, is_gguf, naming
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 
@@ -199,17 +198,6 @@ def _alike(path: str, others: Sequence[str]) -> Sequence[str]:
         return others
     words = set(_WORD.findall(os.path.basename(path).lower()))
     return sorted(others, key=lambda p: -len(words & set(_WORD.findall(os.path.basename(p).lower()))))[:ALIKE]
-
-
-def is_gguf(path: str) -> bool:
-    """Whether a regular file begins as GGUF does; False also for what cannot be read."""
-    try:
-        if not os.path.isfile(path):
-            return False
-        with open(path, "rb") as f:
-            return f.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 def _alone(path: str) -> Model | None:

@@ -337,7 +337,7 @@ def _add(found: Gathered, path: str, bond: str, read: Headers, *, free: bool, fi
     header = read.read(path, None if first else FEW_FIELDS)
     claim = split_keys(header) if header is not None else None
     said = naming(path)
-    if bond == "name" and said is not None and header is None and found.lacks(said.no) and _damaged(path):
+    if bond == "name" and said is not None and header is None and found.lacks(said.no) and not is_gguf(path):
         found.broken[said.no] = path
     if header is None or claim is None or (claim.count, claim.tensors) != (keys.count, keys.tensors):
         return
@@ -351,15 +351,15 @@ def _add(found: Gathered, path: str, bond: str, read: Headers, *, free: bool, fi
         found.offers.append(shard)
 
 
-def _damaged(path: str) -> bool:
-    """Whether a file that has the name of a shard cannot be read as GGUF."""
-    if not os.path.isfile(path):
-        return True
+def is_gguf(path: str) -> bool:
+    """Whether a regular file begins as GGUF does; False also for what cannot be read."""
     try:
-        with open(path, "rb") as file:
-            return file.read(len(MAGIC)) != MAGIC
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as f:
+            return f.read(len(MAGIC)) == MAGIC
     except OSError:
-        return True
+        return False
 
 
 def neighbours(path: str) -> Iterator[str]:

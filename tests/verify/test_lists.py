@@ -167,3 +167,11 @@ def test_a_label_counts_more_than_the_number_of_digits(cli, model: Path, tmp_pat
 def test_another_hash_on_the_command_line_is_named(cli, model: Path) -> None:
     found = cli("verify", "--sha256", "d41d8cd98f00b204e9800998ecf8427e", model)
     assert (found.code, "as many digits as an md5" in found.err) == (2, True)
+
+
+def test_a_list_that_was_given_and_has_only_another_hash_of_it(cli, model: Path, tmp_path: Path) -> None:
+    """The list that was named does not prove the file."""
+    given = tmp_path / "given"
+    given.write_text(f"{OTHER}  other.gguf\n{'a' * 32}  {NAME}\n")
+    code, problems, notes, _ = verified(cli, "--sums", given, model)
+    assert (code, problems, notes) == (1, [["not-listed"]], [["other-hash"]])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from gguftool.errors import GgufToolError
 from gguftool.hub.stores.kept import Contents, File, Kept, Name, Walk
-from gguftool.model.folder import is_gguf
+from gguftool.model.shards import is_gguf
 from gguftool.reading import file_bytes
 
 FOLDERS = ("models--", "datasets--", "spaces--")

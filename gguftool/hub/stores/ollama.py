@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from gguftool.hub.address import OllamaName
 from gguftool.hub.stores.kept import Contents, Kept, Name, Walk
-from gguftool.model.folder import is_gguf
+from gguftool.model.shards import is_gguf
 from gguftool.reading import Malformed, from_json
 
 LARGEST = 4 << 20
