@@ -108,10 +108,9 @@ def test_the_map_is_grouped_and_searched(made: dict[str, str], look: Any) -> Non
 
 def test_areas_are_as_large_as_the_bytes(made: dict[str, str], look: Any) -> None:
     page = look(made["model"]).page
-    sizes = page.eval_on_selector_all(
-        "#bytes .cell",
-        "els => els.map(e => { const b = e.getBoundingClientRect(); return [e.item.bytes, b.width * b.height] })",
-    )
+    # One call: between finding the cells and measuring them the map may be drawn anew, and what was found has no area.
+    sizes = page.evaluate("""() => [...document.querySelectorAll("#bytes .cell")].map(e => {
+        const b = e.getBoundingClientRect(); return [e.item.bytes, b.width * b.height] })""")
     rates = [area / n for n, area in sizes if n > 8000]
     assert max(rates) / min(rates) < 1.35  # what the titles and gaps of the groups take
 
