@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.build import converter as converters
 from gguftool.build import provenance
-from gguftool.build.folder import Folder, look
+from gguftool.build.folder.look import Folder, look
 from gguftool.build.process import Ended, run
 from gguftool.errors import FormatError, GgufToolError, NoRoom, Refused, ToolFailed
 from gguftool.files.attributes import Readers, readers_of

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from gguftool import programs
 from gguftool.build import process
-from gguftool.build.folder import QUANT_METHODS
+from gguftool.build.folder.quantised import METHODS
 from gguftool.errors import ToolFailed
 from gguftool.files.faults import writing
 from gguftool.files.names import make_folder, user_cache
@@ -156,7 +156,7 @@ def _architectures(texts: dict[str, str]) -> frozenset[str] | None:
 
 def _methods(texts: dict[str, str]) -> frozenset[str]:
     text = texts.get("conversion/base.py") or texts.get(programs.CONVERTER) or ""
-    return frozenset(re.findall(r'quant_method == "([\w-]+)"', text)) or QUANT_METHODS
+    return frozenset(re.findall(r'quant_method == "([\w-]+)"', text)) or METHODS
 
 
 def _label(script: str | None, root: str) -> str:

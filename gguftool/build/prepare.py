@@ -12,7 +12,7 @@ from gguftool.build import convert as converting
 from gguftool.build import imatrix as imatrices
 from gguftool.build import quantize as quantising
 from gguftool.build.builtin import check_kernels
-from gguftool.build.folder import is_model_folder
+from gguftool.build.folder.look import is_model_folder
 from gguftool.build.pipeline import STATE, Outcome, Step, work_folder
 from gguftool.edit.deploy import Wanted, deploy
 from gguftool.edit.ops import Operation, Strip

@@ -125,7 +125,7 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
 
 def _check(session: Session, folder: str, llama_cpp: str | None) -> int:
     from gguftool.build import converter
-    from gguftool.build.folder import look
+    from gguftool.build.folder.look import look
     from gguftool.report import build as report
 
     tool = converter.find(llama_cpp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gguftool.build.convert import Converted
-from gguftool.build.folder import Folder
+from gguftool.build.folder.look import Folder
 from gguftool.build.plan import QuantizePlan, Size
 from gguftool.build.quantize import Quantized
 from gguftool.lint.rule import Severity

@@ -16,7 +16,7 @@ import pytest
 
 from gguftool.build import converter
 from gguftool.build.convert import explain
-from gguftool.build.folder import look
+from gguftool.build.folder.look import look
 from gguftool.build.process import Ended
 from gguftool.model import open_model
 from tests.building import hf

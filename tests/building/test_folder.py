@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.build.folder import Folder, look
+from gguftool.build.folder.look import Folder, look
 from gguftool.build.safetensors import read_header
 from gguftool.errors import FormatError, MissingFile, Unreadable
 from tests.building import hf

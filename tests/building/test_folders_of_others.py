@@ -40,7 +40,7 @@ def test_a_folder_without_gguf(names: tuple[str, ...], helps: str, tmp_path: Pat
 def test_the_converter_is_not_said_to_be_too_old_for_what_it_will_never_have(
     architecture: str, helps: str, tmp_path: Path
 ) -> None:
-    from gguftool.build.folder import look
+    from gguftool.build.folder.look import look
 
     (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     problems = look(str(tmp_path), supported=["LlamaForCausalLM"]).problems

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gguftool.build.folder import look
+from gguftool.build.folder.look import look
 from gguftool.lint.against import from_files
 from gguftool.model.hfconfig import RENAMED, TOP_LEVEL, HfConfig
 

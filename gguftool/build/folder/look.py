@@ -1,0 +1,95 @@
+"""All that speaks against converting a folder, and what it will take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from gguftool.build.folder import kind, quantised, tokenizer, weights
+from gguftool.build.folder.problem import Problem
+from gguftool.build.folder.seen import Seen, read
+from gguftool.build.safetensors import Entry
+
+CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
+    kind.without_config,
+    kind.architecture,
+    tokenizer.files,
+    weights.index,
+    weights.files,
+    weights.duplicates,
+    quantised.method,
+)
+"""In the order in which problems are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What a Hugging Face folder holds.
+
+    Attributes:
+        path: the folder.
+        architecture: the name the converter goes by (``Qwen2ForCausalLM``), "" when config.json says none.
+        files: weight files the converter will read, by name.
+        tensors: of all of them; empty for pytorch_model*.bin, whose content is not looked at.
+        weight_bytes: bytes of all weight files.
+        parameters: elements of all tensors, 0 when unknown.
+        dtype: type most bytes have, "" when unknown.
+        problems: what speaks against converting.
+    """
+
+    path: str
+    architecture: str
+    files: tuple[str, ...]
+    tensors: tuple[Entry, ...]
+    weight_bytes: int
+    parameters: int
+    dtype: str
+    problems: tuple[Problem, ...]
+
+    @property
+    def fatal(self) -> tuple[Problem, ...]:
+        """Problems that stop the conversion."""
+        return tuple(p for p in self.problems if p.fatal)
+
+    def output_size(self, outtype: str) -> int:
+        """Bytes the converted file will have, about; matrices in ``outtype``, a little for the vocabulary."""
+        if not self.parameters:
+            return self.weight_bytes
+        wide = outtype in ("f16", "bf16", "auto")
+        per = {"f32": 4.0, "q8_0": 34 / 32, "tq1_0": 54 / 256, "tq2_0": 66 / 256}.get(outtype, 2.0 if wide else 4.0)
+        return int(self.parameters * per) + (16 << 20)
+
+
+def is_model_folder(path: str) -> bool:
+    """Whether a folder looks like a Hugging Face model rather than one of GGUF files."""
+    return os.path.isfile(os.path.join(path, "config.json")) or os.path.isfile(os.path.join(path, "params.json"))
+
+
+def look(path: str, supported: Iterable[str] | None = None, methods: Iterable[str] = quantised.METHODS) -> Folder:
+    """Read what a folder holds and list everything that speaks against converting it.
+
+    Args:
+        path: the folder.
+        supported: architecture names the converter knows; None when they are not known.
+        methods: quantised weights it takes.
+
+    Raises:
+        MissingFile: no such folder.
+        Unreadable: it cannot be listed.
+    """
+    seen = read(path, supported, methods)
+    problems = [*seen.unread, *(problem for check in CHECKS for problem in check(seen))]
+    by_type: dict[str, int] = {}
+    for entry in seen.entries:
+        by_type[entry.dtype] = by_type.get(entry.dtype, 0) + entry.nbytes
+    return Folder(
+        path=path,
+        architecture=seen.config.architecture,
+        files=seen.files,
+        tensors=seen.entries,
+        weight_bytes=seen.weight_bytes,
+        parameters=sum(entry.elements for entry in seen.entries),
+        dtype=max(by_type, key=lambda k: by_type[k], default=""),
+        problems=tuple(problems),
+    )
