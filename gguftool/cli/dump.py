@@ -94,13 +94,14 @@ def dump(
             if layout:
                 body["layout"] = report.layout_json(m)
             if tokens:
-                body["tokens"] = report.tokens_json(m, *_stretch(tokens, m))
+                body["tokens"] = report.TokensJson(m, *_stretch(session, tokens, m))
             session.write_json(ok=not _broken(m), body=body, errors=_errors(m))
         elif layout:
             session.out(report.layout_text(m, session.style))
         elif tokens:
-            start, stop = _stretch(tokens, m)
-            session.out(report.tokens_text(m, start, stop, session.style))
+            start, stop = _stretch(session, tokens, m)
+            for piece in report.tokens_text(m, start, stop, session.style):
+                session.out(piece)
         else:
             chosen = bool(keys or tensors)
             _text(session, m, o, fields, found, full=full, chosen=chosen)
@@ -189,10 +190,11 @@ def _missing(m: Model) -> str:
     return missing_text(m.missing_shards, m.shard_count, m.missing_names) if m.missing_shards else ""
 
 
-def _stretch(text: str, m: Model) -> tuple[int, int]:
+def _stretch(session: Session, text: str, m: Model) -> tuple[int, int]:
     """``10:20``, ``10:``, ``:20`` or one number, within the vocabulary."""
     from gguftool.errors import UsageError
     from gguftool.format.types import ARR
+    from gguftool.report.dump import MOST_TOKENS
 
     tokens = m.fields.get("tokenizer.ggml.tokens")
     if tokens is None or tokens.type != ARR:
@@ -206,4 +208,8 @@ def _stretch(text: str, m: Model) -> tuple[int, int]:
         raise UsageError(f"--tokens {text}: expected FROM:TO", "for example --tokens 0:20") from None
     if start < 0 or stop < 0 or start >= n:
         raise UsageError(f"--tokens {text}: the vocabulary has ids 0 to {n - 1:,}")
-    return start, min(stop, n)
+    stop = min(stop, n)
+    if stop - start > MOST_TOKENS:
+        stop = start + MOST_TOKENS
+        session.warn(f"{m.name}: {n:,} tokens; shown are {start:,} to {stop - 1:,}, the next ones by --tokens {stop}:")
+    return start, stop

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
+from gguftool.facts.machine.hparams import MAX_EXPERTS
 from gguftool.facts.shape import Layer
 from gguftool.memory.graph import (
     F16,
@@ -305,6 +306,8 @@ def experts(b: Build, t: Tensors, x: Node) -> Node:
     down = matrix(b, t, "ffn_down_exps")
     if down is None or not used:
         raise NotKnownHere("experts without ffn_down_exps.weight")
+    if used > MAX_EXPERTS:
+        raise NotKnownHere("more experts a token than llama.cpp has room for")
     logits = project(b, t, "ffn_gate_inp", x)
     late = hp.arch == "gpt-oss"
     probs = logits if late else like("SOFT_MAX", logits)

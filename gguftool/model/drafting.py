@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from gguftool.brief import short_repr
 from gguftool.facts.layers import nextn_layers
@@ -102,7 +103,7 @@ def _targets(m: Model) -> tuple[int, ...]:
     value = m.arch.raw("target_layers")
     if not isinstance(value, Sequence) or isinstance(value, str):
         return ()
-    return tuple(int(n) for n in value if isinstance(n, int | float))
+    return tuple(int(n) for n in value if isinstance(n, int | float) and isfinite(n))
 
 
 def _borrowed(m: Model) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
+from itertools import islice
 
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
@@ -163,12 +164,6 @@ def layout_text(m: Model, style: Style) -> str:
     return "\n".join(out)
 
 
-def token_rows(m: Model, start: int, stop: int) -> list[tuple[object, ...]]:
-    """Rows id, token, type, score of a stretch of the vocabulary."""
-    facts = _token_facts(m, start, stop)
-    return [(i, f'"{token}"', kind, "" if score is None else f"{score:g}") for i, token, kind, score in facts]
-
-
 def _token_facts(m: Model, start: int, stop: int) -> Iterator[tuple[int, str, str, float | None]]:
     tokens = m.fields["tokenizer.ggml.tokens"].head(stop - start, start, most=SHORT)
     kinds = _slice(m, "tokenizer.ggml.token_type", start, stop)
@@ -185,17 +180,34 @@ def _slice(m: Model, key: str, start: int, stop: int) -> list[object]:
     return f.head(stop - start, start) if f is not None and f.type == ARR else []
 
 
+TOKENS_AT_ONCE = 1 << 12
+"""Rows of the table whose columns are of one width."""
+MOST_TOKENS = 1 << 19
+"""Tokens that one call shows; the largest vocabularies of models have half as many."""
 TOKEN_HEADERS = ("id", "token", "type", "score")
 
 
-def tokens_text(m: Model, start: int, stop: int, style: Style) -> str:
-    """A stretch of the vocabulary as a table."""
-    return table(token_rows(m, start, stop), TOKEN_HEADERS, style=style, align="rllr")
+def tokens_text(m: Model, start: int, stop: int, style: Style) -> Iterator[str]:
+    """A stretch of the vocabulary as a table, in pieces: a vocabulary of any length takes the memory of a piece."""
+    facts = _token_facts(m, start, stop)
+    while some := list(islice(facts, TOKENS_AT_ONCE)):
+        rows = [(i, f'"{token}"', kind, "" if score is None else f"{score:g}") for i, token, kind, score in some]
+        yield table(rows, TOKEN_HEADERS if some[0][0] == start else (), style=style, align="rllr")
 
 
-def tokens_json(m: Model, start: int, stop: int) -> list[dict[str, object]]:
-    """A stretch of the vocabulary as objects."""
-    return [{"id": i, "token": t, "type": k or None, "score": s} for i, t, k, s in _token_facts(m, start, stop)]
+class TokensJson(list[dict[str, object]]):
+    """A stretch of the vocabulary as objects, each made when it is written."""
+
+    def __init__(self, m: Model, start: int, stop: int) -> None:
+        super().__init__()
+        self._facts = (m, start, stop)
+
+    def __len__(self) -> int:
+        return self._facts[2] - self._facts[1]
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        for i, token, kind, score in _token_facts(*self._facts):
+            yield {"id": i, "token": token, "type": kind or None, "score": score}
 
 
 def layout_json(m: Model) -> list[dict[str, object]]:

@@ -10,12 +10,14 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from os import PathLike, fspath
 from typing import Any, TextIO
 
 from gguftool.version import __version__
 
 TOOL = {"name": "gguftool", "version": __version__}
+_CHUNKS = 1 << 14
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -53,7 +55,24 @@ def dumps(obj: object, *, compact: bool = False) -> str:
 
 def write(obj: object, stream: TextIO, *, compact: bool = False) -> None:
     """Write ``obj`` and a newline as UTF-8, whatever encoding the terminal has."""
-    put(dumps(obj, compact=compact) + "\n", stream)
+    for piece in (dumps(obj, compact=True),) if compact else _pieces(obj):
+        put(piece, stream)
+    put("\n", stream)
+
+
+def _pieces(obj: object) -> list[str]:
+    """`dumps` in pieces, none of them before all is known to have a form: half an object is worse than a late one."""
+    try:
+        encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain, indent=2)
+        chunks = encoder.iterencode(obj)
+        pieces = []
+        # Some bytes each: all of them at once take ten times the text.
+        while piece := "".join(islice(chunks, _CHUNKS)):
+            piece.encode()
+            pieces.append(piece)
+        return pieces
+    except (ValueError, TypeError):
+        return [dumps(obj)]
 
 
 def put(text: str, stream: TextIO) -> None:

@@ -96,6 +96,18 @@ def test_tokens(cli, model: Path) -> None:
     assert cli("dump", "--tokens", "x", str(model)).code == 2
 
 
+def test_a_vocabulary_without_end_is_shown_in_parts(cli, tmp_path: Path) -> None:
+    n = (1 << 19) + 3
+    path = tmp_path / "m.gguf"
+    GGUF("llama").kv("tokenizer.ggml.tokens", [""] * n, "[str]").write(path)
+    done = cli("dump", "--tokens", "0:", str(path))
+    assert done.out.splitlines()[-1].split() == ["524,287", '""']
+    assert f"{n:,} tokens; shown are 0 to 524,287, the next ones by --tokens 524288:" in done.err
+    done = cli("dump", "--tokens", "524288:", "--format", "json", str(path))
+    assert [t["id"] for t in done.json["tokens"]] == [524288, 524289, 524290]
+    assert not done.err
+
+
 def test_layout_covers_every_byte(cli, tmp_path: Path) -> None:
     g = GGUF("llama").kv("gguftool.pad", " " * 50).tensor("a", (5,)).tensor("b", (32,)).gap("b", 64)
     path = g.trailing(b"x" * 70).write(tmp_path / "m.gguf")

@@ -44,6 +44,17 @@ def test_a_rule_explains_what_llama_cpp_refuses_and_says_nothing_of_what_it_load
     assert not crashed
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e300, 0.5])
+def test_a_count_that_is_no_whole_number_gets_no_value(value: float) -> None:
+    made = SOUND["gemma3"]()
+    made.key("clip.vision.block_count", value, "f64")
+    report = lint(opened(made.gguf().bytes()))
+    assert not report.not_evaluated
+    (one,) = [f for f in report.findings if f.where == "field:clip.vision.block_count"]
+    assert one.fix is not None
+    assert not one.fix.operations
+
+
 def test_a_safe_fix_makes_it_load() -> None:
     mended = 0
     for record in records()[::15]:

@@ -177,7 +177,7 @@ def data_truncated(m: Model, ctx: Context) -> Drafts:
         end = max(row[2] or 0 for row in cut)
         first = min(cut, key=lambda row: row[1])[0]
         have = max(0, part.size - h.data_offset)
-        share = 100 * have // (end - h.data_offset)  # rounded down: what is cut off is never 100 %
+        share = 100 * have // max(1, end - h.data_offset)  # rounded down: what is cut off is never 100 %
         rest = f"{share} % of the tensor data is here" if have else "there is no tensor data at all"
         yield found(
             f"the file ends {end - part.size:,} bytes early ({rest}); first tensor cut: {first.name}",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gguftool.edit.ops import Set
 from gguftool.facts.keys import read_keys
+from gguftool.facts.machine.hparams import MAX_EXPERTS
 from gguftool.format.types import ARR
 from gguftool.lint.root import caused, root
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
@@ -15,7 +16,6 @@ from gguftool.predict.disagree import LOOPED
 from gguftool.shell import blank
 
 MAX_LAYERS = 512
-MAX_EXPERTS = 1024
 PER_LAYER = ("attention.head_count", "attention.head_count_kv", "feed_forward_length", "expert_used_count")
 """Keys whose arrays llama.cpp checks against block_count on every architecture."""
 

@@ -107,7 +107,7 @@ def _as(value: object, wanted: str) -> object | None:
     """The same value in another type, where it is the same."""
     if isinstance(value, bool) and wanted == "u32":
         return int(value)
-    if wanted in ("u32", "i32") and isinstance(value, int | float) and value == int(value):
+    if wanted in ("u32", "i32") and isinstance(value, int | float) and float(value).is_integer():
         return int(value) if 0 <= value < 1 << 31 else None
     if wanted == "f32" and isinstance(value, int | float):
         return float(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 from gguftool.edit.ops import Operation, Set
 from gguftool.facts import llama_cpp
@@ -244,8 +245,9 @@ def _resize(m: Model, vocab: Vocabulary, rows: int) -> Fix | None:
     ops: list[Operation] = []
     for key, type_name, filler in (
         (TOKENS, "[str]", (f"[PAD{i}]" for i in range(count, rows))),
-        (TYPES, "[i32]", (UNUSED for _ in range(count, rows))),
-        (SCORES, "[f32]", (0.0 for _ in range(count, rows))),
+        # These lists may be shorter than that of the tokens.
+        (TYPES, "[i32]", repeat(UNUSED)),
+        (SCORES, "[f32]", repeat(0.0)),
     ):
         f = m.fields.get(key)
         if f is not None and f.type_name == f"arr{type_name}":
