@@ -65,11 +65,12 @@ def identify(
             f"{name}: an edit of this file was interrupted; it cannot be loaded in this state",
             gguftool("recover", path_word(name)),
         )
-    kind, what, hint, facts = _name(head, size, name, read)
+    kind, what, hint, facts = what_is(head, size, name, read)
     return NotGguf(f"{name}: not a GGUF file: {what}", hint, kind=kind, facts=facts)
 
 
-def _name(head: bytes, size: int, name: str, read: Read | None) -> Found:
+def what_is(head: bytes, size: int, name: str, read: Read | None = None) -> Found:
+    """What a file is that is no GGUF: kind, words, what helps, facts; arguments as of `identify`."""
     if size == 0:
         return "empty", "the file is empty", "download it again", {}
     if not head.strip(b"\0"):

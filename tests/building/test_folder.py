@@ -11,7 +11,7 @@ import pytest
 from gguftool.build.folder.look import Folder, look
 from gguftool.build.safetensors import read_header
 from gguftool.errors import FormatError, MissingFile, Unreadable
-from tests.building import hf
+from tests.building import hf, stored
 
 KNOWN = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Gemma3ForCausalLM")
 
@@ -103,23 +103,20 @@ def test_a_tensor_in_two_files(qwen2: Path):
     assert "model.norm.weight" in problem.message
 
 
-@pytest.mark.parametrize(
-    ("name", "config", "fatal"),
-    [
-        ("model.layers.0.mlp.up_proj.weight.SCB", {}, True),
-        ("model.layers.0.mlp.up_proj.weight.absmax", {}, True),
-        ("model.layers.0.mlp.up_proj.qweight", {}, True),
-        ("model.layers.0.mlp.up_proj.qweight", {"quant_method": "awq"}, True),
-        ("model.layers.0.mlp.up_proj.qweight", {"quant_method": "gptq", "bits": 4}, False),
-        ("model.layers.0.mlp.up_proj.weight_scale_inv", {"quant_method": "fp8"}, False),
-        ("model.layers.0.mlp.up_proj.x", {"quant_method": "bitsandbytes"}, True),
-    ],
-)
-def test_quantised_weights(qwen2: Path, name: str, config: dict[str, object], fatal: bool):
-    hf.safetensors(qwen2 / "model-q.safetensors", {name: ("U8", (4,), bytes(4))})
-    text = json.loads((qwen2 / "config.json").read_text())
-    (qwen2 / "config.json").write_text(json.dumps({**text, **({"quantization_config": config} if config else {})}))
-    assert kinds(look(str(qwen2), KNOWN)) == (["quantised-source"] if fatal else [])
+@pytest.mark.parametrize("kept", stored.TAKEN)
+def test_quantised_weights_that_the_converter_undoes(tmp_path: Path, kept: str):
+    folder = stored.apply(stored.folder(tmp_path), *stored.TAKEN[kept])
+    assert look(str(folder), KNOWN).problems == ()
+
+
+@pytest.mark.parametrize("kept", stored.REFUSED)
+def test_quantised_weights_that_it_does_not(tmp_path: Path, kept: str):
+    *how, kind = stored.REFUSED[kept]
+    folder = stored.apply(stored.folder(tmp_path), *how)
+    (problem,) = look(str(folder), KNOWN).problems
+    assert (problem.kind, problem.fatal) == (kind, True)
+    assert "model.layers.0" in problem.message or "quant" in problem.message
+    assert problem.hint
 
 
 def test_weights_that_were_cut_off(qwen2: Path):

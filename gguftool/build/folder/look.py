@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from gguftool.build.folder import kind, quantised, tokenizer, weights
+from gguftool.build.folder import dtypes, kind, names, placeholder, quantised, tokenizer, twosets, weights
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen, read
 from gguftool.build.safetensors import Entry
@@ -15,10 +15,21 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     kind.without_config,
     kind.architecture,
     tokenizer.files,
+    placeholder.empty,
+    placeholder.pointers,
+    placeholder.unfinished,
     weights.index,
     weights.files,
+    weights.numbered,
     weights.duplicates,
+    weights.places,
+    twosets.stale_index,
+    twosets.not_read,
+    names.adapters,
+    names.wrappers,
     quantised.method,
+    dtypes.types,
+    dtypes.empty,
 )
 """In the order in which problems are told."""
 

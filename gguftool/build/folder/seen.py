@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,18 @@ from gguftool.reading import json_file
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
+BIN_INDEX = "pytorch_model.bin.index.json"
+_INDEX_LIMIT = 1 << 28
+_MOST = 1 << 20
+"""Tensors of all files together; with more the rest of the files stays unread."""
+_BESIDE_TEXT = re.compile(
+    r"mlp|vit\.|vpm\.|siglip2\.|conformer\.|merger\.|resampler\.|sound_encoder\.|sound_projection\.|speech_embeddings\."
+    r"|.*?(?:visual\.|vision[._]|audio[._]|talker\.|token2wav\.|code2wav\.|projector\.|pre_mm_projector_norm"
+    r"|image_newline|view_seperator|patch_embed|patch_merger\.|patch_merge_mlp\.|model\.connector\.)"
+)
+"""Names that no language model is made of (`conversion/base.py:TextModel.filter_tensors`, b11434)."""
+_NOT_NEEDED = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
+"""Endings of names that are passed over (`ModelBase.prepare_tensors`)."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +40,13 @@ class Seen:
         path: the folder.
         names: all names in it, sorted.
         config: of config.json; an empty one when that is not there or cannot be read.
-        index: tensor name -> file, of ``model.safetensors.index.json``; {} when there is none or it cannot be read.
+        index: tensor name -> file, of the index; {} when there is none or it cannot be read.
         headers: safetensors file -> its tensors; a file that cannot be read is not there.
         files: weight files the converter reads, sorted; those the index names when there is one.
         config_read: config.json is there and a JSON object.
+        index_name: name of the index that counts, "" when there is none.
+        total_size: bytes of all tensors as the index says; None when it does not.
+        sizes: bytes of every file; what is no file, or a link that leads nowhere, is not in it.
         unread: what could not be read, and why: config.json, index, weights.
         supported: architecture names the converter knows; None when they are not known.
         methods: quantised weights it takes.
@@ -43,6 +59,9 @@ class Seen:
     headers: Mapping[str, tuple[Entry, ...]]
     files: tuple[str, ...]
     config_read: bool = True
+    index_name: str = ""
+    total_size: int | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
     unread: tuple[Problem, ...] = ()
     supported: frozenset[str] | None = None
     methods: frozenset[str] = frozenset()
@@ -81,9 +100,32 @@ class Seen:
         return {entry.name: entry for entry in self.entries}
 
     @cached_property
+    def text(self) -> Mapping[str, Entry]:
+        """Those of them that a language model is made of, by the name that the converter goes on with."""
+        out = {}
+        for name, entry in self.tensors.items():
+            if not _BESIDE_TEXT.match(name) and not name.endswith(_NOT_NEEDED):
+                out[name.replace("language_model.", "") if "language_model." in name else name] = entry
+        return out
+
+    @cached_property
+    def ends(self) -> Mapping[str, Sequence[Entry]]:
+        """Tensors of the language model by the last part of their names: ``weight``, ``qweight``."""
+        out: dict[str, list[Entry]] = {}
+        for name, entry in self.text.items():
+            out.setdefault(name.rpartition(".")[2], []).append(entry)
+        return out
+
+    @cached_property
+    def others(self) -> Mapping[str, tuple[Entry, ...]]:
+        """Tensors of the safetensors files that the converter does not read, as far as they can be read."""
+        names = [n for n in self.sizes if n.endswith(".safetensors") and n not in self.files]
+        return dict(_headers(self.path, names, []))
+
+    @cached_property
     def weight_bytes(self) -> int:
         """Bytes of the files that the converter reads."""
-        return sum(os.path.getsize(self.at(n)) for n in self.files if os.path.isfile(self.at(n)))
+        return sum(self.sizes.get(n, 0) for n in self.files)
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -97,19 +139,26 @@ def read(path: str, supported: Iterable[str] | None, methods: Iterable[str]) -> 
         MissingFile: no such folder.
         Unreadable: it cannot be listed.
     """
-    names = _listed(path)
+    sizes: dict[str, int] = {}
+    names = _listed(path, sizes)
     unread: list[Problem] = []
     config = _config(path, names, unread)
-    index = _index(path, names, unread)
-    files = sorted(set(index.values()) & set(names)) if index else weight_files(names)
+    index_name = _which_index(names)
+    index, total = _index(path, index_name, unread) if index_name else ({}, None)
+    files = sorted(set(index.values())) if index else weight_files(names)
+    _below(path, files, sizes)
+    there = [n for n in files if n in sizes]
     return Seen(
         path=path,
         names=tuple(names),
         config=HfConfig(config or {}),
         index=index,
-        headers=_headers(path, files, unread),
-        files=tuple(files),
+        headers=dict(_headers(path, there, unread)),
+        files=tuple(there),
         config_read=config is not None,
+        index_name=index_name if index else "",
+        total_size=total,
+        sizes=sizes,
         unread=tuple(unread),
         supported=None if supported is None else frozenset(supported),
         methods=frozenset(methods),
@@ -127,15 +176,36 @@ def pointer(path: str, name: str) -> Problem:
     return Problem("lfs-pointer", f"{path}: {name} is a Git LFS pointer", "git lfs pull")
 
 
-def _listed(path: str) -> list[str]:
+def _listed(path: str, sizes: dict[str, int]) -> list[str]:
     try:
-        return sorted(os.listdir(path))
+        with os.scandir(path) as found:
+            names = []
+            for entry in found:
+                names.append(entry.name)
+                _size(entry, sizes)
+        return sorted(names)
     except FileNotFoundError:
         raise MissingFile(f"{path}: no such folder", meant(path)) from None
     except NotADirectoryError:
         raise Unreadable(f"{path}: is a file", "name the folder with config.json in it") from None
     except OSError as error:
         raise Unreadable(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _size(entry: os.DirEntry[str], sizes: dict[str, int]) -> None:
+    try:
+        if entry.is_file():
+            sizes[entry.name] = entry.stat().st_size
+    except OSError:
+        return
+
+
+def _below(path: str, files: Iterable[str], sizes: dict[str, int]) -> None:
+    """Sizes of files that an index names in folders below."""
+    for name in files:
+        inside = "/" in name and not os.path.isabs(name) and ".." not in name.split("/")
+        if inside and os.path.isfile(os.path.join(path, name)):
+            sizes[name] = os.path.getsize(os.path.join(path, name))
 
 
 def _config(path: str, names: list[str], unread: list[Problem]) -> dict[str, object] | None:
@@ -153,27 +223,47 @@ def _config(path: str, names: list[str], unread: list[Problem]) -> dict[str, obj
     return None
 
 
-def _index(path: str, names: list[str], unread: list[Problem]) -> dict[str, str]:
-    if INDEX not in names:
-        return {}
-    index = os.path.join(path, INDEX)
+def _which_index(names: list[str]) -> str:
+    """The index that the converter goes by (`ModelBase.index_tensors`)."""
+    if INDEX in names:
+        return INDEX
+    safe = any(n.startswith("model") and n.endswith(".safetensors") for n in names)
+    return BIN_INDEX if BIN_INDEX in names and not safe else ""
+
+
+def _index(path: str, name: str, unread: list[Problem]) -> tuple[dict[str, str], int | None]:
+    index = os.path.join(path, name)
     try:
-        return {str(k): str(v) for k, v in json_file(index)["weight_map"].items()}
+        found = json_file(index, _INDEX_LIMIT)
+        files = {str(k): str(v) for k, v in found["weight_map"].items()}
+        notes = found.get("metadata")
+        total = notes.get("total_size") if isinstance(notes, dict) else None
+        return files, int(total) if isinstance(total, (int, float)) and 0 <= total < 1 << 63 else None
     except (GgufToolError, KeyError, TypeError, AttributeError):
-        unread.append(Problem("bad-index", f"{index}: is not a readable index", "download it again"))
-        return {}
+        if is_lfs_pointer(index):
+            unread.append(pointer(path, name))
+        else:
+            unread.append(Problem("bad-index", f"{index}: is not a readable index", "download it again"))
+        return {}, None
 
 
-def _headers(path: str, files: list[str], unread: list[Problem]) -> dict[str, tuple[Entry, ...]]:
-    found = {}
+def _headers(path: str, files: list[str], unread: list[Problem]) -> Iterator[tuple[str, tuple[Entry, ...]]]:
+    read = 0
     for name in files:
         full = os.path.join(path, name)
-        if name.endswith(".safetensors"):
-            try:
-                found[name] = tuple(read_header(full))
-            except GgufToolError as error:
-                kind = error.kind if isinstance(error, FormatError) else "unreadable"
-                unread.append(Problem(kind, str(error), error.hint))
-        elif is_lfs_pointer(full):
-            unread.append(pointer(path, name))
-    return found
+        if not name.endswith(".safetensors"):
+            if is_lfs_pointer(full):
+                unread.append(pointer(path, name))
+            continue
+        if read > _MOST:
+            words = f"{path}: its files hold more than the {_MOST:,} tensors that are read"
+            unread.append(Problem("too-many", words, "is it one model?"))
+            return
+        try:
+            entries = tuple(read_header(full))
+        except GgufToolError as error:
+            kind = error.kind if isinstance(error, FormatError) else "unreadable"
+            unread.append(Problem(kind, str(error), error.hint))
+            continue
+        read += len(entries)
+        yield name, entries

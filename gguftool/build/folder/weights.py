@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 from gguftool.build.folder.problem import Problem
-from gguftool.build.folder.seen import Seen
+from gguftool.build.folder.seen import Seen, weight_files
+from gguftool.build.safetensors import BITS, Entry
 
 _FOREIGN = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")
+PART = re.compile(r"(?P<stem>.+?)-(?P<no>\d{1,6})-of-(?P<count>\d{1,6})(?P<end>\.(?:safetensors|bin))")
+_OFF = 0.01
+"""How far the total of an index may be from the truth: some count what is tied twice, or buffers."""
 
 
 def index(seen: Seen) -> Iterator[Problem]:
@@ -16,13 +21,14 @@ def index(seen: Seen) -> Iterator[Problem]:
     if not seen.index or seen.only_adapter:
         return
     path = seen.path
-    missing = sorted(n for n in set(seen.index.values()) if not seen.has(n))
+    missing = sorted(n for n in set(seen.index.values()) if n not in seen.sizes)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield Problem("missing-weights", f"{path}: {missing[0]}{more} is missing; the index names it", "download it")
+    if any(n not in seen.headers for n in seen.files):
         return
     have = seen.tensors
-    absent = [n for n in seen.index if n not in have]
+    absent = [n for n, file in seen.index.items() if n not in have and file in seen.sizes]
     if have and absent:
         yield Problem(
             "missing-tensors",
@@ -35,6 +41,22 @@ def index(seen: Seen) -> Iterator[Problem]:
             "unlisted-tensors",
             f"{path}: {len(extra)} tensors are not in the index, for example {extra[0]}",
             "index and weights belong to different versions; download both again",
+        )
+    elsewhere = next((e for e in have.values() if seen.index.get(e.name, e.file).rpartition("/")[2] != e.file), None)
+    if elsewhere is not None and not absent and not extra:
+        yield Problem(
+            "moved-tensors",
+            f"{path}: {elsewhere.name} is in {elsewhere.file}, the index has it in {seen.index[elsewhere.name]}",
+            "the converter finds it all the same; transformers does not: download the index again",
+            fatal=False,
+        )
+    total = sum(e.nbytes for e in have.values())
+    if seen.total_size is not None and abs(seen.total_size - total) > _OFF * total and not (missing or absent or extra):
+        yield Problem(
+            "wrong-total-size",
+            f"{path}: the index speaks of {seen.total_size:,} bytes of weights, the files hold {total:,}",
+            "the index may be of another version; the converter does not look at this number",
+            fatal=False,
         )
 
 
@@ -59,6 +81,8 @@ def files(seen: Seen) -> Iterator[Problem]:
             "merge it into its base model first (peft: merge_and_unload)",
         )
         return
+    if weight_files(seen.names):
+        return  # links that lead nowhere
     foreign = [n for n in seen.names if n.endswith(_FOREIGN)]
     yield Problem(
         "no-weights",
@@ -66,6 +90,26 @@ def files(seen: Seen) -> Iterator[Problem]:
         + (f"; there is {', '.join(foreign[:3])}" if foreign else ""),
         "save the model with save_pretrained" if foreign else "download the weights",
     )
+
+
+def numbered(seen: Seen) -> Iterator[Problem]:
+    """Whether a part of a numbered set is missing where no index tells."""
+    if seen.index or seen.only_adapter:
+        return
+    sets: dict[tuple[str, int, str], set[int]] = defaultdict(set)
+    for name in seen.files:
+        if part := PART.fullmatch(name):
+            sets[part["stem"], int(part["count"]), part["end"]].add(int(part["no"]))
+    for (stem, count, end), numbers in sets.items():
+        if len(numbers) < count:
+            start = 0 if 0 in numbers else 1  # some count from 0
+            gone = next(n for n in range(start, start + count) if n not in numbers)
+            yield Problem(
+                "missing-weights",
+                f"{seen.path}: {count - len(numbers)} of the {count} files are missing, for example "
+                f"{stem}-{gone:05d}-of-{count:05d}{end}",
+                "download them; model.safetensors.index.json, too",
+            )
 
 
 def duplicates(seen: Seen) -> Iterator[Problem]:
@@ -78,3 +122,43 @@ def duplicates(seen: Seen) -> Iterator[Problem]:
             f"{twice[0]}",
             "two sets of weights lie in this folder; move one of them away",
         )
+
+
+def places(seen: Seen) -> Iterator[Problem]:
+    """Whether each tensor has as many bytes as its shape needs, and each byte one tensor."""
+    wrong = [e for e in seen.entries if e.dtype in BITS and 8 * e.nbytes != e.elements * BITS[e.dtype]]
+    if wrong:
+        e = wrong[0]
+        needs = -(-e.elements * BITS[e.dtype] // 8)
+        yield Problem(
+            "wrong-size",
+            f"{seen.path}: {e.name} ({e.dtype}, {shown(e.shape)}) needs {needs:,} bytes and has {e.nbytes:,}"
+            + (f"; {len(wrong) - 1} more like it" if len(wrong) > 1 else ""),
+            "the file was written wrongly: download it again",
+        )
+        return
+    for name in seen.files:
+        entries = seen.headers.get(name, ())
+        if said := _gap(entries):
+            yield Problem(
+                "gaps",
+                f"{seen.path}: {name}: {said}",
+                "the converter reads it; transformers refuses the file",
+                fatal=False,
+            )
+
+
+def _gap(entries: Sequence[Entry]) -> str:
+    at = 0
+    for e in sorted(entries, key=lambda e: (e.begin, e.nbytes)):
+        if e.begin > at:
+            return f"{e.begin - at:,} bytes before {e.name} belong to no tensor"
+        if e.begin < at:
+            return f"{e.name} shares bytes with the tensor before it"
+        at = e.begin + e.nbytes
+    return ""
+
+
+def shown(shape: Sequence[int]) -> str:
+    """A shape, for a sentence."""
+    return " × ".join(f"{n:,}" for n in shape) or "a single number"

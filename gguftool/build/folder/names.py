@@ -1,0 +1,65 @@
+"""Names that training leaves in front of or inside the names of a model's tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gguftool.build.folder.problem import Problem
+from gguftool.build.folder.seen import Seen
+
+_ADAPTER = re.compile(
+    r"\.(?:lora_[AB]|lora_embedding_[AB]|lora_magnitude_vector|base_layer|modules_to_save|original_module"
+    r"|ia3_l|hada_w[12]_[ab]|oft_[rs]|vera_lambda_[bd]|lokr_w[12])(?:\.|$)"
+)
+"""What peft writes into the names of layers that it has wrapped."""
+_WRAPPERS = (
+    ("_fsdp_wrapped_module.", "PyTorch's FSDP"),
+    ("_orig_mod.", "torch.compile"),
+    ("_checkpoint_wrapped_module.", "PyTorch's activation checkpointing"),
+    ("base_model.model.", "peft"),
+    ("_forward_module.", "Lightning"),
+    ("_dp_module.", "a data-parallel wrapper"),
+    ("module.", "DistributedDataParallel or DeepSpeed"),
+    ("pretrained_model.", "trl's value head"),
+    ("policy.", "a trainer of rewards"),
+    ("actor.", "a trainer of rewards"),
+)
+_DOUBLED = ("model.model.", "transformer.transformer.")
+
+
+def adapters(seen: Seen) -> Iterator[Problem]:
+    """Layers of an adapter that has not been merged."""
+    found = [n for n in seen.tensors if "_" in n and _ADAPTER.search(n)]
+    if found:
+        yield Problem(
+            "unmerged-adapter",
+            f"{seen.path}: an adapter in the weights is not merged: {len(found):,} tensors, for example {found[0]}",
+            "merge it and save again (peft: model.merge_and_unload().save_pretrained(OTHER))",
+        )
+
+
+def wrappers(seen: Seen) -> Iterator[Problem]:
+    """Names of a wrapper in front of the names of the model."""
+    names = [n for n in seen.tensors if not _ADAPTER.search(n)]
+    if not names:
+        return
+    for prefix, who in _WRAPPERS:
+        inside = prefix.startswith("_")
+        found = [n for n in names if n.startswith(prefix) or (inside and f".{prefix}" in n)]
+        if found:
+            yield _wrapped(seen, found, prefix, who)
+            return
+    for prefix in _DOUBLED:
+        found = [n for n in names if n.startswith(prefix)]
+        if found and len(found) * 2 > len(names):
+            yield _wrapped(seen, found, prefix[: len(prefix) // 2], "a model inside a model")
+            return
+
+
+def _wrapped(seen: Seen, found: list[str], prefix: str, who: str) -> Problem:
+    return Problem(
+        "wrapped-names",
+        f"{seen.path}: {len(found):,} names carry {prefix} of {who}, for example {found[0]}",
+        f"save the model without its wrapper (the inner module's save_pretrained), or take {prefix} out of the names",
+    )
