@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 VRAM = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 141, 192)
 RAM = (4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+MOST_LAYERS = 256
+"""Layers of a model that is turned; the deepest known ones have 126, and the work grows with the square."""
 """GiB that a device and a host are offered with; one device's memory is a limit and changes no other figure."""
 TURNS = ("ctx", "cache_type", "parallel", "gpu_layers", "cpu_moe", "tensor_split", "vram", "ram", "device")
 """Fields of `Wishes` that the picture turns, and so says itself in its commands."""
@@ -100,12 +102,15 @@ def turning(m: Model, spec: str, said: Wishes, planned: Planned, *, budget: int 
         budget: bounds how much is laid out, see `turned`.
 
     Returns:
-        the picture; None where the devices are not alike, too many, or chosen in a way that it does not turn.
+        the picture; None where the devices are not alike, too many, or chosen in a way that it does not turn, and for
+        more layers than any model has.
 
     Raises:
         UsageError: the wishes make no sense with other devices.
     """
     plan, machine = planned.memory, planned.advice.planner.machine
+    if planned.advice.planner.weights.layer_count > MOST_LAYERS:
+        return None
     kinds = {d.kind for d in machine.devices} or {said.backend}
     odd = said.rpc or said.split_mode or said.main_gpu is not None or set(said.device) - {"none"}
     if odd or len(kinds) > 1 or not kinds <= set(BACKENDS) or len(machine.devices) > MOST_DEVICES:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.edit.forecast import Forecast
-from gguftool.edit.layout import Fit, fit
+from gguftool.edit.layout import Fit, fit, too_far
 from gguftool.edit.ops import Front, Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.spelled import command
 from gguftool.edit.texts import refuse_texts
@@ -119,11 +119,14 @@ def front_of(source: Source, named: str) -> tuple[Header, bytes]:
 
     Raises:
         FormatError: it cannot be read to the end of its header.
+        Refused: what stands in front of its data is more than is held in memory.
     """
     header = editable(source, named)
     start = misplaced_start(source, header)
     if start is not None:
         header = replace(header, data_offset=start)
+    if why := too_far(header.data_offset, header.alignment):
+        raise Refused(f"{named}: {why}")
     return header, source.read_at(0, header.data_offset)
 
 

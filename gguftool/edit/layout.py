@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
-from gguftool.errors import FormatError, UsageError
+from gguftool.errors import FormatError, Refused, UsageError
 from gguftool.format.header import Field, Header, align
 from gguftool.format.limits import HEADER
 from gguftool.format.render import length, render_parts
@@ -111,6 +111,7 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
         raise UsageError(f"--reserve {wanted:,} bytes: a header has {HEADER >> 20} MiB at most")
     content = length(new.layout, fields, new.tensors)
     target = _data_start(content, d, new, strip, wanted, SMALL_SLACK if size < SMALL else SLACK)
+    _refuse_far(target, new.alignment)
     tail = old_front[old.end :]
     filler = target - content if align(content, new.alignment) != target else 0
     if filler >= filler_overhead(new.layout) + len(tail):
@@ -183,6 +184,24 @@ def _data_start(content: int, d: int, new: Header, strip: bool, wanted: int | No
     return d + k * unit
 
 
+def too_far(start: int, alignment: int) -> str:
+    """Why a file whose data begins at ``start`` is neither edited nor written; "" where it can be.
+
+    What stands in front of the data is held in memory, and readers, ours too, have a limit for it.
+    """
+    if start <= HEADER:
+        return ""
+    return (
+        f"with an alignment of {alignment:,} the data begins at {start:,} bytes; "
+        f"more than {HEADER >> 20} MiB in front of it are neither edited nor written"
+    )
+
+
+def _refuse_far(start: int, alignment: int) -> None:
+    if why := too_far(start, alignment):
+        raise Refused(why)
+
+
 def _laid_out_anew(old: Header, new: Header, ops: Sequence[Operation]) -> bool:
     if any(isinstance(op, (Repack, Realign)) for op in ops):
         return True
@@ -194,6 +213,7 @@ def _anew(old: Header, new: Header, size: int, old_front: int) -> Fit:
     if len(old.tensors) != len(new.tensors):
         raise FormatError("the tensor list changed while the data is laid out anew")
     body = render_parts(new.layout, new.fields, new.tensors)
+    _refuse_far(align(len(body), new.alignment), new.alignment)
     front = body + bytes(align(len(body), new.alignment) - len(body))
     segments, end = [], len(front)
     for was, now in zip(old.tensors, new.tensors, strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gguftool.edit.layout import too_far
 from gguftool.edit.ops import Operation, Realign, Repack, Set, apply
 from gguftool.errors import GgufToolError
 from gguftool.lint.predicted import newest
@@ -50,6 +51,9 @@ def after(model: Model, operations: Sequence[Operation]) -> tuple[Model | None, 
         header = apply(operations, model.header)
     except GgufToolError as e:
         return None, str(e)
+    for h in (model.header, header):
+        if why := too_far(h.data_offset, h.alignment):
+            return None, why
     anew = any(isinstance(op, (Realign, Repack)) for op in operations)
     # Data that starts elsewhere than the header says is all there once it is laid out anew.
     whole = anew and misplaced_start(model.parts[0].source, model.header) is not None

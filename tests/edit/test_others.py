@@ -32,6 +32,19 @@ def test_realign_32_gives_the_file_of_before(cli, tmp_path: Path, n: int):
     assert path.read_bytes() == before
 
 
+def test_nothing_is_offered_for_a_file_whose_data_begins_far_behind(cli, tmp_path: Path):
+    path = llama().kv("general.alignment", 1 << 28, "u32").write(tmp_path / "m.gguf")
+    with path.open("r+b") as f:
+        f.truncate(1 << 29)
+    found = cli("lint", path, "--format", "json").json["files"][0]["findings"]
+    assert any(f["rule"] == "alignment-unusual" for f in found)
+    assert not [f for f in found if f["fix"] and f["fix"]["command"]]
+    done = cli("fix", path, "--force", "--output", tmp_path / "o.gguf", "--set", "general.name=x")
+    assert done.code == 4
+    assert "the data begins at 268,435,456 bytes" in done.err
+    assert not (tmp_path / "o.gguf").exists()
+
+
 def test_who_stumbles_is_in_the_json_too(cli, tmp_path: Path):
     path = llama().write(tmp_path / "m.gguf")
     body = cli("fix", path, "--realign", 64, "--dry-run", "--format", "json").json

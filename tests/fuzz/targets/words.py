@@ -75,6 +75,9 @@ def run(data: bytes, folder: Path, rng: Random) -> None:
     args = [places.get(w, w) for w in PLACES.get(command, ("M",))]
     if command == "launch" and name == "--translate":
         args = []
+    if command == "scan" and odd == "/":
+        # All of this machine is no odd word.
+        odd = str(folder)
     if name:
         args += [f"{name}={odd}" if rng.random() < 0.5 else name, *([odd] if rng.random() < 0.5 else [])]
     elif args:
