@@ -76,13 +76,16 @@ def lint_step(request: Request, against: str | None, fail_on: str) -> Step:
     """Lint the draft; findings at ``fail_on`` and above stop the pipeline."""
 
     def act(log: str, before: Before) -> Outcome:
+        from gguftool.build.prepare import projector
         from gguftool.lint.rule import Severity
         from gguftool.lint.run import lint
         from gguftool.model import open_model
         from gguftool.run.target import at_hand
 
         with ExitStack() as stack:
-            sides = tuple(stack.enter_context(open_model(path, strict=False)) for path in request.beside)
+            eyes = projector(before)
+            paths = (*([eyes] if eyes else []), *request.beside)
+            sides = tuple(stack.enter_context(open_model(path, strict=False)) for path in paths)
             model = stack.enter_context(open_model(request.draft, strict=False))
             told = replace(context(request.wanted, against), beside=sides, build=at_hand())
             found = lint(model, told, ignore=answered(request.wanted))
@@ -106,11 +109,13 @@ def verify_step(request: Request) -> Step:
     """The quick checks of verify, and the tensor data."""
 
     def act(log: str, before: Before) -> Outcome:
+        from gguftool.build.prepare import projector
         from gguftool.verify import deep
         from gguftool.verify.modelcheck import check
 
-        (result,) = deep.with_data([check(request.draft)])
-        faults = [f for report in result.files for f in report.faults]
+        eyes = projector(before)
+        result, *more = deep.with_data([check(path) for path in (request.draft, *([eyes] if eyes else []))])
+        faults = [f for one in (result, *more) for report in one.files for f in report.faults]
         rows = [{"kind": f.kind, "message": f.message, "where": f.where} for f in faults]
         size = sum(report.size for report in result.files)
         summary = f"{len(faults)} faults: {faults[0].message}" if faults else f"whole and sound, {size:,} bytes"
@@ -147,18 +152,20 @@ def manifest_step(request: Request, told: Progress) -> Step:
         from gguftool.verify.manifest import write
         from gguftool.verify.modelcheck import check
 
-        total, seen, lock = os.path.getsize(request.output), [0], threading.Lock()
+        made = before.get("publish", {}).get("projector")
+        paths = [request.output, *([made] if isinstance(made, str) else [])]
+        total, seen, lock = sum(map(os.path.getsize, paths)), [0], threading.Lock()
 
         def read(n: int) -> None:
             with lock:
                 seen[0] += n
                 told("hashing", seen[0], total)
 
-        _, hashes = deep.with_hashes([check(request.output)], {}, want=deep.MANIFEST, progress=read)
+        _, hashes = deep.with_hashes([check(one) for one in paths], {}, want=deep.MANIFEST, progress=read)
         path = request.output + ".manifest"
         write(path, hashes.values())
         digest = next((h.file for h in hashes.values()), None)
-        return Outcome(f"{path}, sha256 {digest}", (request.output, path), {"path": path, "sha256": digest})
+        return Outcome(f"{path}, sha256 {digest}", (*paths, path), {"path": path, "sha256": digest})
 
     return Step("manifest", {}, act)
 

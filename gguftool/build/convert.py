@@ -7,14 +7,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.build import beside, provenance
 from gguftool.build import converter as converters
-from gguftool.build import provenance
 from gguftool.build.folder.look import Folder, look
 from gguftool.build.process import Ended, run
+from gguftool.build.runs import MODEL, PROJECTOR, Run, runs
 from gguftool.errors import FormatError, GgufToolError, NoRoom, Refused, ToolFailed
 from gguftool.files.attributes import Readers, readers_of
 from gguftool.files.disk import check_room
@@ -38,6 +39,7 @@ class Options:
         log: file for what the converter says.
         force: convert in spite of what the preflight found.
         provenance: write the `gguftool.*` keys.
+        projector: of a model with an encoder of images or sound make the projector, too.
     """
 
     outtype: str = "auto"
@@ -48,19 +50,30 @@ class Options:
     log: str | None = None
     force: bool = False
     provenance: bool = True
+    projector: bool = True
 
     __repr__ = short_repr
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What was made: files in order, bytes of all, the converter, seconds, notes for the user."""
+    """What was made.
+
+    Attributes:
+        paths: the files of the model in order, then the projector.
+        size: bytes of all.
+        converter: what made them.
+        seconds: how long it took.
+        notes: what the user should know.
+        projector: path of the multimodal projector, None when none was made.
+    """
 
     paths: tuple[str, ...]
     size: int
     converter: str
     seconds: float
     notes: tuple[str, ...] = ()
+    projector: str | None = None
 
     __repr__ = short_repr
 
@@ -92,31 +105,83 @@ def convert(
     chosen = options or Options()
     clear_way([output], overwrite=chosen.overwrite, can_overwrite=True)
     tool, folder = preflight(source, chosen)
+    todo = runs(folder, tool, chosen.outtype, chosen.more, projector=chosen.projector)
+    if eyes := projector(folder, tool, output, chosen):
+        clear_way([eyes], overwrite=chosen.overwrite, can_overwrite=True)
     check_room(os.path.dirname(output), folder.output_size(chosen.outtype), what="the converted model")
     started = time.monotonic()
-    with draft_folder(output) as place:
-        fields = provenance.converted(tool.label, source, chosen.pre) if chosen.provenance else {}
-        ended = run(
-            arguments(tool, source, os.path.join(place, "model.gguf"), chosen),
-            log=chosen.log,
-            on_line=_reader(progress),
-            env={
-                "PYTHONUNBUFFERED": "1",
-                "TOKENIZERS_PARALLELISM": "false",
-                "HF_HUB_DISABLE_TELEMETRY": "1",
-                "GGUFTOOL_FIELDS": json.dumps(fields),
-            },
-        )
-        if ended.code:
-            raise explain(ended, folder, chosen.log)
-        made = sorted(n for n in os.listdir(place) if n.endswith(".gguf"))
-        _check(place, made, ended)
-        paths = _give_names(place, made, output, readers_of([source]), overwrite=chosen.overwrite)
     notes = [p.message for p in folder.problems]
-    if any("pre-tokenizer not recognised" in line for line in ended.tail):
-        notes.append(f"the pre-tokenizer was not recognised; {chosen.pre} was taken as told")
+    with draft_folder(output) as place:
+        for one in todo:
+            notes += _run(one, tool, folder, place, chosen, progress if one is todo[-1] else None)
+        made = sorted(n for n in os.listdir(place) if n.endswith(".gguf"))
+        final = _names(place, made, output)
+        if PROJECTOR in made and len(todo) > 1:
+            side = os.path.join(place, PROJECTOR)
+            notes += beside.judge(os.path.join(place, next(n for n in made if n != PROJECTOR)), side)
+            final[PROJECTOR] = beside.name(output, side)
+        paths = _give_names(place, final, readers_of([source]), overwrite=chosen.overwrite)
     size = sum(os.path.getsize(p) for p in paths)
-    return Converted(tuple(paths), size, tool.label, time.monotonic() - started, tuple(notes))
+    seconds = time.monotonic() - started
+    return Converted(tuple(paths), size, tool.label, seconds, tuple(notes), final.get(PROJECTOR))
+
+
+def _run(
+    one: Run,
+    tool: converters.Converter,
+    folder: Folder,
+    place: str,
+    options: Options,
+    progress: Callable[[int], None] | None,
+) -> list[str]:
+    """Run the converter once.
+
+    Returns:
+        What the user should know.
+
+    Raises:
+        ToolFailed: it failed, or made nothing of use.
+    """
+    fields = provenance.converted(tool.label, folder.path, options.pre) if options.provenance else {}
+    log = options.log
+    if log and one.what == "projector":
+        log = os.path.join(os.path.dirname(log), f"mmproj-{os.path.basename(log)}")
+    before = set(os.listdir(place))
+    ended = run(
+        arguments(tool, folder.path, os.path.join(place, one.file), options.pre, one),
+        log=log,
+        on_line=_reader(progress),
+        env={
+            "PYTHONUNBUFFERED": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "GGUFTOOL_FIELDS": json.dumps([_field(key, value) for key, value in fields.items()]),
+        },
+    )
+    try:
+        if ended.code:
+            raise explain(ended, folder, log)
+        _check(place, sorted(n for n in set(os.listdir(place)) - before if n.endswith(".gguf")), ended, one)
+    except GgufToolError as e:
+        if one.what != "projector":
+            raise
+        raise type(e)(f"the projector: {e}", f"{e.hint}; {beside.WITHOUT}" if e.hint else beside.WITHOUT) from None
+    if any("pre-tokenizer not recognised" in line for line in ended.tail):
+        return [f"the pre-tokenizer was not recognised; {options.pre} was taken as told"]
+    return []
+
+
+def _field(key: str, value: str) -> dict[str, object]:
+    """A field for the converter to write, where it has none of that key."""
+    return {"key": key, "type": "str", "value": value, "unless": "", "over": False}
+
+
+def projector(folder: Folder, tool: converters.Converter, output: str, options: Options) -> str | None:
+    """Path of the projector that will be made beside ``output``, None when none will be."""
+    todo = runs(folder, tool, options.outtype, options.more, projector=options.projector)
+    made = (one.outtype for one in todo if one.file == PROJECTOR)
+    outtype = next(made, None)
+    return None if outtype is None else beside.expected_name(output, folder, outtype)
 
 
 def preflight(source: str, options: Options) -> tuple[converters.Converter, Folder]:
@@ -147,20 +212,20 @@ def refuse(folder: Folder, *, force: bool = False) -> None:
         raise Refused(first.message + (f" (and {more} more)" if more else ""), first.hint)
 
 
-def arguments(tool: converters.Converter, source: str, outfile: str, options: Options) -> list[str]:
+def arguments(tool: converters.Converter, source: str, outfile: str, pre: str | None, one: Run) -> list[str]:
     """The command line that converts."""
     driver = os.path.join(os.path.dirname(os.path.abspath(__file__)), "converter_driver.py")
     return [
         tool.python,
         driver,
         os.path.abspath(tool.script) if tool.script else "-",
-        options.pre or "-",
+        pre or "-",
         os.path.abspath(source),
         "--outfile",
         os.path.abspath(outfile),
         "--outtype",
-        options.outtype,
-        *options.more,
+        one.outtype,
+        *one.arguments,
     ]
 
 
@@ -173,8 +238,8 @@ def _reader(progress: Callable[[int], None] | None) -> Callable[[str], None]:
     return line
 
 
-def _check(place: str, made: Sequence[str], ended: Ended) -> None:
-    """Every file must be readable and as long as its tensors need.
+def _check(place: str, made: Sequence[str], ended: Ended, one: Run) -> None:
+    """Every file must be readable and as long as its tensors need, and there must be some.
 
     Raises:
         ToolFailed: the converter said success and did not deliver.
@@ -182,12 +247,16 @@ def _check(place: str, made: Sequence[str], ended: Ended) -> None:
     if not made:
         last = ended.tail[-1].strip() if ended.tail else "it said nothing"
         raise ToolFailed(f"the converter ended well but wrote no file; its last line: {last[:200]}")
+    tensors = 0
     for name in made:
         try:
             with open_model(os.path.join(place, name), whole_set=False) as model:
                 _check_one(model, name)
+                tensors += len(model.tensors)
         except (FormatError, OSError) as e:
             raise ToolFailed(f"the converter said success, but {name} is broken: {e}") from None
+    if not tensors and "--vocab-only" not in one.arguments:
+        raise ToolFailed(f"the converter said success, but {made[0]} holds no tensor: it took none of the source's")
 
 
 def _check_one(model: Model, name: str) -> None:
@@ -199,25 +268,32 @@ def _check_one(model: Model, name: str) -> None:
         raise ToolFailed(f"the converter said success, but {name} names no architecture")
 
 
-def _give_names(place: str, made: Sequence[str], output: str, readers: Readers, *, overwrite: bool) -> list[str]:
-    """Move what was made beside ``output``: one file under its name, several as a set of shards or by their prefix."""
+def _names(place: str, made: Sequence[str], output: str) -> dict[str, str]:
+    """The name that each file gets: that of ``output``, or of a set of shards, or its prefix before it."""
     folder, name = os.path.split(output)
     stem = name.removesuffix(".gguf")
-    pairs = []
+    names = {}
     for one in made:
         shard = NAME.match(one)
         if shard:
             final = shard_name(stem, int(shard["no"]) - 1, int(shard["count"]))
         else:
             # The converter puts mmproj- or mtp- in front of what it makes besides the model.
-            final = name if one == "model.gguf" or len(made) == 1 else one.replace("model", stem, 1)
-        pairs.append((os.path.join(place, one), os.path.join(folder, final)))
+            final = name if one == MODEL or len(made) == 1 else one.replace("model", stem, 1)
+        names[one] = os.path.join(folder, final)
+    return names
+
+
+def _give_names(place: str, names: Mapping[str, str], readers: Readers, *, overwrite: bool) -> list[str]:
+    """Move what was made to its place, all at once; the projector last."""
+    order = sorted(names, key=lambda one: one == PROJECTOR)
     with contextlib.ExitStack() as stack:
         drafts = [
-            stack.enter_context(Draft.of(draft, final, overwrite=overwrite, readers=readers)) for draft, final in pairs
+            stack.enter_context(Draft.of(os.path.join(place, one), names[one], overwrite=overwrite, readers=readers))
+            for one in order
         ]
         publish_all(drafts)
-    return [final for _, final in pairs]
+    return [names[one] for one in order]
 
 
 _KNOWN: tuple[tuple[str, str, str | None], ...] = (

@@ -42,6 +42,8 @@ class Converter:
         label: name and version, for people and provenance.
         architectures: names it knows (``Qwen2ForCausalLM``); None when they cannot be told.
         methods: quantised weights it takes.
+        projectors: names whose image or sound encoder it converts; None when they cannot be told.
+        options: its options, as ``--mmproj``.
     """
 
     python: str
@@ -49,6 +51,8 @@ class Converter:
     label: str
     architectures: frozenset[str] | None
     methods: frozenset[str]
+    projectors: frozenset[str] | None = None
+    options: frozenset[str] = frozenset()
 
 
 def environment() -> str:
@@ -140,18 +144,25 @@ def _describe(python: str, script: str | None, root: str) -> Converter:
         label=_label(script, root),
         architectures=_architectures(texts),
         methods=_methods(texts),
+        projectors=_registered("MMPROJ_MODEL_MAP", texts),
+        options=frozenset(re.findall(r'"(--[a-z][a-z-]*)"', texts.get(programs.CONVERTER, ""))),
     )
 
 
 def _architectures(texts: dict[str, str]) -> frozenset[str] | None:
-    table = re.search(r"TEXT_MODEL_MAP[^{]*\{(.*?)\n\}", texts.get("conversion/__init__.py", ""), re.S)
-    if table:
-        return frozenset(re.findall(r'"(\w+)":', table[1]))
+    if table := _registered("TEXT_MODEL_MAP", texts):
+        return table
     names: set[str] = set()
     for text in texts.values():
         for call in re.findall(r"@Model(?:Base)?\.register\((.*?)\)", text, re.S):
             names.update(re.findall(r"[\"'](\w+)[\"']", call))
     return frozenset(names) or None
+
+
+def _registered(name: str, texts: dict[str, str]) -> frozenset[str] | None:
+    """The names in one of the converter's tables of models."""
+    table = re.search(rf"\b{name}\b[^{{\n]*\{{(.*?)\n\}}", texts.get("conversion/__init__.py", ""), re.S)
+    return frozenset(re.findall(r'"(\w+)":', table[1])) if table else None
 
 
 def _methods(texts: dict[str, str]) -> frozenset[str]:

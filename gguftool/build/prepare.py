@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
+from gguftool.build import beside
 from gguftool.build import convert as converting
 from gguftool.build import imatrix as imatrices
 from gguftool.build import quantize as quantising
@@ -31,6 +32,8 @@ from gguftool.shell import gguftool, path_word
 Progress = Callable[[str, int, int], None]
 """(what is going on, done, total)."""
 Operations = Callable[[Model], Sequence[Operation]]
+_CONVERTED = ("converted", "mmproj-converted")
+"""How names of files between converting and quantising begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,9 @@ def preflight(request: Request, published: bool = False) -> tuple[str, ...]:
     if not published:
         clear_way([request.output], overwrite=request.overwrite, can_overwrite=True)
     if request.converts:
-        _, folder = converting.preflight(request.source, request.convert)
+        tool, folder = converting.preflight(request.source, request.convert)
+        if not published and (eyes := converting.projector(folder, tool, request.output, request.convert)):
+            clear_way([eyes], overwrite=request.overwrite, can_overwrite=True)
         first = folder.output_size(request.convert.outtype)
         second = folder.output_size("q8_0") if request.quantize else 0
         if not published:
@@ -159,14 +164,23 @@ def convert_step(request: Request, progress: Progress | None = None) -> Step:
     options = request.convert
 
     def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
-        _clear(request.converted)
+        for name in os.listdir(request.folder):
+            if name.startswith(_CONVERTED):
+                _clear(os.path.join(request.folder, name))
         told = (lambda percent: progress("converting", percent, 100)) if progress else None
         made = converting.convert(request.source, request.converted, replace(options, log=log, overwrite=True), told)
         data = {"path": made.path, "size": made.size, "converter": made.converter, "notes": list(made.notes)}
+        data |= {"projector": made.projector}
         return Outcome(f"{made.size:,} bytes by {made.converter}", made.paths, data, made.notes)
 
     settings = {"outtype": options.outtype, "pre": options.pre, "more": list(options.more)}
-    return Step("convert", settings, act)
+    return Step("convert", settings | {"projector": options.projector}, act)
+
+
+def projector(before: Mapping[str, Mapping[str, object]]) -> str | None:
+    """The projector that was made together with the model, while it has no name of its own yet."""
+    found = before.get("convert", {}).get("projector")
+    return found if isinstance(found, str) else None
 
 
 def quantize_step(request: Request, progress: Progress | None = None) -> Step:
@@ -272,18 +286,28 @@ def publish_step(request: Request) -> Step:
     """Give the draft its final name; the file in between goes unless it is to be kept."""
 
     def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
-        if not is_published(request):
-            # A second name, so that a crash before this step is recorded loses nothing; `tidy` takes the first.
-            publish_beside(request.draft, request.output, overwrite=request.overwrite)
-        return Outcome(request.output, (request.output,), {"path": request.output})
+        named = [(request.draft, request.output)]
+        if eyes := projector(before):
+            named.insert(0, (eyes, beside.name(request.output, eyes)))
+        for made, path in named:
+            if not _same(made, path):
+                # A second name, so that a crash before this step is recorded loses nothing; `tidy` takes the first.
+                publish_beside(made, path, overwrite=request.overwrite)
+        paths = tuple(path for _, path in reversed(named))
+        data = {"path": request.output, "projector": paths[1] if eyes else None}
+        return Outcome(" and ".join(paths), paths, data)
 
     return Step("publish", {}, act)
 
 
 def is_published(request: Request) -> bool:
     """Whether the output is the draft itself under its final name."""
+    return _same(request.draft, request.output)
+
+
+def _same(made: str, path: str) -> bool:
     try:
-        return os.path.samefile(request.draft, request.output)
+        return os.path.samefile(made, path)
     except OSError:
         return False
 
@@ -299,7 +323,7 @@ def tidy(request: Request) -> None:
     """Remove intermediate files once all is done; state and logs stay, and with ``keep`` the converted file."""
     if os.path.isdir(request.folder):
         for name in os.listdir(request.folder):
-            if name.startswith("model") or (name.startswith("converted") and not request.keep):
+            if name.startswith("model") or (name.startswith(_CONVERTED) and not request.keep):
                 _clear(os.path.join(request.folder, name))
 
 

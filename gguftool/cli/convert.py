@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     gguftool convert hf://owner/repo -o model.gguf
     gguftool convert ./my-finetune --dry-run          what speaks against it; converts nothing
     gguftool convert ./my-finetune -o tune.gguf --pre qwen2
+    gguftool convert ./gemma-3-4b -o gemma.gguf       with eyes: mmproj-gemma-BF16.gguf is made, too
     gguftool convert ./model -o model.gguf --llama-cpp ~/llama.cpp
     """
 )
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     aliases=("--force",),
     help="Convert in spite of what the look at the folder found.",
 )
+@option("--no-mmproj", is_flag=True, help="Of a model that sees or hears make no projector (mmproj-OUT) beside it.")
 @option("--no-fix", is_flag=True, help="Do not repair what the converter lost.")
 @option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
 @option("--no-provenance", is_flag=True, help="Do not write the gguftool.* keys that say how it was made.")
@@ -83,6 +85,7 @@ def convert(session: Session, /, source: str | None, **options: Any) -> int:
         log=options["log"] or f"{output}.convert.log",
         force=options["force"],
         provenance=not options["no_provenance"],
+        projector=not options["no_mmproj"],
     )
     return _convert(session, folder, output, chosen, repair=not options["no_fix"])
 

@@ -45,6 +45,7 @@ DEPLOY = (
 )
 @option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
 @option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
+@option("--no-mmproj", is_flag=True, help="Of a model that sees or hears make no projector (mmproj-OUT) beside it.")
 @option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
 @option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
 @option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
@@ -102,7 +103,13 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
             output,
             quantize=o["type_name"],
             wanted=Wanted(**{name: o[name] for name in DEPLOY}),
-            converting=convert.Options(outtype=o["outtype"], llama_cpp=o["llama_cpp"], pre=o["pre"], more=o["more"]),
+            converting=convert.Options(
+                outtype=o["outtype"],
+                llama_cpp=o["llama_cpp"],
+                pre=o["pre"],
+                more=o["more"],
+                projector=not o["no_mmproj"],
+            ),
             quantising=quantize.Options(
                 engine=o["engine"],
                 llama_cpp=o["llama_cpp"],

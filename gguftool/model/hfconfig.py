@@ -56,6 +56,11 @@ class HfConfig:
             top = f"{layer}ForCausalLM" if isinstance(layer, str) else ""
         return top if top in TOP_LEVEL else _first(self.part) or top
 
+    @property
+    def projector_architecture(self) -> str:
+        """The name the converter goes by for the projector (``--mmproj``), "" when there is none."""
+        return _first(_object(self.raw.get("vision_config")) or {}) or _first(self.raw)
+
 
 def _object(value: object) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None

@@ -171,6 +171,7 @@ def converted_json(done: Converted, repaired: Sequence[str], found: LintReport) 
     return {
         "output": done.path,
         "files": list(done.paths),
+        "projector": done.projector,
         "size": done.size,
         "converter": done.converter,
         "seconds": round(done.seconds, 3),

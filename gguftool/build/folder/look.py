@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gguftool.build.folder import dtypes, kind, names, placeholder, quantised, tokenizer, twosets, weights
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen, read
 from gguftool.build.safetensors import Entry
+from gguftool.model.hfconfig import HfConfig
 
 CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     kind.without_config,
@@ -47,6 +48,8 @@ class Folder:
         parameters: elements of all tensors, 0 when unknown.
         dtype: type most bytes have, "" when unknown.
         problems: what speaks against converting.
+        config: config.json; an empty one when that is not there or cannot be read.
+        names: all names in the folder.
     """
 
     path: str
@@ -57,6 +60,8 @@ class Folder:
     parameters: int
     dtype: str
     problems: tuple[Problem, ...]
+    config: HfConfig = field(default_factory=lambda: HfConfig({}))
+    names: tuple[str, ...] = ()
 
     @property
     def fatal(self) -> tuple[Problem, ...]:
@@ -103,4 +108,6 @@ def look(path: str, supported: Iterable[str] | None = None, methods: Iterable[st
         parameters=sum(entry.elements for entry in seen.entries),
         dtype=max(by_type, key=lambda k: by_type[k], default=""),
         problems=tuple(problems),
+        config=seen.config,
+        names=seen.names,
     )

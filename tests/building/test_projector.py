@@ -1,0 +1,105 @@
+"""A model with eyes is converted whole: its projector is made, judged and named, unless that is declined."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gguftool.build.beside import judge
+from gguftool.build.converter import Converter
+from gguftool.build.folder.look import look
+from gguftool.build.runs import PROJECTOR, is_encoder, runs
+from gguftool.errors import ToolFailed
+from gguftool.model import open_model
+from gguftool.model.folder import projectors_beside
+from gguftool.model.role import role
+from tests.beside import projector
+from tests.build import llama
+from tests.building import hf, hf_whole
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+
+
+def tool(*projectors: str, options: tuple[str, ...] = ()) -> Converter:
+    """A converter that makes projectors of these."""
+    return Converter("python", None, "a converter", None, frozenset(), frozenset(projectors), frozenset(options))
+
+
+@pytest.mark.oracle
+def test_the_projector_is_made_beside_the_model(convert: Cli, tmp_path: Path):
+    source = hf_whole.vision(tmp_path / "eyes")
+    done = convert(source, "-o", tmp_path / "E-bf16.gguf", "--outtype", "bf16", "--format", "json")
+    assert done.code == 0, done.err
+    made = tmp_path / "mmproj-E-BF16.gguf"
+    assert done.json["files"] == [str(tmp_path / "E-bf16.gguf"), str(made)]
+    assert done.json["projector"] == str(made)
+    with open_model(made) as side, open_model(tmp_path / "E-bf16.gguf") as model:
+        assert role(side) == "mmproj"
+        # One for one: 23 tensors of the encoder and its projector.
+        assert len(side.tensors) == len(hf_whole.tower())
+        assert side["clip.projector_type"] == "gemma3"
+        assert projectors_beside(model) == ([str(made)], True)
+    # A name that is taken is told before anything runs.
+    again = convert(source, "-o", tmp_path / "E-f16.gguf", "--outtype", "bf16")
+    assert (again.code, "mmproj-E-BF16.gguf" in again.err) == (4, True)
+    assert not (tmp_path / "E-f16.gguf").exists()
+
+
+@pytest.mark.oracle
+def test_a_projector_without_a_tensor_is_no_success(convert: Cli, tmp_path: Path):
+    """LC #22656: 1.18 kB in place of 860 MiB."""
+    source = hf.folder(tmp_path / "blind", "gemma3")
+    eyes = hf_whole.vision(tmp_path / "eyes")
+    (source / "config.json").write_text((eyes / "config.json").read_text())
+    (source / "preprocessor_config.json").write_text((eyes / "preprocessor_config.json").read_text())
+    done = convert(source, "-o", tmp_path / "p.gguf", "--converter-arg=--mmproj")
+    assert done.code == 6
+    assert "holds no tensor" in done.err
+    assert not [n for n in os.listdir(tmp_path) if n.endswith(".gguf")]
+
+
+def test_what_is_run(tmp_path: Path):
+    eyes, blind = look(str(hf_whole.vision(tmp_path / "eyes"))), look(str(hf.folder(tmp_path / "blind", "gemma3")))
+    able = tool("Gemma3ForConditionalGeneration")
+    first, last = runs(eyes, able, "q8_0", ("--no-lazy", "--split-max-size", "1G", "--metadata", "m"), projector=True)
+    assert (first.what, first.file, first.outtype) == ("projector", PROJECTOR, "auto")
+    # llama.cpp loads no projector in pieces.
+    assert first.arguments == ("--mmproj", "--no-lazy", "--metadata", "m")
+    assert (last.what, last.outtype, last.arguments[-4:]) == (
+        "model", "q8_0", ("--split-max-size", "1G", "--metadata", "m")
+    )  # fmt: skip
+    for folder, converter, more, wanted in (
+        (eyes, able, (), False),
+        (eyes, tool("Other"), (), True),
+        (eyes, able, ("--vocab-only",), True),
+        (blind, able, (), True),
+    ):
+        assert [one.what for one in runs(folder, converter, "f16", more, projector=wanted)] == ["model"]
+
+
+def test_names_of_encoders():
+    """`conversion/base.py:TextModel.filter_tensors` (b11434) leaves out the first, takes the others."""
+    seen = (
+        "model.visual.blocks.0.attn.qkv.weight", "vision_tower.vision_model.embeddings.patch_embedding.weight",
+        "multi_modal_projector.linear_1.weight", "audio_tower.layers.0.fc1.weight", "model.connector.x.weight",
+        "mlp1.0.weight", "model.mm_projector.0.weight", "vpm.encoder.layers.0.mlp.fc1.weight",
+        "resampler.kv_proj.weight",
+    )  # fmt: skip
+    assert all(map(is_encoder, seen))
+    text = (
+        *hf.shapes("gemma3"), "model.language_model.layers.0.mlp.gate_proj.weight", "transformer.h.0.mlp.c_fc.weight",
+        "encoder.layer.0.attention.self.query.weight", "model.layers.0.block_sparse_moe.gate.weight",
+    )  # fmt: skip
+    assert not any(map(is_encoder, text))
+
+
+def test_a_projector_of_another_model(tmp_path: Path):
+    """Wide 96 beside a model that takes 64: `mtmd.cpp:mtmd_context` refuses it."""
+    llama().write(tmp_path / "m.gguf")
+    projector(width=96).write(tmp_path / "p.gguf")
+    with pytest.raises(ToolFailed, match="of no use: it is of another model"):
+        judge(str(tmp_path / "m.gguf"), str(tmp_path / "p.gguf"))
