@@ -134,6 +134,24 @@ class LocalFile:
             raise Unreadable(f"{self.path}: is {what}", "name a .gguf file")
         _OPEN.add(self)
 
+    @classmethod
+    def given(cls, fd: int, path: str) -> LocalFile:
+        """A file that another process of ours has opened, by its descriptor; ``path`` is what messages call it."""
+        file = cls.__new__(cls)
+        file.path = file.name = path
+        file._fd, file._aside, file._stat = fd, False, os.fstat(fd)
+        return file
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor, to hand on to a child (see `given`).
+
+        Raises:
+            ChangedMeanwhile: the file was let go, and is another one by now.
+        """
+        self._take_up()
+        return self._fd
+
     def __repr__(self) -> str:
         return line("LocalFile", [shown(self.path), f"{self.size:,} bytes"])
 

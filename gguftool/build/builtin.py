@@ -1,39 +1,41 @@
-"""The built-in quantiser: reads, converts and writes slabs of rows on all cores, in bounded memory.
+"""The built-in quantiser: a child reads, converts and writes slabs of rows on all cores, in bounded memory.
 
-Every slab knows its place in the result beforehand, so threads read (pread), convert (C, without the GIL) and write
-(pwrite) on their own. The result gets its name only when it is whole and on disk.
+Every slab knows its place in the result beforehand, so the threads of the child read (pread), convert (C, without the
+GIL) and write (pwrite) on their own. It is a process of its own because ggml's functions may end it. The result gets
+its name only when it is whole and on disk.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import mmap
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
 
+from gguftool import errors
+from gguftool.build.failed import stopped, way_on
 from gguftool.build.kernels import HOW_TO_GET, Kernels
-from gguftool.build.plan import QuantizePlan, Step
+from gguftool.build.plan import QuantizePlan
+from gguftool.build.process import child_environment, end
+from gguftool.build.rowworker import SLOT
+from gguftool.build.slabs import Task
+from gguftool.endings import start
 from gguftool.errors import FormatError, Refused, ToolFailed
 from gguftool.files.disk import write_at
 from gguftool.files.draft import whole_file
-from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.files.small import begin_log, scratch_file
+from gguftool.model import Part
+from gguftool.source import LocalFile
 
-SLAB = 1 << 20
-"""Elements converted at a time by one thread: 4 MiB as f32."""
 Progress = Callable[[int, int], None]
 """(bytes of source data done, of all)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Slab:
-    """Rows ``row .. row + rows`` of one tensor; ``expert`` picks the slice of the importance matrix."""
-
-    step: Step
-    row: int
-    rows: int
-    width: int
-    expert: int
+_PIECE = 1 << 20
+_TAIL = 4096
+"""Bytes of what the child said that are looked at when it ends."""
 
 
 def quantize(
@@ -46,6 +48,7 @@ def quantize(
     progress: Progress | None = None,
     overwrite: bool = False,
     check: Callable[[str], object] | None = None,
+    log: str | None = None,
 ) -> None:
     """Write the file that ``plan`` describes.
 
@@ -58,10 +61,11 @@ def quantize(
         progress: called now and then.
         overwrite: replace an existing file.
         check: looks at the finished file before it gets its name.
+        log: file for what the kernels say.
 
     Raises:
         Refused: the plan has refusals, or ``output`` exists.
-        ToolFailed: the kernels cannot make a type of the plan.
+        ToolFailed: the kernels cannot make a type of the plan, or stopped; the message names the tensor.
         FormatError: the source data holds NaN or infinity.
         NoRoom: the disk is too full.
     """
@@ -73,7 +77,7 @@ def quantize(
     count = (threads or os.cpu_count() or 1) if kernels.parallel else 1
     with whole_file(output, plan.file_size, overwrite=overwrite, readers=plan.readers) as draft:
         write_at(draft.fd, 0, plan.header)
-        _run(plan, kernels, draft.fd, count, imatrix or {}, progress)
+        _run(plan, kernels, [draft.fd], count, imatrix or {}, progress, log)
         if check:
             check(draft.reading)
 
@@ -90,64 +94,139 @@ def check_kernels(plan: QuantizePlan, kernels: Kernels) -> None:
 
 
 def _run(
-    plan: QuantizePlan, kernels: Kernels, fd: int, threads: int, imatrix: Mapping[str, bytes], progress: Progress | None
+    plan: QuantizePlan,
+    kernels: Kernels,
+    outputs: Sequence[int],
+    threads: int,
+    imatrix: Mapping[str, bytes],
+    progress: Progress | None,
+    log: str | None,
 ) -> None:
-    stop = threading.Event()
-    total, done = plan.source_size, 0
+    parts = list(dict.fromkeys(s.tensor.part for s in plan.steps))
+    tasks, values = _tasks(plan, parts, imatrix)
+    with contextlib.ExitStack() as stack:
+        said: IO[bytes] = stack.enter_context(begin_log(log, ["gguftool", "quantize"]) if log else scratch_file())
+        table = stack.enter_context(scratch_file())
+        table.truncate(SLOT.size * threads)
+        sources = [_descriptor(part, stack) for part in parts]
+        order = {
+            "library": kernels.library,
+            "threads": threads,
+            "table": table.fileno(),
+            "sources": [[fd, part.name] for fd, part in zip(sources, parts, strict=True)],
+            "outputs": list(outputs),
+            "tasks": [task.row() for task in tasks],
+        }
+        with start(
+            [sys.executable, "-m", "gguftool.build.rowworker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=child_environment(),
+            pass_fds=[*sources, *outputs, table.fileno()],
+        ) as child:
+            try:
+                _tell(child.stdin, order, values)
+                if _listen(child.stdout or (), plan, tasks, progress):
+                    return
+                child.wait()
+            except BaseException:
+                end(child)
+                raise
+        raise _died(child.returncode, _in_flight(table, tasks), said)
 
-    def work(slab: _Slab) -> int:
-        if stop.is_set():
-            return 0
-        return _convert(slab, plan.data_offset, kernels, fd, imatrix.get(slab.step.name))
 
-    pool = ThreadPoolExecutor(threads, "quantize")
-    pending: set[Future[int]] = set()
-    try:
-        for slab in _slabs(plan):
-            pending.add(pool.submit(work, slab))
-            if len(pending) >= 4 * threads:
-                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
-                done += sum(f.result() for f in finished)
-                if progress:
-                    progress(done, total)
-        for future in pending:
-            done += future.result()
-        if progress:
-            progress(done, total)
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
-
-
-def _slabs(plan: QuantizePlan) -> Iterator[_Slab]:
+def _tasks(plan: QuantizePlan, parts: Sequence[Part], imatrix: Mapping[str, bytes]) -> tuple[list[Task], list[bytes]]:
+    """What the child has to do, and the importances it needs for that, one behind the other."""
+    numbers = {part: i for i, part in enumerate(parts)}
+    tasks: list[Task] = []
+    values: list[bytes] = []
+    at = 0
     for step in plan.steps:
-        dims = step.tensor.shape or (1,)
-        width, rows = dims[0], step.tensor.info.elements // max(1, dims[0])
-        per_expert = dims[1] if len(dims) > 2 else rows
-        size = max(1, SLAB // max(1, width))
-        for expert in range(rows // per_expert if per_expert else 0):
-            for first in range(0, per_expert, size):
-                yield _Slab(step, expert * per_expert + first, min(size, per_expert - first), width, expert)
+        t, found = step.tensor, imatrix.get(step.name) if step.changes else None
+        weights = (at, len(found)) if found is not None else None
+        if found is not None:
+            values.append(found)
+            at += len(found)
+        to = plan.data_offset + step.offset
+        source, dims = numbers[t.part], t.shape or (1,)
+        tasks.append(Task(step.name, source, t.offset, dims, step.source_type, step.choice.type, 0, to, weights))
+    return tasks, values
 
 
-def _convert(slab: _Slab, base: int, kernels: Kernels, fd: int, imatrix: bytes | None) -> int:
-    step, tensor = slab.step, slab.step.tensor
-    old = TENSOR_TYPE_BY_NAME[step.source_type]
-    row_bytes = slab.width // old.block_size * old.block_bytes
-    size = slab.rows * row_bytes
-    data = tensor.part.source.read_at(tensor.offset + slab.row * row_bytes, size)
-    if len(data) != size:
-        raise FormatError(f"{tensor.part.name}: the data of {step.name} ends early", key=step.name, kind="truncated")
-    at = base + step.offset
-    if not step.changes:
-        write_at(fd, at + slab.row * row_bytes, data)
-        return size
-    weights = imatrix[slab.expert * slab.width * 4 : (slab.expert + 1) * slab.width * 4] if imatrix else None
-    try:
-        new = kernels.convert(data, step.source_type, step.choice.type, slab.rows, slab.width, weights)
-    except FormatError as e:
-        last = slab.row + slab.rows - 1
-        raise FormatError(f"{step.name}, rows {slab.row} to {last}: {e}", key=step.name, kind=e.kind) from None
-    kind = TENSOR_TYPE_BY_NAME[step.choice.type]
-    write_at(fd, at + slab.row * (slab.width // kind.block_size * kind.block_bytes), new)
-    return size
+def _descriptor(part: Part, stack: contextlib.ExitStack) -> int:
+    """A descriptor of a part's bytes, for the child."""
+    source = part.source
+    if isinstance(source, LocalFile):
+        return source.descriptor
+    copy = stack.enter_context(scratch_file())
+    at = 0
+    while piece := source.read_at(at, _PIECE):
+        at += copy.write(piece)
+    copy.flush()
+    return copy.fileno()
+
+
+def _tell(stdin: IO[bytes] | None, order: Mapping[str, object], values: Sequence[bytes]) -> None:
+    if stdin is None:
+        return
+    # One that has died already has no ears; why is found out below.
+    with contextlib.suppress(BrokenPipeError), stdin:
+        stdin.write(json.dumps(order).encode() + b"\n")
+        for piece in values:
+            stdin.write(piece)
+
+
+def _listen(lines: Iterable[bytes], plan: QuantizePlan, tasks: Sequence[Task], progress: Progress | None) -> bool:
+    """What the child says, until it says no more.
+
+    Returns:
+        Whether it came to its end.
+
+    Raises:
+        GgufToolError, OSError: what stopped it.
+    """
+    for line in lines:
+        words = json.loads(line)
+        if "done" in words and progress:
+            progress(words["done"], plan.source_size)
+        elif "failed" in words:
+            raise again(words["failed"], plan)
+        elif "stopped" in words:
+            task = tasks[words["task"]] if words["task"] >= 0 else None
+            raise stopped(words["place"], words["stopped"], task.new if task else None)
+        elif "end" in words:
+            return True
+    return False
+
+
+def again(words: Mapping[str, Any], plan: QuantizePlan) -> Exception:
+    """The error that a child told of."""
+    kind, text, hint = words["class"], words["text"], words.get("hint")
+    if kind == "OSError":
+        return OSError(words["errno"], text)
+    if kind == "FormatError":
+        return FormatError(text, hint or way_on(words["kind"], plan.source), key=words["key"], kind=words["kind"])
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, errors.GgufToolError):
+        return found(text, hint)
+    return MemoryError(text) if kind == "MemoryError" else ToolFailed(f"the built-in quantiser failed: {kind}: {text}")
+
+
+def _in_flight(table: IO[bytes], tasks: Sequence[Task]) -> list[str]:
+    """The tensors that the threads of the child were at."""
+    with mmap.mmap(table.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        numbers: Iterator[tuple[int]] = SLOT.iter_unpack(view)
+        return list(dict.fromkeys(tasks[n - 1].name for (n,) in numbers if n))
+
+
+def _died(code: int, at: Sequence[str], said: IO[bytes]) -> ToolFailed:
+    """The child ended without a word."""
+    size = os.fstat(said.fileno()).st_size
+    tail = os.pread(said.fileno(), _TAIL, max(0, size - _TAIL)) if said.readable() else b""
+    last = next((line for line in reversed(tail.decode("utf-8", "replace").splitlines()) if line.strip()), "")
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    where = f" at {' or '.join(at)}" if at else ""
+    if code == -9:
+        return ToolFailed(f"the built-in quantiser was killed{where}", "most likely for lack of memory: --threads 1")
+    return ToolFailed(f"the built-in quantiser ended{where} ({how})" + (f": {last.strip()[:200]}" if last else ""))

@@ -12,11 +12,12 @@ from itertools import accumulate
 
 from gguftool import programs
 from gguftool.build import builtin, kernels, tools
+from gguftool.build.failed import failure
 from gguftool.build.imatrix import Imatrix
 from gguftool.build.mixture import Overrides
 from gguftool.build.plan import QuantizePlan
-from gguftool.build.process import Ended, run
-from gguftool.errors import NoRoom, Refused, ToolFailed, UsageError
+from gguftool.build.process import Ended, child_environment, run
+from gguftool.errors import Refused, ToolFailed, UsageError
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
@@ -107,6 +108,7 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
     Raises:
         Refused: the plan has refusals, or the output exists.
         NoRoom: the disk is too full.
+        FormatError: the data of the source is not finite, or does not fit into a type.
         ToolFailed: the engine failed; the message carries its own last word.
     """
     if job.plan.refusals:
@@ -127,6 +129,7 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
             progress=progress,
             overwrite=job.overwrite,
             check=looked,
+            log=job.log,
         )
         return notes
     counter = _Counter(job.plan, progress)
@@ -137,7 +140,7 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
         else:
             ended = _run_library(engine, job, draft.reading, counter)
         if ended.code:
-            raise _failure(engine, ended)
+            raise failure(engine.label, job.source, ended)
         looked(draft.reading)
         draft.publish()
     return notes
@@ -211,38 +214,14 @@ def _run_library(engine: Engine, job: Job, draft: str, on_line: Callable[[str], 
         "fields": dict(job.rows),
         "imatrix": job.imatrix.path if job.imatrix else None,
     }
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return run(
         [sys.executable, "-m", "gguftool.build.libworker"],
         log=job.log,
         on_line=on_line,
-        env={"PYTHONPATH": os.pathsep.join(paths), "GGML_NO_BACKTRACE": "1"},
+        env=child_environment(),
         stdin=json.dumps(order).encode(),
     )
 
 
 def _id(type_name: str | None) -> int | None:
     return TENSOR_TYPE_BY_NAME[type_name].id if type_name else None
-
-
-_KNOWN = (
-    ("requantizing from type", "the source is quantised already", "--allow-requantize"),
-    ("requires an imatrix", "this quantisation needs an importance matrix", "--imatrix FILE"),
-    ("Missing importance matrix", "the importance matrix lacks a tensor", "a complete imatrix, or --tensor-type"),
-    ("quantized data validation failed", "the result held invalid values", "gguftool verify --data on the source"),
-    ("this library is too old", "the library is too old for --imatrix and --tensor-type", "--engine builtin"),
-    ("unknown model architecture", "this llama.cpp does not know the architecture", "a newer llama.cpp"),
-)
-
-
-def _failure(engine: Engine, ended: Ended) -> ToolFailed | NoRoom:
-    text = "\n".join(ended.tail)
-    if "basic_ios::clear" in text or "No space left" in text:
-        return NoRoom(f"{engine.label}: the disk is full", "free some space, or write to another disk")
-    for mark, meaning, remedy in _KNOWN:
-        if mark in text:
-            return ToolFailed(f"{engine.label}: {meaning}", f"what helps: {remedy}")
-    words = [line.strip() for line in ended.tail if re.search(r"error|fail|assert|unknown|invalid", line, re.I)]
-    last = (words or list(ended.tail) or ["it said nothing"])[-1].strip()
-    return ToolFailed(f"{engine.label} failed ({ended.reason}): {last[:300]}", "--engine builtin does without it")

@@ -1,7 +1,8 @@
 """The functions that quantise rows: ggml's own out of the ``libggml-python`` wheel, or those of the ``gguf`` package.
 
-ggml's are C and release the GIL, so threads use all cores. The ``gguf`` package's are numpy, give the same bytes and
-know fewer types; they serve where the wheel is missing.
+ggml's are C and release the GIL, so threads use all cores; they may end the process with an assertion, so they are
+called in a child (`gguftool.build.rowworker`) only. The ``gguf`` package's are numpy, give the same bytes and know
+fewer types; they serve where the wheel is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 
-from gguftool.errors import FormatError, ToolFailed
+from gguftool.errors import ToolFailed
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, TENSOR_TYPES
 
 HOW_TO_GET = "pip install 'gguftool[quant]'"
@@ -29,6 +30,8 @@ Convert = Callable[[bytes, str, str, int, int, "bytes | None"], "bytes | memoryv
 
 The result is valid until the next call of the same thread.
 """
+Valid = Callable[[str, "bytes | memoryview"], bool]
+"""(tensor type, data) -> whether llama.cpp takes the data (`ggml-quants.c:ggml_validate_row_data`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +42,46 @@ class Kernels:
         name: what to call it: ``libggml 0.20.2``, ``gguf 0.19.0 (numpy)``.
         writes: tensor types it can make.
         convert: see `Convert`.
-        parallel: whether threads help.
+        valid: see `Valid`.
+        library: the C library they are in; None for numpy's.
     """
 
     name: str
     writes: frozenset[str]
     convert: Convert
-    parallel: bool
+    valid: Valid
+    library: str | None = None
+
+    @property
+    def parallel(self) -> bool:
+        """Whether threads help."""
+        return self.library is not None
 
 
 def find() -> Kernels:
     """The best kernels that are installed; the ``gguf`` package's are always there."""
-    path = library_path()
-    if path is not None:
-        found = _ggml(path)
-        if found is not None:
-            return found
-    return _numpy()
+    return load(library_path())
+
+
+def load(library: str | None) -> Kernels:
+    """The kernels of a library; numpy's where there is none, or it is not what we know."""
+    found = _ggml(library) if library is not None else None
+    return found or _numpy()
+
+
+def tell_before_abort(library: str, tell: Callable[[str], None]) -> object:
+    """Let ``tell`` have the words of an assertion before it ends the process, in the thread that it ends in.
+
+    Returns:
+        What must be kept as long as it is to work.
+    """
+    set_callback = getattr(ctypes.CDLL(library), "ggml_set_abort_callback", None)
+    if set_callback is None:
+        return None
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda text: tell((text or b"").decode("utf-8", "replace")))
+    set_callback.restype, set_callback.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    set_callback(ctypes.cast(callback, ctypes.c_void_p))
+    return callback
 
 
 def library_path() -> str | None:
@@ -118,19 +144,21 @@ def _ggml(path: str) -> Kernels | None:
     init.restype, init.argtypes = None, (ctypes.c_int,)
     version.restype = ctypes.c_char_p
     readers: dict[str, Callable[[int, int, int], None]] = {}
+    known = set()
     for t in TENSOR_TYPES.values():
         row = traits(t.id).contents
-        if t.name in _GGML_TYPES and (row.type_size != t.block_bytes or row.block_size != t.block_size):
+        alike = row.type_size == t.block_bytes and row.block_size == t.block_size
+        if t.name in _GGML_TYPES and not alike:
             return None
+        if alike:
+            known.add(t.name)
         if row.to_float and t.name != "F32":
             readers[t.name] = _ROW(row.to_float)
     init_once = cache(init)
     buffers = _Buffers()
 
     def convert(data: bytes, source: str, new: str, rows: int, row: int, imatrix: bytes | None) -> memoryview:
-        old, kind, n = TENSOR_TYPE_BY_NAME[source], TENSOR_TYPE_BY_NAME[new], rows * row
-        if not valid(old.id, data, len(data)):
-            raise FormatError(f"the source data ({source}) holds NaN or infinity", kind="invalid-data")
+        kind, n = TENSOR_TYPE_BY_NAME[new], rows * row
         at = ctypes.cast(ctypes.c_char_p(data), p).value or 0
         if source != "F32":
             floats = buffers.get("floats", 4 * n)
@@ -139,11 +167,27 @@ def _ggml(path: str) -> Kernels | None:
         out = buffers.get("result", n // kind.block_size * kind.block_bytes)
         init_once(kind.id)
         size = quantize(kind.id, at, ctypes.addressof(out), 0, rows, row, imatrix)
-        if not valid(kind.id, ctypes.addressof(out), size):
-            raise FormatError(f"quantising to {new} gave invalid values", kind="invalid-data")
         return memoryview(out)[:size]
 
-    return Kernels(f"libggml {version().decode()}", _GGML_TYPES, convert, True)
+    def is_valid(name: str, data: bytes | memoryview) -> bool:
+        if name not in known:
+            return finite(name, data)
+        at = data if isinstance(data, bytes) else ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data))
+        return bool(valid(TENSOR_TYPE_BY_NAME[name].id, at, len(data)))
+
+    return Kernels(f"libggml {version().decode()}", _GGML_TYPES, convert, is_valid, path)
+
+
+def finite(name: str, data: bytes | memoryview) -> bool:
+    """What the library says of data, by numpy."""
+    import numpy as np
+
+    from gguftool.verify.blocks import NUMBERS, any_special
+
+    if name not in NUMBERS:
+        return False
+    blocks = np.frombuffer(data, np.uint8).reshape(-1, TENSOR_TYPE_BY_NAME[name].block_bytes)
+    return not any(any_special(blocks, name, number, False) for number in NUMBERS[name])
 
 
 def _numpy() -> Kernels:
@@ -158,11 +202,9 @@ def _numpy() -> Kernels:
         raw = np.frombuffer(data, np.uint8).reshape(rows, -1)
         with np.errstate(all="ignore"):
             floats = quants.dequantize(raw, GGMLQuantizationType[source])
-        if not np.isfinite(floats).all():
-            raise FormatError(f"the source data ({source}) holds NaN or infinity", kind="invalid-data")
         if new == "F32":
             return bytes(floats.astype(np.float32))
         with np.errstate(all="ignore"):  # a row of denormals has a scale whose inverse is infinite
             return bytes(quants.quantize(floats.astype(np.float32), GGMLQuantizationType[new]))
 
-    return Kernels(f"gguf {version('gguf')} (numpy)", _NUMPY_TYPES, convert, False)
+    return Kernels(f"gguf {version('gguf')} (numpy)", _NUMPY_TYPES, convert, finite)

@@ -97,6 +97,11 @@ class QuantizePlan:
         return tuple(s for s in self.steps if s.choice.fell_back)
 
     @property
+    def source(self) -> str:
+        """The first file of the model."""
+        return self.steps[0].tensor.part.name
+
+    @property
     def readers(self) -> Readers:
         """Who may read the result: who may read the source."""
         return readers_of(sorted({path for s in self.steps if (path := s.tensor.part.path) is not None}))

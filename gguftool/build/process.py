@@ -16,6 +16,7 @@ from gguftool.endings import start
 from gguftool.errors import ToolFailed
 from gguftool.files.small import begin_log
 
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _TAIL = 200
 _LONGEST_LINE = 1 << 20
@@ -35,6 +36,12 @@ class Ended:
     def reason(self) -> str:
         """``exit code 1`` or ``signal 9``."""
         return f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
+
+
+def child_environment() -> dict[str, str]:
+    """For a child that runs a module of ours with a library of ggml: no debugger is attached when that gives up."""
+    paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "GGML_NO_BACKTRACE": "1"}
 
 
 def run(

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from gguftool.build import engine, kernels, tools
+from gguftool.build.failed import failure
+from gguftool.build.process import Ended
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.model import open_model
 from tests.building.models import DENSE, model
@@ -104,13 +106,40 @@ def test_llama_quantize_gives_what_was_planned(cli, program: Path, source: Path,
         ("main: failed to quantize model from 'x': basic_ios::clear: iostream error", 5, "disk is full"),
         ("llama_model_quantize: failed to quantize: unknown model architecture: 'new'", 6, "does not know the arch"),
         ("llama_model_quantize: failed to quantize: something else", 6, "something else"),
+        (
+            "llama_model_quantize: failed to quantize: tensor 'a.weight' has invalid data",
+            3,
+            "a.weight: the source data",
+        ),
+        (
+            "[   3/  21] blk.0.attn_k.weight   - [   256,    64,      1,      1], type =    f32, converting to f16 .. "
+            "llama_model_quantize: failed to quantize: quantized data validation failed",
+            3,
+            "blk.0.attn_k.weight: quantising to F16 gave invalid values",
+        ),
     ],
 )
 def test_failures_in_plain_words(cli, program: Path, source: Path, tmp_path: Path, monkeypatch, said, code, words):
     monkeypatch.setenv("QUANTIZE_FAILS", said)
     result = cli("quantize", source, tmp_path / "out.gguf", "Q8_0", "--llama-cpp", program)
     assert (result.code, words in result.err) == (code, True), result.err
+    assert ("--engine builtin" in result.err) == ("something else" in said)
     assert sorted(os.listdir(tmp_path)) == ["in.gguf", "llama.cpp"]
+
+
+DIED = (
+    "[  12/  21] blk.0.ffn_up.weight                  - [   256,    320,      1,      1], type =    f16, converting to "
+    "iq2_xs .. /src/ggml-quants.c:3288: GGML_ASSERT(grid_index >= 0) failed"
+)
+
+
+def test_an_assertion_of_the_program_names_no_engine_that_dies_of_the_same():
+    """What llama-quantize b11434 printed for a matrix with negative importances."""
+    said = failure("llama-quantize b1", "m.gguf", Ended(-6, ("loaded", DIED), 1.0))
+    assert isinstance(said, ToolFailed)
+    assert str(said) == "blk.0.ffn_up.weight: ggml gave up making IQ2_XS: GGML_ASSERT(grid_index >= 0) failed"
+    assert "--engine" not in str(said.hint)
+    assert "--tensor-type" in str(said.hint)
 
 
 @pytest.mark.oracle

@@ -1,0 +1,86 @@
+"""What an engine's failure means: of the source, of the disk, or of the engine itself; and what helps."""
+
+from __future__ import annotations
+
+import re
+
+from gguftool.build.process import Ended
+from gguftool.errors import FormatError, GgufToolError, NoRoom, ToolFailed
+from gguftool.shell import gguftool, path_word
+
+_AT = re.compile(r"^\[\s*\d+/\s*\d+\]\s+(\S+)(?:.* converting to (\w+) \.\.)?")
+"""A line about one tensor (`llama-quant.cpp:llama_model_quantize_impl`, b11434)."""
+_ASSERTION = re.compile(r"\bGGML_ASSERT\(.*?\) failed|\bfatal error\b|Oops: found point \d+ not on grid")
+
+
+def way_on(kind: str, source: str) -> str | None:
+    """What helps where data is not what it should be.
+
+    Args:
+        kind: ``invalid-data``: of the source; ``invalid-result``: what was made of it.
+        source: the file.
+    """
+    if kind == "invalid-data":
+        look = gguftool("verify", "--data", path_word(source))
+        return f"{look} names every place; convert or download the model again"
+    if kind == "invalid-result":
+        return "its numbers do not fit into that type: BF16 or F32 hold them, or mend the source"
+    return None
+
+
+def stopped(place: str, words: str, new: str | None) -> ToolFailed:
+    """An assertion of ggml, with the tensor it was at."""
+    what = " ".join(words.split("\n")[0].split())
+    return ToolFailed(
+        f"{place or 'a tensor'}: ggml gave up" + (f" making {new}" if new else "") + f": {what[:200]}",
+        "its numbers, or their importances, are none that this type can hold: look at both (gguftool verify --data "
+        "MODEL, gguftool lint IMATRIX), or name another type for the tensor with --tensor-type NAME=TYPE",
+    )
+
+
+_KNOWN = (
+    ("requantizing from type", "the source is quantised already", "--allow-requantize"),
+    ("requires an imatrix", "this quantisation needs an importance matrix", "--imatrix FILE"),
+    ("Missing importance matrix", "the importance matrix lacks a tensor", "a complete imatrix, or --tensor-type"),
+    ("this library is too old", "the library is too old for these options", "--engine builtin"),
+    ("unknown model architecture", "this llama.cpp does not know the architecture", "a newer llama.cpp"),
+)
+_BY_OTHERS = "--engine builtin does without it"
+
+
+def failure(label: str, source: str, ended: Ended) -> GgufToolError:
+    """The error for an engine that ended badly.
+
+    Args:
+        label: what to call the engine.
+        source: the file it read.
+        ended: how it ended.
+
+    Returns:
+        FormatError where the data of the source is at fault, which no other engine takes either.
+    """
+    text = "\n".join(ended.tail)
+    if "basic_ios::clear" in text or "No space left" in text:
+        return NoRoom(f"{label}: the disk is full", "free some space, or write to another disk")
+    at = next((m for line in reversed(ended.tail) if (m := _AT.match(line))), None)
+    name, new = (at[1], at[2]) if at else ("", None)
+    bad = re.search(r"tensor '(.+?)' has invalid data", text)
+    if bad:
+        said, kind = f"{bad[1]}: the source data holds NaN or infinity", "invalid-data"
+        return FormatError(said, way_on(kind, source), key=bad[1], kind=kind)
+    if "quantized data validation failed" in text:
+        said, kind = (
+            f"{name or source}: quantising{f' to {new.upper()}' if new else ''} gave invalid values",
+            "invalid-result",
+        )
+        return FormatError(said, way_on(kind, source), key=name or None, kind=kind)
+    assertion = _ASSERTION.search(text)
+    if assertion and name:
+        return stopped(name, assertion[0], new.upper() if new else None)
+    for mark, meaning, remedy in _KNOWN:
+        if mark in text:
+            return ToolFailed(f"{label}: {meaning}", f"what helps: {remedy}")
+    words = [line.strip() for line in ended.tail if re.search(r"error|fail|assert|unknown|invalid", line, re.I)]
+    last = (words or list(ended.tail) or ["it said nothing"])[-1].strip()
+    # What ends the process is done by the same functions of ggml in every engine.
+    return ToolFailed(f"{label} failed ({ended.reason}): {last[:300]}", _BY_OTHERS if ended.code > 0 else None)
