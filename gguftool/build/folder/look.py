@@ -6,7 +6,19 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gguftool.build.folder import dtypes, kind, names, placeholder, quantised, tokenizer, twosets, weights
+from gguftool.build.folder import (
+    dtypes,
+    head,
+    kind,
+    layers,
+    names,
+    placeholder,
+    quantised,
+    shapes,
+    tokenizer,
+    twosets,
+    weights,
+)
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen, read
 from gguftool.build.safetensors import Entry
@@ -31,6 +43,12 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     quantised.method,
     dtypes.types,
     dtypes.empty,
+    layers.layers,
+    layers.experts,
+    layers.rows,
+    shapes.shapes,
+    shapes.alike,
+    head.head,
 )
 """In the order in which problems are told."""
 

@@ -28,6 +28,11 @@ _WRAPPERS = (
 _DOUBLED = ("model.model.", "transformer.transformer.")
 
 
+def foreign(seen: Seen) -> bool:
+    """Whether it has been said that the names are not the model's own."""
+    return any(True for check in (adapters, wrappers) for _ in check(seen))
+
+
 def adapters(seen: Seen) -> Iterator[Problem]:
     """Layers of an adapter that has not been merged."""
     found = [n for n in seen.tensors if "_" in n and _ADAPTER.search(n)]

@@ -15,10 +15,12 @@ from gguftool.elsewhere import meant
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
 from gguftool.model.hfconfig import HfConfig
 from gguftool.reading import json_file
+from gguftool.source import LocalFile
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 BIN_INDEX = "pytorch_model.bin.index.json"
+PART = re.compile(r"(?P<stem>.+?)-(?P<no>[0-9]{1,6})-of-(?P<count>[0-9]{1,6})(?P<end>\.(?:safetensors|bin))")
 _INDEX_LIMIT = 1 << 28
 _MOST = 1 << 20
 """Tensors of all files together; with more the rest of the files stays unread."""
@@ -90,6 +92,12 @@ class Seen:
         return self.has("adapter_config.json") and not self.has(CONFIG)
 
     @cached_property
+    def whole(self) -> bool:
+        """Whether the headers of all weights have been read, so that what is not there is missing."""
+        there = bool(self.files) and all(n in self.headers for n in self.files)
+        return there and all(n in self.sizes for n in set(self.index.values())) and not missing_parts(self.files)
+
+    @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """The tensors of all files that the converter reads; a name may be there twice."""
         return tuple(entry for name in self.files for entry in self.headers.get(name, ()))
@@ -121,6 +129,21 @@ class Seen:
         """Tensors of the safetensors files that the converter does not read, as far as they can be read."""
         names = [n for n in self.sizes if n.endswith(".safetensors") and n not in self.files]
         return dict(_headers(self.path, names, []))
+
+    def some(self, entry: Entry, most: int) -> bytes:
+        """Bytes out of the middle of a tensor of any safetensors file here.
+
+        Raises:
+            MissingFile, Unreadable: the file cannot be read any more.
+        """
+        name = next((n for n in self.files if n.rpartition("/")[2] == entry.file), entry.file)
+        file = LocalFile(self.at(name))
+        try:
+            start = 8 + int.from_bytes(file.read_at(0, 8), "little") + entry.begin
+            middle = max(0, entry.nbytes // 2 - most // 2)
+            return file.read_at(start + middle, min(most, entry.nbytes - middle))
+        finally:
+            file.close()
 
     @cached_property
     def weight_bytes(self) -> int:
@@ -169,6 +192,21 @@ def weight_files(names: Iterable[str]) -> list[str]:
     """The files the converter reads where there is no index: model*.safetensors, else pytorch_model*.bin."""
     files = sorted(n for n in names if n.startswith("model") and n.endswith(".safetensors"))
     return files or sorted(n for n in names if n.startswith("pytorch_model") and n.endswith(".bin"))
+
+
+def missing_parts(files: Iterable[str]) -> dict[str, int]:
+    """Of sets of files with numbers (``model-00001-of-00003.safetensors``) a part that is missing -> how many are."""
+    sets: dict[tuple[str, int, str], set[int]] = {}
+    for name in files:
+        if part := PART.fullmatch(name):
+            sets.setdefault((part["stem"], int(part["count"]), part["end"]), set()).add(int(part["no"]))
+    out = {}
+    for (stem, count, end), numbers in sets.items():
+        start = 0 if 0 in numbers else 1  # some count from 0
+        if len(numbers) < count:
+            gone = next(n for n in range(start, start + count) if n not in numbers)
+            out[f"{stem}-{gone:05d}-of-{count:05d}{end}"] = count - len(numbers)
+    return out
 
 
 def pointer(path: str, name: str) -> Problem:

@@ -10,11 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gguftool.build.folder.problem import Problem
-from gguftool.build.folder.seen import Seen
-from gguftool.build.folder.weights import PART
+from gguftool.build.folder.seen import PART, Seen
 from gguftool.build.safetensors import Entry
 from gguftool.errors import GgufToolError
-from gguftool.source import LocalFile
 
 _LOOKS = 256
 """Tensors of two files that are compared, and bytes of each."""
@@ -87,17 +85,6 @@ def _same(seen: Seen, theirs: Sequence[Entry]) -> bool:
         return False
     step = max(1, len(theirs) // _LOOKS)
     try:
-        return all(_bytes(seen, e) == _bytes(seen, ours[e.name]) for e in list(theirs)[::step])
+        return all(seen.some(e, _BYTES) == seen.some(ours[e.name], _BYTES) for e in list(theirs)[::step])
     except GgufToolError:
         return False
-
-
-def _bytes(seen: Seen, entry: Entry) -> bytes:
-    name = next((n for n in (*seen.files, entry.file) if n.rpartition("/")[2] == entry.file), entry.file)
-    file = LocalFile(seen.at(name))
-    try:
-        start = 8 + int.from_bytes(file.read_at(0, 8), "little") + entry.begin
-        middle = max(0, entry.nbytes // 2 - _BYTES // 2)
-        return file.read_at(start + middle, min(_BYTES, entry.nbytes - middle))
-    finally:
-        file.close()

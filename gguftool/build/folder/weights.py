@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gguftool.build.folder.problem import Problem
-from gguftool.build.folder.seen import Seen, weight_files
+from gguftool.build.folder.seen import Seen, missing_parts, weight_files
 from gguftool.build.safetensors import BITS, Entry
 
 _FOREIGN = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")
-PART = re.compile(r"(?P<stem>.+?)-(?P<no>\d{1,6})-of-(?P<count>\d{1,6})(?P<end>\.(?:safetensors|bin))")
 _OFF = 0.01
 """How far the total of an index may be from the truth: some count what is tied twice, or buffers."""
 
@@ -96,20 +94,12 @@ def numbered(seen: Seen) -> Iterator[Problem]:
     """Whether a part of a numbered set is missing where no index tells."""
     if seen.index or seen.only_adapter:
         return
-    sets: dict[tuple[str, int, str], set[int]] = defaultdict(set)
-    for name in seen.files:
-        if part := PART.fullmatch(name):
-            sets[part["stem"], int(part["count"]), part["end"]].add(int(part["no"]))
-    for (stem, count, end), numbers in sets.items():
-        if len(numbers) < count:
-            start = 0 if 0 in numbers else 1  # some count from 0
-            gone = next(n for n in range(start, start + count) if n not in numbers)
-            yield Problem(
-                "missing-weights",
-                f"{seen.path}: {count - len(numbers)} of the {count} files are missing, for example "
-                f"{stem}-{gone:05d}-of-{count:05d}{end}",
-                "download them; model.safetensors.index.json, too",
-            )
+    for name, count in missing_parts(seen.files).items():
+        yield Problem(
+            "missing-weights",
+            f"{seen.path}: {count} of the files of the weights are missing, for example {name}",
+            "download them; model.safetensors.index.json, too",
+        )
 
 
 def duplicates(seen: Seen) -> Iterator[Problem]:

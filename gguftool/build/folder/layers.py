@@ -1,0 +1,128 @@
+"""How many layers, experts and rows the weights have, and config.json says."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from gguftool.build.folder.problem import Problem
+from gguftool.build.folder.seen import Seen
+
+_LAYER = re.compile(r"((?:model\.|transformer\.|gpt_neox\.|backbone\.)?(?:layers|h|blocks))\.([0-9]{1,6})\.")
+_EXPERT = re.compile(r"(.+\.experts)\.([0-9]{1,6})\.")
+LAYERS = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
+"""Names of the number of layers, in the converter's order (`TextModel.__init__`, b11434)."""
+EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts")
+_MORE = ("nextn", "mtp", "next_n", "draft")
+"""Parts of names in config.json that tell of layers behind the last, which predict further tokens."""
+_OTHER_COUNT = ("HrmText", "Zamba", "Ouro", "Mllama", "T5", "UMT5", "Bart", "Jais")
+"""Beginnings of architectures whose layers are run more than once, or are of two kinds with a count each."""
+_OTHER_ROWS = ("Mamba", "FalconMamba", "GraniteMoeHybrid", "Bamba", "NemotronH", "MiniMax", "Gemma3n", "Gemma4", "Grok")
+"""Beginnings of architectures whose converter adds or takes away rows."""
+_EMBEDDING = ("model.embed_tokens.weight", "transformer.wte.weight", "wte.weight", "gpt_neox.embed_in.weight")
+_AGAIN = "the number in config.json must be that of the weights; or the weights of another model lie here"
+
+
+def number(seen: Seen, *names: str) -> int | None:
+    """The first of these names in config.json, when it is a whole number."""
+    for name in names:
+        value = seen.config.text.get(name)
+        if value is not None:
+            return value if type(value) is int else None
+    return None
+
+
+def by_layer(seen: Seen) -> Mapping[int, set[str]]:
+    """Layers of the language model -> what follows in the names of their tensors."""
+    found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name in seen.text:
+        if layer := _LAYER.match(name):
+            found[layer[1]][int(layer[2])].add(name[layer.end() :])
+    return max(found.values(), key=len, default={})
+
+
+def layers(seen: Seen) -> Iterator[Problem]:
+    """Layers that config.json counts and the weights lack, and the other way round."""
+    said, have = number(seen, *LAYERS), by_layer(seen)
+    if said is None or not have or not seen.whole or seen.config.architecture.startswith(_OTHER_COUNT):
+        return
+    name = next(n for n in LAYERS if seen.config.text.get(n) is not None)
+    last = max(have)
+    gaps = [i for i in range(min(last, said)) if i not in have]
+    if gaps:
+        more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
+        yield Problem(
+            "layers",
+            f"{seen.path}: layer {gaps[0]}{more} is in none of the files; layers up to {last} are",
+            "files are missing, or layers were taken out without counting the others anew",
+        )
+    if last + 1 < said:
+        yield Problem(
+            "layers",
+            f"{seen.path}: config.json has {name} {said}, the weights {last + 1} layers",
+            f"set {name} to {last + 1} if the model was cut; else files are missing: download them",
+        )
+    elif last + 1 > said + _behind(seen):
+        yield Problem(
+            "layers",
+            f"{seen.path}: config.json has {name} {said}, the weights {last + 1} layers",
+            f"set {name} to {last + 1} if the model was made longer; else config.json is another model's",
+        )
+
+
+def _behind(seen: Seen) -> int:
+    """Layers behind the last that predict further tokens, as config.json tells."""
+    found = 0
+    for name, value in seen.config.text.items():
+        if any(part in name.lower() for part in _MORE) and name not in LAYERS:
+            found = max(found, value if type(value) is int else 1 if value else 0)
+    return found
+
+
+def experts(seen: Seen) -> Iterator[Problem]:
+    """Experts that config.json counts and a layer lacks, and the other way round."""
+    said = number(seen, *EXPERTS)
+    if not said or not seen.whole:
+        return
+    have: dict[str, set[int]] = defaultdict(set)
+    for name in seen.text:
+        if ".experts." in name and (expert := _EXPERT.match(name)):
+            have[expert[1]].add(int(expert[2]))
+    name = next(n for n in EXPERTS if seen.config.text.get(n) is not None)
+    for place, numbers in have.items():
+        if len(numbers) != said or max(numbers) != said - 1:
+            yield Problem(
+                "experts",
+                f"{seen.path}: config.json has {name} {said}, {place} holds {len(numbers)}"
+                + (f", numbered up to {max(numbers)}" if max(numbers) + 1 != len(numbers) else ""),
+                f"{name} must be the number of experts in every layer; files may be missing",
+            )
+            return
+
+
+def rows(seen: Seen) -> Iterator[Problem]:
+    """Rows of the embedding and of the output, of which llama.cpp wants one for each token."""
+    said = number(seen, "vocab_size")
+    if said is None or seen.config.architecture.startswith(_OTHER_ROWS):
+        return
+    wrong = [
+        entry
+        for name in (*_EMBEDDING, "lm_head.weight")
+        if (entry := seen.text.get(name)) is not None and len(entry.shape) == 2 and entry.shape[0] not in (said, 0)
+    ]
+    if wrong and (len(wrong) > 1 or not _padded(seen, wrong[0].shape[0], said)):
+        entry = wrong[0]
+        yield Problem(
+            "rows",
+            f"{seen.path}: config.json has vocab_size {said:,}, {entry.name} has {entry.shape[0]:,} rows"
+            + (f", {wrong[1].name} {wrong[1].shape[0]:,}" if len(wrong) > 1 else ""),
+            f"set vocab_size to {entry.shape[0]}, if the tokenizer has no more tokens; else save the model again after "
+            "resize_token_embeddings",
+        )
+
+
+def _padded(seen: Seen, rows: int, said: int) -> bool:
+    """Whether config.json itself tells of rows that fill up the vocabulary."""
+    step = number(seen, "pad_vocab_size_multiple", "pad_to_multiple_of")
+    return rows == number(seen, "padded_vocab_size") or bool(step and rows == -(-said // step) * step)
