@@ -17,7 +17,7 @@ from gguftool.format.types import TENSOR_TYPE_BY_NAME, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Tensor
 from gguftool.model.role import role, way_on, what_it_is
-from gguftool.predict.pairs.imatrix import wrong_sizes
+from gguftool.predict.pairs.imatrix import lacking, wrong_sizes
 from gguftool.shell import gguftool, path_word
 
 FLOATS = ("F32", "F16", "BF16")
@@ -285,8 +285,7 @@ def _warnings(model: Model, steps: Sequence[Step], target: Target, imatrix: dict
         )
     if imatrix is not None:
         changed = [s for s in steps if s.changes and s.choice.type not in FLOATS]
-        bare = [s.name for s in changed if s.name not in imatrix and not s.choice.needs_imatrix]
-        bare = [n for n in bare if n not in ("token_embd.weight", "output.weight", "per_layer_token_embd.weight")]
+        bare = lacking((s.name for s in changed if not s.choice.needs_imatrix), imatrix)
         if bare:
             yield f"the importance matrix has no entry for {len(bare)} of {len(changed)} tensors: {_some(bare)}"
     if any(s.source_type == "F16" for s in steps) and target.name == "BF16":

@@ -1,0 +1,56 @@
+"""Importance matrices: how much each input column of a tensor matters, measured by llama-imatrix.
+
+`gguftool.build.imatrix.matrix` reads them as they were measured; here is what quantising takes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gguftool.build.imatrix.matrix import Entry, load
+from gguftool.errors import FormatError
+
+
+@dataclass(frozen=True, slots=True)
+class Imatrix:
+    """Importances by tensor name, f32 as bytes; of a tensor of experts one row for each.
+
+    Attributes:
+        path: file it was read from.
+        entries: tensor name -> f32 values, little-endian.
+        dataset: text file it was measured on, "" when unknown.
+        chunks: pieces of text it was measured on, 0 when unknown.
+    """
+
+    path: str
+    entries: Mapping[str, bytes]
+    dataset: str = ""
+    chunks: int = 0
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of values by tensor name."""
+        return {name: len(values) // 4 for name, values in self.entries.items()}
+
+
+def read(path: str) -> Imatrix:
+    """Read an importance matrix of either form, for quantising.
+
+    Raises:
+        MissingFile, Unreadable: no such file, no permission.
+        FormatError: it is neither form, its parts do not fit together, or it holds NaN or infinity.
+    """
+    found = load(path)
+    entries = {name: _importances(entry, found.legacy, path, name) for name, entry in found.entries.items()}
+    return Imatrix(path, entries, found.datasets[0] if found.datasets else "", found.chunks)
+
+
+def _importances(entry: Entry, legacy: bool, path: str, name: str) -> bytes:
+    import numpy as np
+
+    # Of the older form the values are taken as they are where it tells no calls.
+    values = entry.squares if legacy and entry.counts[0] <= 0 else entry.means()
+    if not np.isfinite(values).all():
+        raise FormatError(f"{path}: the importances of {name} hold NaN or infinity", key=name, kind="invalid-data")
+    return np.asarray(values, "<f4").tobytes()
