@@ -194,9 +194,9 @@ def preflight(source: str, options: Options) -> tuple[converters.Converter, Fold
     try:
         tool = converters.require(options.llama_cpp)
     except ToolFailed:
-        refuse(look(source), force=options.force)
+        refuse(look(source, arguments=options.more), force=options.force)
         raise
-    folder = look(source, tool.architectures, tool.methods)
+    folder = look(source, tool.registry, tool.methods, options.more)
     refuse(folder, force=options.force)
     return tool, folder
 

@@ -19,6 +19,7 @@ from gguftool import programs
 from gguftool.build import process
 from gguftool.build.folder.quantised import METHODS
 from gguftool.errors import ToolFailed
+from gguftool.facts.converters import Registry, read
 from gguftool.files.faults import writing
 from gguftool.files.names import make_folder, user_cache
 from gguftool.files.small import replace_own
@@ -40,19 +41,30 @@ class Converter:
         python: interpreter of its environment.
         script: path of ``convert_hf_to_gguf.py``; None for the installed package.
         label: name and version, for people and provenance.
-        architectures: names it knows (``Qwen2ForCausalLM``); None when they cannot be told.
-        methods: quantised weights it takes.
-        projectors: names whose image or sound encoder it converts; None when they cannot be told.
+        registry: what it takes; None when that cannot be told.
         options: its options, as ``--mmproj``.
     """
 
     python: str
     script: str | None
     label: str
-    architectures: frozenset[str] | None
-    methods: frozenset[str]
-    projectors: frozenset[str] | None = None
+    registry: Registry | None
     options: frozenset[str] = frozenset()
+
+    @property
+    def architectures(self) -> frozenset[str] | None:
+        """Names of models it takes (``Qwen2ForCausalLM``); None when they cannot be told."""
+        return self.registry.text if self.registry else None
+
+    @property
+    def projectors(self) -> frozenset[str] | None:
+        """Names whose image or sound encoder it converts; None when they cannot be told."""
+        return self.registry.projector if self.registry else None
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """Quantised weights it takes."""
+        return (self.registry.methods if self.registry else None) or METHODS
 
 
 def environment() -> str:
@@ -81,7 +93,7 @@ def find(llama_cpp: str | None = None, python: str | None = None) -> Converter |
     if script is None:
         if not os.path.isfile(os.path.join(environment(), "complete")):
             return None
-        package = _package_folder(environment())
+        package = package_folder()
         return _describe(cached, None, package) if package else None
     root = os.path.dirname(os.path.abspath(script))
     for candidate in _pythons(root, python or os.environ.get("GGUFTOOL_CONVERTER_PYTHON"), cached):
@@ -129,45 +141,19 @@ def _package_folder(venv: str) -> str | None:
     return os.path.dirname(found[0]) if found else None
 
 
+def package_folder() -> str | None:
+    """Where the converter of `setup` lies; None when it was not made."""
+    return _package_folder(environment())
+
+
 def _describe(python: str, script: str | None, root: str) -> Converter:
     """Read what the converter knows out of its source; nothing of it is run."""
-    texts = {}
-    for name in ("conversion/__init__.py", "conversion/base.py", programs.CONVERTER):
-        try:
-            with open(os.path.join(root, *name.split("/")), encoding="utf-8", errors="replace") as f:
-                texts[name] = f.read()
-        except OSError:
-            continue
-    return Converter(
-        python=python,
-        script=script,
-        label=_label(script, root),
-        architectures=_architectures(texts),
-        methods=_methods(texts),
-        projectors=_registered("MMPROJ_MODEL_MAP", texts),
-        options=frozenset(re.findall(r'"(--[a-z][a-z-]*)"', texts.get(programs.CONVERTER, ""))),
-    )
-
-
-def _architectures(texts: dict[str, str]) -> frozenset[str] | None:
-    if table := _registered("TEXT_MODEL_MAP", texts):
-        return table
-    names: set[str] = set()
-    for text in texts.values():
-        for call in re.findall(r"@Model(?:Base)?\.register\((.*?)\)", text, re.S):
-            names.update(re.findall(r"[\"'](\w+)[\"']", call))
-    return frozenset(names) or None
-
-
-def _registered(name: str, texts: dict[str, str]) -> frozenset[str] | None:
-    """The names in one of the converter's tables of models."""
-    table = re.search(rf"\b{name}\b[^{{\n]*\{{(.*?)\n\}}", texts.get("conversion/__init__.py", ""), re.S)
-    return frozenset(re.findall(r'"(\w+)":', table[1])) if table else None
-
-
-def _methods(texts: dict[str, str]) -> frozenset[str]:
-    text = texts.get("conversion/base.py") or texts.get(programs.CONVERTER) or ""
-    return frozenset(re.findall(r'quant_method == "([\w-]+)"', text)) or METHODS
+    try:
+        with open(os.path.join(root, programs.CONVERTER), encoding="utf-8", errors="replace") as f:
+            options = frozenset(re.findall(r'"(--[a-z][a-z-]*)"', f.read()))
+    except OSError:
+        options = frozenset()
+    return Converter(python, script, _label(script, root), read(root), options)
 
 
 def _label(script: str | None, root: str) -> str:

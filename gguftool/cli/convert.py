@@ -74,7 +74,7 @@ def convert(session: Session, /, source: str | None, **options: Any) -> int:
         raise click.UsageError("Name the folder to convert, or say --setup.")
     folder = _folder(session, source)
     if options["check"]:
-        return _check(session, folder, options["llama_cpp"])
+        return _check(session, folder, options["llama_cpp"], options["more"])
     output = options["output"] or _name(folder, options["outtype"])
     chosen = Options(
         outtype=options["outtype"],
@@ -126,15 +126,15 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
     return 0
 
 
-def _check(session: Session, folder: str, llama_cpp: str | None) -> int:
+def _check(session: Session, folder: str, llama_cpp: str | None, more: tuple[str, ...]) -> int:
     from gguftool.build import converter
     from gguftool.build.folder.look import look
     from gguftool.report import build as report
 
     tool = converter.find(llama_cpp)
-    found = look(folder, tool.architectures, tool.methods) if tool else look(folder)
+    found = look(folder, tool.registry, tool.methods, more) if tool else look(folder, arguments=more)
     if tool is None:
-        session.warn(f"no converter was found, so whether it knows {found.architecture or 'the model'} is open")
+        session.warn("no converter was found; what is told of its names holds for the one of --setup")
         session.note(f"hint: {converter.HOW_TO_GET}")
     if session.format == "json":
         session.write_json(ok=not found.fatal, body={"check": report.folder_json(found)})

@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from gguftool.facts import converters
+
 TEXT = "text_config"
 RENAMED = ("llm_config", "lm_config", "thinker_config", "language_config", "lfm")
 """Names of the language model's part that become `text_config`; of several the last counts (`load_hparams`)."""
-TOP_LEVEL = frozenset(
-    "StepVLForConditionalGeneration Sarashina2VisionForCausalLM Exaone4_5_ForConditionalGeneration "
-    "Step3p7ForConditionalGeneration KimiK3ForConditionalGeneration".split()
-)
-"""Models that go by their own name, whatever the language model's part says (`get_model_architecture`)."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +45,28 @@ class HfConfig:
 
     @property
     def architecture(self) -> str:
-        """The name the converter goes by, "" when there is none: ``Qwen2ForCausalLM``."""
+        """The name the converter of `gguftool.facts.BUILD` goes by, "" when there is none: ``Qwen2ForCausalLM``."""
+        return self.named(converters.known())
+
+    def named(self, registry: converters.Registry) -> str:
+        """The name that converter goes by: which names count whatever the language model's part says differs."""
+        return self._top if self._top in registry.top_level else _first(self.part) or self._top
+
+    @property
+    def projector_architecture(self) -> str:
+        """The name the converter goes by with ``--mmproj``, "" when there is none: ``InternVisionModel``."""
+        vision = _object(self.raw.get("vision_config", {}))
+        # One that is null the converter does not survive.
+        return (_first(vision) or self._top) if vision is not None else ""
+
+    @cached_property
+    def _top(self) -> str:
         top = _first(self.raw)
         if not top and (ssm := _object(self.raw.get("ssm_cfg"))) is not None:
             # Mamba as its authors published it, before transformers had it.
             layer = ssm.get("layer", "Mamba")
             top = f"{layer}ForCausalLM" if isinstance(layer, str) else ""
-        return top if top in TOP_LEVEL else _first(self.part) or top
-
-    @property
-    def projector_architecture(self) -> str:
-        """The name the converter goes by for the projector (``--mmproj``), "" when there is none."""
-        return _first(_object(self.raw.get("vision_config")) or {}) or _first(self.raw)
+        return top
 
 
 def _object(value: object) -> Mapping[str, Any] | None:

@@ -20,9 +20,9 @@ from typing import Any
 
 from architectures import architectures
 from backends import backends
-from build import NoBuild, build_number
 from constants import constants
 from conversions import conversions
+from converters import converters
 from defaults import Defaults
 from differences import differences
 from flags import server_flags
@@ -35,6 +35,8 @@ from readers import readers
 from source import tables
 from switches import switches
 from vocabulary import vocabulary
+
+from build import NoBuild, build_number
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "gguftool" / "facts" / "data"
@@ -98,6 +100,7 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
         "backends.json": lines(noted(backends(source, build))),
         "conversions.json": lines(written),
         "constants.json": lines(constants(written, Defaults(t), measured["constants"])),
+        "converters.json": lines(noted(converters(source, build))),
         "options.json": lines(noted(programs(source, build))),
         "switches.json": lines(noted(switches(source, build))),
     }

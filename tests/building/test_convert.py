@@ -218,7 +218,9 @@ def test_what_the_converter_knows_is_read_out_of_its_source(converter_cache: Pat
     found = converter.find()
     assert found is not None
     assert found.architectures is not None
-    assert {"LlamaForCausalLM", "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM"} <= found.architectures
+    assert {"LlamaForCausalLM", "Qwen3MoeForCausalLM"} <= found.architectures
+    # it lists this one, and its own gguf lacks what the module names: "AttributeError: DSPARK_MARKOV_W1"
+    assert "DeepseekV3ForCausalLM" not in found.architectures
     assert len(found.architectures) > 150
     assert {"fp8", "gptq", "bitnet"} <= found.methods
     assert "bitsandbytes" not in found.methods

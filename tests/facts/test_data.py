@@ -19,7 +19,7 @@ DATA = ROOT / "gguftool" / "facts" / "data"
 HELP = ROOT / "tests" / "data" / "llamacpp" / f"help.{BUILD}.txt.gz"
 GENERATED = (
     *("load_maps.json", "architectures.json", "readers.json", "vocabulary.json", "projectors.json", "flags.json"),
-    *("conversions.json", "constants.json", "messages.json", "backends.json"),
+    *("conversions.json", "converters.json", "constants.json", "messages.json", "backends.json"),
 )
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from gguftool.build.folder.look import look
+from gguftool.facts.converters import known
 from gguftool.lint.against import from_files
-from gguftool.model.hfconfig import RENAMED, TOP_LEVEL, HfConfig
+from gguftool.model.hfconfig import RENAMED, HfConfig
 
 QWEN = {"architectures": ["Qwen2ForCausalLM"], "hidden_size": 896}
 CASES: list[tuple[dict[str, Any], str, int | None]] = [
@@ -81,4 +82,4 @@ def test_the_names_are_the_converters() -> None:
     assert tuple(re.findall(r'if "(\w+)" in config', renames)) == RENAMED
     exceptions = re.search(r"ModelType\.TEXT and arch in \(([^)]*)\)", text)
     assert exceptions is not None
-    assert set(re.findall(r'"(\w+)"', exceptions[1])) == TOP_LEVEL
+    assert set(re.findall(r'"(\w+)"', exceptions[1])) == known().top_level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gguftool.build.folder import (
@@ -22,6 +22,7 @@ from gguftool.build.folder import (
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen, read
 from gguftool.build.safetensors import Entry
+from gguftool.facts.converters import Registry, known
 from gguftool.model.hfconfig import HfConfig
 
 CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
@@ -100,26 +101,36 @@ def is_model_folder(path: str) -> bool:
     return os.path.isfile(os.path.join(path, "config.json")) or os.path.isfile(os.path.join(path, "params.json"))
 
 
-def look(path: str, supported: Iterable[str] | None = None, methods: Iterable[str] = quantised.METHODS) -> Folder:
+def look(
+    path: str,
+    supported: Registry | Iterable[str] | None = None,
+    methods: Iterable[str] = quantised.METHODS,
+    arguments: Sequence[str] = (),
+) -> Folder:
     """Read what a folder holds and list everything that speaks against converting it.
 
     Args:
         path: the folder.
-        supported: architecture names the converter knows; None when they are not known.
+        supported: what the converter takes, or the names of models alone; None when there is no converter.
         methods: quantised weights it takes.
+        arguments: further arguments that the converter will get, ``--mmproj`` for example.
 
     Raises:
         MissingFile: no such folder.
         Unreadable: it cannot be listed.
     """
-    seen = read(path, supported, methods)
+    if supported is None or isinstance(supported, Registry):
+        registry = supported
+    else:
+        registry = Registry(frozenset(supported), top_level=known().top_level)
+    seen = read(path, registry, methods, arguments)
     problems = [*seen.unread, *(problem for check in CHECKS for problem in check(seen))]
     by_type: dict[str, int] = {}
     for entry in seen.entries:
         by_type[entry.dtype] = by_type.get(entry.dtype, 0) + entry.nbytes
     return Folder(
         path=path,
-        architecture=seen.config.architecture,
+        architecture=seen.architecture,
         files=seen.files,
         tensors=seen.entries,
         weight_bytes=seen.weight_bytes,

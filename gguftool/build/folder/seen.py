@@ -13,6 +13,7 @@ from gguftool.build.folder.problem import Problem
 from gguftool.build.safetensors import Entry, is_lfs_pointer, read_header
 from gguftool.elsewhere import meant
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
+from gguftool.facts.converters import Registry, known, packaged
 from gguftool.model.hfconfig import HfConfig
 from gguftool.reading import json_file
 from gguftool.source import LocalFile
@@ -50,8 +51,9 @@ class Seen:
         total_size: bytes of all tensors as the index says; None when it does not.
         sizes: bytes of every file; what is no file, or a link that leads nowhere, is not in it.
         unread: what could not be read, and why: config.json, index, weights.
-        supported: architecture names the converter knows; None when they are not known.
+        registry: what the converter takes; None when there is none at hand.
         methods: quantised weights it takes.
+        arguments: further arguments that the converter will get.
     """
 
     path: str
@@ -65,8 +67,9 @@ class Seen:
     total_size: int | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     unread: tuple[Problem, ...] = ()
-    supported: frozenset[str] | None = None
+    registry: Registry | None = None
     methods: frozenset[str] = frozenset()
+    arguments: tuple[str, ...] = ()
     _read: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def has(self, name: str) -> bool:
@@ -85,6 +88,21 @@ class Seen:
             except GgufToolError:
                 self._read[name] = None
         return self._read[name]
+
+    @property
+    def architecture(self) -> str:
+        """The name the converter goes by, "" when config.json says none."""
+        return self.config.named(self.registry or known())
+
+    @property
+    def wants_projector(self) -> bool:
+        """The converter is asked for the projector."""
+        return "--mmproj" in self.arguments
+
+    def takes(self, name: str) -> bool:
+        """Whether the converter, or without one that of ``--setup``, takes a model of that architecture."""
+        registry = self.registry or packaged()
+        return name in (registry.projector if self.wants_projector else registry.text)
 
     @property
     def only_adapter(self) -> bool:
@@ -155,7 +173,7 @@ class Seen:
         return frozenset(self.names)
 
 
-def read(path: str, supported: Iterable[str] | None, methods: Iterable[str]) -> Seen:
+def read(path: str, registry: Registry | None, methods: Iterable[str], arguments: Sequence[str] = ()) -> Seen:
     """Read a folder.
 
     Raises:
@@ -183,8 +201,9 @@ def read(path: str, supported: Iterable[str] | None, methods: Iterable[str]) -> 
         total_size=total,
         sizes=sizes,
         unread=tuple(unread),
-        supported=None if supported is None else frozenset(supported),
+        registry=registry,
         methods=frozenset(methods),
+        arguments=tuple(arguments),
     )
 
 
