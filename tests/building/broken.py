@@ -188,8 +188,9 @@ CASES: dict[str, Case] = {
     "pointer-tokenizer": Case("lfs-pointer", True, _write("tokenizer.model", POINTER)),
     "pointer-index": Case("lfs-pointer", True, _write("model.safetensors.index.json", POINTER), base=sharded),
     "pointer-generation": Case(
-        "lfs-pointer", True, _write("generation_config.json", POINTER), _write("generation_config.json", b"{}")
+        "lfs-pointer", False, _write("generation_config.json", POINTER), _write("generation_config.json", b"{}")
     ),
+    "pointer-template": Case("lfs-pointer", True, _write("chat_template.jinja", POINTER)),
     "empty": Case("empty-file", True, _write("model.safetensors", b"")),
     "empty-shard": Case("empty-file", True, _write(_part(2), b""), base=sharded),
     "zeros": Case("never-written", True, _write("model.safetensors", bytes(1 << 16))),
@@ -280,7 +281,7 @@ CASES: dict[str, Case] = {
         "integer-weights",
         True,
         put(**{_UP: tensor("I8", hf.FF, hf.WIDTH)}),
-        put(**{"model.position_ids": tensor("I64", 1, 512)}),
+        put(**{"model.layers.0.self_attn.attention.bias": tensor("U8", 1, 1, 64, 64)}),
         says=(_UP,),
     ),
     "mixed": Case(

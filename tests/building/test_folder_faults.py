@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from gguftool.build.folder.look import look
+from gguftool.build.safetensors import read_header
+from gguftool.errors import FormatError
 from tests.building import broken
 from tests.building.broken import CASES
 from tests.building.test_folder import KNOWN
@@ -54,3 +57,36 @@ def test_two_faults_are_both_told(tmp_path: Path, names: tuple[str, ...]):
         CASES[name].fault(folder)
     kinds = {p.kind for p in look(str(folder), ARCHITECTURES).fatal}
     assert {CASES[name].kind for name in names} <= kinds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":' + b"[" * (1 << 21) + b"]" * (1 << 21) + b"}",
+        b"{" + b",".join(b'"%d":{}' % i for i in range((1 << 18) + 1)) + b"}",
+        b'{"a":{"dtype":"F32","shape":[' + b"1," * (1 << 17) + b'1],"data_offsets":[0,4]}}',
+        b'{"a":{"dtype":"F32","shape":[' + b"9223372036854775807," * 16 + b'1],"data_offsets":[0,4]}}',
+        b'{"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}}',
+        b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}',
+        b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551616]}}',
+    ],
+)
+def test_a_hostile_header_is_refused_before_it_costs_anything(tmp_path: Path, text: bytes):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError) as caught:
+            read_header(str(path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert caught.value.kind in ("too-many", "broken-header")
+    assert peak < 8 * len(text) + (1 << 20)
+
+
+@pytest.mark.parametrize("data", [b"[" * (1 << 20), b'{"weight_map":' + b"[[],[]]" * 10_000 + b"}"])
+def test_a_hostile_index(tmp_path: Path, data: bytes):
+    folder = CASES["shard-gone"].base(tmp_path / "m")
+    (folder / "model.safetensors.index.json").write_bytes(data)
+    assert "bad-index" in {p.kind for p in look(str(folder), ARCHITECTURES).problems}

@@ -24,14 +24,12 @@ def types(seen: Seen) -> Iterator[Problem]:
     """Weights that are stored as integers or in 8 bits though nothing says what their numbers mean."""
     if quantised.refused(seen):
         return
-    odd = [e for n, e in seen.text.items() if e.dtype not in FLOATS and not _NO_WEIGHT.match(n)]
-    if not odd:
-        return
-    foreign = [e for e in odd if e.dtype not in KNOWN]
+    foreign = [e for e in seen.text.values() if e.dtype not in KNOWN]
     if foreign:
         yield _problem(foreign, "dtype-unknown", "a type this converter cannot read", "save the weights in BF16")
     if not quantised.plain(seen):
         return
+    odd = [e for n, e in seen.text.items() if e.dtype not in FLOATS and not _NO_WEIGHT.match(n)]
     eights = [e for e in odd if e.dtype.startswith("F8_")]
     if eights:
         yield _problem(

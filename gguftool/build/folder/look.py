@@ -124,7 +124,7 @@ def look(
     else:
         registry = Registry(frozenset(supported), top_level=known().top_level)
     seen = read(path, registry, methods, arguments)
-    problems = [*seen.unread, *(problem for check in CHECKS for problem in check(seen))]
+    problems = [*seen.unread, *(problem for check in CHECKS for problem in seen.once(check))]
     by_type: dict[str, int] = {}
     for entry in seen.entries:
         by_type[entry.dtype] = by_type.get(entry.dtype, 0) + entry.nbytes

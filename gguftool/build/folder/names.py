@@ -13,6 +13,17 @@ _ADAPTER = re.compile(
     r"|ia3_l|hada_w[12]_[ab]|oft_[rs]|vera_lambda_[bd]|lokr_w[12])(?:\.|$)"
 )
 """What peft writes into the names of layers that it has wrapped."""
+_ADAPTER_WORDS = (
+    ".lora_",
+    ".base_layer",
+    ".modules_to_save",
+    ".original_module",
+    ".ia3_l",
+    ".hada_",
+    ".oft_",
+    ".vera_",
+    ".lokr_",
+)
 _WRAPPERS = (
     ("_fsdp_wrapped_module.", "PyTorch's FSDP"),
     ("_orig_mod.", "torch.compile"),
@@ -30,12 +41,14 @@ _DOUBLED = ("model.model.", "transformer.transformer.")
 
 def foreign(seen: Seen) -> bool:
     """Whether it has been said that the names are not the model's own."""
-    return any(True for check in (adapters, wrappers) for _ in check(seen))
+    return bool(seen.once(adapters) or seen.once(wrappers))
 
 
 def adapters(seen: Seen) -> Iterator[Problem]:
     """Layers of an adapter that has not been merged."""
-    found = [n for n in seen.tensors if "_" in n and _ADAPTER.search(n)]
+    if not any(word in seen.joined for word in _ADAPTER_WORDS):
+        return
+    found = [n for n in seen.tensors if _ADAPTER.search(n)]
     if found:
         yield Problem(
             "unmerged-adapter",
@@ -45,19 +58,19 @@ def adapters(seen: Seen) -> Iterator[Problem]:
 
 
 def wrappers(seen: Seen) -> Iterator[Problem]:
-    """Names of a wrapper in front of the names of the model."""
-    names = [n for n in seen.tensors if not _ADAPTER.search(n)]
-    if not names:
-        return
+    """Names of a wrapper in front of the names of the model, or inside them."""
     for prefix, who in _WRAPPERS:
-        inside = prefix.startswith("_")
+        inside = prefix.startswith("_") and f".{prefix}" in seen.joined
+        if not inside and f"\n{prefix}" not in seen.joined:
+            continue
+        names = (n for n in seen.tensors if not _ADAPTER.search(n))
         found = [n for n in names if n.startswith(prefix) or (inside and f".{prefix}" in n)]
         if found:
             yield _wrapped(seen, found, prefix, who)
             return
     for prefix in _DOUBLED:
-        found = [n for n in names if n.startswith(prefix)]
-        if found and len(found) * 2 > len(names):
+        if 2 * seen.joined.count(f"\n{prefix}") > len(seen.tensors):
+            found = [n for n in seen.tensors if n.startswith(prefix)]
             yield _wrapped(seen, found, prefix[: len(prefix) // 2], "a model inside a model")
             return
 

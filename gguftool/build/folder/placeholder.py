@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import CONFIG, Seen, pointer
@@ -42,7 +43,7 @@ def pointers(seen: Seen) -> Iterator[Problem]:
     for name in seen.names:
         told = name == CONFIG or name.endswith(".index.json") or _tokenizer(name)
         if name.endswith((".json", ".jinja")) and not told and is_lfs_pointer(seen.at(name)):
-            yield pointer(seen.path, name)
+            yield replace(pointer(seen.path, name), fatal=name.endswith(".jinja"))
 
 
 def unfinished(seen: Seen) -> Iterator[Problem]:

@@ -82,7 +82,7 @@ def _undeclared(seen: Seen, name: str, entry: Any, example: str) -> Problem:
 
 def refused(seen: Seen) -> bool:
     """Whether it has been said that the weights cannot be used as they are."""
-    return any(p.fatal for p in method(seen))
+    return any(p.fatal for p in seen.once(method))
 
 
 def plain(seen: Seen) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,14 +15,17 @@ from gguftool.elsewhere import meant
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
 from gguftool.facts.converters import Registry, known, packaged
 from gguftool.model.hfconfig import HfConfig
-from gguftool.reading import json_file
+from gguftool.reading import file_bytes, from_json, json_file
 from gguftool.source import LocalFile
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 BIN_INDEX = "pytorch_model.bin.index.json"
 PART = re.compile(r"(?P<stem>.+?)-(?P<no>[0-9]{1,6})-of-(?P<count>[0-9]{1,6})(?P<end>\.(?:safetensors|bin))")
-_INDEX_LIMIT = 1 << 28
+_INDEX_LIMIT = 48 << 20
+"""Bytes; the largest real ones have 20 million."""
+_INDEX_NESTED = 1 << 10
+"""Lists and objects in it; a real one has three."""
 _MOST = 1 << 20
 """Tensors of all files together; with more the rest of the files stays unread."""
 _BESIDE_TEXT = re.compile(
@@ -31,6 +34,14 @@ _BESIDE_TEXT = re.compile(
     r"|image_newline|view_seperator|patch_embed|patch_merger\.|patch_merge_mlp\.|model\.connector\.)"
 )
 """Names that no language model is made of (`conversion/base.py:TextModel.filter_tensors`, b11434)."""
+_BESIDE_WORDS = (
+    *"\nmlp \nvit. \nvpm. siglip2. conformer. merger. resampler. sound_ speech_embeddings. visual. vision audio "
+    "talker. token2wav. code2wav. projector. pre_mm_ image_newline view_seperator patch_ connector.".split(" "),
+    "attention.masked_bias",
+    "attention.bias",
+    "inv_freq",
+)
+"""Words of which one is in each of these names."""
 _NOT_NEEDED = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
 """Endings of names that are passed over (`ModelBase.prepare_tensors`)."""
 
@@ -104,6 +115,14 @@ class Seen:
         registry = self.registry or packaged()
         return name in (registry.projector if self.wants_projector else registry.text)
 
+    def once(self, check: Callable[[Seen], Iterable[Problem]]) -> tuple[Problem, ...]:
+        """What a check says, which is asked once."""
+        key = f"{check.__module__}.{check.__qualname__}"
+        if key not in self._read:
+            self._read[key] = tuple(check(self))
+        found: tuple[Problem, ...] = self._read[key]
+        return found
+
     @property
     def only_adapter(self) -> bool:
         """A LoRA adapter without a model."""
@@ -128,11 +147,17 @@ class Seen:
     @cached_property
     def text(self) -> Mapping[str, Entry]:
         """Those of them that a language model is made of, by the name that the converter goes on with."""
-        out = {}
-        for name, entry in self.tensors.items():
-            if not _BESIDE_TEXT.match(name) and not name.endswith(_NOT_NEEDED):
-                out[name.replace("language_model.", "") if "language_model." in name else name] = entry
-        return out
+        tensors = self.tensors
+        if any(word in self.joined for word in _BESIDE_WORDS):
+            tensors = {n: e for n, e in tensors.items() if not _BESIDE_TEXT.match(n) and not n.endswith(_NOT_NEEDED)}
+        if "language_model." in self.joined:
+            tensors = {n.replace("language_model.", ""): e for n, e in tensors.items()}
+        return tensors
+
+    @cached_property
+    def joined(self) -> str:
+        """All names of tensors, one a line: to find out at once that none holds a word."""
+        return "\n".join(("", *self.tensors))
 
     @cached_property
     def ends(self) -> Mapping[str, Sequence[Entry]]:
@@ -291,12 +316,15 @@ def _which_index(names: list[str]) -> str:
 def _index(path: str, name: str, unread: list[Problem]) -> tuple[dict[str, str], int | None]:
     index = os.path.join(path, name)
     try:
-        found = json_file(index, _INDEX_LIMIT)
+        data = file_bytes(index, _INDEX_LIMIT)
+        if data.count(b"{") + data.count(b"[") > _INDEX_NESTED:
+            raise TypeError("not a list of names")
+        found = from_json(data)
         files = {str(k): str(v) for k, v in found["weight_map"].items()}
         notes = found.get("metadata")
         total = notes.get("total_size") if isinstance(notes, dict) else None
         return files, int(total) if isinstance(total, (int, float)) and 0 <= total < 1 << 63 else None
-    except (GgufToolError, KeyError, TypeError, AttributeError):
+    except (GgufToolError, ValueError, KeyError, TypeError, AttributeError):
         if is_lfs_pointer(index):
             unread.append(pointer(path, name))
         else:
