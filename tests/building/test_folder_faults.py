@@ -11,7 +11,7 @@ import pytest
 from gguftool.build.folder.look import look
 from gguftool.build.safetensors import read_header
 from gguftool.errors import FormatError
-from tests.building import broken
+from tests.building import broken, stored
 from tests.building.broken import CASES
 from tests.building.test_folder import KNOWN
 
@@ -90,3 +90,12 @@ def test_a_hostile_index(tmp_path: Path, data: bytes):
     folder = CASES["shard-gone"].base(tmp_path / "m")
     (folder / "model.safetensors.index.json").write_bytes(data)
     assert "bad-index" in {p.kind for p in look(str(folder), ARCHITECTURES).problems}
+
+
+def test_what_the_converter_unpacks_only_at_once_is_taken_when_it_is_told_to(tmp_path: Path):
+    *how, _ = stored.REFUSED["bitnet"]
+    folder = stored.apply(stored.folder(tmp_path), *how)
+    assert [p.hint for p in look(str(folder), ARCHITECTURES).fatal] == [
+        f"gguftool convert {folder} --converter-arg=--no-lazy"
+    ]
+    assert look(str(folder), ARCHITECTURES, arguments=["--no-lazy"]).problems == ()

@@ -109,12 +109,12 @@ def _bitnet(said: Mapping[str, Any], seen: Seen) -> Iterator[Problem]:
     bare = next((e for e in packed if e.name + "_scale" not in seen.tensors), None)
     if bare is not None:
         yield Problem("quant-incomplete", f"{bare.name} is packed and has no weight_scale", _AGAIN)
-    elif packed:
+    elif packed and "--no-lazy" not in seen.arguments:
         yield Problem(
             "quant-lazy",
             f"the weights are packed as in BitNet, for example {packed[0].name}; the converter can unpack them only "
             "when it reads all weights at once",
-            gguftool("convert", path_word(seen.path), "--converter-arg=--no-lazy", "--force"),
+            gguftool("convert", path_word(seen.path), "--converter-arg=--no-lazy"),
         )
 
 
