@@ -45,10 +45,12 @@ def diff(a: AnyModel, b: AnyModel, *, data: bool = False) -> Difference:
         b: the other.
         data: compare the weights of tensors that both have, too.
     """
+    from gguftool.build.datadiff import with_data
     from gguftool.model.compare import compare
 
     with opened(a) as one, opened(b) as other:
-        return compare(one, other, data=data)
+        found = compare(one, other)
+        return with_data(found, one, other) if data else found
 
 
 def predict(model: AnyModel | Source | bytes, build: int | None = None) -> Prediction:

@@ -44,6 +44,8 @@ class Kernels:
         convert: see `Convert`.
         valid: see `Valid`.
         library: the C library they are in; None for numpy's.
+        reads: tensor types that ``convert`` turns into F32 faster than `gguftool.model.arrays.floats` does; that never
+            ends the process.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Kernels:
     convert: Convert
     valid: Valid
     library: str | None = None
+    reads: frozenset[str] = frozenset()
 
     @property
     def parallel(self) -> bool:
@@ -175,7 +178,7 @@ def _ggml(path: str) -> Kernels | None:
         at = data if isinstance(data, bytes) else ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data))
         return bool(valid(TENSOR_TYPE_BY_NAME[name].id, at, len(data)))
 
-    return Kernels(f"libggml {version().decode()}", _GGML_TYPES, convert, is_valid, path)
+    return Kernels(f"libggml {version().decode()}", _GGML_TYPES, convert, is_valid, path, frozenset(readers))
 
 
 def finite(name: str, data: bytes | memoryview) -> bool:

@@ -22,12 +22,15 @@ from gguftool.cli.values import MODEL
 @pass_session
 def diff(session: Session, old: str, new: str, data: bool) -> int:
     """Compare two models: keys, tensors, types. Exit code 1 when they differ."""
+    from gguftool.build.datadiff import with_data
     from gguftool.cli.opened import open_for
     from gguftool.model.compare import compare
     from gguftool.report.diff import diff_json, diff_text
 
     with open_for(session, old) as a, open_for(session, new) as b:
-        found = compare(a, b, data=data)
+        found = compare(a, b)
+        if data:
+            found = with_data(found, a, b, session.status())
         if session.format == "json":
             session.write_json(ok=found.same, body={"old": old, "new": new, **diff_json(found)})
         else:
