@@ -21,7 +21,7 @@ CHUNK = 16 << 20
 SAMPLE = 1 << 18
 """Weights of a tensor that go through our own quantiser."""
 ABORTING = ("IQ1_", "IQ2_", "IQ3_")
-"""Types whose kernels end the process where weights are odd (`ggml-quants.c`, b11434): not for files of others."""
+"""Types whose kernels end the process where weights are odd (`ggml-quants.c`, b11434): not tried here."""
 
 
 def with_data(found: Difference, a: Model, b: Model, tell: Callable[[str], None] | None = None) -> Difference:

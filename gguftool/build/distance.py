@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.build.kernels import Kernels, find
+from gguftool.build.plan import NO_WAY_WITHOUT
 from gguftool.errors import FormatError
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model.arrays import floats
@@ -290,8 +291,6 @@ def numbers(kernels: Kernels, t: Tensor, data: bytes, rows: int, width: int) -> 
     Raises:
         FormatError: it cannot be turned into numbers, or holds NaN or infinity.
     """
-    import numpy as np
-
     if t.type_name in kernels.reads:
         return _read_back(kernels, t.type_name, data, rows, width)
     return _finite(floats(t.info, data))
@@ -318,6 +317,8 @@ def _remade(
     kind = TENSOR_TYPE_BY_NAME[new]
     if width % kind.block_size:
         raise FormatError(f"rows of {width} weights are not whole blocks of {new}")
+    if weights is None and new in NO_WAY_WITHOUT:
+        raise FormatError(f"{new} is not made without an importance matrix")
     made = bytes(kernels.convert(data, source, new, rows, width, weights))
     return _read_back(kernels, new, made, rows, width)
 

@@ -153,6 +153,15 @@ def test_a_tensor_that_was_quantised_twice_is_found(cli, tmp_path: Path) -> None
     assert times["moved"] > 100, "other weights altogether"
 
 
+@needs_ggml
+def test_what_needs_importances_is_refused_without(tmp_path: Path) -> None:
+    """`ggml.c:ggml_quantize_requires_imatrix`: the kernel would end the process."""
+    a = one(tmp_path / "a.gguf", "f32", normal(9).tobytes())
+    for kind in ("IQ2_XXS", "IQ2_XS", "IQ1_S"):
+        with pytest.raises(FormatError, match="importance matrix"):
+            distance(a, kind)
+
+
 def test_types_whose_kernels_end_the_process_are_not_tried_on_files_of_others() -> None:
     """`ggml-quants.c` (b11434): GGML_ABORT and asserts stand in the functions of these only."""
     assert {k[:4] for k in MAKES.writes if k.startswith(ABORTING)} <= {"IQ1_", "IQ2_", "IQ3_"}
