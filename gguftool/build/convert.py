@@ -16,7 +16,8 @@ from gguftool.build import converter as converters
 from gguftool.build.folder.look import Folder, look
 from gguftool.build.process import Ended, run
 from gguftool.build.runs import MODEL, PROJECTOR, Run, runs
-from gguftool.errors import FormatError, GgufToolError, NoRoom, Refused, ToolFailed
+from gguftool.build.unconverted import explain
+from gguftool.errors import FormatError, GgufToolError, Refused, ToolFailed
 from gguftool.files.attributes import Readers, readers_of
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft, clear_way, draft_folder, publish_all
@@ -294,68 +295,3 @@ def _give_names(place: str, names: Mapping[str, str], readers: Readers, *, overw
         ]
         publish_all(drafts)
     return [names[one] for one in order]
-
-
-_KNOWN: tuple[tuple[str, str, str | None], ...] = (
-    (
-        r"BPE pre-tokenizer was not recognized",
-        "the converter does not know this tokenizer: it differs from the base model's, or the model is newer than the "
-        "converter",
-        "copy tokenizer.json of the base model into the folder, take a newer llama.cpp, or name the pre-tokenizer to "
-        "take: --pre NAME (qwen2, llama-bpe …)",
-    ),
-    (
-        r"Can not map tensor '[^']*(?:SCB|absmax|qweight|quant_map)",
-        "the weights are quantised already",
-        "take the unquantised model",
-    ),
-    (r"Can not map tensor", "the converter does not know one of the tensors", "a newer llama.cpp may know it"),
-    (r"Duplicated tensor name", "a tensor is there twice", "two sets of weights lie in the folder; move one away"),
-    (
-        r"Model (\S+) is not supported|Architecture '\S+' not supported",
-        "the converter does not know this architecture",
-        "a newer llama.cpp may know it",
-    ),
-    (r"Missing tensors:|Missing or incomplete model files", "weights are missing", "download the folder again"),
-    (
-        r"Quant method is not yet supported",
-        "the weights are quantised in a way the converter cannot read",
-        "take the unquantised model",
-    ),
-    (
-        r"AttributeError: [A-Z0-9_]+$",
-        "the converter and the gguf package beside it are of different versions",
-        "name a whole llama.cpp source tree with --llama-cpp DIR",
-    ),
-    (r"No module named '(\S+)'", "the converter's environment lacks a package", "gguftool convert --setup"),
-    (
-        r"trust_remote_code|execute the (?:configuration|modeling) file",
-        "the model brings code of its own, which is not run",
-        "read that code; then convert with llama.cpp directly",
-    ),
-    (
-        r"SafetensorError|Error while deserializing|HeaderTooLarge",
-        "a safetensors file is broken",
-        "download it again",
-    ),
-    (r"MemoryError|Cannot allocate memory", "not enough memory", "--converter-arg --use-temp-file"),
-)
-
-
-def explain(ended: Ended, folder: Folder, log: str | None) -> GgufToolError:
-    """What the converter's failure means."""
-    text = "\n".join(ended.tail)
-    where = f"; its log: {log}" if log else ""
-    if re.search(r"No space left|Errno 28", text):
-        return NoRoom("the converter ran out of disk", "free some space, or write to another disk")
-    if ended.code == -9:
-        return ToolFailed("the converter was killed, most likely for lack of memory", "--converter-arg --use-temp-file")
-    last = next((line.strip() for line in reversed(ended.tail) if re.match(r"\w*(Error|Exception)\b|ERROR", line)), "")
-    for pattern, meaning, remedy in _KNOWN:
-        found = re.search(pattern, text, re.M)
-        if found:
-            with contextlib.suppress(IndexError):
-                meaning += f" ({found[1]})"
-            return ToolFailed(f"{folder.path}: {meaning}: {last[:200]}{where}", remedy)
-    last = last or (ended.tail[-1].strip() if ended.tail else "it said nothing")
-    return ToolFailed(f"the converter failed ({ended.reason}): {last[:300]}{where}", "--log FILE keeps all it says")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from gguftool.build import converter
-from gguftool.build.convert import explain
 from gguftool.build.folder.look import look
 from gguftool.build.process import Ended
+from gguftool.build.unconverted import explain
 from gguftool.model import open_model
 from tests.building import hf
 from tests.conftest import Result
@@ -245,7 +245,7 @@ ERRORS: list[tuple[Any, int, str]] = [
     ("ModuleNotFoundError: No module named 'sentencepiece'", 6, "lacks a package (sentencepiece)"),
     ("OSError: [Errno 28] No space left on device", 5, "out of disk"),
     ("ValueError: Missing tensors: ['a']", 6, "weights are missing"),
-    ("KeyError: 'rope_theta'", 6, "KeyError: 'rope_theta'"),
+    ("KeyError: 'rope_theta'", 6, "config.json lacks rope_theta"),
 ]
 
 
