@@ -21,15 +21,16 @@ def render_parts(layout: Layout, fields: Sequence[Field], tensors: Sequence[Tens
 
     Fields made for another byte order or version are encoded anew; all others keep their raw bytes.
     """
-    return b"".join(_parts(layout, fields, tensors))
+    return b"".join(pieces(layout, fields, tensors))
 
 
 def length(layout: Layout, fields: Sequence[Field], tensors: Sequence[TensorInfo]) -> int:
     """How many bytes `render_parts` gives, without a second copy of them."""
-    return sum(len(part) for part in _parts(layout, fields, tensors))
+    return sum(len(part) for part in pieces(layout, fields, tensors))
 
 
-def _parts(layout: Layout, fields: Sequence[Field], tensors: Sequence[TensorInfo]) -> Iterator[bytes | memoryview]:
+def pieces(layout: Layout, fields: Sequence[Field], tensors: Sequence[TensorInfo]) -> Iterator[bytes | memoryview]:
+    """What `render_parts` joins; most of it is views of the bytes that were read."""
     yield MAGIC
     yield struct.pack(f"{layout.order}I{layout.length_code * 2}", layout.version, len(tensors), len(fields))
     for f in fields:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 
 from gguftool.format.header import Header
-from gguftool.format.render import render
+from gguftool.format.render import pieces
 from gguftool.model.model import Model
 
 
@@ -37,13 +39,23 @@ class _Unwritten:
     size: int
 
     @cached_property
-    def _front(self) -> bytes:
-        return render(self.header)
+    def _front(self) -> tuple[list[int], list[bytes | memoryview]]:
+        """Where each piece of the header begins, and the pieces; a copy of a header of 100 MB would be one too many."""
+        h = self.header
+        found = list(pieces(h.layout, h.fields, h.tensors))
+        return list(accumulate(map(len, found), initial=0))[:-1], found
 
     def read_at(self, offset: int, n: int) -> bytes:
         """The header; zeros behind it."""
         n = max(0, min(n, self.size - offset))
-        return self._front[offset : offset + n].ljust(n, b"\0")
+        starts, found = self._front
+        out = bytearray()
+        for i in range(bisect_right(starts, offset) - 1, len(found)):
+            if len(out) == n:
+                break
+            skip = max(0, offset - starts[i])
+            out += found[i][skip : skip + n - len(out)]
+        return bytes(out.ljust(n, b"\0"))
 
     def close(self) -> None:
         """Nothing to give back."""
