@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     # For checkers of types, which do not see what `__getattr__` finds; a test holds the lists together.
     from gguftool.api.compat import Compatibility as Compatibility
     from gguftool.api.compat import compat as compat
+    from gguftool.api.converted import Converted as Converted
     from gguftool.api.converted import check_converted as check_converted
+    from gguftool.api.converted import convert as convert
     from gguftool.api.diagnosed import Cause as Cause
     from gguftool.api.diagnosed import Diagnosed as Diagnosed
     from gguftool.api.diagnosed import diagnose as diagnose
@@ -60,8 +62,7 @@ if TYPE_CHECKING:
     from gguftool.api.tokenizer import compare_tokenizers as compare_tokenizers
     from gguftool.api.translated import translate as translate
     from gguftool.api.translated import translate_script as translate_script
-    from gguftool.build.convert import Converted as Converted
-    from gguftool.build.convert import convert as convert
+    from gguftool.build.judged import Check as Check
     from gguftool.build.quantize import Quantized as Quantized
     from gguftool.build.quantize import quantize as quantize
     from gguftool.edit.changes import Change as Change
@@ -160,6 +161,7 @@ __all__ = [
     "Cause",
     "Change",
     "ChangedMeanwhile",
+    "Check",
     "Compared",
     "Compatibility",
     "Converted",

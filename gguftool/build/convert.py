@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
@@ -25,6 +25,9 @@ from gguftool.model import Model, open_model
 from gguftool.model.shards import NAME, shard_name
 
 _PERCENT = re.compile(r"Writing.*?(\d{1,3})%")
+_LOST = re.compile(r"RuntimeWarning: .*(?:overflow|invalid value)")
+"""numpy says so once a place in its code, whatever the number of tensors."""
+MOST_WARNINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Options:
         more: further arguments for the converter.
         overwrite: replace an existing output.
         log: file for what the converter says.
-        force: convert in spite of what the preflight found.
+        force: convert in spite of what the preflight found, and give the result its name in spite of its faults.
         provenance: write the `gguftool.*` keys.
         projector: of a model with an encoder of images or sound make the projector, too.
     """
@@ -61,10 +64,10 @@ class Converted:
     """What was made.
 
     Attributes:
-        paths: the files of the model in order, then the projector.
+        paths: the files of the model in order, then the projector; none where the result was found faulty.
         size: bytes of all.
         converter: what made them.
-        seconds: how long it took.
+        seconds: how long it took, the look at the result included.
         notes: what the user should know.
         projector: path of the multimodal projector, None when none was made.
     """
@@ -80,8 +83,37 @@ class Converted:
 
     @property
     def path(self) -> str:
-        """The first file."""
+        """The first file.
+
+        Raises:
+            Refused: the result was found faulty and got no name.
+        """
+        if not self.paths:
+            raise Refused("the result has no name: it was found faulty", "see its checks")
         return self.paths[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """What the converter has made, before it gets its name.
+
+    Attributes:
+        files: draft and final name of each file, in order.
+        folder: the source, as it was looked at.
+        converter: what made it.
+        warnings: lines of its log that tell of numbers it could not keep.
+    """
+
+    files: tuple[tuple[str, str], ...]
+    folder: Folder
+    converter: converters.Converter
+    warnings: tuple[str, ...]
+
+    __repr__ = short_repr
+
+
+Judge = Callable[[Drafted], bool]
+"""Looks at what was made and may mend it; False: it gets no name."""
 
 
 def convert(
@@ -89,6 +121,7 @@ def convert(
     output: str,
     options: Options | None = None,
     progress: Callable[[int], None] | None = None,
+    judge: Judge | None = None,
 ) -> Converted:
     """Convert the Hugging Face folder ``source`` to ``output``.
 
@@ -97,6 +130,7 @@ def convert(
         output: file to write; when the converter splits, its name is the stem of the shards' names.
         options: see `Options`.
         progress: called with the percentage written.
+        judge: asked before names are given (`gguftool.api.converted` has the one that is used).
 
     Raises:
         Refused: the folder cannot be converted, or the output exists.
@@ -112,19 +146,25 @@ def convert(
     check_room(os.path.dirname(output), folder.output_size(chosen.outtype), what="the converted model")
     started = time.monotonic()
     notes = [p.message for p in folder.problems]
+    warnings: list[str] = []
     with draft_folder(output) as place:
         for one in todo:
-            notes += _run(one, tool, folder, place, chosen, progress if one is todo[-1] else None)
+            notes += _run(one, tool, folder, place, chosen, _reader(progress if one is todo[-1] else None, warnings))
         made = sorted(n for n in os.listdir(place) if n.endswith(".gguf"))
         final = _names(place, made, output)
         if PROJECTOR in made and len(todo) > 1:
             side = os.path.join(place, PROJECTOR)
             notes += beside.judge(os.path.join(place, next(n for n in made if n != PROJECTOR)), side)
             final[PROJECTOR] = beside.name(output, side)
-        paths = _give_names(place, final, readers_of([source]), overwrite=chosen.overwrite)
-    size = sum(os.path.getsize(p) for p in paths)
-    seconds = time.monotonic() - started
-    return Converted(tuple(paths), size, tool.label, seconds, tuple(notes), final.get(PROJECTOR))
+        # The projector last.
+        order = sorted(final, key=lambda one: one == PROJECTOR)
+        files = tuple((os.path.join(place, one), final[one]) for one in order)
+        sound = judge is None or judge(Drafted(files, folder, tool, tuple(warnings)))
+        size = sum(os.path.getsize(draft) for draft, _ in files)
+        if sound:
+            _give_names(files, readers_of([source]), overwrite=chosen.overwrite)
+    paths, eyes = (tuple(name for _, name in files), final.get(PROJECTOR)) if sound else ((), None)
+    return Converted(paths, size, tool.label, time.monotonic() - started, tuple(notes), eyes)
 
 
 def _run(
@@ -133,7 +173,7 @@ def _run(
     folder: Folder,
     place: str,
     options: Options,
-    progress: Callable[[int], None] | None,
+    on_line: Callable[[str], None],
 ) -> list[str]:
     """Run the converter once.
 
@@ -151,7 +191,7 @@ def _run(
     ended = run(
         arguments(tool, folder.path, os.path.join(place, one.file), options.pre, one),
         log=log,
-        on_line=_reader(progress),
+        on_line=on_line,
         env={
             "PYTHONUNBUFFERED": "1",
             "TOKENIZERS_PARALLELISM": "false",
@@ -230,8 +270,10 @@ def arguments(tool: converters.Converter, source: str, outfile: str, pre: str | 
     ]
 
 
-def _reader(progress: Callable[[int], None] | None) -> Callable[[str], None]:
+def _reader(progress: Callable[[int], None] | None, warnings: list[str]) -> Callable[[str], None]:
     def line(text: str) -> None:
+        if _LOST.search(text) and len(warnings) < MOST_WARNINGS:
+            warnings.append(text.strip())
         match = _PERCENT.search(text)
         if match and progress:
             progress(int(match[1]))
@@ -285,13 +327,10 @@ def _names(place: str, made: Sequence[str], output: str) -> dict[str, str]:
     return names
 
 
-def _give_names(place: str, names: Mapping[str, str], readers: Readers, *, overwrite: bool) -> list[str]:
-    """Move what was made to its place, all at once; the projector last."""
-    order = sorted(names, key=lambda one: one == PROJECTOR)
+def _give_names(files: Sequence[tuple[str, str]], readers: Readers, *, overwrite: bool) -> None:
+    """Move what was made to its place, all at once."""
     with contextlib.ExitStack() as stack:
         drafts = [
-            stack.enter_context(Draft.of(os.path.join(place, one), names[one], overwrite=overwrite, readers=readers))
-            for one in order
+            stack.enter_context(Draft.of(draft, name, overwrite=overwrite, readers=readers)) for draft, name in files
         ]
         publish_all(drafts)
-    return [names[one] for one in order]

@@ -15,7 +15,6 @@ from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.build.convert import Options
-    from gguftool.lint.run import Report
 
 
 @command(
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     "force",
     is_flag=True,
     aliases=("--force",),
-    help="Convert in spite of what the look at the folder found.",
+    help="Convert in spite of what was found in the folder, and keep the result in spite of what was found in it.",
 )
 @option("--no-mmproj", is_flag=True, help="Of a model that sees or hears make no projector (mmproj-OUT) beside it.")
 @option("--no-fix", is_flag=True, help="Do not repair what the converter lost.")
@@ -63,8 +62,11 @@ def convert(session: Session, /, source: str | None, **options: Any) -> int:
     """Convert a Hugging Face folder (or hf://owner/repo) with llama.cpp's own converter.
 
     First the folder is looked at: architecture, tokenizer, weights, disk. Then the converter runs, found by
-    --llama-cpp, LLAMA_CPP_DIR, PATH, or the environment of --setup. The result is compared with the folder, and what
-    the converter lost is repaired.
+    --llama-cpp, LLAMA_CPP_DIR, PATH, or the environment of --setup. What the converter lost is put back.
+
+    Then the result is judged: tensors and layers counted against the folder, the load predicted, lint, chat template
+    and tokenizer compared, all data read for NaN and infinities, a known text read where the llama library is there.
+    OUT gets its name only when no fault is found (or with --yes); the output says what was looked at and what not.
     """
     from gguftool.build.convert import Options
 
@@ -144,8 +146,7 @@ def _check(session: Session, folder: str, llama_cpp: str | None, more: tuple[str
 
 
 def _convert(session: Session, folder: str, output: str, options: Options, *, repair: bool) -> int:
-    from gguftool.api.converted import check_converted
-    from gguftool.build import convert as build
+    from gguftool.api.converted import convert as make
     from gguftool.cli.quantize import bar
     from gguftool.errors import Bug
     from gguftool.report import build as report
@@ -158,23 +159,16 @@ def _convert(session: Session, folder: str, output: str, options: Options, *, re
             seen[0] = max(seen[0], percent)
             progress(seen[0], 100)
 
-        done = build.convert(folder, output, options, step)
+        done = make(folder, output, options, step, repair=repair, tell=session.detail)
     for note in done.notes:
         session.warn(note)
-    repaired, found = check_converted(done.path, folder, repair=repair)
-    code = Bug.exit_code if found.bugs else 1 if _errors(found) else 0
-    session.did(f"wrote {done.path}", code)
+    bugs = done.report.bugs if done.report is not None else ()
+    code = Bug.exit_code if bugs else 0 if done.ok else 1
+    session.did(f"wrote {done.path}" if done.paths else f"made no {output}", code)
     if session.format == "json":
-        body = report.converted_json(done, repaired, found)
-        session.write_json(ok=not code, body=body, errors=map(error_row, found.bugs))
+        session.write_json(ok=not code, body=report.converted_json(done), errors=map(error_row, bugs))
     else:
-        session.out(report.converted_text(done, repaired, found, session.style))
-        for bug in found.bugs:
+        session.out(report.converted_text(done, output, session.style))
+        for bug in bugs:
             session.warn(str(bug))
     return code
-
-
-def _errors(found: Report) -> int:
-    from gguftool.lint.rule import Severity
-
-    return found.at_least(Severity.ERROR)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from gguftool.build.convert import Converted
+from gguftool.api.converted import Converted
 from gguftool.build.folder.look import Folder
+from gguftool.build.judged import Check
 from gguftool.build.plan import QuantizePlan, Size
 from gguftool.build.quantize import Quantized
 from gguftool.lint.rule import Severity
@@ -13,6 +14,10 @@ from gguftool.lint.run import Report as LintReport
 from gguftool.report.progress import clock
 from gguftool.report.text import Style, safe, size, table
 from gguftool.shell import gguftool, path_word
+from gguftool.verify.result import Fault
+
+MOST_FAULTS = 10
+"""Faults of one check that are shown."""
 
 
 def plan_text(plan: QuantizePlan, path: str, engine: str, style: Style) -> str:
@@ -151,42 +156,85 @@ def folder_json(found: Folder) -> dict[str, object]:
     }
 
 
-def converted_text(done: Converted, repaired: Sequence[str], found: LintReport, style: Style) -> str:
-    """Lines about a file that was converted."""
+def converted_text(done: Converted, output: str, style: Style) -> str:
+    """Lines about a file that was converted: what it is, what was looked at and what not."""
     names = ", ".join(safe(p) for p in done.paths[:3]) + (" …" if len(done.paths) > 3 else "")
-    lines = [
-        f"{style.green('wrote')} {names}: {size(done.size)}, by {safe(done.converter)} in {done.seconds:.1f} s",
-        *(f"  repaired: {safe(text)}" for text in repaired),
-    ]
-    counts = _counts(found)
-    if any(counts.values()):
-        lines.append(f"  lint: {_said(counts)}; more: {gguftool('lint', path_word(done.path))}")
+    took = f"{size(done.size)}, by {safe(done.converter)} in {done.seconds:.1f} s"
+    if done.paths:
+        lines = [f"{style.green('wrote')} {names}: {took}"]
     else:
-        lines.append("  lint: clean")
+        lines = [f"{style.red('not given its name')}: {safe(output)}, {took}"]
+    lines += [f"  repaired: {safe(text)}" for text in done.repaired]
+    lines += checks_text(done.checks, style)
+    if not done.ok:
+        kept = "it has its name all the same (--yes)" if done.paths else "the file is gone; --yes keeps it as it is"
+        lines.append(f"  {kept}")
+    elif done.report is not None and len(done.report):
+        lines.append(f"  what lint says: {gguftool('lint', path_word(done.path))}")
     return "\n".join(lines)
 
 
-def converted_json(done: Converted, repaired: Sequence[str], found: LintReport) -> dict[str, object]:
+_WORDS = {"ok": "checked", "noted": "note", "fault": "fault", "unjudged": "not checked"}
+
+
+def checks_text(checks: Sequence[Check], style: Style) -> list[str]:
+    """One line for each check, and those of its faults."""
+    lines = []
+    for check in checks:
+        word = _WORDS[check.verdict].ljust(11)
+        colour = {"ok": style.green, "fault": style.red, "noted": style.yellow}.get(check.verdict, style.dim)
+        where = f"{safe(check.file)}: " if check.file else ""
+        lines.append(f"  {colour(word)} {where}{check.name}: {safe(check.said)}")
+        shown = [f for f in check.faults if f.message != check.said or f.hint]
+        for fault in shown[:MOST_FAULTS]:
+            if fault.message != check.said:
+                lines.append(f"              {safe(fault.kind)}: {safe(fault.message)}")
+            if fault.hint:
+                lines.append(f"              {safe(fault.hint)}")
+        if len(shown) > MOST_FAULTS:
+            lines.append(f"              and {len(shown) - MOST_FAULTS:,} more")
+    return lines
+
+
+def checks_json(checks: Sequence[Check]) -> list[dict[str, object]]:
     """The same as data."""
+    return [
+        {
+            "name": c.name,
+            "verdict": c.verdict,
+            "ok": None if c.verdict == "unjudged" else c.ok,
+            "summary": c.said,
+            "file": c.file or None,
+            "faults": [_fault(f) for f in c.faults],
+            "notes": [_fault(f) for f in c.notes],
+        }
+        for c in checks
+    ]
+
+
+def _fault(fault: Fault) -> dict[str, object]:
+    return {"kind": fault.kind, "message": fault.message, "where": fault.where, "hint": fault.hint}
+
+
+def converted_json(done: Converted) -> dict[str, object]:
+    """The same as data."""
+    found = done.report
     return {
-        "output": done.path,
+        "output": done.path if done.paths else None,
         "files": list(done.paths),
         "projector": done.projector,
         "size": done.size,
         "converter": done.converter,
         "seconds": round(done.seconds, 3),
         "notes": list(done.notes),
-        "repaired": list(repaired),
-        "lint": {"counts": _counts(found), "findings": _findings(found)},
+        "repaired": list(done.repaired),
+        "checks": checks_json(done.checks),
+        "lint": {"counts": _counts(found), "findings": _findings(found)} if found is not None else None,
     }
 
 
 def _counts(found: LintReport) -> dict[str, int]:
     return {str(s): found.count(s) for s in Severity}
-
-
-def _said(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} {word}{'s' if n != 1 and word != 'info' else ''}" for word, n in counts.items() if n)
 
 
 def _findings(found: LintReport) -> list[dict[str, object]]:
