@@ -34,6 +34,7 @@ from projectors import projectors
 from readers import readers
 from source import tables
 from switches import switches
+from tensornames import tensor_names
 from vocabulary import vocabulary
 
 from build import NoBuild, build_number
@@ -101,6 +102,7 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
         "conversions.json": lines(written),
         "constants.json": lines(constants(written, Defaults(t), measured["constants"])),
         "converters.json": lines(noted(converters(source, build))),
+        "tensor_names.json": lines(noted(tensor_names(source, build))),
         "options.json": lines(noted(programs(source, build))),
         "switches.json": lines(noted(switches(source, build))),
     }

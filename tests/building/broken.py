@@ -59,6 +59,22 @@ def moe(path: Path, arch: str = "qwen3") -> Path:
     return path
 
 
+def _fused(path: Path) -> Path:
+    """The same, all experts of a layer in one tensor, as transformers 5 saves them."""
+    moe(path)
+
+    def change(tensors: Tensors) -> Tensors:
+        out = {n: t for n, t in tensors.items() if ".experts." not in n}
+        for i in range(hf.LAYERS):
+            base = f"model.layers.{i}.mlp.experts."
+            out[base + "gate_up_proj"] = tensor("BF16", EXPERTS, 2 * EXPERT_FF, hf.WIDTH)
+            out[base + "down_proj"] = tensor("BF16", EXPERTS, hf.WIDTH, EXPERT_FF)
+        return out
+
+    rewrite(path, change)
+    return path
+
+
 def sharded(path: Path) -> Path:
     """Three files and an index."""
     stored.folder(path)
@@ -276,6 +292,7 @@ CASES: dict[str, Case] = {
     "fsdp": Case("wrapped-names", True, rename(lambda n: n.replace("layers.0.", "layers.0._fsdp_wrapped_module."))),
     "doubled": Case("wrapped-names", True, rename(lambda n: "model." + n if n.startswith("model.") else n)),
     "other-names": Case("other-names", True, rename(lambda n: n.replace("model.layers", "stack.block"))),
+    "value-head": Case("unknown-tensors", True, put(**{"v_head.summary.weight": bf16(1, hf.WIDTH)}), says=("v_head",)),
     # Types
     "half-i8": Case(
         "integer-weights",
@@ -342,6 +359,13 @@ CASES: dict[str, Case] = {
     "experts-more": Case("experts", True, set_config(num_experts=3), base=moe, says=("num_experts 3", "4")),
     "experts-fewer": Case("experts", True, without("experts.3."), base=moe, says=("num_experts 4", "3")),
     "experts-hole": Case("experts", True, without("experts.1."), base=moe),
+    "experts-fused": Case(
+        "experts",
+        True,
+        put(**{f"model.layers.{i}.mlp.experts.gate_up_proj": bf16(3, 2 * EXPERT_FF, hf.WIDTH) for i in range(2)}),
+        base=_fused,
+        says=("num_experts 4", "3"),
+    ),
     "expert-size": Case(
         "intermediate-size", True, set_config(moe_intermediate_size=64), base=moe, says=("moe_intermediate_size 64",)
     ),

@@ -20,6 +20,7 @@ HELP = ROOT / "tests" / "data" / "llamacpp" / f"help.{BUILD}.txt.gz"
 GENERATED = (
     *("load_maps.json", "architectures.json", "readers.json", "vocabulary.json", "projectors.json", "flags.json"),
     *("conversions.json", "converters.json", "constants.json", "messages.json", "backends.json"),
+    "tensor_names.json",
 )
 
 

@@ -30,7 +30,12 @@ _LOOK = 1 << 14
 
 def head(seen: Seen) -> Iterator[Problem]:
     """An output matrix that is said to be there and is not, or is there beside a shared one."""
-    if not seen.config.architecture.endswith(_WRITES_TEXT) or not seen.whole or names.foreign(seen):
+    if (
+        not seen.config.architecture.endswith(_WRITES_TEXT)
+        or not seen.whole
+        or names.foreign(seen)
+        or seen.once(names.unmapped)
+    ):
         return
     said = {c.get("tie_word_embeddings") for c in (seen.config.raw, seen.config.part)} - {None}
     tied = said.pop() if len(said) == 1 else None

@@ -14,11 +14,13 @@ _EXPERT = re.compile(r"(.+\.experts)\.([0-9]{1,6})\.")
 LAYERS = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
 """Names of the number of layers, in the converter's order (`TextModel.__init__`, b11434)."""
 EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts")
+_FUSED = ("experts.gate_up_proj", "experts.down_proj", "experts.up_proj", "experts.gate_proj")
+"""Endings of names of all experts of a layer in one tensor."""
 _MORE = ("nextn", "mtp", "next_n", "draft")
 """Parts of names in config.json that tell of layers behind the last, which predict further tokens."""
 _OTHER_COUNT = ("HrmText", "Zamba", "Ouro", "Mllama", "T5", "UMT5", "Bart", "Jais")
 """Beginnings of architectures whose layers are run more than once, or are of two kinds with a count each."""
-_OTHER_ROWS = ("Mamba", "FalconMamba", "GraniteMoeHybrid", "Bamba", "NemotronH", "MiniMax", "Gemma3n", "Gemma4", "Grok")
+_OTHER_ROWS = ("Mamba", "FalconMamba", "GraniteMoeHybrid", "Bamba", "NemotronH", "MiniMax", "Gemma3", "Gemma4", "Grok")
 """Beginnings of architectures whose converter adds or takes away rows."""
 _EMBEDDING = ("model.embed_tokens.weight", "transformer.wte.weight", "wte.weight", "gpt_neox.embed_in.weight")
 _AGAIN = "the number in config.json must be that of the weights; or the weights of another model lie here"
@@ -87,7 +89,9 @@ def experts(seen: Seen) -> Iterator[Problem]:
         return
     have: dict[str, set[int]] = defaultdict(set)
     for name in seen.text:
-        if ".experts." in name and (expert := _EXPERT.match(name)):
+        if name.endswith(_FUSED) and len(seen.text[name].shape) == 3:
+            have[name].update(range(min(seen.text[name].shape[0], 1 << 16)))
+        elif ".experts." in name and (expert := _EXPERT.match(name)):
             have[expert[1]].add(int(expert[2]))
     name = next(n for n in EXPERTS if seen.config.text.get(n) is not None)
     for place, numbers in have.items():

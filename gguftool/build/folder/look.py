@@ -41,6 +41,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     twosets.not_read,
     names.adapters,
     names.wrappers,
+    names.unmapped,
     quantised.method,
     dtypes.types,
     dtypes.empty,

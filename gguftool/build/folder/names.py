@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gguftool.build.folder import quantised
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen
+from gguftool.facts.tensornames import called, only_by_map
 
 _ADAPTER = re.compile(
     r"\.(?:lora_[AB]|lora_embedding_[AB]|lora_magnitude_vector|base_layer|modules_to_save|original_module"
@@ -80,4 +82,24 @@ def _wrapped(seen: Seen, found: list[str], prefix: str, who: str) -> Problem:
         "wrapped-names",
         f"{seen.path}: {len(found):,} names carry {prefix} of {who}, for example {found[0]}",
         f"save the model without its wrapper (the inner module's save_pretrained), or take {prefix} out of the names",
+    )
+
+
+def unmapped(seen: Seen) -> Iterator[Problem]:
+    """Names that the converter has no name for, where nothing but its map decides."""
+    architecture = seen.config.architecture
+    if not only_by_map(architecture) or not quantised.plain(seen) or foreign(seen) or quantised.refused(seen):
+        return
+    if "draft_vocab_size" in seen.config.text:
+        return  # a draft model under the name of its target
+    strange = [n for n in seen.text if ".experts." not in n and called(architecture, n) is None]
+    if not strange:
+        return
+    few = len(strange) * 2 < len(seen.text)
+    yield Problem(
+        "unknown-tensors" if few else "other-names",
+        f"{seen.path}: {len(strange):,} tensors are called as in no {architecture}, for example {strange[0]}",
+        "a head or another part that was trained beside the model is not converted: save the language model alone"
+        if few
+        else "is it the model that config.json describes?",
     )

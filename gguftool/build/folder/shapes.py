@@ -86,7 +86,7 @@ def shapes(seen: Seen) -> Iterator[Problem]:
             continue
         for rule in _rules(found[1]):
             wanted = _wanted(rule, sizes)
-            if wanted is None or rule.axis >= len(entry.shape) or rule.kind in wrong:
+            if wanted is None or not rule.axis < len(entry.shape) <= 2 or rule.kind in wrong:
                 continue
             if entry.shape[rule.axis] != wanted:
                 wrong[rule.kind] = (rule, entry, wanted)
@@ -169,15 +169,16 @@ def _head_dim(wrong: Mapping[str, tuple[_Rule, Entry, int]], sizes: Mapping[str,
 
 def alike(seen: Seen) -> Iterator[Problem]:
     """Layers that lack what the others have, and what every model has: an embedding, a last norm."""
-    if seen.config.architecture not in _DENSE or not seen.whole or not seen.text or names.foreign(seen):
+    if (
+        seen.config.architecture not in _DENSE
+        or not seen.whole
+        or not seen.text
+        or names.foreign(seen)
+        or seen.once(names.unmapped)
+    ):
         return
     have = by_layer(seen)
     if not have:
-        yield Problem(
-            "other-names",
-            f"{seen.path}: no tensor is called as in {seen.config.architecture}, for example {next(iter(seen.text))}",
-            "the names must begin with model.layers.0 …: is it the model that config.json describes?",
-        )
         return
     whole = {end for ends in have.values() for end in ends if end.endswith("weight")}
     common = {end for end in whole if 2 * sum(end in ends for ends in have.values()) > len(have)}
