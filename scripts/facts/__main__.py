@@ -20,6 +20,7 @@ from typing import Any
 
 from architectures import architectures
 from backends import backends
+from build import NoBuild, build_number
 from constants import constants
 from conversions import conversions
 from converters import converters
@@ -36,8 +37,6 @@ from source import tables
 from switches import switches
 from tensornames import tensor_names
 from vocabulary import vocabulary
-
-from build import NoBuild, build_number
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "gguftool" / "facts" / "data"
