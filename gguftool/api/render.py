@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
+from gguftool.chat.infolder import order
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub import open_source, opened
 from gguftool.shell import gguftool, path_word
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     AnyModel = Model | str | os.PathLike[str]
 
-_HF_FILES = ("chat_template.jinja", "tokenizer_config.json", "chat_template.json")
 """Where a Hugging Face repository has its template, in the order of the converter."""
 
 
@@ -175,8 +175,9 @@ def _bare_templates(spec: str) -> Mapping[str, str] | None:
     if "://" in spec:
         return _of_address(spec)
     if os.path.isdir(spec):
-        there = [name for name in _HF_FILES if os.path.isfile(os.path.join(spec, name))]
-        has_model = any(name.endswith(".gguf") for name in os.listdir(spec))
+        inside = os.listdir(spec)
+        there = [name for name in order(inside) if os.path.isfile(os.path.join(spec, name))]
+        has_model = any(name.endswith(".gguf") for name in inside)
         return None if has_model else _first([os.path.join(spec, name) for name in there], spec)
     if not os.path.exists(spec):
         return None
@@ -192,7 +193,7 @@ def _first(paths: Sequence[str], where: str) -> Mapping[str, str]:
         except UsageError:
             if path == paths[-1]:
                 raise
-    raise UsageError(f"{where}: holds no chat template", f"looked for {', '.join(_HF_FILES)}")
+    raise UsageError(f"{where}: holds no chat template", f"looked for {', '.join(order(()))}")
 
 
 def _templates_of(path: str) -> Mapping[str, str]:
@@ -207,7 +208,7 @@ def _of_address(spec: str) -> Mapping[str, str] | None:
     if spec.endswith(".gguf") or not spec.startswith(("hf://", "http://", "https://")):
         return None
     single = spec.endswith((".jinja", ".json"))
-    for name in [""] if single else _HF_FILES:
+    for name in [""] if single else order(()):
         where = f"{spec.rstrip('/')}/{name}" if name else spec
         try:
             source = open_source(where)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from gguftool.brief import short_repr
+from gguftool.chat.infolder import ADDITIONAL, JINJA, LEGACY, PROCESSORS, Templates, templates
 from gguftool.errors import MissingFile, Unreadable, UsageError
 from gguftool.model.card import NAME as CARD
 from gguftool.model.card import Card, read_card
@@ -23,8 +24,9 @@ FILES = (
     "tokenizer_config.json",
     "generation_config.json",
     "special_tokens_map.json",
-    "chat_template.jinja",
-    "chat_template.json",
+    JINJA,
+    LEGACY,
+    *PROCESSORS,
     CARD,
 )
 """What is read, when it is there; only ``config.json`` must be."""
@@ -45,6 +47,7 @@ CONTEXT = (
     "seq_length",
 )
 """Names of the trained context length, the converter's first (`conversion/base.py:set_gguf_parameters`, b11434)."""
+MOST_TEMPLATES = 64
 LARGEST = 32 << 20
 """Bytes of one file; the largest real tokenizer_config.json has about 1 MB."""
 
@@ -59,7 +62,10 @@ class HfFolder:
         tokenizer: ``tokenizer_config.json``; {} when absent.
         generation: ``generation_config.json``; {} when absent.
         special: ``special_tokens_map.json``; {} when absent.
-        jinja: ``chat_template.jinja`` or the text in ``chat_template.json``; None when absent.
+        jinja: ``chat_template.jinja``; None when absent.
+        legacy: what ``chat_template.json`` says.
+        additional: texts in ``additional_chat_templates`` by name.
+        names: of the files in the folder, as far as they are known.
         unread: files that are there but could not be read, with the reason.
         modules: entries of ``modules.json``; () when absent.
         inside: further JSON objects by path in the folder: those of the modules, ``config_sentence_transformers.json``.
@@ -73,6 +79,9 @@ class HfFolder:
     generation: Mapping[str, Any] = field(default_factory=dict)
     special: Mapping[str, Any] = field(default_factory=dict)
     jinja: str | None = None
+    legacy: object = None
+    additional: Mapping[str, str] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
     unread: Mapping[str, str] = field(default_factory=dict)
     modules: tuple[Mapping[str, Any], ...] = ()
     inside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -155,14 +164,15 @@ class HfFolder:
                 return value
         return None
 
+    @cached_property
+    def templates(self) -> Templates:
+        """The chat template in use, and the one the converter writes."""
+        return templates(self.names, self.tokenizer or None, self.jinja, self.legacy, self.additional)
+
     @property
     def chat_template(self) -> str | None:
-        """The default chat template, found as the converter finds it."""
-        value = self.tokenizer.get("chat_template", self.jinja)
-        if isinstance(value, list):
-            named = {t.get("name"): t.get("template") for t in value if isinstance(t, Mapping)}
-            value = named.get("default")
-        return value if isinstance(value, str) else None
+        """The default chat template that training and transformers take."""
+        return self.templates.used.text if self.templates.used else None
 
 
 def read_folder(path: str | os.PathLike[str]) -> HfFolder:
@@ -179,7 +189,8 @@ def read_folder(path: str | os.PathLike[str]) -> HfFolder:
     if not os.path.isdir(folder):
         raise MissingFile(f"{folder}: no such folder", "--against takes the folder with the source model's config.json")
     files = {n: data for n in (*FILES, *EMBEDDING) if (data := _read(os.path.join(folder, n))) is not None}
-    files |= {n: data for n in module_files(files) if (data := _read(os.path.join(folder, n))) is not None}
+    more = (*module_files(files), *_additional(folder))
+    files |= {n: data for n in more if (data := _read(os.path.join(folder, n))) is not None}
     return from_files(folder, files, folder)
 
 
@@ -187,6 +198,15 @@ def module_files(files: Mapping[str, bytes]) -> list[str]:
     """The files of the modules that ``modules.json`` among these names, each in a folder beside it."""
     paths = [str(entry.get("path")) for entry in _entries(files.get(MODULES))]
     return [f"{path}/config.json" for path in paths if path and os.path.basename(path) == path and path != ".."]
+
+
+def _additional(folder: str) -> list[str]:
+    """Named templates beside chat_template.jinja."""
+    try:
+        names = sorted(os.listdir(os.path.join(folder, ADDITIONAL)))
+    except OSError:
+        return []
+    return [f"{ADDITIONAL}/{n}" for n in names if n.endswith(".jinja")][:MOST_TEMPLATES]
 
 
 def _read(path: str, limit: int = LARGEST) -> bytes | None:
@@ -217,16 +237,17 @@ def from_files(name: str, files: Mapping[str, bytes], path: str | None = None) -
     parsed = {n: _object(n, data, unread) for n, data in files.items() if n.endswith(".json") and n != MODULES}
     if "config.json" in unread:
         raise UsageError(f"{name}: config.json {unread['config.json']}")
-    jinja = parsed.get("chat_template.json", {}).get("chat_template")
-    if "chat_template.jinja" in files and len(files["chat_template.jinja"]) <= LARGEST:
-        jinja = files["chat_template.jinja"].decode("utf-8", "replace")
+    jinja = {n: data.decode("utf-8", "replace") for n, data in files.items() if n.endswith(".jinja")}
     return HfFolder(
         name,
         parsed["config.json"],
         parsed.get("tokenizer_config.json", {}),
         parsed.get("generation_config.json", {}),
         parsed.get("special_tokens_map.json", {}),
-        jinja if isinstance(jinja, str) else None,
+        jinja.get(JINJA),
+        parsed.get(LEGACY, {}).get("chat_template"),
+        {os.path.basename(n).removesuffix(".jinja"): text for n, text in jinja.items() if n != JINJA},
+        frozenset(os.path.basename(n) for n in files),
         unread,
         _entries(files.get(MODULES)),
         {n: found for n, found in parsed.items() if n not in FILES},

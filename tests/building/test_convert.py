@@ -260,3 +260,14 @@ def test_errors_of_the_converter_in_plain_words(tmp_path: Path, line: str, code:
 
 def test_a_killed_converter(tmp_path: Path):
     assert "lack of memory" in str(explain(Ended(-9, (), 1.0), look(str(tmp_path)), None))
+
+
+@pytest.mark.oracle
+def test_the_template_in_use_is_put_in(convert, tmp_path: Path) -> None:
+    path = hf.folder(tmp_path / "m", "llama")
+    (path / "chat_template.jinja").write_text(hf.CHATML)
+    result = convert(path, "-o", tmp_path / "m.gguf", "--format", "json")
+    assert result.code == 0, result.err
+    assert any("chat_template" in line for line in result.json["repaired"]), result.json
+    with open_model(str(tmp_path / "m.gguf")) as model:
+        assert model.get("tokenizer.chat_template") == hf.CHATML

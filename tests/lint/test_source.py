@@ -11,7 +11,7 @@ import pytest
 
 from gguftool.errors import MissingFile, Unreadable, UsageError
 from gguftool.lint.against import LARGEST, from_files, read_folder
-from gguftool.lint.rule import Context
+from gguftool.lint.rule import Context, Severity
 from gguftool.lint.run import lint
 from gguftool.model import open_model
 from tests.lint.samples import report_of
@@ -150,13 +150,34 @@ def test_eos_ids_and_special_texts() -> None:
     assert folder(generation_config={"eos_token_id": [1, 2, True, -1, "x"]}).eos_ids == (1, 2)
 
 
-def test_chat_template_is_found_as_the_converter_finds_it() -> None:
+def test_chat_template_is_the_one_in_use() -> None:
+    # as transformers 5.24 finds it (tests/chat/test_infolder.py)
     named = [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]
-    assert folder(tokenizer_config={"chat_template": named}, jinja="j").chat_template == "d"
-    assert folder(tokenizer_config={"chat_template": "own"}, jinja="j").chat_template == "own"
+    assert folder(tokenizer_config={"chat_template": named}).chat_template == "d"
+    assert folder(tokenizer_config={"chat_template": named}, jinja="j").chat_template == "j"
     assert folder(tokenizer_config={}, jinja="j").chat_template == "j"
     assert folder(chat_template={"chat_template": "k"}).chat_template == "k"
+    both = {"tokenizer_config": {"chat_template": "own"}, "chat_template": {"chat_template": "k"}}
+    assert folder(**both).chat_template == "own"
+    assert folder(**both, preprocessor_config={}).chat_template == "k"
     assert folder().chat_template is None
+
+
+def test_the_other_of_two_templates_is_put_right() -> None:
+    """C6: the converter took the one of tokenizer_config.json, the model was trained with the other."""
+    old = CHATML.replace("assistant", "model")
+    context = Context(against=folder(tokenizer_config={"chat_template": old}, jinja=CHATML))
+    report = report_of(bpe(template=old), context=context, select=("source-chat-template",))
+    (finding,) = report.findings
+    assert (finding.severity, finding.data["used"]) == (Severity.WARNING, "chat_template.jinja")
+    assert finding.fix is not None
+    assert finding.fix.safe
+    assert [(op.key, op.value) for op in finding.fix.operations] == [(TEMPLATE, CHATML)]  # type: ignore[union-attr]
+    # one that somebody chose is left alone
+    chosen = report_of(bpe(template=CHATML + "x"), context=context, select=("source-chat-template",)).findings[0]
+    assert chosen.fix is not None
+    assert not chosen.fix.safe
+    assert not report_of(bpe(template=CHATML), context=context, select=("source-chat-template",)).findings
 
 
 def test_template_fix_takes_the_source_template() -> None:

@@ -15,6 +15,7 @@ from gguftool.build.folder import (
     placeholder,
     quantised,
     shapes,
+    template,
     tokenizer,
     twosets,
     weights,
@@ -51,6 +52,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     shapes.shapes,
     shapes.alike,
     head.head,
+    template.template,
 )
 """In the order in which problems are told."""
 

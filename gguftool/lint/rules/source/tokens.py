@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gguftool.chat.infolder import JINJA
 from gguftool.chat.talk import KEY
 from gguftool.edit.ops import Set
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, edit, found, not_evaluated, rule
@@ -12,7 +13,7 @@ from gguftool.lint.sentence import ends
 from gguftool.model import Model
 from gguftool.model.embedder import embedder
 from gguftool.model.vocab import TOKENS, id_key, vocabulary
-from gguftool.shell import FILE
+from gguftool.shell import FILE, Words
 
 if TYPE_CHECKING:
     from gguftool.lint.against import HfFolder
@@ -148,32 +149,47 @@ def source_vocabulary_size(m: Model, ctx: Context) -> Drafts:
 def source_chat_template(m: Model, ctx: Context) -> Drafts:
     """Know when the chat template is not the one of the source.
 
-    Why. Publishers mend templates on purpose, but a file can also carry an old one, or none: that is a warning.
-    Evidence. tokenizer_config.json, chat_template.jinja and chat_template.json, in the converter's order.
+    Why. Publishers mend templates on purpose, but a file can also carry an old one, or none: that is a warning. So is
+    one of a folder with two: training and transformers take chat_template.jinja, the converter prefers what
+    tokenizer_config.json says, and the model gets prompts that it was not trained with.
+    Evidence. transformers 5.24 (`tokenization_utils_base.py`), `gguf-py/gguf/vocab.py` (b11434); swift-transformers
+    issue 204.
     Example. the chat template differs from the one in ./model (first at line 3)
-    Fix. `gguftool fix --chat-template FILE`.
+    Fix. `gguftool fix --chat-template FILE`; safe where the converter took the other one of two.
     """
     folder = source(ctx)
     if why := _unread(folder):
         yield not_evaluated(why)
         return
-    here, there = m.get(KEY), folder.chat_template
-    if there is None or not there.strip() or here == there:
+    here, used, written = m.get(KEY), folder.templates.used, folder.templates.converted
+    if used is None or not used.text.strip() or here == used.text:
         return
-    file = "chat_template.jinja" if folder.jinja == there else "tokenizer_config.json"
-    if file == "chat_template.jinja":
-        command = edit("--chat-template", f"{folder.name.rstrip('/')}/{file}")
-        fix = Fix("take the template of the source", command=command)
+    there, file = used.text, used.file
+    # As the converter left it: nobody has chosen this one.
+    left = folder.templates.apart and here == (written.text if written else None)
+    if file == JINJA:
+        command: Words = edit("--chat-template", f"{folder.name.rstrip('/')}/{file}")
     else:
         again = ("--against", folder.name, "--select", "source-chat-template", "--fix-unsafe")
         command = ("gguftool", "lint", FILE, *again)
-        fix = Fix("take the template of the source", (Set(KEY, there, "str"),), command=command)
+    fix = Fix("take the template of the source", (Set(KEY, there, "str"),), left, command)
     if not isinstance(here, str):
         yield found(
             f"no {KEY}, but {file} of {folder.name} has one",
             where=f"field:{KEY}",
             severity=Severity.WARNING,
             fix=fix,
+        )
+        return
+    if left and written is not None:
+        yield found(
+            f"the chat template is that of {written.file}; training and transformers take the one in {file} of "
+            f"{folder.name}",
+            where=f"field:{KEY}",
+            severity=Severity.WARNING,
+            fix=fix,
+            used=file,
+            converted=written.file,
         )
         return
     line = next((i for i, (a, b) in enumerate(_pairs(here, there), 1) if a != b), 1)
