@@ -11,7 +11,8 @@ import pytest
 from gguftool.build.folder.look import look
 from gguftool.build.safetensors import read_header
 from gguftool.errors import FormatError
-from tests.building import broken, stored
+from gguftool.facts.converters import known, packaged
+from tests.building import broken, odd, stored
 from tests.building.broken import CASES
 from tests.building.test_folder import KNOWN
 
@@ -92,6 +93,17 @@ def test_a_hostile_index(tmp_path: Path, data: bytes):
     assert "bad-index" in {p.kind for p in look(str(folder), ARCHITECTURES).problems}
 
 
+def test_files_below_the_folder_are_found_by_newer_converters_alone(tmp_path: Path):
+    folder = broken.sharded(tmp_path / "m")
+    (folder / "weights").mkdir()
+    for part in folder.glob("*.safetensors"):
+        part.rename(folder / "weights" / part.name)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(index.read_text().replace('"model-0', '"weights/model-0'))
+    assert [p.kind for p in look(str(folder), packaged()).problems] == ["weights-below"]
+    assert look(str(folder), known()).problems == ()
+
+
 def test_what_the_converter_unpacks_only_at_once_is_taken_when_it_is_told_to(tmp_path: Path):
     *how, _ = stored.REFUSED["bitnet"]
     folder = stored.apply(stored.folder(tmp_path), *how)
@@ -99,3 +111,8 @@ def test_what_the_converter_unpacks_only_at_once_is_taken_when_it_is_told_to(tmp
         f"gguftool convert {folder} --converter-arg=--no-lazy"
     ]
     assert look(str(folder), ARCHITECTURES, arguments=["--no-lazy"]).problems == ()
+
+
+@pytest.mark.parametrize("name", odd.ODD)
+def test_models_unlike_most_are_not_called_faulty_for_their_weights(tmp_path: Path, name: str):
+    assert look(str(odd.write(tmp_path / "m", name)), known()).problems == ()

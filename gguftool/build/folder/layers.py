@@ -18,11 +18,18 @@ _FUSED = ("experts.gate_up_proj", "experts.down_proj", "experts.up_proj", "exper
 """Endings of names of all experts of a layer in one tensor."""
 _MORE = ("nextn", "mtp", "next_n", "draft")
 """Parts of names in config.json that tell of layers behind the last, which predict further tokens."""
-_OTHER_COUNT = ("HrmText", "Zamba", "Ouro", "Mllama", "T5", "UMT5", "Bart", "Jais")
-"""Beginnings of architectures whose layers are run more than once, or are of two kinds with a count each."""
+_OTHER_COUNT = ("DeciLM", "HrmText", "Zamba", "Ouro", "Mllama", "T5", "UMT5", "Bart", "Jais")
+"""Beginnings of architectures whose layers are run more than once, or are of two kinds with a count each, or of
+which some hold nothing."""
 _OTHER_ROWS = ("Mamba", "FalconMamba", "GraniteMoeHybrid", "Bamba", "NemotronH", "MiniMax", "Gemma3", "Gemma4", "Grok")
 """Beginnings of architectures whose converter adds or takes away rows."""
-_EMBEDDING = ("model.embed_tokens.weight", "transformer.wte.weight", "wte.weight", "gpt_neox.embed_in.weight")
+_EMBEDDING = (
+    "model.embed_tokens.weight",
+    "embed_tokens.weight",
+    "transformer.wte.weight",
+    "wte.weight",
+    "gpt_neox.embed_in.weight",
+)
 _AGAIN = "the number in config.json must be that of the weights; or the weights of another model lie here"
 
 
@@ -108,14 +115,14 @@ def experts(seen: Seen) -> Iterator[Problem]:
 def rows(seen: Seen) -> Iterator[Problem]:
     """Rows of the embedding and of the output, of which llama.cpp wants one for each token."""
     said = number(seen, "vocab_size")
-    if said is None or seen.config.architecture.startswith(_OTHER_ROWS):
+    if said is None or seen.config.architecture.startswith(_OTHER_ROWS) or number(seen, "draft_vocab_size"):
         return
     wrong = [
         entry
         for name in (*_EMBEDDING, "lm_head.weight")
         if (entry := seen.text.get(name)) is not None and len(entry.shape) == 2 and entry.shape[0] not in (said, 0)
     ]
-    if wrong and (len(wrong) > 1 or not _padded(seen, wrong[0].shape[0], said)):
+    if wrong and not all(_padded(seen, entry.shape[0], said) for entry in wrong):
         entry = wrong[0]
         yield Problem(
             "rows",

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gguftool.build.folder import names
+from gguftool.build.folder import names, quantised
 from gguftool.build.folder.layers import by_layer, experts, number
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen
 from gguftool.build.folder.weights import shown
 from gguftool.build.safetensors import FLOATS, Entry
+from gguftool.facts.tensornames import called
 
 _DENSE = frozenset(
     "LlamaForCausalLM MistralForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM GemmaForCausalLM Gemma2ForCausalLM "
@@ -76,7 +77,7 @@ _EXPERTS = (
 
 def shapes(seen: Seen) -> Iterator[Problem]:
     """The first size of each kind that is not what config.json comes to."""
-    if seen.config.architecture not in PLAIN:
+    if seen.config.architecture not in PLAIN or _said(seen, "kv_lora_rank"):
         return
     sizes = _sizes(seen)
     wrong: dict[str, tuple[_Rule, Entry, int]] = {}
@@ -169,16 +170,10 @@ def _head_dim(wrong: Mapping[str, tuple[_Rule, Entry, int]], sizes: Mapping[str,
 
 def alike(seen: Seen) -> Iterator[Problem]:
     """Layers that lack what the others have, and what every model has: an embedding, a last norm."""
-    if (
-        seen.config.architecture not in _DENSE
-        or not seen.whole
-        or not seen.text
-        or names.foreign(seen)
-        or seen.once(names.unmapped)
-    ):
+    architecture, have = seen.config.architecture, by_layer(seen)
+    if architecture not in _DENSE or not have or not seen.whole or not quantised.plain(seen):
         return
-    have = by_layer(seen)
-    if not have:
+    if names.foreign(seen) or seen.once(names.unmapped):
         return
     whole = {end for ends in have.values() for end in ends if end.endswith("weight")}
     common = {end for end in whole if 2 * sum(end in ends for ends in have.values()) > len(have)}
@@ -191,10 +186,9 @@ def alike(seen: Seen) -> Iterator[Problem]:
                 "files are missing or were saved in part: download them again",
             )
             break
-    for name in ("model.embed_tokens.weight", "model.norm.weight"):
-        if name not in seen.text and not any(n.startswith(name.removesuffix("weight")) for n in seen.text):
-            if name == "model.norm.weight" and seen.config.architecture == "OlmoForCausalLM":
-                continue
+    outside = {called(architecture, name) for name in seen.text if ".layers." not in name}
+    for own, name in (("token_embd.weight", "model.embed_tokens.weight"), ("output_norm.weight", "model.norm.weight")):
+        if own not in outside and (architecture, own) != ("OlmoForCausalLM", "output_norm.weight"):
             yield Problem(
                 "missing-tensors",
                 f"{seen.path}: {name} is in none of the files",

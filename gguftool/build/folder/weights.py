@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen, missing_parts, weight_files
 from gguftool.build.safetensors import BITS, Entry
+from gguftool.facts.converters import packaged
 
 _FOREIGN = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")
 _OFF = 0.01
@@ -23,6 +24,13 @@ def index(seen: Seen) -> Iterator[Problem]:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield Problem("missing-weights", f"{path}: {missing[0]}{more} is missing; the index names it", "download it")
+    elif _needs_names(seen):
+        yield Problem(
+            "weights-below",
+            f"{path}: the index names files in folders below ({seen.files[0]}); without model*.safetensors beside it "
+            "this converter finds no weights",
+            "move the files up and take the folder out of the names in the index; newer converters take it as it is",
+        )
     if any(n not in seen.headers for n in seen.files):
         return
     have = seen.tensors
@@ -56,6 +64,13 @@ def index(seen: Seen) -> Iterator[Problem]:
             "the index may be of another version; the converter does not look at this number",
             fatal=False,
         )
+
+
+def _needs_names(seen: Seen) -> bool:
+    """Whether the packaged converter looks for safetensors by their names, and finds none (`index_tensors`, 0.1.1)."""
+    below = bool(seen.files) and all("/" in n for n in seen.files)
+    beside = any(n.startswith("model") and n.endswith(".safetensors") for n in seen.names)
+    return below and not beside and (seen.registry or packaged()) == packaged()
 
 
 def files(seen: Seen) -> Iterator[Problem]:
