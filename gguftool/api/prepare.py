@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from gguftool.api import steps as judge
 from gguftool.brief import short_repr
+from gguftool.build import named as of_folder
 from gguftool.build import pipeline
 from gguftool.build import prepare as build
 from gguftool.build.convert import Options as ConvertOptions
 from gguftool.build.ftypes import target
 from gguftool.build.pipeline import Done, Event, Step
 from gguftool.build.prepare import Progress, Request
-from gguftool.build.provenance import source_name
 from gguftool.build.quantize import Options as QuantizeOptions
 from gguftool.edit.deploy import Wanted
 from gguftool.edit.publish import Told
@@ -23,10 +23,11 @@ from gguftool.facts.cachetypes import parse
 from gguftool.format.types import FILE_TYPES
 from gguftool.hub import is_remote, named, on_this_machine
 from gguftool.hub.address import hub_address
+from gguftool.hub.stores.ollama import name_of
 from gguftool.model import Model
-from gguftool.model.card import card_of
+from gguftool.model.called import bare, place_of
 from gguftool.model.credits import repository
-from gguftool.model.filename import label
+from gguftool.model.filename import label, unlabelled
 from gguftool.verify.manifest import check_name
 
 
@@ -160,9 +161,29 @@ def _told(spec: str, request: Request, auto_fix: bool, quantized_by: str, repo: 
     """What is known of the file beside its keys: the source's card and repository, and what was said."""
     if not auto_fix:
         return Told(quantized_by=quantized_by, repo=repo)
-    card = card_of(request.source) if request.converts else None
-    named_there = hub_address(spec).repo if spec.startswith("hf://") else source_name(request.source).partition("@")[0]
-    return Told(card, repository(named_there), quantized_by, repo)
+    if request.converts:
+        card = of_folder.card(request.source)
+        found = of_folder.called(request.source, card, request.output, request.convert.name)
+        known = of_folder.told(request.source, found, card, 0)
+    else:
+        source, name = _named_in_store(spec, request.source)
+        known = Told(source=repository(source), name=name)
+    return replace(known, quantized_by=quantized_by, repo=repo)
+
+
+def _named_in_store(spec: str, path: str) -> tuple[str, str]:
+    """The repository of a file, and what it is called where it has none; "" for what is not known."""
+    if spec.startswith("hf://"):
+        return hub_address(spec).repo, ""
+    if called := name_of(path):
+        base, _, tag = called.partition(":")
+        if base.startswith(("hf.co/", "huggingface.co/")):
+            return base.partition("/")[2], ""
+        return "", unlabelled(f"{base.rpartition('/')[2]}-{tag}" if tag not in ("", "latest") else base)
+    place = place_of(path)
+    if place is None:
+        return "", ""
+    return (place.repo, "") if place.hub else ("", bare(place.name))
 
 
 def _steps(

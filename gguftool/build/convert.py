@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
-from gguftool.build import beside, provenance
+from gguftool.build import beside, named, provenance
 from gguftool.build import converter as converters
 from gguftool.build.folder.look import Folder, look
 from gguftool.build.process import Ended, run
@@ -44,6 +44,8 @@ class Options:
         force: convert in spite of what the preflight found, and give the result its name in spite of its faults.
         provenance: write the `gguftool.*` keys.
         projector: of a model with an encoder of images or sound make the projector, too.
+        name: what the model is called; what the source says when "".
+        becomes: path of the file that it becomes in the end, where the output is one in between.
     """
 
     outtype: str = "auto"
@@ -55,6 +57,8 @@ class Options:
     force: bool = False
     provenance: bool = True
     projector: bool = True
+    name: str = ""
+    becomes: str = ""
 
     __repr__ = short_repr
 
@@ -147,9 +151,17 @@ def convert(
     started = time.monotonic()
     notes = [p.message for p in folder.problems]
     warnings: list[str] = []
+    card = named.card(source)
+    who = named.called(source, card, chosen.becomes or output, chosen.name)
+    if not who.told_by:
+        notes.append("nothing tells what the model is called: general.name is left out (--name NAME writes it)")
+    fields = named.rows(who, named.told(source, who, card, folder.parameters))
+    if chosen.provenance:
+        fields += [named.row(*one) for one in provenance.converted(tool.label, source, chosen.pre).items()]
     with draft_folder(output) as place:
         for one in todo:
-            notes += _run(one, tool, folder, place, chosen, _reader(progress if one is todo[-1] else None, warnings))
+            hear = _reader(progress if one is todo[-1] else None, warnings)
+            notes += _run(one, tool, folder, place, fields, chosen, hear)
         made = sorted(n for n in os.listdir(place) if n.endswith(".gguf"))
         final = _names(place, made, output)
         if PROJECTOR in made and len(todo) > 1:
@@ -172,6 +184,7 @@ def _run(
     tool: converters.Converter,
     folder: Folder,
     place: str,
+    fields: Sequence[Mapping[str, object]],
     options: Options,
     on_line: Callable[[str], None],
 ) -> list[str]:
@@ -183,7 +196,6 @@ def _run(
     Raises:
         ToolFailed: it failed, or made nothing of use.
     """
-    fields = provenance.converted(tool.label, folder.path, options.pre) if options.provenance else {}
     log = options.log
     if log and one.what == "projector":
         log = os.path.join(os.path.dirname(log), f"mmproj-{os.path.basename(log)}")
@@ -196,7 +208,7 @@ def _run(
             "PYTHONUNBUFFERED": "1",
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_DISABLE_TELEMETRY": "1",
-            "GGUFTOOL_FIELDS": json.dumps([_field(key, value) for key, value in fields.items()]),
+            "GGUFTOOL_FIELDS": json.dumps(fields),
         },
     )
     try:
@@ -210,11 +222,6 @@ def _run(
     if any("pre-tokenizer not recognised" in line for line in ended.tail):
         return [f"the pre-tokenizer was not recognised; {options.pre} was taken as told"]
     return []
-
-
-def _field(key: str, value: str) -> dict[str, object]:
-    """A field for the converter to write, where it has none of that key."""
-    return {"key": key, "type": "str", "value": value, "unless": "", "over": False}
 
 
 def projector(folder: Folder, tool: converters.Converter, output: str, options: Options) -> str | None:

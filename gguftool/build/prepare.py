@@ -168,13 +168,14 @@ def convert_step(request: Request, progress: Progress | None = None) -> Step:
             if name.startswith(_CONVERTED):
                 _clear(os.path.join(request.folder, name))
         told = (lambda percent: progress("converting", percent, 100)) if progress else None
-        made = converting.convert(request.source, request.converted, replace(options, log=log, overwrite=True), told)
+        chosen = replace(options, log=log, overwrite=True, becomes=request.output)
+        made = converting.convert(request.source, request.converted, chosen, told)
         data = {"path": made.path, "size": made.size, "converter": made.converter, "notes": list(made.notes)}
         data |= {"projector": made.projector}
         return Outcome(f"{made.size:,} bytes by {made.converter}", made.paths, data, made.notes)
 
     settings = {"outtype": options.outtype, "pre": options.pre, "more": list(options.more)}
-    return Step("convert", settings | {"projector": options.projector}, act)
+    return Step("convert", settings | {"projector": options.projector, "name": options.name}, act)
 
 
 def projector(before: Mapping[str, Mapping[str, object]]) -> str | None:

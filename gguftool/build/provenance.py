@@ -6,6 +6,7 @@ They are text except where llama-quantize writes numbers, short enough for llama
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from gguftool.build.imatrix import Imatrix
@@ -14,6 +15,7 @@ from gguftool.format.header import Field
 from gguftool.format.types import Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model
+from gguftool.model.called import place_of
 from gguftool.version import __version__
 
 LONGEST = 127
@@ -55,13 +57,10 @@ def converted(converter: str, source: str, pre: str | None) -> dict[str, str]:
 
 def source_name(source: str) -> str:
     """``owner/repo@commit`` for a snapshot in the Hugging Face cache, else the folder's name."""
-    import os
-
-    path = os.path.abspath(source)
-    parts = path.split(os.sep)
-    if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
-        return f"{parts[-3].removeprefix('models--').replace('--', '/')}@{parts[-1]}"
-    return os.path.basename(path)
+    place = place_of(source)
+    if place is not None and place.commit:
+        return f"{place.repo}@{place.commit}"
+    return os.path.basename(os.path.abspath(source))
 
 
 def with_imatrix(imatrix: Imatrix | None) -> dict[str, str | int]:

@@ -14,6 +14,7 @@ from typing import Any
 from gguftool.brief import short_repr
 from gguftool.build.converter import Converter
 from gguftool.build.folder.look import Folder
+from gguftool.build.folder.seen import beside_text
 from gguftool.errors import GgufToolError
 from gguftool.reading import json_file
 
@@ -26,13 +27,9 @@ _BOTH_WITH_VALUE = frozenset("--metadata --model-name --target-model-dir".split(
 """Options that mean the same for a projector. Splitting does not: llama.cpp loads no projector in pieces."""
 _FLOATS = ("auto", "f32", "f16", "bf16")
 _ENCODER = re.compile(
-    r"^(?:mlp|vit\.|vpm\.|siglip2\.|conformer\.|merger\.|resampler\.|apm\.|aligner\.|image_|sound_|speech_"
-    r"|audio_(?:encoder|tower|projection|adapter)|vision_(?:encoder|tower|model))"
-    r"|(?:^|\.)(?:visual|vision|audio|vision_\w+|audio_\w+|\w*projector|mm_\w+|image_newline|view_seperator|patch_embed"
-    r"|patch_embedding|patch_merger|patch_merge_mlp|embed_vision|embed_audio|sam_model|qwen2_model)(?:\.|$)"
-    r"|model\.connector\."
+    r"(?:.*\.)?(?:aligner|sam_model|qwen2_model|vqmodel|embed_vision|embed_audio|apm|mm_\w+)\.|image_"
 )
-"""Names of an encoder's tensors (`conversion/base.py:TextModel.filter_tensors` and the models' own, b11434)."""
+"""Names of encoders besides those that every language model is without (the models' own `filter_tensors`, b11434)."""
 _ENCODER_CONFIGS = ("vision_config", "audio_config", "vision_encoder", "audio_encoder", "whisper_config")
 
 
@@ -91,7 +88,7 @@ def has_encoder(folder: Folder) -> bool:
 
 def is_encoder(name: str) -> bool:
     """Whether a tensor of the source is one of an encoder of images or sound, by its name."""
-    return _ENCODER.search(name) is not None
+    return beside_text(name) or _ENCODER.match(name) is not None
 
 
 def has_dense(path: str) -> bool:

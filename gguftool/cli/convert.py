@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     aliases=("--force",),
     help="Convert in spite of what was found in the folder, and keep the result in spite of what was found in it.",
 )
+@option("--name", metavar="NAME", help="What the model is called (general.name); default: as the source says.")
 @option("--no-mmproj", is_flag=True, help="Of a model that sees or hears make no projector (mmproj-OUT) beside it.")
 @option("--no-fix", is_flag=True, help="Do not repair what the converter lost.")
 @option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
@@ -88,6 +89,7 @@ def convert(session: Session, /, source: str | None, **options: Any) -> int:
         force=options["force"],
         provenance=not options["no_provenance"],
         projector=not options["no_mmproj"],
+        name=options["name"] or "",
     )
     return _convert(session, folder, output, chosen, repair=not options["no_fix"])
 
@@ -102,7 +104,10 @@ def _folder(session: Session, source: str) -> str:
 
 
 def _name(folder: str, outtype: str) -> str:
-    base = re.sub(r"[^\w.-]+", "-", os.path.basename(os.path.abspath(folder)))
+    from gguftool.model.called import place_of
+
+    place = place_of(folder)
+    base = re.sub(r"[^\w.-]+", "-", place.name if place else os.path.basename(os.path.abspath(folder)))
     return f"{base}.gguf" if outtype == "auto" else f"{base}-{outtype}.gguf"
 
 

@@ -45,6 +45,7 @@ DEPLOY = (
 )
 @option("--pre", metavar="NAME", help="Pre-tokenizer to take where the converter does not recognise it.")
 @option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
+@option("--name", metavar="NAME", help="What the model is called (general.name); default: as the source says.")
 @option("--no-mmproj", is_flag=True, help="Of a model that sees or hears make no projector (mmproj-OUT) beside it.")
 @option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
 @option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
@@ -109,6 +110,7 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
                 pre=o["pre"],
                 more=o["more"],
                 projector=not o["no_mmproj"],
+                name=o["name"] or "",
             ),
             quantising=quantize.Options(
                 engine=o["engine"],

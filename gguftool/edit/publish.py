@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,17 +9,15 @@ from gguftool.edit.ops import Delete, Operation, Set, Strip
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT
 from gguftool.model import Model
 from gguftool.model.bytemap import is_filler
+from gguftool.model.called import bare, no_name, parts, place_of, title
 from gguftool.model.card import Card
 from gguftool.model.credits import Credits, credits_of, repository
 from gguftool.model.embedder import no_chat
+from gguftool.model.filename import sizes, unlabelled
+from gguftool.model.terms import HUB, Terms
 
-HUB = "https://huggingface.co/"
 BASE_COUNT = "general.base_model.count"
 OWN = "gguftool."
-_FOLDERS = re.compile(
-    r"(?:ggml-)?(?:model|converted|output|out|tmp|temp|hf|final|merged|snapshot|checkpoint)[-_0-9]*|n/a|unknown|none"
-    r"|[./~].*"
-)
 _OF_ALL = frozenset({"gguf", "llama.cpp", "llama-cpp"})
 
 
@@ -56,12 +53,18 @@ class Told:
         source: ``owner/name`` on the Hub of what it was made of.
         quantized_by: who makes it.
         repo: ``owner/name`` that it will be published as.
+        name: what it is called; the name of ``source`` where nobody says another.
+        terms: licence of the source, where more is known than its card.
+        parameters: elements of its tensors, of a model that is not made yet.
     """
 
     card: Card | None = None
     source: str = ""
     quantized_by: str = ""
     repo: str = ""
+    name: str = ""
+    terms: Terms | None = None
+    parameters: int = 0
 
 
 def missing(m: Model, card: Card | None, repo: str) -> tuple[Missing, ...]:
@@ -98,11 +101,9 @@ def missing(m: Model, card: Card | None, repo: str) -> tuple[Missing, ...]:
 def fill(m: Model, told: Told) -> tuple[Operation, ...]:
     """What can be filled in from what is known; nothing that is there is written over."""
     c = credits_of(m)
-    ops: list[Operation] = []
-    if told.source and no_name(c.name):
-        ops.append(Set("general.name", _title(told.source.rpartition("/")[2]), "str"))
-    if not c.license and not c.license_name and told.card is not None:
-        ops += _licence(told.card)
+    ops = _named(m, c, told)
+    if not c.license and not c.license_name:
+        ops += _licence(told)
     ops += _origin(m, c, told)
     for one in missing(m, told.card, told.repo):
         value = told.quantized_by if one.key == "general.quantized_by" and told.quantized_by else one.value
@@ -111,6 +112,32 @@ def fill(m: Model, told: Told) -> tuple[Operation, ...]:
         if value and not guessed and one.told_by != "its kind":
             ops.append(Set(one.key, value, one.type))
     return tuple(ops)
+
+
+def right_name(m: Model, card: Card | None, repo: str) -> tuple[str, str]:
+    """What a model is called whose own name is none, and what tells it; "" where nothing does.
+
+    Args:
+        m: the model.
+        card: beside it, or of its source.
+        repo: ``owner/name`` that it is published as.
+    """
+    c = credits_of(m)
+    own = m.get("gguftool.convert.source")
+    place = place_of(m.name) if "://" not in m.name else None
+    of_parts = "-".join(x for x in (c.basename, c.size_label, c.finetune, c.version) if x) if c.basename else ""
+    file = unlabelled(m.name)
+    found = (
+        (c.source.repository if c.source is not None else "", "general.source"),
+        (own.partition("@")[0] if isinstance(own, str) and "@" in own else "", "gguftool.convert.source"),
+        (of_parts, "general.basename"),
+        *((card.said(key) if card is not None else "", "the card") for key in ("name", "model_name")),
+        (repo, "the repository"),
+        (place.name if place is not None else "", place.told_by if place is not None else ""),
+        (file if sizes(m.name) else "", "the name of the file"),
+    )
+    names = ((title(bare(name)) if " " not in name else name, by) for name, by in found if name)
+    return next(((name, by) for name, by in names if not no_name(name)), ("", ""))
 
 
 def clean(m: Model, *, own: bool = False) -> tuple[Operation, ...]:
@@ -133,16 +160,6 @@ def clean(m: Model, *, own: bool = False) -> tuple[Operation, ...]:
     return tuple(ops)
 
 
-def no_name(said: str) -> str:
-    """Why `general.name` is none, in words; "" for a name."""
-    plain = said.lower().replace(" ", "-")
-    if not said:
-        return "is missing: programs show the name of the file"
-    if re.fullmatch(r"[0-9a-f]{20,64}", plain):
-        return f"is {said[:16]!r}…, a commit and no name"
-    return f"is {said!r}, what a folder was called and no name" if _FOLDERS.fullmatch(plain) else ""
-
-
 def records(m: Model) -> list[str]:
     """Keys that gguftool writes for itself; its filler is told by itself."""
     return [key for key in m.fields if key.startswith(OWN) and not is_filler(key)]
@@ -162,8 +179,8 @@ def base_operations(repositories: Sequence[str]) -> tuple[Operation, ...]:
         owner, _, model = name.partition("/")
         prefix = f"general.base_model.{i}."
         ops += [
-            Set(f"{prefix}name", _title(model or owner), "str"),
-            *([Set(f"{prefix}organization", _title(owner), "str")] if model else []),
+            Set(f"{prefix}name", title(model or owner), "str"),
+            *([Set(f"{prefix}organization", title(owner), "str")] if model else []),
             *([Set(f"{prefix}repo_url", HUB + name, "str")] if model else []),
         ]
     return tuple(ops)
@@ -183,13 +200,35 @@ def _origin(m: Model, c: Credits, told: Told) -> list[Operation]:
     return ops
 
 
-def _licence(card: Card) -> list[Operation]:
-    said = {
-        "general.license": card.license.replace(", ", ","),
-        "general.license.name": card.said("license_name"),
-        "general.license.link": card.said("license_link"),
+def _named(m: Model, c: Credits, told: Told) -> list[Operation]:
+    """Its name, and what the converter reads out of that."""
+    called = told.name or bare(told.source)
+    if not called:
+        return []
+    ops: list[Operation] = []
+    if no_name(c.name):
+        ops.append(Set("general.name", title(called), "str"))
+    elif told.name and title(told.name) != c.name:
+        return []  # it has another, with parts of its own
+    found = parts(told.source or called, sum(t.info.elements for t in m.all_tensors()) or told.parameters)
+    rows = {
+        "organization": (c.organization, title(told.source.partition("/")[0]) if "/" in told.source else ""),
+        "basename": (c.basename, found.basename),
+        "finetune": (c.finetune, found.finetune),
+        "version": (c.version, found.version),
+        "size_label": (c.size_label, found.size_label),
     }
-    return [Set(key, value, "str") for key, value in said.items() if value]
+    return ops + [Set(f"general.{name}", new, "str") for name, (here, new) in rows.items() if new and not here]
+
+
+def _licence(told: Told) -> list[Operation]:
+    card, terms = told.card, told.terms
+    if terms is None and card is not None:
+        terms = Terms(card.license.replace(", ", ","), card.said("license_name"), card.said("license_link"))
+    if terms is None:
+        return []
+    said = {"license": terms.license, "license.name": terms.name, "license.link": terms.link}
+    return [Set(f"general.{name}", value, "str") for name, value in said.items() if value]
 
 
 def _tags(card: Card) -> list[str]:
@@ -209,13 +248,3 @@ def _task(m: Model) -> str:
 def is_quantised(m: Model) -> bool:
     """Whether any of its weights has fewer bits than a float."""
     return any(t.type_name not in ("F64", "F32", "F16", "BF16") for t in m.all_tensors() if len(t.shape) > 1)
-
-
-def _title(name: str) -> str:
-    """``smollm2-135M`` as the converter writes names (`gguf-py/gguf/metadata.py:id_to_title`, b11434)."""
-    words = name.strip().replace("-", " ").split()
-    return " ".join(w if not w.islower() or w[0].isdecimal() or _is_version(w) else w.title() for w in words)
-
-
-def _is_version(word: str) -> bool:
-    return word[:1] == "v" and word[1:].replace(".", "").isdecimal()

@@ -23,6 +23,8 @@ OTHER = frozenset({"other", "unknown", ""})
 """What a card says of a licence that is named elsewhere, or nowhere."""
 LONGEST = 400
 """Characters of an expression; a longer text is no name of a licence."""
+_TEXT = 4000
+"""Characters of a text that are looked at: what it is stands at its beginning."""
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _JOINED = re.compile(r"\s*,\s*")
 _NOT_IN_A_REF = re.compile(r"[^A-Za-z0-9.-]+")
@@ -130,6 +132,15 @@ def of_link(link: str) -> Licence | None:
     return None
 
 
+def of_text(text: str) -> str:
+    """The name of the licence whose text this is, as the Hub or its publishers write it; "" for one not known here.
+
+    A name that is on no list stands under ``license: other``, as ``license_name``.
+    """
+    plain = " ".join(text[:_TEXT].lower().split())
+    return next((name for pattern, name in _texts() if pattern.search(plain)), "")
+
+
 def names() -> tuple[str, ...]:
     """Every identifier there is: the Hub's, then SPDX's."""
     table = load("licences.json")
@@ -202,6 +213,11 @@ def _spdx() -> dict[str, str]:
 @cache
 def _bases() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern, re.I), name) for pattern, name in load("licences.json")["bases"])
+
+
+@cache
+def _texts() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), name) for pattern, name in load("licences.json")["texts"])
 
 
 @cache

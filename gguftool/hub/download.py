@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from fnmatch import fnmatch
+from fnmatch import fnmatch, fnmatchcase
 
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub.address import hub_address
@@ -13,6 +13,9 @@ from gguftool.hub.cache import snapshot
 from gguftool.hub.pull import fetch, there
 
 PATTERNS = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.jsonl", "*.tiktoken", "README.md")
+"""What a converter reads."""
+TERMS = ("LICENSE*", "LICENCE*", "COPYING*", "license*")
+"""What belongs to it: the converter does not look at it, and the licence of the result comes from it."""
 
 
 def model_folder(spec: str) -> str:
@@ -31,9 +34,11 @@ def model_folder(spec: str) -> str:
         if here is None:
             raise ToolFailed(f"{spec}: is not in the cache, and HF_HUB_OFFLINE forbids to fetch it")
         return here
-    wanted = [r for r in listing(address) if any(fnmatch(r.path, pattern) for pattern in PATTERNS)]
+    there_is = listing(address)
+    wanted = [r for r in there_is if any(fnmatch(r.path, pattern) for pattern in PATTERNS)]
     if not wanted:
         raise MissingFile(f"{spec}: holds nothing that a converter reads")
+    wanted += [r for r in there_is if r not in wanted and any(fnmatchcase(r.path, pattern) for pattern in TERMS)]
     folder = ""
     for record in sorted(wanted, key=lambda r: r.size):
         path = (folder and there(address, record, None)) or fetch(address, record, None, force=False, shown=True)

@@ -45,6 +45,16 @@ def relabelled(path: str, right: str) -> str:
     return name[: at.start("label")] + right + name[at.end("label") :]
 
 
+def unlabelled(path: str) -> str:
+    """The name without the quantisation in it."""
+    name = stem(path)
+    found = list(_QUANT.finditer(name))
+    if not found:
+        return name
+    at = found[-1]
+    return (name[: at.start("label")].rstrip("-_. ") + name[at.end("label") :]).strip("-_. ")
+
+
 def sizes(path: str) -> tuple[int, ...]:
     """The numbers of parameters that a name speaks of: ``8x7B`` is 56 thousand million."""
     found = _SIZE.finditer(stem(path))

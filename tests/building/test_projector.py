@@ -13,6 +13,7 @@ from gguftool.build.converter import Converter
 from gguftool.build.folder.look import look
 from gguftool.build.runs import PROJECTOR, is_encoder, runs
 from gguftool.errors import ToolFailed
+from gguftool.facts.converters import Registry
 from gguftool.model import open_model
 from gguftool.model.folder import projectors_beside
 from gguftool.model.role import role
@@ -26,12 +27,16 @@ Cli = Callable[..., Result]
 
 def tool(*projectors: str, options: tuple[str, ...] = ()) -> Converter:
     """A converter that makes projectors of these."""
-    return Converter("python", None, "a converter", None, frozenset(), frozenset(projectors), frozenset(options))
+    registry = Registry(frozenset(["Gemma3ForCausalLM"]), frozenset(projectors))
+    return Converter("python", None, "a converter", registry, frozenset(options))
 
 
 @pytest.mark.oracle
 def test_the_projector_is_made_beside_the_model(convert: Cli, tmp_path: Path):
-    source = hf_whole.vision(tmp_path / "eyes")
+    """C9, too: a snapshot in the Hub's cache is called by its repository, in both files."""
+    source = hf_whole.vision(tmp_path / "hub" / "models--acme--Tiny-Eyes-2B" / "snapshots" / ("0123456789" * 4))
+    (source / "README.md").write_text("---\nbase_model: acme/Eyes-2B\nlanguage: [en]\n---\n")
+    (source / "LICENSE").write_text("Apache License\nVersion 2.0, January 2004\n")
     done = convert(source, "-o", tmp_path / "E-bf16.gguf", "--outtype", "bf16", "--format", "json")
     assert done.code == 0, done.err
     made = tmp_path / "mmproj-E-BF16.gguf"
@@ -43,6 +48,17 @@ def test_the_projector_is_made_beside_the_model(convert: Cli, tmp_path: Path):
         assert len(side.tensors) == len(hf_whole.tower())
         assert side["clip.projector_type"] == "gemma3"
         assert projectors_beside(model) == ([str(made)], True)
+        for one in (side, model):
+            assert one["general.name"] == "Tiny Eyes 2B"
+            assert one["general.basename"] == "Tiny-Eyes"
+            assert one["general.organization"] == "Acme"
+            assert one["general.license"] == "apache-2.0"
+            assert one["general.source.huggingface.repository"] == "acme/Tiny-Eyes-2B"
+            assert one["general.base_model.0.repo_url"] == "https://huggingface.co/acme/Eyes-2B"
+            assert one["general.base_model.count"] == 1
+            assert not [
+                key for key in one.fields if "01234567" in str(one.get(key)) and key != "gguftool.convert.source"
+            ]
     # A name that is taken is told before anything runs.
     again = convert(source, "-o", tmp_path / "E-f16.gguf", "--outtype", "bf16")
     assert (again.code, "mmproj-E-BF16.gguf" in again.err) == (4, True)

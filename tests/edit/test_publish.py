@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Delete, Operation, Set, Strip, apply
-from gguftool.edit.publish import Told, clean, fill, no_name
+from gguftool.edit.publish import Told, clean, fill
 from gguftool.model import Model, from_source
+from gguftool.model.called import no_name
 from gguftool.model.card import read_card
 from gguftool.model.draft import with_header
 from gguftool.source import Memory

@@ -90,7 +90,14 @@ SAMPLES = [
     Sample("name-of-model", at(NAME, full().replace("general.name", "Checkpoint 500")), message="what a folder was",
            context=to(), silent=at(NAME, full().replace("general.name", "Model T")), silent_context=to()),
     Sample("name-of-model", at(NAME, full().drop("general.name")), message="is missing", context=to(), silent=OK,
-           silent_context=to(), fix="--set 'general.name=…'"),
+           silent_context=to(), fix="--set general.name=Foo", severity="warning"),
+    # Outside a folder to be published a missing name is no finding, a wrong one is.
+    Sample("name-of-model", ready().replace("general.name", "snapshots"), message="what a folder was", severity="info",
+           silent=ready().drop("general.name"), fix="--set 'general.name=…'"),
+    Sample("name-of-model", ready().replace("general.name", "0123456789abcdef" * 4)
+           .kv("general.source.huggingface.repository", "Qwen/Qwen2.5-7B-Instruct"),
+           message="general.source says Qwen2.5 7B Instruct", fix="--set 'general.name=Qwen2.5 7B Instruct'",
+           silent=ready().replace("general.name", "Qwen2.5 7B Instruct")),
     Sample("base-model-keys", at(NAME, full().replace("general.base_model.count", 2)),
            "field:general.base_model.count", "is 2, there are entries 0", context=to(), severity="warning",
            fix="--set general.base_model.count=1", silent=OK, silent_context=to()),

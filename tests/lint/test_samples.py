@@ -90,7 +90,12 @@ IDLE = {
     "lmstudio-name", "lmstudio-place",
 }  # fmt: skip
 """Rules whose findings no run notices; of ``foreign-prefix`` each finding says so itself."""
-PAPERS = {"filler-present", "source-licence", *(r.id for r in catalogue() if r.family in ("publish", "licence"))}
+PAPERS = {
+    "filler-present",
+    "source-licence",
+    "name-of-model",
+    *(r.id for r in catalogue() if r.family in ("publish", "licence")),
+}
 """Those about what is published with a model, our own padding among them: no run notices them either."""
 
 

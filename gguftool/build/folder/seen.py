@@ -198,6 +198,11 @@ class Seen:
         return frozenset(self.names)
 
 
+def beside_text(name: str) -> bool:
+    """Whether no language model is made of a tensor of that name: one of an encoder, a projector, a voice."""
+    return _BESIDE_TEXT.match(name) is not None
+
+
 def read(path: str, registry: Registry | None, methods: Iterable[str], arguments: Sequence[str] = ()) -> Seen:
     """Read a folder.
 

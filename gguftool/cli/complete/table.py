@@ -202,6 +202,7 @@ TABLE: dict[str, Completer] = {
     "--chat-template-kwargs": free("an object in JSON"),
     "--error": WORDS,
     "--repo": WORDS,
+    "--name": WORDS,
     "--quantized-by": WORDS,
     "--prefix": WORDS,
     "--sha256": free("a hash"),

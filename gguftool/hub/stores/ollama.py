@@ -75,6 +75,18 @@ def read(root: str) -> Contents:
     return found
 
 
+def name_of(path: str) -> str:
+    """What the store that a blob lies in calls it: ``llama3.2:3b``; "" for no blob, or one without a name."""
+    blobs, base = os.path.split(os.path.realpath(path))
+    exact = _BLOB.fullmatch(base)
+    if exact is None or os.path.basename(blobs) != "blobs":
+        return ""
+    walk, index = Walk(Contents()), _Index()
+    for manifest, name in manifests(os.path.dirname(blobs), walk):
+        _note(index, manifest, name, walk)
+    return next((name.text for name in index.gguf.get(exact[1].lower(), ())), "")
+
+
 def manifests(root: str, walk: Walk) -> Iterator[tuple[str, OllamaName | None]]:
     """Path and name of every manifest; None for a name that Ollama does not take."""
     top = os.path.join(root, "manifests")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gguftool.lint.rules.metadata import architecture, blocks, keys, values
+from gguftool.lint.rules.metadata import architecture, blocks, keys, name, values
 
-__all__ = ["architecture", "blocks", "keys", "values"]
+__all__ = ["architecture", "blocks", "keys", "name", "values"]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 
 from gguftool.edit.ops import Set
-from gguftool.edit.publish import no_name
 from gguftool.format.types import TENSOR_TYPES
-from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
-from gguftool.lint.rules.licence import credit
+from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
 from gguftool.model.filename import agrees, holds, label, relabelled, resized, sizes, stem
 from gguftool.model.overview import overview
@@ -156,20 +154,3 @@ def name_odd(m: Model, ctx: Context) -> Drafts:
         shown = ", ".join("blanks" if c == " " else repr(c) for c in odd[:5])
         yield found(f"{name}: {shown} must be quoted or escaped wherever it is named", where="file",
                     fix=renamed(m, right))  # fmt: skip
-
-
-@rule(Severity.WARNING, changes_run=False)
-def name_of_model(m: Model, ctx: Context) -> Drafts:
-    """general.name must be a name, not what a folder happened to be called.
-
-    Why. It is what every program shows. The converter takes the folder's name when the source names nothing: a commit
-    of the cache, `model`, `checkpoint-500`.
-    Evidence. `gguf-py/gguf/metadata.py:apply_metadata_heuristic` (b11434).
-    Example. general.name is '9217f5db79a2…', a commit and no name
-    Fix. `gguftool fix --set general.name=NAME`.
-    """
-    if ctx.publishing is None:
-        return
-    key = "general.name"
-    if why := no_name(credit(m, ctx).name):
-        yield found(f"{key} {why}", where=f"field:{key}", fix=to_choose("name it", "--set", key))
