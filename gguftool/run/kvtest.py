@@ -2,42 +2,29 @@
 
 Every type reads the same tokens in the same batches; what the model would say next is compared position by position
 with what it says over an f16 cache: Kullback-Leibler divergence, perplexity, and how often the first choice is the
-same. The real library does the work, in a child process (`gguftool.run.kvchild`).
+same (`gguftool.run.divergence`).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
 
 from gguftool.brief import short_repr
-from gguftool.endings import start
-from gguftool.errors import ToolFailed, UsageError
-from gguftool.facts import data
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
-from gguftool.files.small import scratch_file
 from gguftool.hub import file_of, opened
 from gguftool.model import Model
 from gguftool.model.role import only_runnable
-from gguftool.programs import Tool, find, named
-from gguftool.run import perplexity
+from gguftool.run.divergence import OWN_TEXT, Outcome, Reader, divergence
 from gguftool.run.known import BROKEN, UNJUDGED, Known, Subject, of_perplexity, subject
-from gguftool.run.measure import PACKAGE, VERSION, available
 
 TYPES = (
     ("f16", "f16"), ("bf16", "bf16"), ("q8_0", "q8_0"), ("q8_0", "q4_0"), ("q5_1", "q5_1"), ("q5_0", "q5_0"),
     ("q4_1", "q4_1"), ("q4_0", "q4_0"), ("iq4_nl", "iq4_nl"),
 )  # fmt: skip
 """Pairs of types that are tried when none are named; the first is what the others are held against."""
-CHILD = "gguftool.run.kvchild"
 GRADES = ((0.01, 1.005, "next to no loss"), (0.03, 1.02, "a slight loss"), (0.1, 1.06, "a noticeable loss"))
 """Mean divergence up to (nats), perplexity against f16 up to, and what to call it."""
 WORST = "a severe loss"
@@ -91,8 +78,8 @@ class TypeResult:
     def grade(self) -> str:
         """What the numbers mean; of the perplexity only what is surely above the noise of a short text."""
         sure = self.perplexity_ratio / math.exp(2 * self.ratio_error)
-        for divergence, ratio, name in GRADES:
-            if self.divergence <= divergence and sure <= ratio:
+        for most, ratio, name in GRADES:
+            if self.divergence <= most and sure <= ratio:
                 return name
         return WORST
 
@@ -126,15 +113,6 @@ class KvTest:
         if self.reference.verdict == BROKEN:
             return f"the model itself is broken, whatever its cache: {self.reference.why}"
         return verdict(self.results)
-
-
-def _program(engine: str, llama_cpp: str | None) -> Tool | None:
-    """The program that shall compute, None for the library."""
-    if engine == "library":
-        return None
-    if engine == "auto" and (chosen := named(perplexity.PROGRAM, llama_cpp)):
-        return chosen
-    return None if engine == "auto" and available() else find(perplexity.PROGRAM, llama_cpp)
 
 
 def _first_file(model: Model | str | os.PathLike[str]) -> tuple[str, Subject]:
@@ -176,29 +154,22 @@ def kv_test(
         UsageError: it is no model that runs, the text is too short, or the sizes make no sense.
         ToolFailed: there is neither library nor program, it does not load the model, or it ended.
     """
-    program = _program(engine, llama_cpp)
-    if program is None and (engine == perplexity.PROGRAM or not available()):
-        what = f"{PACKAGE} {VERSION}" if engine == "library" else f"{PACKAGE} {VERSION} or {perplexity.PROGRAM}"
-        raise ToolFailed(f"kv-test needs {what}, which is not installed", "pip install 'gguftool[server]'")
-    if chunk < 16 or tokens < chunk:
-        raise UsageError(f"{tokens} tokens in chunks of {chunk}: at least one chunk of 16 tokens is needed")
-    pairs = list(dict.fromkeys([(DEFAULT, DEFAULT), *types]))
-    source = text or data.path("alice.txt")
     file, about = _first_file(model)
-    request: dict[str, Any] = {
-        "path": os.path.abspath(file),
-        "text": os.path.abspath(source),
-        "types": pairs,
-        "tokens": tokens,
-        "chunk": chunk,
-        "threads": threads or _cores(),
-    }
-    answer = perplexity.measure(program, request, timeout, tell) if program else _ask(request, timeout, tell)
-    results = tuple(TypeResult(**row) for row in answer["results"])
-    return KvTest(
-        results, answer["tokens"], answer["compared"], chunk, text or "Alice's Adventures in Wonderland",
-        program.path if program else f"{PACKAGE} {VERSION}", _reference(results, answer["compared"], text, about),
+    pairs = list(dict.fromkeys([(DEFAULT, DEFAULT), *types]))
+    found = divergence(
+        [Reader(file, *pair) for pair in pairs], text=text, tokens=tokens, chunk=chunk, threads=threads,
+        timeout=timeout, engine=engine, llama_cpp=llama_cpp, write=True, tell=tell,
     )  # fmt: skip
+    results = tuple(_result(one) for one in found.outcomes)
+    return KvTest(
+        results, found.tokens, found.compared, chunk, text or OWN_TEXT, found.engine,
+        _reference(results, found.compared, text, about),
+    )  # fmt: skip
+
+
+def _result(one: Outcome) -> TypeResult:
+    same = {f.name: getattr(one, f.name) for f in fields(TypeResult) if not f.name.startswith("type_")}
+    return TypeResult(one.reader.type_k, one.reader.type_v, **same)
 
 
 def _reference(results: Sequence[TypeResult], compared: int, text: str | None, about: Subject) -> Known:
@@ -207,59 +178,6 @@ def _reference(results: Sequence[TypeResult], compared: int, text: str | None, a
     if text is not None and math.isfinite(found):
         return UNKNOWN
     return of_perplexity(found, about, compared)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _ask(request: dict[str, Any], timeout: float, tell: Callable[[str], None]) -> dict[str, Any]:
-    # Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
-    quiet = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
-    with scratch_file() as errors:
-        process = start(
-            [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **quiet},
-        )  # fmt: skip
-        ends = time.monotonic() + timeout
-        try:
-            answer = _listen(process, request, ends, tell)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-        if answer is None:
-            errors.seek(0)
-            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
-            raise ToolFailed(f"{PACKAGE} ended with code {process.returncode} while it measured: {said[0][:300]}")
-    if "error" in answer:
-        raise (UsageError if answer.get("usage") else ToolFailed)(str(answer["error"]))
-    return answer
-
-
-def _listen(
-    process: subprocess.Popen[str], request: dict[str, Any], ends: float, tell: Callable[[str], None]
-) -> dict[str, Any] | None:
-    """Lines of the child: ``note`` as it goes on, and the answer."""
-    if process.stdin is None or process.stdout is None:
-        return None
-    clock = threading.Timer(max(0.0, ends - time.monotonic()), process.kill)
-    clock.start()
-    try:
-        json.dump(request, process.stdin)
-        process.stdin.close()
-        for line in process.stdout:
-            found: dict[str, Any] = json.loads(line)
-            if "note" not in found:
-                return found
-            tell(str(found["note"]))
-        if time.monotonic() >= ends:
-            return {"error": "the measurement took longer than it was given (--timeout)"}
-        return None
-    except BrokenPipeError:
-        return None
-    finally:
-        clock.cancel()
 
 
 def verdict(results: Sequence[TypeResult]) -> str:

@@ -1,6 +1,6 @@
-"""The measurement of `gguftool.run.kvtest` through the program ``llama-perplexity``, where the library is missing.
+"""The measurement of `gguftool.run.divergence` through the program ``llama-perplexity``.
 
-The program writes what an f16 cache makes the model say into a file, then compares each other type with it
+The program writes what the first reader says into a file, then compares each other with it
 (`perplexity.cpp:kl_divergence`, b11434). Its numbers are read from what it prints.
 """
 
@@ -24,12 +24,25 @@ PROGRAM = "llama-perplexity"
 _NUMBER = r"\s*(-?[\d.]+)"
 # Between a value and its error stands a plus-minus sign, which some consoles spoil.
 _WITH_ERROR = _NUMBER + r"\s+\S+\s+([\d.]+)"
-_PPL = re.compile(r"Final estimate: PPL =" + _NUMBER)
-_PPL_Q = re.compile(r"Mean\s+PPL\(Q\)\s*:" + _NUMBER)
-_RATIO = re.compile(r"Mean\s+ln\(PPL\(Q\)/PPL\(base\)\)\s*:" + _WITH_ERROR)
-_KLD = re.compile(r"Mean\s+KLD:" + _WITH_ERROR)
-_KLD_99 = re.compile(r"99\.0%\s+KLD:" + _NUMBER)
-_SAME = re.compile(r"Same top p:" + _NUMBER)
+_PPL = re.compile(r"Final estimate: PPL =" + _WITH_ERROR)
+_FEWEST_PRINTED = 100
+"""Positions below which the program prints no statistics (`perplexity.cpp`)."""
+_PAIRS = {
+    ("perplexity", "perplexity_error"): re.compile(r"Mean\s+PPL\(Q\)\s*:" + _WITH_ERROR),
+    ("log_ratio", "ratio_error"): re.compile(r"Mean\s+ln\(PPL\(Q\)/PPL\(base\)\)\s*:" + _WITH_ERROR),
+    ("divergence", "divergence_error"): re.compile(r"Mean\s+KLD:" + _WITH_ERROR),
+    ("same_first", "same_error"): re.compile(r"Same top p:" + _WITH_ERROR),
+    ("change", "change_error"): re.compile(r"Mean\s+\S*p:" + _WITH_ERROR),
+    ("change_rms", "rms_error"): re.compile(r"RMS\s+\S*p\s*:" + _WITH_ERROR),
+}
+_ONES = {
+    "median": re.compile(r"Median\s+KLD:" + _NUMBER),
+    "divergence_high": re.compile(r"99\.0%\s+KLD:" + _NUMBER),
+    "highest": re.compile(r"99\.9%\s+KLD:" + _NUMBER),
+    "largest": re.compile(r"Maximum\s+KLD:" + _NUMBER),
+}
+_PERCENT = ("same_first", "same_error", "change", "change_error", "change_rms", "rms_error")
+_VITAL = ("log_ratio", "divergence", "same_first")
 _SPEED = re.compile(r"prompt eval time =.*?([\d.]+) tokens per second")
 BASE = "base.kld"
 
@@ -37,43 +50,42 @@ BASE = "base.kld"
 def measure(
     tool: Tool, request: dict[str, Any], timeout: float, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """As the library's child answers: ``tokens``, ``compared`` and ``results``, the first being f16.
+    """``tokens``, and ``results`` with fields of `gguftool.run.divergence.Outcome`, the first being the reference.
 
     Args:
         tool: the program.
-        request: as for the child: path, text, types, tokens, chunk, threads.
+        request: as for the library's child: readers, text, tokens, chunk, threads.
         timeout: seconds for each run.
         tell: called with a line about progress.
 
     Raises:
-        ToolFailed: the program fails on the f16 cache, or prints something else than expected.
+        ToolFailed: the program fails on the first, or prints something else than expected.
     """
     build = capabilities(tool)
     chunk, chunks = int(request["chunk"]), int(request["tokens"]) // int(request["chunk"])
     results: list[dict[str, Any]] = []
     with scratch_folder() as folder:
         base = os.path.join(folder, BASE)
-        for number, (type_k, type_v) in enumerate(request["types"]):
-            args = _arguments(build, request, (type_k, type_v), base, chunks, compare=number > 0)
+        for number, reader in enumerate(request["readers"]):
+            args = _arguments(build, request, reader, base, chunks, compare=number > 0)
             done = run(tool, *args, seconds=timeout)
             text = done.stdout + done.stderr
-            head = {"type_k": type_k, "type_v": type_v}
             if done.returncode != 0:
                 if number == 0:
                     raise ToolFailed(f"{tool.path} failed: {_reason(text, done.returncode)}", "gguftool check-log")
-                results.append({**head, "refused": _reason(text, done.returncode)})
+                results.append({"refused": _reason(text, done.returncode)})
             else:
-                results.append(head | (parse_comparison(text) if number else parse_base(text)))
-            tell(f"{number + 1} of {len(request['types'])} types")
-    compared = chunks * max(0, chunk - chunk // 2 - 1)
-    return {"tokens": chunks * chunk, "compared": compared, "results": results}
+                results.append(parse_comparison(text) if number else parse_base(text))
+            tell(f"{number + 1} of {len(request['readers'])} are read")
+    return {"tokens": chunks * chunk, "results": results}
 
 
 def _arguments(
-    build: Capabilities, request: dict[str, Any], types: Sequence[str], base: str, chunks: int, *, compare: bool
+    build: Capabilities, request: dict[str, Any], reader: Sequence[str], base: str, chunks: int, *, compare: bool
 ) -> list[str]:
     """Flash attention is on for all types, so that the types alone differ."""
-    out = ["-m", request["path"], "-c", str(request["chunk"]), "--chunks", str(chunks), "-t", str(request["threads"])]
+    path, *types = reader
+    out = ["-m", path, "-c", str(request["chunk"]), "--chunks", str(chunks), "-t", str(request["threads"])]
     out += ["-ctk", types[0], "-ctv", types[1]]
     flash = build.spelling(spellings("flash_attn"))
     if flash:
@@ -89,32 +101,28 @@ def parse_base(text: str) -> dict[str, Any]:
     """The numbers of the reference."""
     match = _PPL.search(text)
     if match is None:
-        raise ToolFailed(f"{PROGRAM} printed no final estimate", "is the text long enough for one chunk?")
-    return {"perplexity": float(match[1]), "same_first": 1.0, **_costs(text)}
+        raise ToolFailed(f"{PROGRAM} printed no final estimate", "is the text long enough for two chunks?")
+    return {"perplexity": float(match[1]), "perplexity_error": float(match[2]), "same_first": 1.0, **_costs(text)}
 
 
 def parse_comparison(text: str) -> dict[str, Any]:
-    """The numbers of another type.
+    """The numbers of another.
 
     Raises:
         ToolFailed: one of them is missing.
     """
-    ratio, kld, same = _RATIO.search(text), _KLD.search(text), _SAME.search(text)
-    if ratio is None or kld is None or same is None:
+    out = {name: float(match[1]) for name, pattern in _ONES.items() if (match := pattern.search(text))}
+    for names, pattern in _PAIRS.items():
+        if match := pattern.search(text):
+            out |= zip(names, (float(match[1]), float(match[2])), strict=True)
+    if any(name not in out for name in _VITAL):
         raise ToolFailed(
-            f"{PROGRAM} printed no comparison that we know", "use the library: pip install 'gguftool[server]'"
+            f"{PROGRAM} printed no comparison that we know; of fewer than {_FEWEST_PRINTED} positions it prints none",
+            "use the library: pip install 'gguftool[server]'",
         )
-    ppl, high = _PPL_Q.search(text), _KLD_99.search(text)
-    return {
-        "perplexity": float(ppl[1]) if ppl else 0.0,
-        "perplexity_ratio": math.exp(float(ratio[1])),
-        "ratio_error": float(ratio[2]),
-        "divergence": max(0.0, float(kld[1])),
-        "divergence_error": float(kld[2]),
-        "divergence_high": float(high[1]) if high else 0.0,
-        "same_first": float(same[1]) / 100,
-        **_costs(text),
-    }
+    out["perplexity_ratio"] = math.exp(out.pop("log_ratio"))
+    out["divergence"] = max(0.0, out["divergence"])
+    return {name: value / 100 if name in _PERCENT else value for name, value in out.items()} | _costs(text)
 
 
 def _costs(text: str) -> dict[str, Any]:

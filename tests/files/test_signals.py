@@ -93,7 +93,7 @@ def test_kv_test_takes_its_child_along(number: signal.Signals, smollm2: Path, tm
     parent = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         found: list[int] = []
-        assert until(lambda: found.extend(p for p in children(parent.pid) if works(p, "kvchild")) or found)
+        assert until(lambda: found.extend(p for p in children(parent.pid) if works(p, "divergencechild")) or found)
         parent.send_signal(number)
         code = parent.wait(30)
         assert code == (-number if number == signal.SIGKILL else 128 + number)

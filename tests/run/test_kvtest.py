@@ -152,7 +152,10 @@ def test_what_llama_perplexity_prints() -> None:
     from gguftool.run.perplexity import parse_base, parse_comparison
 
     base = parse_base(BASE_RUN)
-    assert base == {"perplexity": 15.6789, "same_first": 1.0, "cache_bytes": 23592960, "prompt_speed": 512.0}
+    assert base == {
+        "perplexity": 15.6789, "perplexity_error": 0.2468, "same_first": 1.0, "cache_bytes": 23592960,
+        "prompt_speed": 512.0,
+    }  # fmt: skip
     other = parse_comparison(OTHER_RUN)
     assert other["divergence"] == 0.009876
     assert other["divergence_error"] == 0.000234

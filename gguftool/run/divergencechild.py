@@ -1,4 +1,4 @@
-"""The child of `gguftool.run.kvtest`: loads a model and reads a text over several caches at once.
+"""The child of `gguftool.run.divergence`: reads a text with several models, or over several caches, at once.
 
 Reads one JSON request from stdin, writes lines of JSON to stdout: notes about progress, then the answer. All contexts
 go through the text in step, so nothing but one batch of logits has to be kept.
@@ -52,8 +52,9 @@ class Unable(Exception):
 
 @dataclass(slots=True)
 class Reading:
-    """One pair of types: its context and what has been added up."""
+    """One model over a cache of one pair of types: its context, and what was seen at each position."""
 
+    model: Model
     type_k: str
     type_v: str
     ctx: int = 0
@@ -61,7 +62,7 @@ class Reading:
     cache_bytes: int = 0
     surprises: list[float] = field(default_factory=list)
     divergences: list[float] = field(default_factory=list)
-    same: int = 0
+    same: list[bool] = field(default_factory=list)
     seconds: float = 0.0
     write_seconds: float = 0.0
 
@@ -69,14 +70,12 @@ class Reading:
 class Model:
     """A loaded model and the functions of the library."""
 
-    def __init__(self, path: str) -> None:
-        try:
-            self.library = Library()
-        except (OSError, AttributeError, IndexError) as error:
-            raise Unable(f"the library cannot be used: {error}") from None
-        self.lib = self.library.lib
+    def __init__(self, path: str, library: Library) -> None:
+        self.library, self.lib = library, library.lib
         for name, result, arguments in (
             ("llama_model_get_vocab", c_void_p, (c_void_p,)),
+            ("llama_vocab_bos", c_int32, (c_void_p,)),
+            ("llama_vocab_get_add_bos", c_bool, (c_void_p,)),
             ("llama_vocab_n_tokens", c_int32, (c_void_p,)),
             ("llama_tokenize", c_int32, (c_void_p, c_char_p, c_int32, POINTER(c_int32), c_int32, c_bool, c_bool)),
             ("llama_batch_get_one", Batch, (POINTER(c_int32), c_int32)),
@@ -90,23 +89,31 @@ class Model:
         ):
             function = getattr(self.lib, name)
             function.restype, function.argtypes = result, arguments
+        library.log.clear()
         params = self.lib.llama_model_default_params()
         if (params.n_gpu_layers, params.split_mode, params.use_extra_bufts, params.no_alloc) != (-1, 1, True, False):
             raise Unable("its structures are not those of the build we know")
         self.model = self.lib.llama_model_load_from_file(os.fsencode(path), params)
         if not self.model:
             errors = [x for x in self.library.log if "error" in x.lower()]
-            raise Unable((errors or self.library.log or ["it cannot load the model"])[0])
+            why = (errors or self.library.log or ["it cannot load the model"])[0]
+            raise Unable(f"{os.path.basename(path)}: {why}")
         if self.lib.llama_model_has_encoder(self.model):
             raise Unable("this model has an encoder; only models that write left to right can be tested", usage=True)
         self.vocab = self.lib.llama_model_get_vocab(self.model)
         self.size = self.lib.llama_vocab_n_tokens(self.vocab)
+        self.begin: int | None = self.lib.llama_vocab_bos(self.vocab)
+        if not self.lib.llama_vocab_get_add_bos(self.vocab) or (self.begin or 0) < 0:
+            self.begin = None
 
     def tokens(self, text: bytes) -> list[int]:
         """Tokens of a text, with the begin token where the model wants one."""
-        room = len(text) + 16
-        out = (c_int32 * room)()
-        count = self.lib.llama_tokenize(self.vocab, text, len(text), out, room, True, False)
+        count, room = -(len(text) + 16), 0
+        # A negative answer is the room that it wants: a letter may be more tokens than it has bytes.
+        while count < -room:
+            room = -count
+            out = (c_int32 * room)()
+            count = self.lib.llama_tokenize(self.vocab, text, len(text), out, room, True, False)
         if count <= 0:
             raise Unable("the tokenizer of this model makes nothing of the text")
         return list(out[:count])
@@ -165,68 +172,91 @@ class Model:
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:
     """The whole measurement."""
-    model = Model(request["path"])
     try:
-        with open(request["text"], "rb") as file:
-            text = file.read(64 << 20)
-    except OSError as error:
-        raise Unable(f"{request['text']}: {error.strerror or error}", usage=True) from None
-    chunk, wanted = int(request["chunk"]), int(request["tokens"])
-    ids = model.tokens(text)
-    if len(ids) < chunk:
-        raise Unable(f"the text has {len(ids)} tokens, a chunk is {chunk}: give a longer one with --text", usage=True)
-    ids = ids[: wanted - wanted % chunk]
-    ids = ids[: len(ids) - len(ids) % chunk]
-    readings = [Reading(k, v) for k, v in request["types"]]
+        library = Library()
+    except (OSError, AttributeError, IndexError) as error:
+        raise Unable(f"the library cannot be used: {error}") from None
+    models: dict[str, Model] = {}
+    for path, _, _ in request["readers"]:
+        if path not in models:
+            models[path] = Model(path, library)
+            _note(f"{os.path.basename(path)} is loaded")
+    chunk = int(request["chunk"])
+    ids = _tokens(models, request["text"], chunk, int(request["tokens"]))
+    readings = [Reading(models[path], k, v) for path, k, v in request["readers"]]
     for r in readings:
-        model.open(r, chunk, int(request["threads"]))
+        r.model.open(r, chunk, int(request["threads"]))
         _note(f"{r.type_k}/{r.type_v}: " + (r.refused or "ready"))
     if readings[0].refused:
-        raise Unable(f"no f16 cache to compare with: {readings[0].refused}")
+        raise Unable(f"nothing to compare with: {readings[0].refused}")
     live = [r for r in readings if r.ctx]
-    compared = 0
     for start in range(0, len(ids), chunk):
-        compared += _chunk(model, live, ids[start : start + chunk])
+        _chunk(live, ids[start : start + chunk])
         _note(f"{start + chunk} of {len(ids)} tokens")
-    for r in live:
-        _write(model, r)
-    return {
-        "tokens": len(ids),
-        "compared": compared,
-        "results": [_result(r, live[0], len(ids), compared) for r in readings],
-    }
+    for r in live if request["write"] else ():
+        _write(r)
+    return {"tokens": len(ids), "results": [_result(r, len(ids)) for r in readings]}
 
 
-def _chunk(model: Model, live: list[Reading], ids: list[int]) -> int:
-    """One chunk over all caches; the second half is compared, so that each position has seen something."""
+def _tokens(models: dict[str, Model], path: str, chunk: int, wanted: int) -> list[int]:
+    """Whole chunks of the text, which all models must cut in the same way."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(64 << 20)
+    except OSError as error:
+        raise Unable(f"{path}: {error.strerror or error}", usage=True) from None
+    (first, model), *others = models.items()
+    ids = model.tokens(text)
+    for name, other in others:
+        if other.size != model.size or other.begin != model.begin or other.tokens(text) != ids:
+            raise Unable(f"{name} cuts the text into other tokens than {first}", usage=True)
+    if len(ids) < chunk:
+        raise Unable(f"the text has {len(ids)} tokens, a chunk is {chunk}: give a longer one with --text", usage=True)
+    whole = min(wanted, len(ids))
+    return ids[: whole - whole % chunk]
+
+
+def _chunk(live: list[Reading], ids: list[int]) -> None:
+    """One chunk with all; the second half is compared, so that each position has seen something."""
+    begin = live[0].model.begin
+    # As `perplexity.cpp:perplexity` (b11434) has it: each chunk begins as a text does.
+    given = ids if begin is None else [begin, *ids[1:]]
     for r in live:
-        model.clear(r)
+        r.model.clear(r)
     first = len(ids) // 2
-    compared = 0
     for start in range(0, len(ids), ROWS):
-        part = ids[start : start + ROWS]
+        part = given[start : start + ROWS]
         for r in live:
-            r.seconds += model.decode(r, part, outputs=start + len(part) > first)
+            r.seconds += r.model.decode(r, part, outputs=start + len(part) > first)
         for i in range(len(part)):
             at = start + i
             if first <= at < len(ids) - 1:
-                _compare(model, live, i, ids[at + 1])
-                compared += 1
-    return compared
+                _compare(live, i, ids[at + 1])
 
 
-def _compare(model: Model, live: list[Reading], index: int, following: int) -> None:
-    """Add up one position: surprise by the token that follows, and divergence from the reference."""
+def _compare(live: list[Reading], index: int, following: int) -> None:
+    """One position: surprise by the token that follows, and divergence from the first."""
     import numpy as np
 
-    base = _log_softmax(model.row(live[0], index))
+    base = _log_softmax(live[0].model.row(live[0], index))
     weights = np.exp(base)
     choice = int(base.argmax())
     for r in live:
-        log = base if r is live[0] else _log_softmax(model.row(r, index))
+        log = base if r is live[0] else _log_softmax(r.model.row(r, index))
         r.surprises.append(-float(log[following]))
-        r.same += int(log.argmax()) == choice
-        r.divergences.append(0.0 if r is live[0] else max(0.0, float(np.dot(weights, base - log))))
+        r.same.append(int(log.argmax()) == choice)
+        r.divergences.append(0.0 if r is live[0] else _divergence(weights, base, log))
+
+
+def _divergence(weights: NDArray[np.float64], base: NDArray[np.float64], log: NDArray[np.float64]) -> float:
+    """Nats; what the first finds impossible counts nothing, and what is no number stays none."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        apart = base - log
+    apart[weights == 0] = 0.0
+    found = float(np.einsum("i,i->", weights, apart))
+    return 0.0 if found < 0 else found
 
 
 def _log_softmax(row: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -238,39 +268,26 @@ def _log_softmax(row: NDArray[np.float32]) -> NDArray[np.float64]:
     return x
 
 
-def _write(model: Model, r: Reading) -> None:
+def _write(r: Reading) -> None:
     """Write some tokens, the most likely each time."""
+    model = r.model
     token = int(model.row(r, -1).argmax())
     for _ in range(WRITTEN):
         r.write_seconds += model.decode(r, [token], outputs=True)
         token = int(model.row(r, 0).argmax())
 
 
-def _result(r: Reading, base: Reading, tokens: int, compared: int) -> dict[str, Any]:
+def _result(r: Reading, tokens: int) -> dict[str, Any]:
     if r.refused:
-        return {"type_k": r.type_k, "type_v": r.type_v, "refused": r.refused}
-    import numpy as np
-
-    d, own = np.array(r.divergences), np.array(r.surprises)
-    more = own - np.array(base.surprises)
+        return {"refused": r.refused}
     return {
-        "type_k": r.type_k,
-        "type_v": r.type_v,
         "cache_bytes": r.cache_bytes,
-        "perplexity": math.exp(min(float(own.mean()), 700.0)),
-        "perplexity_ratio": math.exp(max(-700.0, min(float(more.mean()), 700.0))),
-        "ratio_error": _error_of_mean(more),
-        "divergence": float(d.mean()),
-        "divergence_error": _error_of_mean(d),
-        "divergence_high": float(np.quantile(d, 0.99)),
-        "same_first": r.same / compared,
+        "surprises": r.surprises,
+        "divergences": r.divergences,
+        "same": r.same,
         "prompt_speed": tokens / r.seconds if r.seconds else 0.0,
         "write_speed": WRITTEN / r.write_seconds if r.write_seconds else 0.0,
     }
-
-
-def _error_of_mean(x: NDArray[np.float64]) -> float:
-    return float(x.std(ddof=1) / math.sqrt(len(x))) if len(x) > 1 else 0.0
 
 
 def _note(text: str) -> None:
