@@ -49,13 +49,14 @@ class _Unwritten:
         """The header; zeros behind it."""
         n = max(0, min(n, self.size - offset))
         starts, found = self._front
-        out = bytearray()
+        out, left = [], n
         for i in range(bisect_right(starts, offset) - 1, len(found)):
-            if len(out) == n:
+            if not left:
                 break
             skip = max(0, offset - starts[i])
-            out += found[i][skip : skip + n - len(out)]
-        return bytes(out.ljust(n, b"\0"))
+            out.append(found[i][skip : skip + left])
+            left -= len(out[-1])
+        return b"".join((*out, bytes(left)))
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -64,11 +64,17 @@ class _Cursor:
     def left(self) -> int:
         return self.source.size - self.pos
 
-    def take(self, n: int) -> bytes:
+    def over(self, n: int) -> None:
+        """Step over what nobody asks for: it may be 100 MB long."""
         if n > self.left:
             raise _Eof()
         if self.pos + n > limits.HEADER:
             raise _endless(f"{limits.HEADER >> 20} MiB")
+        self.pos += n
+
+    def take(self, n: int) -> bytes:
+        self.over(n)
+        self.pos -= n
         start = self.pos - self.base
         if start + n > len(self.buf):
             self.base, start = self.pos, 0
@@ -79,20 +85,18 @@ class _Cursor:
     def number(self, code: str) -> int:
         return int(struct.unpack("<" + code, self.take(struct.calcsize(code)))[0])
 
-    def string(self) -> bytes:
+    def string(self, *, kept: bool = True) -> bytes:
         n = self.number("Q")
         self.strings += 1
         if self.strings > _MOST_STRINGS:
             raise _endless(f"{limits.STRINGS:,} strings")
         if not bears("string-limit"):
-            return self.unlimited(n)
+            return self.unlimited(n, kept=kept)
         if n > MAX_STRING:
             raise _Eof(f"read: string length {n} exceeds maximum {MAX_STRING}")
         if n > self.left:
             raise _Eof(f"read: string length {n} exceeds remaining file size {self.left} bytes")
-        if n == 0:
-            return b""
-        return self.take(n)
+        return self._text(n, kept=kept)
 
     def skip(self, count: int) -> None:
         """Step over strings, as so many calls of `string` would."""
@@ -113,14 +117,20 @@ class _Cursor:
             self.pos = self.base + at
             if count:
                 # The next one passes the end of what was read, or has something to be said of.
-                self.string()
+                self.string(kept=False)
                 count -= 1
 
-    def unlimited(self, n: int) -> bytes:
+    def unlimited(self, n: int, *, kept: bool = True) -> bytes:
         """A string as builds before b8672 read it: room for all of it is made first."""
         if n > _MOST_ROOM:
             raise _TooLong("length_error" if n > _MOST_LENGTH else "bad_alloc")
-        return self.take(n) if n else b""
+        return self._text(n, kept=kept)
+
+    def _text(self, n: int, *, kept: bool) -> bytes:
+        if kept and n:
+            return self.take(n)
+        self.over(n)
+        return b""
 
 
 def _endless(limit: str) -> LoadEnds:
@@ -268,7 +278,10 @@ def _value(cursor: _Cursor, key: str) -> tuple[int, bytes]:
     if element == STR:
         cursor.skip(count)
         return type_id, b""
-    return type_id, cursor.take(count * t.size) if count else b""
+    if type_id == ARR:
+        cursor.over(count * t.size)
+        return type_id, b""
+    return type_id, cursor.take(t.size)
 
 
 def _tensors(cursor: _Cursor, n_tensors: int, path: str) -> list[TensorInfo]:

@@ -11,8 +11,8 @@ from tests.build import llama
 
 
 def test_it_reads_as_the_file_that_would_be_written():
-    old = llama().kv("general.name", "a").bytes()
-    new = llama().kv("general.name", "x" * 700).bytes()
+    old = llama().replace("general.name", "a").bytes()
+    new = llama().replace("general.name", "x" * 700).bytes()
     m = from_source(Memory(old, "m.gguf"), strict=True)
     source = with_header(m, apply((Set("general.name", "x" * 700, "str"),), m.header)).parts[0].source
     end = new.index(b"general.name") + 12 + 4 + 8 + 700
