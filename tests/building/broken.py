@@ -177,6 +177,17 @@ def _write(name: str, data: bytes) -> Edit:
     return lambda folder: (folder / name).write_bytes(data)
 
 
+def _untold(path: Path) -> Path:
+    """A folder without a chat template."""
+    said = stored.folder(path) / "tokenizer_config.json"
+    said.write_text(json.dumps({k: v for k, v in json.loads(said.read_text()).items() if k != "chat_template"}))
+    return path
+
+
+def _own_template(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text(hf.PLAIN)
+
+
 def _tied(folder: Path) -> None:
     rewrite(folder, lambda tensors: {**tensors, "lm_head.weight": tensors["model.embed_tokens.weight"]})
 
@@ -206,7 +217,7 @@ CASES: dict[str, Case] = {
     "pointer-generation": Case(
         "lfs-pointer", False, _write("generation_config.json", POINTER), _write("generation_config.json", b"{}")
     ),
-    "pointer-template": Case("lfs-pointer", True, _write("chat_template.jinja", POINTER)),
+    "pointer-template": Case("lfs-pointer", True, _write("chat_template.jinja", POINTER), _own_template, base=_untold),
     "empty": Case("empty-file", True, _write("model.safetensors", b"")),
     "empty-shard": Case("empty-file", True, _write(_part(2), b""), base=sharded),
     "zeros": Case("never-written", True, _write("model.safetensors", bytes(1 << 16))),

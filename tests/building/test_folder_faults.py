@@ -116,3 +116,13 @@ def test_what_the_converter_unpacks_only_at_once_is_taken_when_it_is_told_to(tmp
 @pytest.mark.parametrize("name", odd.ODD)
 def test_models_unlike_most_are_not_called_faulty_for_their_weights(tmp_path: Path, name: str):
     assert look(str(odd.write(tmp_path / "m", name)), known()).problems == ()
+
+
+def test_every_kind_stands_in_the_documentation():
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "build.md").read_text()
+    used = {kind for case in CASES.values() for kind in [case.kind]} | {row[2] for row in stored.REFUSED.values()}
+    for file in (root / "gguftool" / "build" / "folder").glob("*.py"):
+        used |= set(re.findall(r'Problem\(\s*"([a-z0-9-]+)"', file.read_text()))
+    assert len(used) > 40
+    assert [kind for kind in sorted(used) if f"`{kind}`" not in text] == []
