@@ -35,7 +35,8 @@ def explain(ended: Ended, folder: Folder, log: str | None) -> GgufToolError:
     if (signal := _SIGNALS.get(ended.code if ended.code < 0 else 128 - ended.code)) is not None:
         return ToolFailed(f"{signal[0]}{where}", signal[1])
     shown = found.shown[:200]
-    if (known := meaning(found)) is not None:
+    count = folder.config.text.get("num_hidden_layers")
+    if (known := meaning(found, count if isinstance(count, int) else None)) is not None:
         hint = known.way.replace("FOLDER", path_word(folder.path))
         return ToolFailed(f"{folder.path}: {known.cause}: {shown}{where}", hint)
     said = shown or "it said nothing"

@@ -113,6 +113,7 @@ def _short(path: str) -> str:
 class _Row:
     asked: tuple[tuple[str, re.Pattern[str]], ...]
     meaning: Meaning
+    beyond: bool
 
 
 @cache
@@ -125,13 +126,19 @@ def _rows() -> tuple[_Row, ...]:
                 if part in entry
             ),
             Meaning(entry["kind"], entry["cause"], entry["way"]),
+            bool(entry.get("beyond")),
         )
         for entry in load("converter_errors.json")["rows"]
     )
 
 
-def meaning(found: Fault) -> Meaning | None:
-    """What it comes to; None when no row knows it."""
+def meaning(found: Fault, layers: int | None = None) -> Meaning | None:
+    """What it comes to; None when no row knows it.
+
+    Args:
+        found: how the converter ended.
+        layers: how many config.json counts: a row marked ``beyond`` is only of a layer behind them.
+    """
     texts = {
         "error": found.error,
         "said": f"{found.error}: {found.said}" if found.error and found.said else found.said or found.error,
@@ -143,6 +150,8 @@ def meaning(found: Fault) -> Meaning | None:
         matches = [(part, pattern.search(texts[part])) for part, pattern in row.asked]
         if all(m for _, m in matches):
             named = [g for _, m in matches if m for g in m.groups() if g]
+            if row.beyond and (layers is None or not named or int(named[0]) < layers):
+                continue
             return Meaning(row.meaning.kind, _filled(row.meaning.cause, found, named), row.meaning.way)
     return None
 

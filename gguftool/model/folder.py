@@ -14,6 +14,7 @@ from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.parse import parse
 from gguftool.model.headers import Identity
 from gguftool.model.model import Model
+from gguftool.model.otherkinds import held
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.model.shards import LIKELY, find, is_gguf, naming
@@ -93,14 +94,12 @@ def what_is_in(folder: str) -> str | None:
     """What helps with a folder that holds a model of another kind, or models in folders of its own."""
     names = os.listdir(folder)
     endings = {os.path.splitext(n)[1].lower() for n in names}
-    if "model_index.json" in names:
-        return "it holds an image model of diffusers: sd-cli of stable-diffusion.cpp converts it"
     if "config.json" in names and endings & {".safetensors", ".bin", ".pth"}:
         return f"it holds a Hugging Face model: {gguftool('convert', path_word(folder))}"
-    other = next((what for ending, what in _KINDS.items() if ending in endings), None)
+    other = held(folder)
     if other is None and any(_holds_gguf(os.path.join(folder, name)) for name in names[:LOOKED_INTO]):
         return f"models lie in folders below it: {gguftool('scan', path_word(folder))}"
-    return other
+    return f"it holds {other.what}: {other.way}" if other is not None else None
 
 
 def _holds_gguf(path: str) -> bool:
@@ -108,17 +107,6 @@ def _holds_gguf(path: str) -> bool:
         return any(name.lower().endswith(".gguf") for name in os.listdir(path))
     except OSError:
         return False
-
-
-_KINDS = {
-    ".engine": "it holds engines of TensorRT: fetch the model itself",
-    ".plan": "it holds engines of TensorRT: fetch the model itself",
-    ".onnx": "it holds an ONNX model: fetch the model itself, and gguftool convert it",
-    ".mlpackage": "it holds a Core ML model: fetch the model itself, and gguftool convert it",
-    ".llamafile": "it holds a llamafile: name it, and its model is told",
-    ".safetensors": "it holds safetensors without their config.json: fetch the whole folder, and gguftool convert it",
-}
-"""Ending of a file -> what a folder with it holds."""
 
 
 def projectors_beside(m: Model) -> tuple[list[str], bool]:

@@ -35,7 +35,8 @@ def test_the_end_of_a_real_run(which: str, name: str, tmp_path: Path) -> None:
     end = ends()[which][name]
     assert end["code"]
     found = fault(end["lines"])
-    told = meaning(found)
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 1}')
+    told = meaning(found, 1)
     assert told is not None
     assert told.kind == FAULTS[name][2]
     error = explain(Ended(end["code"], tuple(end["lines"]), 1.0), look(str(tmp_path)), "x.log")
@@ -81,6 +82,14 @@ def test_the_places_are_those_of_the_source() -> None:
     names = {row[0] for row in found}
     assert found == [row for row in recorded() if row[0] in names]
     assert len(found) > 690
+
+
+def test_only_a_layer_behind_the_last_is_one_too_many() -> None:
+    said = Fault(
+        "ValueError", "Can not map tensor 'model.layers.4.odd.weight'", "conversion/base.py", "map_tensor_name"
+    )
+    assert [m.kind for n in (3, 4, 5) if (m := meaning(said, n))] == ["layers", "layers", "tensor"]
+    assert [m.kind for m in (meaning(said),) if m] == ["tensor"]
 
 
 def test_a_warning_before_the_end_does_not_count() -> None:
@@ -143,4 +152,4 @@ def test_ends_outside_of_its_code(line: str, code: int, words: str, tmp_path: Pa
 def test_rows_are_whole() -> None:
     for row in load("converter_errors.json")["rows"]:
         assert {"kind", "cause", "way"} < set(row)
-        assert set(row) <= {"kind", "cause", "way", "error", "said", "file", "function", "line"}
+        assert set(row) <= {"kind", "cause", "way", "error", "said", "file", "function", "line", "beyond"}

@@ -20,8 +20,8 @@ ROWS: list[dict[str, Any]] = json.loads(
 
 
 def made(row: dict[str, Any], path: Path) -> Path:
-    hf.folder(path, "qwen2")
-    (path / "tokenizer_config.json").unlink()
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(hf.CONFIGS["qwen2"]))
     if row["config"] != "none":
         (path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "X", **CONFIGS[row["config"]]}))
     for kind in row["files"]:

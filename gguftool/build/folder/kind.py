@@ -9,39 +9,62 @@ from gguftool.build.folder.seen import CONFIG, Seen
 from gguftool.facts import BUILD
 from gguftool.facts.converters import Registry, known, packaged
 from gguftool.facts.programs import converter_elsewhere
+from gguftool.model.otherkinds import held
 from gguftool.near import near_names
 from gguftool.shell import blank, gguftool, path_word
+
+_OTHERWISE: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("LevModel", ("lev_release.json", "adapter_config.json")),
+    ("KevModel", ("adapter_config.json", "head.pt", "training_config.json")),
+    ("NimbleModel", ("adapter_config.json", "schema_config.json")),
+    ("ModernBertDecisionModel", ("encoder", "rl_agent_config.json")),
+    ("ModernBertDecisionModel", ("encoder", "julia_config.json")),
+    ("PocketTTSModel", ("model.safetensors", "tokenizer.model")),
+    ("ClefModel", (CONFIG, "joint_head_config.json")),
+    ("OpenJevModel", (CONFIG, "helper")),
+)
+"""Folders that a converter tells by a file of their own, whatever config.json says or without one, and the name it
+gives them (`conversion/base.py:load_hparams_guess`, b11434)."""
+MISTRAL = "--mistral-format"
 
 
 def without_config(seen: Seen) -> Iterator[Problem]:
     """What lies there instead of a config.json."""
-    path = seen.path
-    if seen.has(CONFIG):
+    if seen.has(CONFIG) or _told_otherwise(seen):
         return
-    if seen.only_adapter:
-        yield Problem(
-            "lora-only",
-            f"{path}: holds a LoRA adapter, not a model",
-            "merge it into its base model first (peft: merge_and_unload), or convert it with llama.cpp's "
-            "convert_lora_to_gguf.py and load it with --lora",
-        )
-    elif seen.has("params.json"):
-        yield Problem(
-            "mistral-format",
-            f"{path}: is in Mistral's own format (params.json)",
-            "take the Hugging Face version of the model, or say --converter-arg --mistral-format",
-            fatal=False,
-        )
-    elif seen.has("model_index.json"):
-        way = converter_elsewhere("UNet2DConditionModel")
-        yield Problem("diffusers", f"{path}: holds an image model of diffusers, no language model", way)
+    found = held(seen.path)
+    if found is not None:
+        yield Problem(found.kind, f"{seen.path}: holds {found.what}", found.way)
     else:
-        yield Problem("no-config", f"{path}: has no config.json", "is it a Hugging Face model folder?")
+        yield Problem("no-config", f"{seen.path}: has no config.json", "is it a Hugging Face model folder?")
+
+
+def _told_otherwise(seen: Seen) -> bool:
+    registry = seen.registry or known()
+    return any(name in registry.text and all(map(seen.has, files)) for name, files in _OTHERWISE)
+
+
+def mistral(seen: Seen) -> Iterator[Problem]:
+    """Whether a folder in Mistral's own format has what the converter wants of it."""
+    if not seen.has("params.json"):
+        yield Problem("no-params", f"{seen.path}: has no params.json", f"leave {MISTRAL} away, or name another folder")
+    if not any(n.startswith("consolidated") and n.endswith(".safetensors") for n in seen.names):
+        yield Problem(
+            "no-weights",
+            f"{seen.path}: has no consolidated*.safetensors",
+            "download them, or take the Hugging Face version",
+        )
+    if not any(seen.has(n) or (n == "tokenizer.model" and _numbered(seen)) for n in ("tekken.json", "tokenizer.model")):
+        yield Problem("no-tokenizer", f"{seen.path}: has neither tekken.json nor tokenizer.model", "download it")
+
+
+def _numbered(seen: Seen) -> bool:
+    return any(n.startswith("tokenizer.model.v") for n in seen.names)
 
 
 def architecture(seen: Seen) -> Iterator[Problem]:
     """Whether the converter knows it."""
-    if not seen.config_read:
+    if not seen.config_read or _told_otherwise(seen):
         return
     name = seen.config.projector_architecture if seen.wants_projector else seen.architecture
     if not name:

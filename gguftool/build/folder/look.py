@@ -55,6 +55,8 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     template.template,
 )
 """In the order in which problems are told."""
+MISTRAL = (kind.mistral, placeholder.empty, placeholder.pointers, placeholder.unfinished, weights.places, dtypes.types)
+"""Of a folder in Mistral's own format, whose names and sizes are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,12 @@ def look(
     else:
         registry = Registry(frozenset(supported), top_level=known().top_level)
     seen = read(path, registry, methods, arguments)
-    problems = [*seen.unread, *(problem for check in CHECKS for problem in seen.once(check))]
+    first = tuple(kind.without_config(seen)) if not seen.mistral else ()
+    # What is another thing altogether has not all the faults of a model.
+    checks = (
+        MISTRAL if seen.mistral else CHECKS if not first or first[0].kind == "no-config" else (kind.without_config,)
+    )
+    problems = [*seen.unread, *(problem for check in checks for problem in seen.once(check))]
     by_type: dict[str, int] = {}
     for entry in seen.entries:
         by_type[entry.dtype] = by_type.get(entry.dtype, 0) + entry.nbytes
@@ -143,3 +150,11 @@ def look(
         config=seen.config,
         names=seen.names,
     )
+
+
+def _checks(seen: Seen) -> tuple[Callable[[Seen], Iterator[Problem]], ...]:
+    """What is another thing altogether has not all the faults of a model."""
+    if seen.mistral:
+        return MISTRAL
+    other = [p for p in seen.once(kind.without_config) if p.kind != "no-config"]
+    return (kind.without_config,) if other else CHECKS

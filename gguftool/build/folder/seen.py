@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from gguftool.build.folder.given import as_file, not_there
 from gguftool.build.folder.problem import Problem
 from gguftool.build.safetensors import Entry, is_lfs_pointer, read_header
-from gguftool.elsewhere import meant
 from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
 from gguftool.facts.converters import Registry, known, packaged
 from gguftool.model.hfconfig import HfConfig
@@ -109,6 +109,11 @@ class Seen:
     def wants_projector(self) -> bool:
         """The converter is asked for the projector."""
         return "--mmproj" in self.arguments
+
+    @property
+    def mistral(self) -> bool:
+        """The converter is told that it is a folder in Mistral's own format."""
+        return "--mistral-format" in self.arguments
 
     def takes(self, name: str) -> bool:
         """Whether the converter, or without one that of ``--setup``, takes a model of that architecture."""
@@ -214,9 +219,10 @@ def read(path: str, registry: Registry | None, methods: Iterable[str], arguments
     names = _listed(path, sizes)
     unread: list[Problem] = []
     config = _config(path, names, unread)
-    index_name = _which_index(names)
+    own = "--mistral-format" in arguments
+    index_name = "" if own else _which_index(names)
     index, total = _index(path, index_name, unread) if index_name else ({}, None)
-    files = sorted(set(index.values())) if index else weight_files(names)
+    files = sorted(set(index.values())) if index else weight_files(names, "consolidated" if own else "model")
     _below(path, files, sizes)
     there = [n for n in files if n in sizes]
     return Seen(
@@ -237,9 +243,9 @@ def read(path: str, registry: Registry | None, methods: Iterable[str], arguments
     )
 
 
-def weight_files(names: Iterable[str]) -> list[str]:
+def weight_files(names: Iterable[str], prefix: str = "model") -> list[str]:
     """The files the converter reads where there is no index: model*.safetensors, else pytorch_model*.bin."""
-    files = sorted(n for n in names if n.startswith("model") and n.endswith(".safetensors"))
+    files = sorted(n for n in names if n.startswith(prefix) and n.endswith(".safetensors"))
     return files or sorted(n for n in names if n.startswith("pytorch_model") and n.endswith(".bin"))
 
 
@@ -272,9 +278,9 @@ def _listed(path: str, sizes: dict[str, int]) -> list[str]:
                 _size(entry, sizes)
         return sorted(names)
     except FileNotFoundError:
-        raise MissingFile(f"{path}: no such folder", meant(path)) from None
+        raise MissingFile(f"{path}: no such folder", not_there(path)) from None
     except NotADirectoryError:
-        raise Unreadable(f"{path}: is a file", "name the folder with config.json in it") from None
+        raise as_file(path) from None
     except OSError as error:
         raise Unreadable(f"{path}: {(error.strerror or str(error)).lower()}") from None
 

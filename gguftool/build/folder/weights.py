@@ -9,8 +9,11 @@ from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen, missing_parts, weight_files
 from gguftool.build.safetensors import BITS, Entry
 from gguftool.facts.converters import packaged
+from gguftool.model.otherkinds import held
 
 _FOREIGN = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf")
+_PLAIN = frozenset({"safetensors", "pytorch", "tokenizer", "archive", "data-set"})
+"""What may lie in a folder of a model besides, so that it says nothing of missing weights."""
 _OFF = 0.01
 """How far the total of an index may be from the truth: some count what is tied twice, or buffers."""
 
@@ -96,11 +99,15 @@ def files(seen: Seen) -> Iterator[Problem]:
         return
     if weight_files(seen.names):
         return  # links that lead nowhere
+    lacks = f"{path}: has no weights the converter reads (model*.safetensors, pytorch_model*.bin)"
+    other = held(path)
+    if other is not None and other.kind not in _PLAIN:
+        yield Problem("no-weights", f"{lacks}; it holds {other.what}", other.way)
+        return
     foreign = [n for n in seen.names if n.endswith(_FOREIGN)]
     yield Problem(
         "no-weights",
-        f"{path}: has no weights the converter reads (model*.safetensors, pytorch_model*.bin)"
-        + (f"; there is {', '.join(foreign[:3])}" if foreign else ""),
+        lacks + (f"; there is {', '.join(foreign[:3])}" if foreign else ""),
         "save the model with save_pretrained" if foreign else "download the weights",
     )
 
