@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gguftool.api.tokenizer import comparison
 from gguftool.brief import short_repr
 from gguftool.build import judged
+from gguftool.build.cause import explained
 from gguftool.build.convert import Drafted, Options
 from gguftool.build.counts import counts
 from gguftool.build.judged import Check, looked, unjudged
@@ -28,6 +29,7 @@ from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
 from gguftool.model.shards import NAME
 from gguftool.model.vocab import vocabulary
+from gguftool.predict.stages import OTHERS
 from gguftool.quantity import human
 from gguftool.run.devices import host_memory
 from gguftool.run.known import BROKEN, KNOWS, subject
@@ -139,12 +141,12 @@ def _checks(
 ) -> list[Check]:
     layers = against.number("num_hidden_layers", "n_layers", "n_layer", "num_layers") if against else None
     makers: dict[str, Callable[[], Check]] = {
-        "counts": lambda: counts(model, drafted.folder, options.outtype, int(layers) if layers else None),
-        "load": lambda: _load(report, options),
+        "counts": lambda: _counts(model, drafted, options, int(layers) if layers else None),
+        "load": lambda: _load(model, report, options),
         "lint": lambda: _lint(report, options),
         "template": lambda: _template(model, against),
         "tokenizer": lambda: _tokenizer(model, report, options, how),
-        "data": lambda: judged.data(draft, how.progress),
+        "data": lambda: explained(judged.data(draft, how.progress), model, drafted, how.again),
     }
     made = [make() for name, make in makers.items() if name in how.only]
     if "known" in how.only:
@@ -171,7 +173,8 @@ def mend(path: str, folder: HfFolder) -> list[str]:
     with open_model(path, strict=False) as model:
         operations = list(collect(model, Context(against=folder), select=("source",)).operations)
         there, here = folder.chat_template, model.get(KEY)
-        if there and there != here and (here is None or here in _templates(folder)) and _talks(model):
+        said = any(isinstance(op, Set) and op.key == KEY for op in operations)
+        if there and there != here and not said and (here is None or here in _templates(folder)) and _talks(model):
             operations.append(Set(KEY, there, "str"))
     return _write(path, operations)
 
@@ -188,8 +191,16 @@ def _proven(report: Report) -> tuple[Operation, ...]:
     return wrong[0].fix.operations if wrong and wrong[0].fix is not None else ()
 
 
-def _load(report: Report, options: Options) -> Check:
+def _counts(model: Model, drafted: Drafted, options: Options, layers: int | None) -> Check:
+    if "--vocab-only" in options.more:
+        return looked("counts", "")
+    return counts(model, drafted.folder, options.outtype, layers)
+
+
+def _load(model: Model, report: Report, options: Options) -> Check:
     load = report.load
+    if not ROLES[role(model)].loads and role(model) not in OTHERS:
+        return looked("load", "")
     if load is None:
         return unjudged("load", "the prediction failed")
     who = llama_cpp(load.build)
@@ -229,10 +240,12 @@ def _talks(model: Model) -> bool:
 
 
 def _templates(folder: HfFolder) -> set[str]:
-    """All chat templates that lie in the source."""
+    """All chat templates that lie in the source and could have been taken for the one in use."""
     value = folder.tokenizer.get("chat_template")
-    several = [t.get("template") for t in value if isinstance(t, dict)] if isinstance(value, list) else [value]
-    return {text for text in (*several, folder.jinja) if isinstance(text, str)}
+    named = [t.get("template") for t in value if isinstance(t, dict)] if isinstance(value, list) else [value]
+    written = folder.templates.converted
+    texts = (*named, folder.jinja, folder.legacy, written.text if written else None)
+    return {text for text in texts if isinstance(text, str)}
 
 
 def _template(model: Model, folder: HfFolder | None) -> Check:
@@ -247,8 +260,10 @@ def _template(model: Model, folder: HfFolder | None) -> Check:
         return looked("template", "the one that the source uses")
     where, hint = f"field:{KEY}", "leave out what keeps it from being put back (--no-fix)"
     if here is None or here in _templates(folder):
-        message = "the chat template is not there" if here is None else "the chat template is not the one in use"
-        message += f": {folder.name} has {'one' if here is None else 'two, and programs take the other'}"
+        used = folder.templates.used
+        file = used.file if used is not None else "the source"
+        message = "there is no chat template" if here is None else "the chat template is not the one in use"
+        message += f": {file} of {folder.name} has {'one' if here is None else 'another, which its own programs take'}"
         return looked("template", message, [Fault("other-template", message, where, hint)])
     message = f"the chat template is none of {folder.name}: the converter brought its own"
     return looked("template", message, (), [Fault("own-template", message, where)])

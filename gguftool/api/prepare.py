@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gguftool.api import steps as judge
+from gguftool.api.judged import How
+from gguftool.api.judged import judge as judge_made
 from gguftool.brief import short_repr
 from gguftool.build import named as of_folder
 from gguftool.build import pipeline
 from gguftool.build import prepare as build
+from gguftool.build.convert import Drafted
 from gguftool.build.convert import Options as ConvertOptions
 from gguftool.build.ftypes import target
+from gguftool.build.judged import Check
 from gguftool.build.pipeline import Done, Event, Step
 from gguftool.build.prepare import Progress, Request
 from gguftool.build.quantize import Options as QuantizeOptions
@@ -198,7 +203,11 @@ def _steps(
     against = request.source if request.converts else None
     fixes = judge.filled(told, judge.safe_fixes(request.wanted, against) if auto_fix else judge.nothing)
     return [
-        *([build.convert_step(request, progress)] if request.converts else []),
+        *(
+            [build.convert_step(request, progress, _judging(request, progress, repair=auto_fix))]
+            if request.converts
+            else []
+        ),
         build.quantize_step(request, progress),
         build.fix_step(request, fixes, {"auto": auto_fix, "told": [told.source, told.quantized_by, told.repo]}),
         judge.lint_step(request, against, fail_on),
@@ -208,3 +217,25 @@ def _steps(
         judge.manifest_step(request, progress),
         judge.plan_step(request, vram, ram),
     ]
+
+
+def _judging(request: Request, progress: Progress, *, repair: bool) -> build.Judged:
+    """Judges the file in between; load, lint and the known text are steps of their own, for what comes of it."""
+
+    def look(drafted: Drafted) -> Sequence[Check]:
+        total, seen, lock = sum(os.path.getsize(draft) for draft, _ in drafted.files), [0], threading.Lock()
+
+        def read(n: int) -> None:
+            with lock:
+                seen[0] += n
+                progress("looking at what came out", seen[0], total)
+
+        how = How(
+            only=("counts", "template", "tokenizer", "data"),
+            repair=repair,
+            again=lambda *words: f"say the same command with {' '.join(words)}",
+            progress=read,
+        )
+        return judge_made(drafted, request.convert, how).checks
+
+    return look

@@ -6,19 +6,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.errors import ToolFailed
 from gguftool.facts import llama_cpp
 from gguftool.model import Model, open_model
-from gguftool.predict import judge, predict
+from gguftool.predict import judge as setback
+from gguftool.predict import predict
 from gguftool.predict.verdict import UNKNOWN
 from gguftool.quantity import human
 from gguftool.verify import deep
+from gguftool.verify.data import check_data, judge
 from gguftool.verify.modelcheck import check
 from gguftool.verify.result import Fault
 from gguftool.verify.stream import Progress
 
 OK, NOTED, FAULT, UNJUDGED = "ok", "noted", "fault", "unjudged"
-WITHOUT_NAME = ("missing-shards", "wrong-name")
-"""Faults of a set that its final names mend."""
+NO_NUMBERS = ("not-finite", "bad-scale")
+"""What no model computes with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,22 @@ class Check:
     def ok(self) -> bool:
         """False when it found a fault."""
         return self.verdict != FAULT
+
+    def as_data(self) -> dict[str, object]:
+        """The same for JSON; ``ok`` is None where it could not be judged."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "ok": None if self.verdict == UNJUDGED else self.ok,
+            "summary": self.said,
+            "file": self.file or None,
+            "faults": [_fault(f) for f in self.faults],
+            "notes": [_fault(f) for f in self.notes],
+        }
+
+
+def _fault(fault: Fault) -> dict[str, object]:
+    return {"kind": fault.kind, "message": fault.message, "where": fault.where, "hint": fault.hint}
 
 
 def looked(name: str, said: str, faults: Iterable[Fault] = (), notes: Iterable[Fault] = ()) -> Check:
@@ -85,27 +104,49 @@ def data(path: str, progress: Progress | None = None) -> Check:
     return looked("data", f"whole, every number finite: {said}", (), notes)
 
 
-def no_worse(source: Model, made: str) -> Check:
-    """Whether llama.cpp does with a file that was made what it does with its source.
+def quantised(source: Model, drafts: Sequence[str], names: Sequence[str]) -> tuple[Check, ...]:
+    """What a quantiser has made, before it gets its names: all data, and the load against that of its source.
 
     Args:
         source: the model it was made of.
-        made: the new file.
+        drafts: the files that were made.
+        names: what they will be called.
+
+    Raises:
+        ToolFailed: numbers that are none, or llama.cpp does not load it any more.
     """
+    found = [(name, fault) for draft, name in zip(drafts, names, strict=True) for fault in _numbers(draft)]
+    bad = [(name, fault) for name, fault in found if fault.kind in NO_NUMBERS]
+    if bad:
+        name, fault = bad[0]
+        more = f" (and {len(bad) - 1} more)" if bad[1:] else ""
+        raise ToolFailed(
+            f"{name}: the engine said success, but {fault.message}{more}",
+            "its numbers do not fit into that type: name another for it with --tensor-type NAME=bf16",
+        )
+    checks = [looked("data", "every number of the result is finite", (), [fault for _, fault in found])]
+    # Of a set the first file alone says nothing of the load.
+    return (*checks, *([_no_worse(source, drafts[0], names[0])] if len(drafts) == 1 else []))
+
+
+def _numbers(path: str) -> list[Fault]:
+    with open_model(path, strict=False, whole_set=False) as model:
+        part = model.parts[0]
+        return judge(check_data(part.source, part.header), part.source)[0]
+
+
+def _no_worse(source: Model, made: str, name: str) -> Check:
     before = predict(source)
-    with open_model(made, strict=False) as model:
+    with open_model(made, strict=False, whole_set=False) as model:
         after = predict(model)
-    worse = judge(before, after)
-    who = llama_cpp(after.build)
+    worse = setback(before, after)
     if worse is not None:
-        return looked("load", str(worse), [Fault("load-worse", str(worse), worse.where)])
+        raise ToolFailed(
+            f"{name}: {str(worse).replace(made, name).replace('this change', 'quantising')}",
+            "other types may load: --tensor-type NAME=TYPE",
+        )
     if after.verdict == UNKNOWN:
         return unjudged("load", "; ".join(after.not_evaluated) or "the header does not tell whether llama.cpp loads it")
     if not after.loads:
-        return unjudged("load", f"{who} takes neither it nor its source: {after.reason}")
-    return looked("load", f"{who}: {after.verdict}", (), [Fault("load-warning", text) for text in after.warnings[:3]])
-
-
-def faults_of(checks: Sequence[Check]) -> list[Fault]:
-    """All faults, in order."""
-    return [fault for check in checks for fault in check.faults]
+        return unjudged("load", f"{llama_cpp(after.build)} takes neither it nor its source: {after.reason}")
+    return looked("load", f"{llama_cpp(after.build)}: {after.verdict}")

@@ -14,6 +14,7 @@ from gguftool.build import imatrix as imatrices
 from gguftool.build import quantize as quantising
 from gguftool.build.builtin import check_kernels
 from gguftool.build.folder.look import is_model_folder
+from gguftool.build.judged import Check
 from gguftool.build.pipeline import STATE, Outcome, Step, work_folder
 from gguftool.edit.deploy import Wanted, deploy
 from gguftool.edit.ops import Operation, Strip
@@ -159,8 +160,12 @@ def refuse_unfit(model: Model, beside: Sequence[str]) -> None:
                     raise Refused(f"--with {path}: {misfit.message}", misfit.hint or None)
 
 
-def convert_step(request: Request, progress: Progress | None = None) -> Step:
-    """Convert the folder to the file in between."""
+Judged = Callable[[converting.Drafted], Sequence[Check]]
+"""Judges what the converter has made (`gguftool.api.judged`)."""
+
+
+def convert_step(request: Request, progress: Progress | None = None, judge: Judged | None = None) -> Step:
+    """Convert the folder to the file in between, which stays when a fault that ``judge`` finds in it stops the rest."""
     options = request.convert
 
     def act(log: str, before: Mapping[str, Mapping[str, object]]) -> Outcome:
@@ -168,11 +173,20 @@ def convert_step(request: Request, progress: Progress | None = None) -> Step:
             if name.startswith(_CONVERTED):
                 _clear(os.path.join(request.folder, name))
         told = (lambda percent: progress("converting", percent, 100)) if progress else None
+        checks: list[Check] = []
+
+        def look(drafted: converting.Drafted) -> bool:
+            checks.extend(judge(drafted) if judge is not None else ())
+            return True
+
         chosen = replace(options, log=log, overwrite=True, becomes=request.output)
-        made = converting.convert(request.source, request.converted, chosen, told)
+        made = converting.convert(request.source, request.converted, chosen, told, look)
         data = {"path": made.path, "size": made.size, "converter": made.converter, "notes": list(made.notes)}
-        data |= {"projector": made.projector}
-        return Outcome(f"{made.size:,} bytes by {made.converter}", made.paths, data, made.notes)
+        data |= {"projector": made.projector, "checks": [c.as_data() for c in checks]}
+        faults = [fault for check in checks for fault in check.faults]
+        lines = [*made.notes, *(f"{c.name}: {c.verdict}: {c.said}" for c in checks)]
+        summary = faults[0].message if faults else f"{made.size:,} bytes by {made.converter}"
+        return Outcome(summary, made.paths, data, tuple(lines), not faults)
 
     settings = {"outtype": options.outtype, "pre": options.pre, "more": list(options.more)}
     return Step("convert", settings | {"projector": options.projector, "name": options.name}, act)

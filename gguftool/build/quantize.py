@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from gguftool.brief import short_repr
 from gguftool.build import engine as engines
 from gguftool.build import imatrix as imatrices
-from gguftool.build import provenance
+from gguftool.build import judged, provenance
 from gguftool.build.ftypes import Target, target
+from gguftool.build.judged import Check
 from gguftool.build.mixture import Overrides
 from gguftool.build.plan import QuantizePlan, Size, plan_quantize, sizes
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
@@ -61,7 +62,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
-    """What was made: path, bytes, the engine's name and version, seconds, and the plan it was checked against."""
+    """What was made: path, bytes, the engine's name and version, seconds, and the plan it was checked against.
+
+    ``checks``: what was looked at before it got its name.
+    """
 
     path: str
     size: int
@@ -69,6 +73,7 @@ class Quantized:
     seconds: float
     plan: QuantizePlan
     notes: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     __repr__ = short_repr
 
@@ -248,15 +253,19 @@ def quantize(
         refuse(plan, chosen)
         started = time.monotonic()
 
+        checks: list[Check] = []
+
         def looked(draft: str) -> tuple[str, ...]:
             for part in model.parts:
                 if isinstance(part.source, LocalFile):
                     part.source.check_unchanged()
-            return check(draft, plan, output)
+            notes = check(draft, plan, output)
+            checks.extend(judged.quantised(model, [draft], [output]))
+            return notes
 
         notes = engines.quantize(engine, replace(job, output=output), looked, progress)
         seconds = time.monotonic() - started
-    return Quantized(output, os.path.getsize(output), engine.label, seconds, plan, notes)
+    return Quantized(output, os.path.getsize(output), engine.label, seconds, plan, notes, checks=tuple(checks))
 
 
 _WAYS = (

@@ -14,7 +14,6 @@ from gguftool.lint.run import Report as LintReport
 from gguftool.report.progress import clock
 from gguftool.report.text import Style, safe, size, table
 from gguftool.shell import gguftool, path_word
-from gguftool.verify.result import Fault
 
 MOST_FAULTS = 10
 """Faults of one check that are shown."""
@@ -111,6 +110,7 @@ def quantized_text(done: Quantized, style: Style) -> str:
         f"{style.green('wrote')} {safe(done.path)}: {size(done.size)}, {done.plan.target.name}, "
         f"{done.plan.bits_per_weight:.2f} bits per weight",
         f"  by {safe(done.engine)} in {took} ({size(rate)}/s)",
+        *checks_text(done.checks, style),
     ]
     return "\n".join(lines)
 
@@ -123,6 +123,7 @@ def quantized_json(done: Quantized) -> dict[str, object]:
         "size": done.size,
         "seconds": round(done.seconds, 3),
         "notes": list(done.notes),
+        "checks": [check.as_data() for check in done.checks],
     }
 
 
@@ -196,26 +197,6 @@ def checks_text(checks: Sequence[Check], style: Style) -> list[str]:
     return lines
 
 
-def checks_json(checks: Sequence[Check]) -> list[dict[str, object]]:
-    """The same as data."""
-    return [
-        {
-            "name": c.name,
-            "verdict": c.verdict,
-            "ok": None if c.verdict == "unjudged" else c.ok,
-            "summary": c.said,
-            "file": c.file or None,
-            "faults": [_fault(f) for f in c.faults],
-            "notes": [_fault(f) for f in c.notes],
-        }
-        for c in checks
-    ]
-
-
-def _fault(fault: Fault) -> dict[str, object]:
-    return {"kind": fault.kind, "message": fault.message, "where": fault.where, "hint": fault.hint}
-
-
 def converted_json(done: Converted) -> dict[str, object]:
     """The same as data."""
     found = done.report
@@ -228,7 +209,7 @@ def converted_json(done: Converted) -> dict[str, object]:
         "seconds": round(done.seconds, 3),
         "notes": list(done.notes),
         "repaired": list(done.repaired),
-        "checks": checks_json(done.checks),
+        "checks": [check.as_data() for check in done.checks],
         "lint": {"counts": _counts(found), "findings": _findings(found)} if found is not None else None,
     }
 

@@ -21,6 +21,7 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
         said = d.data.get("notes") or d.data.get("warnings")
         if isinstance(said, list) and d.name in ("convert", "quantize"):
             lines += [f"  {style.yellow('note')}  {d.name}: {safe(str(text))}" for text in said]
+    lines += [line for d in done if d.name == "convert" for line in _checks(d, style)]
     lint = next((d for d in done if d.name == "lint"), None)
     findings = lint.data.get("findings") if lint else None
     if isinstance(findings, list):
@@ -31,7 +32,8 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
     if not ok:
         last = done[-1]
         lines += ["", f"{style.red('stopped')} at {last.name}; its log: {safe(last.log)}"]
-        lines.append(f"the draft is kept: {safe(request.draft)}")
+        kept = str(last.data.get("path")) if last.name == "convert" else request.draft
+        lines.append(f"the draft is kept: {safe(kept)}")
         if last.name == "lint":
             if not last.data.get("failed_rules"):
                 lines.append("the same command with --fail-on error goes on with warnings")
@@ -44,6 +46,20 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
         lines += ["", f"{style.bold(request.output)} is made, but {safe('; '.join(why))}"]
         lines.append(f"what fits: {gguftool('plan', path_word(request.output))}")
     return "\n".join(lines)
+
+
+def _checks(done: Done, style: Style) -> list[str]:
+    """What was found in the converted file, and what could not be looked at."""
+    rows = done.data.get("checks")
+    lines = []
+    for c in rows if isinstance(rows, list) else []:
+        if c["verdict"] == "unjudged":
+            lines.append(f"  {style.dim('not checked')}  {c['name']}: {safe(str(c['summary']))}")
+        for fault in c["faults"]:
+            lines.append(f"  {style.red('fault')}  {safe(str(fault['kind']))}: {safe(str(fault['message']))}")
+            if fault["hint"]:
+                lines.append(f"         {safe(str(fault['hint']))}")
+    return lines
 
 
 def prepared_json(request: Request, done: Sequence[Done]) -> dict[str, object]:

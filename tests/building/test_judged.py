@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -51,21 +52,34 @@ def checks(result: Result) -> dict[str, Any]:
 @pytest.mark.oracle
 def test_two_faults_at_once_and_no_name(convert: Cli, tmp_path: Path):
     """C1: a weight that F16 cannot hold, and NaN that was there before."""
-    source = change(hf.folder(tmp_path / "hf", "llama"), {UP: 1e6, NORM: float("nan")})
+    gate = UP.replace("up_proj", "gate_proj")
+    source = change(hf.folder(tmp_path / "hf", "llama"), {UP: 1e6, gate: float("nan"), NORM: float("nan")})
     output = tmp_path / "m.gguf"
     result = convert(source, "-o", output, "--outtype", "f16", "--format", "json")
     assert (result.code, result.json["ok"], result.json["output"], result.json["files"]) == (1, False, None, [])
     data = checks(result)["data"]
     assert (data["verdict"], data["ok"]) == ("fault", False)
-    assert {f["where"] for f in data["faults"]} == {"tensor:blk.0.ffn_up.weight", "tensor:output_norm.weight"}
+    faults = {f["where"].removeprefix("tensor:"): f for f in data["faults"]}
+    assert {name: f["kind"] for name, f in faults.items()} == {
+        "blk.0.ffn_up.weight": "overflow", "blk.0.ffn_gate.weight": "bad-source", "output_norm.weight": "bad-source",
+    }  # fmt: skip
+    over = faults["blk.0.ffn_up.weight"]
+    assert f"{UP} of the source reaches 999,424, F16 ends at 65,504" in over["message"]
+    assert over["hint"].endswith("--outtype bf16")
+    assert f"{gate} of the source holds 1 NaN already" in faults["blk.0.ffn_gate.weight"]["message"]
     assert checks(result)["known"]["ok"] is None
     assert sorted(os.listdir(tmp_path)) == ["hf", "m.gguf.convert.log"]
-    told = convert(source, "-o", output, "--outtype", "f16", "--yes")
+    # BF16 holds what F16 does not; the NaN stay, and --yes gives it its name with them.
+    command = shlex.split(over["hint"])
+    assert command[:2] == ["gguftool", "convert"]
+    told = convert(*command[2:], "--yes")
     assert told.code == 1
     assert "it has its name all the same" in told.out
-    assert "blk.0.ffn_up.weight" in told.out
+    assert "blk.0.ffn_up.weight" not in told.out
+    assert "output_norm.weight" in told.out
     with open_model(output) as model:
-        assert np.isinf(np.frombuffer(model.read("blk.0.ffn_up.weight"), "<f2")).sum() == 1
+        assert np.isnan(np.frombuffer(model.read("output_norm.weight"), "<f4")).sum() == 1
+        assert model.tensors["blk.0.ffn_up.weight"].type_name == "BF16"
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +149,143 @@ def test_the_template_in_use_is_put_back_or_missed(healthy: tuple[Path, bytes], 
     assert (made.ok, verdicts(made)["template"], len(made.repaired)) == (True, "ok", 1)
     with open_model(path) as model:
         assert model[key] == hf.PLAIN
+
+
+def test_the_tensor_is_named_by_what_it_is_made_of(tmp_path: Path):
+    """Tensors of one size beside one another: that with the number that is lost is told, and how large it is."""
+    from gguftool.build.cause import read
+
+    gate = UP.replace("up_proj", "gate_proj")
+    source = change(hf.folder(tmp_path / "hf", "llama"), {UP: 1e6, gate: float("nan")})
+    entries = {e.name: e for e in look(str(source)).tensors}
+    found = {n: read(str(source / "model.safetensors"), entries[n]) for n in (UP, gate)}
+    assert (found[UP].nan, found[UP].inf, found[UP].largest) == (0, 0, 999424.0)  # 1e6 in BF16
+    assert (found[gate].nan, found[gate].inf) == (1, 0)
+
+
+@pytest.fixture
+def makes(
+    healthy: tuple[Path, bytes], converter_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[bytes], Path]:
+    """Let the converter, which takes seconds, have made these bytes of the healthy folder."""
+    from gguftool.build import convert as build
+    from gguftool.build.process import Ended
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))
+    monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
+
+    def make(data: bytes) -> Path:
+        def run(argv: list[str], **_: object) -> Ended:
+            Path(argv[argv.index("--outfile") + 1]).write_bytes(data)
+            return Ended(0, (), 0.1)
+
+        monkeypatch.setattr(build, "run", run)
+        return healthy[0]
+
+    return make
+
+
+def poked(data: bytes, name: str, value: int, tmp_path: Path, at: int = 0) -> bytes:
+    """The first 16 bits of a tensor are others."""
+    path = tmp_path / "poked.gguf"
+    path.write_bytes(data)
+    with open_model(path) as model:
+        part, info = model.tensors[name].part, model.tensors[name].info
+        start = part.header.where(info)[0] + 2 * at
+    return data[:start] + struct.pack("<H", value) + data[start + 2 :]
+
+
+@pytest.mark.oracle
+def test_prepare_stops_at_what_convert_would_not_name(
+    cli: Cli, healthy: tuple[Path, bytes], makes: Callable[[bytes], Path], tmp_path: Path
+):
+    """The same judgement; what was made stays in the work folder, under no final name."""
+    source = makes(poked(healthy[1], "blk.0.ffn_up.weight", 0x7FC0, tmp_path))
+    output = tmp_path / "out.gguf"
+    args = ("prepare", source, "-o", output, "--quantize", "Q8_0", "--context-length", "2048", "-ctk", "q8_0")
+    result = cli(*args, "--format", "json")
+    assert (result.code, result.json["ok"]) == (1, False)
+    (step,) = result.json["steps"]
+    assert (step["name"], step["ok"]) == ("convert", False)
+    data = next(c for c in step["data"]["checks"] if c["name"] == "data")
+    assert [f["where"] for f in data["faults"]] == ["tensor:blk.0.ffn_up.weight"]
+    assert "the source has no such number" in data["faults"][0]["hint"]
+    assert not output.exists()
+    told = cli(*args)
+    assert "out.gguf.prepare/converted.gguf" in told.out
+    assert "blk.0.ffn_up.weight (BF16): 1 NaN" in told.out
+
+
+@pytest.mark.oracle
+def test_what_llama_cpp_would_refuse_gets_no_name(
+    cli: Cli, healthy: tuple[Path, bytes], makes: Callable[[bytes], Path], tmp_path: Path
+):
+    """A head that is neither there nor tied is found by the predicted load; two faults are told at once."""
+    from gguftool.edit.ops import Set
+    from gguftool.edit.plan import plan_edit
+
+    path = tmp_path / "made.gguf"
+    path.write_bytes(poked(healthy[1], "blk.1.ffn_gate.weight", 0x7F80, tmp_path))
+    plan_edit(str(path), (Set("llama.block_count", 3, "u32"),), keep_undo=False, harm="allow").commit()
+    source = makes(path.read_bytes())
+    # Nothing is put back, and the number of layers is one that lint would put right.
+    result = cli("convert", source, "-o", tmp_path / "m.gguf", "--no-fix", "--format", "json")
+    assert result.code == 1
+    found = checks(result)
+    assert {name for name, c in found.items() if c["verdict"] == "fault"} >= {"load", "data"}
+    assert "blk.2." in found["load"]["summary"]
+    assert "1 infinite" in found["data"]["summary"]
+    assert not (tmp_path / "m.gguf").exists()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("drop", "kind"), [("layer", "layers-lost"), ("most", "far-too-small")])
+def test_what_is_lost_on_the_way_is_counted(healthy: tuple[Path, bytes], tmp_path: Path, drop: str, kind: str):
+    """Fewer layers or parameters than went in; the same folder in whole is silent."""
+    from gguftool.build.counts import counts
+
+    source, data = healthy
+    folder, path = look(str(source)), tmp_path / "m.gguf"
+    path.write_bytes(data)
+    with open_model(path) as model:
+        whole = counts(model, folder, "bf16", hf.LAYERS)
+        assert (whole.verdict, whole.faults, whole.notes) == ("ok", (), ())
+    from tests.build import llama
+
+    built = llama(layers=1) if drop == "layer" else llama(layers=2)
+    built.write(path)
+    with open_model(path, strict=False) as model:
+        found = counts(model, folder, "bf16", hf.LAYERS)
+    assert kind in {f.kind for f in found.faults}
+
+
+def test_a_quantised_file_with_numbers_that_are_none_gets_no_name(source: Path, tmp_path: Path):
+    """What an engine made is read back: a scale of infinity, whatever the engine said of it."""
+    from gguftool.build.judged import quantised
+    from gguftool.build.quantize import quantize
+    from gguftool.errors import ToolFailed
+
+    made = quantize(source, tmp_path / "q.gguf", "Q8_0")
+    assert [(c.name, c.verdict) for c in made.checks] == [("data", "ok"), ("load", "ok")]
+    with open_model(made.path) as model:
+        name = next(n for n, t in model.tensors.items() if t.type_name == "Q8_0")
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(poked(Path(made.path).read_bytes(), name, 0x7C00, tmp_path))
+    with open_model(source) as model, pytest.raises(ToolFailed, match=rf"b\.gguf: .*{name}.* infinite"):
+        quantised(model, [str(bad)], ["b.gguf"])
+
+
+def test_a_model_that_llama_cpp_stops_loading_by_being_quantised_is_refused(source: Path, tmp_path: Path):
+    from gguftool.build.judged import quantised
+    from gguftool.edit.ops import Delete
+    from gguftool.edit.plan import plan_edit
+    from gguftool.errors import ToolFailed
+
+    other = tmp_path / "o.gguf"
+    other.write_bytes(source.read_bytes())
+    plan_edit(str(other), (Delete("llama.attention.layer_norm_rms_epsilon"),), keep_undo=False, harm="allow").commit()
+    with open_model(source) as model, pytest.raises(ToolFailed, match=r"^b\.gguf: .*after quantising"):
+        quantised(model, [str(other)], ["b.gguf"])
+    # What the source's own header breaks is no fault of quantising.
+    with open_model(other, strict=False) as model:
+        assert [c.verdict for c in quantised(model, [str(other)], ["b.gguf"])] == ["ok", "unjudged"]

@@ -16,6 +16,7 @@ import pytest
 
 from gguftool.build import pipeline
 from gguftool.build.pipeline import Outcome, Step
+from gguftool.lint.tokenized import Compared
 from gguftool.model import open_model
 from gguftool.run.known import Known
 from tests.build import llama
@@ -307,6 +308,7 @@ def test_rope_scale_as_fix_has_it(cli: Cli, source: Path, tmp_path: Path):
 @pytest.mark.oracle
 def test_from_a_hugging_face_folder(cli: Cli, converter_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))
+    monkeypatch.setattr("gguftool.api.judged.comparison", lambda _: lambda _: Compared(why_not="left out in this test"))
     folder, output = hf.folder(tmp_path / "qwen3", "qwen3"), tmp_path / "q.gguf"
     card = (
         "license: apache-2.0\nbase_model: Org/Qwen3-0.1B\nlanguage: [en]\npipeline_tag: text-generation\ntags: [chat]"
@@ -329,6 +331,8 @@ def test_from_a_hugging_face_folder(cli: Cli, converter_cache: Path, tmp_path: P
     steps = {s["name"]: s for s in result.json["steps"]}
     assert list(steps) == ["convert", *STEPS]
     assert steps["lint"]["data"]["counts"]["error"] == steps["lint"]["data"]["counts"]["warning"] == 0
+    looked = {c["name"]: c["verdict"] for c in steps["convert"]["data"]["checks"]}
+    assert looked == {"counts": "ok", "template": "ok", "tokenizer": "unjudged", "data": "ok"}
     with open_model(output) as made:
         assert made["gguftool.convert.source"] == "qwen3"
         assert made["gguftool.quantize.source_type"] == "BF16"
