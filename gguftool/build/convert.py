@@ -250,14 +250,16 @@ def preflight(source: str, options: Options) -> tuple[converters.Converter, Fold
 
 
 def refuse(folder: Folder, *, force: bool = False) -> None:
-    """Raise for the first problem that stops a conversion.
+    """Raise for the problems that stop a conversion.
 
     Raises:
-        Refused: the message says how many there are.
+        Refused: the message names up to three of them, the hint what helps with the first.
     """
     if folder.fatal and not force:
-        first, more = folder.fatal[0], len(folder.fatal) - 1
-        raise Refused(first.message + (f" (and {more} more)" if more else ""), first.hint)
+        first, *others = folder.fatal
+        also = "".join(f"; also: {p.message}" for p in others[:2])
+        more = f"; and {len(others) - 2} more: convert --dry-run lists them" if len(others) > 2 else ""
+        raise Refused(first.message + also + more, first.hint)
 
 
 def arguments(tool: converters.Converter, source: str, outfile: str, pre: str | None, one: Run) -> list[str]:

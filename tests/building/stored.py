@@ -248,7 +248,12 @@ TAKEN: dict[str, Kept] = {
 }  # fmt: skip
 """What the converters undo."""
 
+PLAIN = _matrices(weight="BF16")
+"""Not quantised at all."""
+
 REFUSED: dict[str, tuple[Store, dict[str, Any] | None, str]] = {
+    "plain-called-bnb": (PLAIN, {"quant_method": "bitsandbytes", "load_in_4bit": True}, "quant-config"),
+    "plain-called-awq": (PLAIN, {"quant_method": "awq", "bits": 4}, "quant-config"),
     "gptq-3-bit": (gptq(4), {**GPTQ, "bits": 3}, "quant-unsupported"),
     "gptq-no-bits": (gptq(), {"quant_method": "gptq"}, "quant-config"),
     "gptq-other-bits": (gptq(8), GPTQ, "quant-groups"),

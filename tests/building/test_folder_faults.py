@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from gguftool.build.convert import refuse
 from gguftool.build.folder.look import look
 from gguftool.build.safetensors import read_header
-from gguftool.errors import FormatError
+from gguftool.errors import FormatError, Refused
 from gguftool.facts.converters import known, packaged
-from tests.building import broken, odd, stored
+from tests.building import broken, edits, odd, stored
 from tests.building.broken import CASES
 from tests.building.test_folder import KNOWN
 
@@ -94,7 +96,7 @@ def test_a_hostile_index(tmp_path: Path, data: bytes):
 
 
 def test_files_below_the_folder_are_found_by_newer_converters_alone(tmp_path: Path):
-    folder = broken.sharded(tmp_path / "m")
+    folder = edits.sharded(tmp_path / "m")
     (folder / "weights").mkdir()
     for part in folder.glob("*.safetensors"):
         part.rename(folder / "weights" / part.name)
@@ -116,6 +118,26 @@ def test_what_the_converter_unpacks_only_at_once_is_taken_when_it_is_told_to(tmp
 @pytest.mark.parametrize("name", odd.ODD)
 def test_models_unlike_most_are_not_called_faulty_for_their_weights(tmp_path: Path, name: str):
     assert look(str(odd.write(tmp_path / "m", name)), known()).problems == ()
+
+
+def test_what_modelopt_says_in_a_file_of_its_own_counts(tmp_path: Path):
+    folder = stored.apply(stored.folder(tmp_path), stored.modelopt)
+    assert [p.kind for p in look(str(folder), ARCHITECTURES).fatal] == ["no-quant-config"]
+    said = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}
+    (folder / "hf_quant_config.json").write_text(json.dumps(said))
+    assert look(str(folder), ARCHITECTURES).problems == ()
+
+
+def test_a_refusal_names_every_fault(tmp_path: Path):
+    folder = CASES["heads"].base(tmp_path / "m")
+    for name in ("heads", "intermediate", "lora", "rows-of-one"):
+        CASES[name].fault(folder)
+    with pytest.raises(Refused) as caught:
+        refuse(look(str(folder), ARCHITECTURES))
+    said = str(caught.value)
+    assert said.count("; also: ") == 2
+    assert said.endswith("; and 1 more: convert --dry-run lists them")
+    refuse(look(str(folder), ARCHITECTURES), force=True)
 
 
 def test_every_kind_stands_in_the_documentation():

@@ -41,6 +41,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     twosets.stale_index,
     twosets.not_read,
     names.adapters,
+    names.beside,
     names.wrappers,
     names.unmapped,
     quantised.method,

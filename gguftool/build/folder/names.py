@@ -59,6 +59,18 @@ def adapters(seen: Seen) -> Iterator[Problem]:
         )
 
 
+def beside(seen: Seen) -> Iterator[Problem]:
+    """An adapter that lies beside a model: transformers applies it, the converter passes it over."""
+    files = [n for n in ("adapter_model.safetensors", "adapter_model.bin") if n in seen.sizes]
+    if files and seen.has("adapter_config.json") and seen.files:
+        yield Problem(
+            "adapter-beside",
+            f"{seen.path}: {files[0]} lies beside the model: transformers applies it, the converter passes it over",
+            "merge it first (peft: merge_and_unload), or move it away if it is merged already",
+            fatal=False,
+        )
+
+
 def wrappers(seen: Seen) -> Iterator[Problem]:
     """Names of a wrapper in front of the names of the model, or inside them."""
     for prefix, who in _WRAPPERS:

@@ -9,6 +9,7 @@ from gguftool.build.folder import covered
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.quantisers import BITSANDBYTES, marked, way_on
 from gguftool.build.folder.seen import Seen
+from gguftool.build.safetensors import FLOATS
 
 METHODS = frozenset({"bitnet", "fp8", "gptq", "compressed-tensors", "modelopt", "mxfp4"})
 """Quantised weights the converter takes (`conversion/base.py:dequant_model`, b11434)."""
@@ -16,6 +17,7 @@ _OWN_WAY = ("DeepseekV4", "GptOss", "KimiK3", "MiMo")
 """Beginnings of architectures whose classes undo a quantisation of their own (`dequant_model`, `modify_tensors`)."""
 _NAMES = {
     "awq": "AWQ",
+    "bitsandbytes": "bitsandbytes",
     "hqq": "HQQ",
     "eetq": "EETQ",
     "aqlm": "AQLM",
@@ -51,6 +53,13 @@ def method(seen: Seen) -> Iterator[Problem]:
     name = said.get("quant_method")
     quantiser = marked(seen)
     example = f", for example {quantiser[1].name}" if quantiser else ""
+    if isinstance(name, str) and name not in seen.methods and not quantiser and _floats(seen) and not _own_way(seen):
+        yield Problem(
+            "quant-config",
+            f"config.json says that {_NAMES.get(name, name)} has quantised the weights, and they are plain numbers",
+            "take quantization_config out of config.json",
+        )
+        return
     if name == "bitsandbytes" or (quantiser and quantiser[0] == "bitsandbytes"):
         words = f"the weights are quantised by bitsandbytes{example or ' (quant_method bitsandbytes)'}"
         yield Problem("quantised-source", words, way_on("bitsandbytes"))
@@ -83,6 +92,11 @@ def _undeclared(seen: Seen, name: str, entry: Any, example: str) -> Problem:
 def refused(seen: Seen) -> bool:
     """Whether it has been said that the weights cannot be used as they are."""
     return any(p.fatal for p in seen.once(method))
+
+
+def _floats(seen: Seen) -> bool:
+    """Whether there are weights, and all are floating-point numbers of 16 bits or more."""
+    return seen.whole and bool(seen.text) and all(e.dtype in FLOATS for e in seen.text.values())
 
 
 def plain(seen: Seen) -> bool:

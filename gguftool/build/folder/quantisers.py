@@ -46,7 +46,7 @@ MARKS: tuple[Mark, ...] = (
     Mark("bitsandbytes", BITSANDBYTES),
     _mark("quanto", "_data", _with("_scale", "_shift")),
     _mark("torchao", "qdata _weight_qdata weight_qdata weight:qdata int_data"),
-    _mark("HQQ", "W_q nbits compute_dtype"),
+    _mark("HQQ or SINQ", "W_q nbits compute_dtype"),
     _mark("AQLM", "codebooks"),
     _mark("QuIP#", "Qidxs codebook_id"),
     _mark("EXL3 or QTIP", "trellis"),
