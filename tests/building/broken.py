@@ -11,6 +11,7 @@ from tests.building import hf, stored
 from tests.building.edits import (
     EXPERT_FF,
     Edit,
+    again,
     begun,
     bf16,
     cut,
@@ -131,6 +132,10 @@ CASES: dict[str, Case] = {
     "other-set": Case(
         "two-sets", False, lambda f: split(f, {"a": bf16(9, 9), "b": bf16(9)}, 2, index=False), base=sharded
     ),
+    "other-version": Case(
+        "two-sets", False, lambda f: again(f, same=False), base=sharded, says=("model-00001-of-00002", "differ")
+    ),
+    "same-version": Case("two-sets", False, lambda f: again(f, same=True), base=sharded, says=("hold the same",)),
     "twice": Case(
         "duplicate-tensors", True, lambda f: hf.safetensors(f / "model-extra.safetensors", {_NORM: bf16(hf.WIDTH)})
     ),
@@ -190,6 +195,9 @@ CASES: dict[str, Case] = {
     "complex": Case("dtype-unknown", True, put(**{_UP: ("C64", (hf.FF, hf.WIDTH), bytes(8 * hf.FF * hf.WIDTH))})),
     "zero3": Case("empty-tensor", True, put(**{_UP: bf16(0)}), says=(_UP,)),
     # Numbers
+    "no-layer-count": Case(
+        "no-layer-count", True, set_config(num_hidden_layers=None, model_type=None), set_config(model_type=None)
+    ),
     "more-layers": Case(
         "layers",
         True,

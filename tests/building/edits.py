@@ -124,6 +124,16 @@ def stale(folder: Path, same: bool) -> None:
     split(folder, tensors, 2)
 
 
+def again(folder: Path, same: bool) -> None:
+    """Beside a set of files the same model in another number of them, or another version of it."""
+    tensors: Tensors = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        tensors |= read(folder, file.name)
+    if not same:
+        tensors = {n: (d, s, data[::-1]) for n, (d, s, data) in tensors.items()}
+    split(folder, tensors, 2, index=False)
+
+
 def longer(layers: int) -> Edit:
     def change(tensors: Tensors) -> Tensors:
         last = {n: t for n, t in tensors.items() if n.startswith("model.layers.1.")}

@@ -254,6 +254,17 @@ PLAIN = _matrices(weight="BF16")
 REFUSED: dict[str, tuple[Store, dict[str, Any] | None, str]] = {
     "plain-called-bnb": (PLAIN, {"quant_method": "bitsandbytes", "load_in_4bit": True}, "quant-config"),
     "plain-called-awq": (PLAIN, {"quant_method": "awq", "bits": 4}, "quant-config"),
+    "gptq-with-bytes": (
+        lambda r, c: {**gptq()(r, c), "weight": tensor("U8", r, c)},
+        GPTQ,
+        "integer-weights",
+    ),
+    "fp8-with-bytes": (_matrices(weight="U8"), FP8, "integer-weights"),
+    "gptq-with-fp8": (
+        lambda r, c: {**gptq()(r, c), "weight": tensor("F8_E4M3", r, c)},
+        GPTQ,
+        "fp8-without-scales",
+    ),
     "gptq-3-bit": (gptq(4), {**GPTQ, "bits": 3}, "quant-unsupported"),
     "gptq-no-bits": (gptq(), {"quant_method": "gptq"}, "quant-config"),
     "gptq-other-bits": (gptq(8), GPTQ, "quant-groups"),

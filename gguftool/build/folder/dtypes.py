@@ -27,15 +27,19 @@ def types(seen: Seen) -> Iterator[Problem]:
     foreign = [e for e in seen.text.values() if e.dtype not in KNOWN]
     if foreign:
         yield _problem(foreign, "dtype-unknown", "a type this converter cannot read", "save the weights in BF16")
-    if not quantised.plain(seen):
+    if quantised.own_way(seen):
         return
-    odd = [e for n, e in seen.text.items() if e.dtype not in FLOATS and not _NO_WEIGHT.match(n)]
+    if quantised.plain(seen):
+        odd = [e for n, e in seen.text.items() if e.dtype not in FLOATS and not _NO_WEIGHT.match(n)]
+    else:
+        # What a declared quantisation stores under the name of a weight has a scale beside it.
+        odd = [e for e in seen.ends.get("weight", ()) if e.dtype not in FLOATS and not _scaled(seen, e.name)]
     eights = [e for e in odd if e.dtype.startswith("F8_")]
     if eights:
         yield _problem(
             eights,
             "fp8-without-scales",
-            "8-bit floating point, and there are neither scales nor a quantization_config",
+            "8-bit floating point, and no scale lies beside it",
             "its numbers mean nothing without their scales: take the unquantised model, or download the folder again",
         )
     whole = [e for e in odd if e.dtype in KNOWN and not e.dtype.startswith("F8_") and _is_weight(e)]
@@ -43,7 +47,7 @@ def types(seen: Seen) -> Iterator[Problem]:
         yield _problem(
             whole,
             "integer-weights",
-            "whole numbers, and no quantization_config says what they stand for",
+            "whole numbers, and nothing in config.json says what they stand for",
             "take the unquantised model; what was trained in 8 bits must be saved or merged in 16",
         )
 
@@ -59,6 +63,10 @@ def empty(seen: Seen) -> Iterator[Problem]:
             "the weights were saved from one part of a sharded model: gather them first (DeepSpeed: "
             "zero_to_fp32.py, or stage3_gather_16bit_weights_on_model_save)",
         )
+
+
+def _scaled(seen: Seen, name: str) -> bool:
+    return any(name + end in seen.tensors for end in ("_scale", "_scale_inv"))
 
 
 def _is_weight(entry: Entry) -> bool:

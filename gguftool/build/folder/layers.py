@@ -51,6 +51,19 @@ def by_layer(seen: Seen) -> Mapping[int, set[str]]:
     return max(found.values(), key=len, default={})
 
 
+def counted(seen: Seen) -> Iterator[Problem]:
+    """Whether config.json counts the layers, or names a configuration class of transformers that does."""
+    text = seen.config.text
+    if not seen.takes(seen.config.architecture) or not by_layer(seen) or any(text.get(n) is not None for n in LAYERS):
+        return
+    if not isinstance(text.get("model_type") or seen.config.raw.get("model_type"), str):
+        yield Problem(
+            "no-layer-count",
+            f"{seen.path}: config.json has no {LAYERS[1]}, without which the converter stops",
+            f"take the config.json of these weights; they have {max(by_layer(seen)) + 1} layers",
+        )
+
+
 def layers(seen: Seen) -> Iterator[Problem]:
     """Layers that config.json counts and the weights lack, and the other way round."""
     said, have = number(seen, *LAYERS), by_layer(seen)

@@ -47,6 +47,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     quantised.method,
     dtypes.types,
     dtypes.empty,
+    layers.counted,
     layers.layers,
     layers.experts,
     layers.rows,

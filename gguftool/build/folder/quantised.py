@@ -53,7 +53,7 @@ def method(seen: Seen) -> Iterator[Problem]:
     name = said.get("quant_method")
     quantiser = marked(seen)
     example = f", for example {quantiser[1].name}" if quantiser else ""
-    if isinstance(name, str) and name not in seen.methods and not quantiser and _floats(seen) and not _own_way(seen):
+    if isinstance(name, str) and name not in seen.methods and not quantiser and _floats(seen) and not own_way(seen):
         yield Problem(
             "quant-config",
             f"config.json says that {_NAMES.get(name, name)} has quantised the weights, and they are plain numbers",
@@ -63,10 +63,10 @@ def method(seen: Seen) -> Iterator[Problem]:
     if name == "bitsandbytes" or (quantiser and quantiser[0] == "bitsandbytes"):
         words = f"the weights are quantised by bitsandbytes{example or ' (quant_method bitsandbytes)'}"
         yield Problem("quantised-source", words, way_on("bitsandbytes"))
-    elif isinstance(name, str) and name not in seen.methods and not _own_way(seen):
+    elif isinstance(name, str) and name not in seen.methods and not own_way(seen):
         words = f"the weights are quantised by {_NAMES.get(name, name)}; this converter cannot undo that"
         yield Problem("quantised-source", words, way_on(name))
-    elif _own_way(seen):
+    elif own_way(seen):
         return
     elif isinstance(name, str):
         yield from covered.by(name, said, seen)
@@ -101,8 +101,9 @@ def _floats(seen: Seen) -> bool:
 
 def plain(seen: Seen) -> bool:
     """Whether every weight must be stored as a floating-point number of 16 bits or more."""
-    return not _own_way(seen) and not isinstance(config(seen).get("quant_method"), str)
+    return not own_way(seen) and not isinstance(config(seen).get("quant_method"), str)
 
 
-def _own_way(seen: Seen) -> bool:
+def own_way(seen: Seen) -> bool:
+    """Whether the converter undoes the quantisation of this model in a way of its own."""
     return seen.config.architecture.startswith(_OWN_WAY) and not (set(seen.ends) & BITSANDBYTES)

@@ -57,13 +57,16 @@ def not_read(seen: Seen) -> Iterator[Problem]:
             sets[f"{stem}*{name[name.rindex('.') :]}"].append(name)
     have = sum(e.elements for e in seen.entries)
     for names in sets.values():
-        if have and not _as_large(seen, names, have):
+        own = names[0].startswith("model")
+        if have and (own or not _as_large(seen, names, have)):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            theirs = [e for n in names for e in seen.others.get(n, ())]
+            how = "hold the same" if own and _same(seen, theirs) else "differ" if own else "are of different size"
             yield Problem(
                 "two-sets",
                 f"{seen.path}: {names[0]}{more} is not read by the converter, which takes {seen.files[0]}"
                 + (" and its like" if len(seen.files) > 1 else "")
-                + "; the two are of different size",
+                + f"; the two {how}",
                 "move away what does not belong to this model",
                 fatal=False,
             )
