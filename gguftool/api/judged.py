@@ -114,7 +114,7 @@ def judge(drafted: Drafted, options: Options, how: How) -> Judged:
 def _one(draft: str, drafted: Drafted, options: Options, how: How) -> tuple[list[Check], list[str], Report]:
     against = _folder(drafted.folder.path)
     repaired = mend(draft, against) if how.repair and against is not None else []
-    compare = comparison(drafted.folder.path) if "tokenizer" in how.only else None
+    compare = comparison(drafted.folder.path, drafted.converter.python) if "tokenizer" in how.only else None
     context = Context(against=against, tokenized=compare)
     how.tell("looking at what came out")
     with open_model(draft, strict=False) as model:

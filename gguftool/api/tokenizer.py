@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from gguftool.build.converter import environment, python_of
 from gguftool.errors import GgufToolError, ToolFailed, UsageError
 from gguftool.hub import file_of, on_this_machine, open_source, opened
 from gguftool.lint.tokenized import Compared, Cut, Differs, differences
@@ -49,12 +50,18 @@ def compare_tokenizers(model: AnyModel, source: str | os.PathLike[str]) -> Compa
         return comparison(source)(m)
 
 
-def comparison(source: str | os.PathLike[str]) -> Callable[[Model], Compared]:
-    """`compare_tokenizers` for the rules of lint: called once a file."""
+def comparison(source: str | os.PathLike[str], python: str | None = None) -> Callable[[Model], Compared]:
+    """`compare_tokenizers` for the rules of lint: called once a file.
+
+    Args:
+        source: see there.
+        python: an interpreter with Hugging Face's tokenizers, taken where ours has them not; that of the environment
+            which ``gguftool convert --setup`` makes when None.
+    """
 
     def compare(m: Model) -> Compared:
         try:
-            return _compare(m, *_document(os.fspath(source)))
+            return _compare(m, *_document(os.fspath(source)), python or _of_converter())
         except GgufToolError as e:
             return Compared(why_not=f"{e}; {e.hint}" if isinstance(e, ToolFailed) and e.hint else str(e))
 
@@ -75,15 +82,24 @@ def _document(source: str) -> tuple[str, bytes]:
         there.close()
 
 
-def _compare(m: Model, name: str, document: bytes) -> Compared:
+def _of_converter() -> str | None:
+    """The interpreter of the environment that `gguftool.build.converter.setup` has made, if it has."""
+    path = python_of(environment())
+    return path if os.path.isfile(path) else None
+
+
+def _compare(m: Model, name: str, document: bytes, python: str | None) -> Compared:
     vocab, file = vocabulary(m), on_this_machine(m.parts[0].name)
     specials = [vocab.text(i) for kind in _TYPES for i in vocab.ids_of_type(kind)]
     samples = (*corpus(), *of_vocabulary(specials))
     texts = [s.text for s in samples]
-    source = cut_by_source(name, document, texts)
+    source = cut_by_source(name, document, texts, python=python)
     ours = _cuts(tokenize(file, texts, begin_and_end=False), vocab)
     differs = differences(samples, source, ours)
-    [theirs], [here] = cut_by_source(name, document, [""], begin_and_end=True), _cuts(tokenize(file, [""]), vocab)
+    [theirs], [here] = (
+        cut_by_source(name, document, [""], begin_and_end=True, python=python),
+        _cuts(tokenize(file, [""]), vocab),
+    )
     trial = _Trial(file, samples, source, differs)
     pre: tuple[str, ...] = ()
     prefix: bool | None = None

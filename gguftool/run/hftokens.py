@@ -1,6 +1,6 @@
 """Token ids from Hugging Face's ``tokenizers`` library, in a child process: a hostile file costs a bounded time.
 
-Run as ``python -m gguftool.run.hftokens`` it reads one JSON request from stdin and writes one line of JSON to stdout.
+Our own environment need not have the library: that of the converter has it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
 
 from gguftool.endings import run
 from gguftool.errors import ToolFailed
@@ -19,10 +18,17 @@ from gguftool.lint.tokenized import Cut
 
 TIMEOUT = 300.0
 PACKAGE = "tokenizers"
+CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hfchild.py")
 
 
 def cut_by_source(
-    name: str, document: bytes, texts: Sequence[str], *, begin_and_end: bool = False, timeout: float = TIMEOUT
+    name: str,
+    document: bytes,
+    texts: Sequence[str],
+    *,
+    begin_and_end: bool = False,
+    python: str | None = None,
+    timeout: float = TIMEOUT,
 ) -> list[Cut]:
     """Tokenise texts as a ``tokenizer.json`` says.
 
@@ -31,12 +37,14 @@ def cut_by_source(
         document: what is in it.
         texts: valid Unicode.
         begin_and_end: add what its post-processor puts around a text.
+        python: an interpreter with the library, taken where ours has it not.
         timeout: seconds for all of it.
 
     Raises:
         ToolFailed: the library is not installed, does not take the file, ended, or took too long.
     """
-    if find_spec(PACKAGE) is None:
+    own = find_spec(PACKAGE) is not None
+    if not own and python is None:
         raise ToolFailed(
             f"comparing tokenizers needs the package {PACKAGE}, which is not installed",
             "pip install 'gguftool[tokenizer]'",
@@ -44,7 +52,9 @@ def cut_by_source(
     request = {"document": document.decode("utf-8", "replace"), "texts": list(texts), "add": begin_and_end}
     env = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "RUST_BACKTRACE": "0"}
     try:
-        done = run([sys.executable, "-m", "gguftool.run.hftokens"], timeout, stdin=json.dumps(request), env=env)
+        # Nothing beside the script is to be taken for a module of the library's.
+        argv = [sys.executable, "-P", CHILD] if own or python is None else [python, "-I", CHILD]
+        done = run(argv, timeout, stdin=json.dumps(request), env=env)
     except subprocess.TimeoutExpired:
         raise ToolFailed(f"{PACKAGE} did not tokenise with {name} in {timeout:.0f} seconds") from None
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -55,24 +65,3 @@ def cut_by_source(
     if "error" in answer:
         raise ToolFailed(f"{PACKAGE} does not take {name}: {answer['error']}")
     return [Cut(tuple(ids), tuple(pieces)) for ids, pieces in answer["cuts"]]
-
-
-def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The child's part."""
-    import tokenizers
-
-    try:
-        made = tokenizers.Tokenizer.from_str(request["document"])
-    except Exception as error:  # the library raises bare ones
-        return {"error": str(error)}
-    # A file can ask for texts to be cut short or filled up; that is no matter of the tokens.
-    made.no_truncation()
-    made.no_padding()
-    cuts = (made.encode(text, add_special_tokens=request["add"]) for text in request["texts"])
-    return {"cuts": [(cut.ids, cut.tokens) for cut in cuts]}
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(answer(json.load(sys.stdin))) + "\n")
-    sys.stdout.flush()
-    os._exit(0)

@@ -81,7 +81,9 @@ def convert(
     cli: Callable[..., Result], converter_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Result]:
     """``gguftool convert`` with the converter that runs without torch; tokenizers stay uncompared, it takes seconds."""
-    monkeypatch.setattr("gguftool.api.judged.comparison", lambda _: lambda _: Compared(why_not="left out in this test"))
+    monkeypatch.setattr(
+        "gguftool.api.judged.comparison", lambda *_: lambda _: Compared(why_not="left out in this test")
+    )
     monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))
     monkeypatch.delenv("LLAMA_CPP_DIR", raising=False)
 

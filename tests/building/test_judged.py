@@ -289,3 +289,48 @@ def test_a_model_that_llama_cpp_stops_loading_by_being_quantised_is_refused(sour
     # What the source's own header breaks is no fault of quantising.
     with open_model(other, strict=False) as model:
         assert [c.verdict for c in quantised(model, [str(other)], ["b.gguf"])] == ["ok", "unjudged"]
+
+
+@pytest.mark.oracle
+def test_the_converter_s_environment_has_the_tokenizers_where_ours_has_not(
+    converter_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Without either it says so, and never that they agree."""
+    from gguftool.build.converter import environment, python_of
+    from gguftool.errors import ToolFailed
+    from gguftool.run import hftokens
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))
+    document = (hf.TOKENIZERS / "bpe.json").read_bytes()
+    [ours] = hftokens.cut_by_source("t", document, ["Hello, world 12"])
+    monkeypatch.setattr(hftokens, "find_spec", lambda _: None)
+    with pytest.raises(ToolFailed, match="not installed"):
+        hftokens.cut_by_source("t", document, ["Hello, world 12"])
+    assert hftokens.cut_by_source("t", document, ["Hello, world 12"], python=python_of(environment())) == [ours]
+
+
+@pytest.mark.oracle
+def test_a_tokenizer_that_cuts_otherwise_is_a_fault_unless_it_was_asked_for(tmp_path: Path):
+    """A pre-tokenizer that is another: another agrees on all texts, so the file is wrong; with --pre it is a note."""
+    from gguftool.api.judged import TEXTS, _tokenizer
+    from gguftool.edit.ops import Set
+    from gguftool.lint.rule import Finding, Fix, Severity
+    from gguftool.lint.run import Report
+    from tests.build import llama
+
+    path = llama().write(tmp_path / "m.gguf")
+    fix = Fix("name it gpt-2", (Set("tokenizer.ggml.pre", "gpt-2", "str"),))
+    said = "51 of 2,716 texts are cut otherwise than by tokenizer.json; first: 'x'"
+    finding = Finding(
+        TEXTS, "tokenizer", Severity.ERROR, said, str(path), "header", None, fix, {"agrees": ["gpt-2"]}
+    )  # fmt: skip
+    report = Report(str(path), (finding,), (), None)
+    how = How(again=lambda *words: " ".join(words))
+    with open_model(path) as model:
+        wrong = _tokenizer(model, report, Options(), how)
+        told = _tokenizer(model, report, Options(pre="qwen2"), how)
+        none = _tokenizer(model, Report(str(path), (), (), None), Options(), how)
+    assert (wrong.verdict, wrong.faults[0].hint) == ("fault", "name it gpt-2")
+    assert (told.verdict, told.notes[0].hint) == ("noted", "--pre gpt-2")
+    assert told.said.startswith("as told with --pre qwen2: 51 of 2,716 texts")
+    assert none.verdict == "ok"

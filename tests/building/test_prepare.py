@@ -308,7 +308,9 @@ def test_rope_scale_as_fix_has_it(cli: Cli, source: Path, tmp_path: Path):
 @pytest.mark.oracle
 def test_from_a_hugging_face_folder(cli: Cli, converter_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(converter_cache))
-    monkeypatch.setattr("gguftool.api.judged.comparison", lambda _: lambda _: Compared(why_not="left out in this test"))
+    monkeypatch.setattr(
+        "gguftool.api.judged.comparison", lambda *_: lambda _: Compared(why_not="left out in this test")
+    )
     folder, output = hf.folder(tmp_path / "qwen3", "qwen3"), tmp_path / "q.gguf"
     card = (
         "license: apache-2.0\nbase_model: Org/Qwen3-0.1B\nlanguage: [en]\npipeline_tag: text-generation\ntags: [chat]"
