@@ -93,6 +93,7 @@ def convert(
         made.seconds,
         made.notes,
         made.projector,
+        made.left,
         one.checks,
         one.repaired,
         one.report,

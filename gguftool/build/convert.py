@@ -14,6 +14,7 @@ from gguftool.brief import short_repr
 from gguftool.build import beside, named, provenance
 from gguftool.build import converter as converters
 from gguftool.build.folder.look import Folder, look
+from gguftool.build.left import Asked, Left, Told, left_out
 from gguftool.build.process import Ended, run
 from gguftool.build.runs import MODEL, PROJECTOR, Run, runs
 from gguftool.build.unconverted import explain
@@ -74,6 +75,7 @@ class Converted:
         seconds: how long it took, the look at the result included.
         notes: what the user should know.
         projector: path of the multimodal projector, None when none was made.
+        left: what is in the source and in none of the files.
     """
 
     paths: tuple[str, ...]
@@ -82,6 +84,7 @@ class Converted:
     seconds: float
     notes: tuple[str, ...] = ()
     projector: str | None = None
+    left: tuple[Left, ...] = ()
 
     __repr__ = short_repr
 
@@ -106,12 +109,14 @@ class Drafted:
         folder: the source, as it was looked at.
         converter: what made it.
         warnings: lines of its log that tell of numbers it could not keep.
+        left: what is in the source and in none of the files.
     """
 
     files: tuple[tuple[str, str], ...]
     folder: Folder
     converter: converters.Converter
     warnings: tuple[str, ...]
+    left: tuple[Left, ...] = ()
 
     __repr__ = short_repr
 
@@ -158,9 +163,10 @@ def convert(
     fields = named.rows(who, named.told(source, who, card, folder.parameters))
     if chosen.provenance:
         fields += [named.row(*one) for one in provenance.converted(tool.label, source, chosen.pre).items()]
+    told = [Told() for _ in todo]
     with draft_folder(output) as place:
-        for one in todo:
-            hear = _reader(progress if one is todo[-1] else None, warnings)
+        for one, tensors in zip(todo, told, strict=True):
+            hear = _reader(progress if one is todo[-1] else None, warnings, tensors)
             notes += _run(one, tool, folder, place, fields, chosen, hear)
         made = sorted(n for n in os.listdir(place) if n.endswith(".gguf"))
         final = _names(place, made, output)
@@ -171,12 +177,15 @@ def convert(
         # The projector last.
         order = sorted(final, key=lambda one: one == PROJECTOR)
         files = tuple((os.path.join(place, one), final[one]) for one in order)
-        sound = judge is None or judge(Drafted(files, folder, tool, tuple(warnings)))
+        with open_model(files[0][0], strict=False) as model:
+            asked = Asked(tool, chosen.projector, chosen.more, frozenset(model.tensors))
+        left = left_out(folder, asked, told)
+        sound = judge is None or judge(Drafted(files, folder, tool, tuple(warnings), left))
         size = sum(os.path.getsize(draft) for draft, _ in files)
         if sound:
             _give_names(files, readers_of([source]), overwrite=chosen.overwrite)
     paths, eyes = (tuple(name for _, name in files), final.get(PROJECTOR)) if sound else ((), None)
-    return Converted(paths, size, tool.label, time.monotonic() - started, tuple(notes), eyes)
+    return Converted(paths, size, tool.label, time.monotonic() - started, tuple(notes), eyes, left)
 
 
 def _run(
@@ -279,8 +288,10 @@ def arguments(tool: converters.Converter, source: str, outfile: str, pre: str | 
     ]
 
 
-def _reader(progress: Callable[[int], None] | None, warnings: list[str]) -> Callable[[str], None]:
+def _reader(progress: Callable[[int], None] | None, warnings: list[str], told: Told) -> Callable[[str], None]:
     def line(text: str) -> None:
+        if told.hear(text):
+            return
         if _LOST.search(text) and len(warnings) < MOST_WARNINGS:
             warnings.append(text.strip())
         match = _PERCENT.search(text)

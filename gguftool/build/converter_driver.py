@@ -159,6 +159,7 @@ def watch() -> None:
         for kind, names in seen.report().items():
             for begin in range(0, len(names), AT_ONCE):
                 sys.stderr.write(f"{TOLD}{json.dumps({kind: names[begin : begin + AT_ONCE]})}\n")
+        sys.stderr.write(f"{TOLD}{json.dumps({'mtp': bool(getattr(self, 'supports_mtp_export', False))})}\n")
 
     ModelBase.index_tensors, ModelBase.prepare_tensors = index_tensors, prepare_tensors
 

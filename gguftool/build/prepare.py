@@ -15,6 +15,7 @@ from gguftool.build import quantize as quantising
 from gguftool.build.builtin import check_kernels
 from gguftool.build.folder.look import is_model_folder
 from gguftool.build.judged import Check
+from gguftool.build.left import rows
 from gguftool.build.pipeline import STATE, Outcome, Step, work_folder
 from gguftool.edit.deploy import Wanted, deploy
 from gguftool.edit.ops import Operation, Strip
@@ -182,9 +183,10 @@ def convert_step(request: Request, progress: Progress | None = None, judge: Judg
         chosen = replace(options, log=log, overwrite=True, becomes=request.output)
         made = converting.convert(request.source, request.converted, chosen, told, look)
         data = {"path": made.path, "size": made.size, "converter": made.converter, "notes": list(made.notes)}
-        data |= {"projector": made.projector, "checks": [c.as_data() for c in checks]}
+        data |= {"projector": made.projector, "left": rows(made.left), "checks": [c.as_data() for c in checks]}
         faults = [fault for check in checks for fault in check.faults]
-        lines = [*made.notes, *(f"{c.name}: {c.verdict}: {c.said}" for c in checks)]
+        lines = [*made.notes, *(f"left out: {one.line}" for one in made.left)]
+        lines += [*(f"{c.name}: {c.verdict}: {c.said}" for c in checks)]
         summary = faults[0].message if faults else f"{made.size:,} bytes by {made.converter}"
         return Outcome(summary, made.paths, data, tuple(lines), not faults)
 

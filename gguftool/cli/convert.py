@@ -76,8 +76,6 @@ def convert(session: Session, /, source: str | None, **options: Any) -> int:
     if source is None:
         raise click.UsageError("Name the folder to convert, or say --setup.")
     folder = _folder(session, source)
-    if options["check"]:
-        return _check(session, folder, options["llama_cpp"], options["more"])
     output = options["output"] or _name(folder, options["outtype"])
     chosen = Options(
         outtype=options["outtype"],
@@ -91,6 +89,8 @@ def convert(session: Session, /, source: str | None, **options: Any) -> int:
         projector=not options["no_mmproj"],
         name=options["name"] or "",
     )
+    if options["check"]:
+        return _check(session, folder, output, chosen)
     return _convert(session, folder, output, chosen, repair=not options["no_fix"])
 
 
@@ -133,20 +133,23 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
     return 0
 
 
-def _check(session: Session, folder: str, llama_cpp: str | None, more: tuple[str, ...]) -> int:
-    from gguftool.build import converter
+def _check(session: Session, folder: str, output: str, options: Options) -> int:
+    from gguftool.build import convert, converter
     from gguftool.build.folder.look import look
+    from gguftool.build.left import Asked, left_out
     from gguftool.report import build as report
 
-    tool = converter.find(llama_cpp)
+    tool, more = converter.find(options.llama_cpp), options.more
     found = look(folder, tool.registry, tool.methods, more) if tool else look(folder, arguments=more)
+    left = left_out(found, Asked(tool, options.projector, more), None)
+    eyes = convert.projector(found, tool, output, options) if tool else None
     if tool is None:
         session.warn("no converter was found; what is told of its names holds for the one of --setup")
         session.note(f"hint: {converter.HOW_TO_GET}")
     if session.format == "json":
-        session.write_json(ok=not found.fatal, body={"check": report.folder_json(found)})
+        session.write_json(ok=not found.fatal, body={"check": report.folder_json(found, left, eyes)})
     else:
-        session.out(report.folder_text(found, session.style))
+        session.out(report.folder_text(found, session.style, left, eyes))
     return 4 if found.fatal else 0
 
 

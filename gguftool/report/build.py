@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gguftool.api.converted import Converted
 from gguftool.build.folder.look import Folder
 from gguftool.build.judged import Check
+from gguftool.build.left import Left, rows
 from gguftool.build.plan import QuantizePlan, Size
 from gguftool.build.quantize import Quantized
 from gguftool.lint.rule import Severity
@@ -127,8 +128,15 @@ def quantized_json(done: Quantized) -> dict[str, object]:
     }
 
 
-def folder_text(found: Folder, style: Style) -> str:
-    """What a Hugging Face folder holds and what speaks against converting it."""
+def folder_text(found: Folder, style: Style, left: Sequence[Left] = (), projector: str | None = None) -> str:
+    """What a Hugging Face folder holds, what speaks against converting it, and what would be left out.
+
+    Args:
+        found: the folder.
+        style: for the terminal.
+        left: what has no place in the result, as far as that is known.
+        projector: the file that would be made beside the model.
+    """
     lines = [
         f"{style.bold(found.path)}: {safe(found.architecture or 'no architecture')}, {len(found.files)} weight files, "
         f"{size(found.weight_bytes)}" + (f", {found.parameters:,} parameters in {found.dtype}" if found.dtype else "")
@@ -140,12 +148,22 @@ def folder_text(found: Folder, style: Style) -> str:
             lines.append(f"           {safe(p.hint)}")
     if not found.problems:
         lines.append(f"  {style.green('nothing speaks against converting it')}")
+    if projector:
+        lines.append(f"  beside   {safe(projector)} is made, too (--no-mmproj: not)")
+    lines += left_text(left, style)
     return "\n".join(lines)
 
 
-def folder_json(found: Folder) -> dict[str, object]:
+def left_text(left: Sequence[Left], style: Style) -> list[str]:
+    """One line for each thing that is in no file."""
+    return [f"  {style.yellow('left out')} {safe(one.line)}" for one in left]
+
+
+def folder_json(found: Folder, left: Sequence[Left] = (), projector: str | None = None) -> dict[str, object]:
     """The same as data."""
     return {
+        "projector": projector,
+        "left": rows(left),
         "path": found.path,
         "architecture": found.architecture,
         "files": list(found.files),
@@ -167,6 +185,7 @@ def converted_text(done: Converted, output: str, style: Style) -> str:
         lines = [f"{style.red('not given its name')}: {safe(output)}, {took}"]
     lines += [f"  repaired: {safe(text)}" for text in done.repaired]
     lines += checks_text(done.checks, style)
+    lines += left_text(done.left, style)
     if not done.ok:
         kept = "it has its name all the same (--yes)" if done.paths else "the file is gone; --yes keeps it as it is"
         lines.append(f"  {kept}")
@@ -204,6 +223,7 @@ def converted_json(done: Converted) -> dict[str, object]:
         "output": done.path if done.paths else None,
         "files": list(done.paths),
         "projector": done.projector,
+        "left": rows(done.left),
         "size": done.size,
         "converter": done.converter,
         "seconds": round(done.seconds, 3),

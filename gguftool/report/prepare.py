@@ -21,6 +21,11 @@ def prepared_text(request: Request, done: Sequence[Done], ok: bool, style: Style
         said = d.data.get("notes") or d.data.get("warnings")
         if isinstance(said, list) and d.name in ("convert", "quantize"):
             lines += [f"  {style.yellow('note')}  {d.name}: {safe(str(text))}" for text in said]
+        left = d.data.get("left")
+        for one in left if isinstance(left, list) else ():
+            rest = f" and {one['count'] - 1:,} more" if one["count"] > 1 else ""
+            said = f"{one['what']} ({one['names'][0]}{rest}): {one['why']}" + (f"; {one['way']}" if one["way"] else "")
+            lines.append(f"  {style.yellow('left out')}  {safe(said)}")
     lines += [line for d in done if d.name == "convert" for line in _checks(d, style)]
     lint = next((d for d in done if d.name == "lint"), None)
     findings = lint.data.get("findings") if lint else None

@@ -66,3 +66,27 @@ def vision(path: Path, **config: Any) -> Path:
     )
     weights(path, {f"language_model.{n}": s for n, s in hf.shapes("gemma3").items()} | tower())
     return path
+
+
+def embedder(path: Path, arch: str = "Gemma3TextModel", pooling: str = "pooling_mode_mean_tokens") -> Path:
+    """EmbeddingGemma: pooling, two dense modules, normalisation, as sentence-transformers saves them."""
+    hf.folder(path, "gemma3")
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "architectures": [arch], "model_type": "gemma3_text"}))
+    weights(path, {n.removeprefix("model."): s for n, s in hf.shapes("gemma3").items()})
+    modules = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("Dense", "3_Dense")]
+    modules.append(("Normalize", "4_Normalize"))
+    rows = [
+        {"idx": i, "name": str(i), "path": at, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, at) in enumerate(modules)
+    ]
+    (path / "modules.json").write_text(json.dumps(rows))
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": hf.WIDTH, pooling: True}))
+    for name, wide, high in (("2_Dense", hf.WIDTH, hf.FF), ("3_Dense", hf.FF, hf.WIDTH)):
+        (path / name).mkdir()
+        (path / name / "config.json").write_text(
+            json.dumps({"in_features": wide, "out_features": high, "bias": False, "activation_function": "identity"})
+        )
+        weights(path / name, {"linear.weight": (high, wide)})
+    return path
