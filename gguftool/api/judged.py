@@ -165,18 +165,35 @@ def _folder(path: str) -> HfFolder | None:
 
 
 def mend(path: str, folder: HfFolder) -> list[str]:
-    """Put back what a converter lost where that is safe, and the chat template that is in use.
+    """Put back what a converter lost where that is safe, and what `put_back` knows.
 
     Returns:
         What was written, in words.
     """
     with open_model(path, strict=False) as model:
-        operations = list(collect(model, Context(against=folder), select=("source",)).operations)
-        there, here = folder.chat_template, model.get(KEY)
-        said = any(isinstance(op, Set) and op.key == KEY for op in operations)
-        if there and there != here and not said and (here is None or here in _templates(folder)) and _talks(model):
-            operations.append(Set(KEY, there, "str"))
+        first = collect(model, Context(against=folder), select=("source",)).operations
+        operations = [*first, *put_back(model, folder, first)]
     return _write(path, operations)
+
+
+PUT_BACK = ("source-pooling", "source-sampling", "source-templates")
+"""Rules of which every fix is what the converter should have written."""
+
+
+def put_back(model: Model, folder: HfFolder, done: Sequence[Operation] = ()) -> list[Operation]:
+    """What a file made of a folder should have of it: its pooling, sampling, further templates, the template in use.
+
+    Args:
+        model: the file.
+        folder: its source.
+        done: what is written already; nothing is written twice.
+    """
+    operations = list(collect(model, Context(against=folder), select=PUT_BACK, unsafe=True).operations)
+    there, here = folder.chat_template, model.get(KEY)
+    if there and there != here and (here is None or here in _templates(folder)) and _talks(model):
+        operations.append(Set(KEY, there, "str"))
+    keys = {op.key for op in done if isinstance(op, Set)}
+    return [op for op in operations if not (isinstance(op, Set) and op.key in keys)]
 
 
 def _write(path: str, operations: Sequence[Operation]) -> list[str]:

@@ -50,12 +50,16 @@ def answered(wanted: Wanted) -> tuple[str, ...]:
 
 
 def safe_fixes(wanted: Wanted, against: str | None) -> Operations:
-    """All safe fixes of lint, for the deployment asked for."""
+    """All safe fixes of lint, for the deployment asked for, and what the converter should have written."""
 
     def operations(model: Model) -> Sequence[Operation]:
+        from gguftool.api.judged import put_back
         from gguftool.lint.fixes import collect
 
-        return collect(model, context(wanted, against), ignore=answered(wanted)).operations
+        told = context(wanted, against)
+        first = collect(model, told, ignore=answered(wanted)).operations
+        more = put_back(model, told.against, first) if told.against is not None else []
+        return [*first, *more]
 
     return operations
 

@@ -19,6 +19,7 @@ from gguftool.build.runs import dense_modules, is_encoder, makes_projector
 from gguftool.errors import GgufToolError
 from gguftool.facts import llama_cpp
 from gguftool.facts.converters import known
+from gguftool.facts.generation import without_key
 from gguftool.quantity import human
 from gguftool.reading import Malformed, from_json, json_file
 from gguftool.shell import gguftool, path_word
@@ -285,42 +286,17 @@ def _file(folder: Folder, what: str, names: Iterable[str], why: str, way: str = 
 
 # -- settings
 
-GENERATION: Mapping[str, tuple[object, ...]] = {
-    "bad_words_ids": (None, []),
-    "begin_suppress_tokens": (None, []),
-    "diversity_penalty": (None, 0, 0.0),
-    "encoder_repetition_penalty": (None, 1, 1.0),
-    "epsilon_cutoff": (None, 0, 0.0),
-    "eta_cutoff": (None, 0, 0.0),
-    "exponential_decay_length_penalty": (None,),
-    "forced_bos_token_id": (None,),
-    "forced_eos_token_id": (None,),
-    "guidance_scale": (None, 1, 1.0),
-    "length_penalty": (None, 1, 1.0),
-    "no_repeat_ngram_size": (None, 0),
-    "num_beams": (None, 1),
-    "penalty_alpha": (None, 0, 0.0),
-    "sequence_bias": (None, {}, []),
-    "stop_strings": (None, []),
-    "suppress_tokens": (None, []),
-    "top_h": (None,),
-    "typical_p": (None, 1, 1.0),
-}
-"""Settings of generation_config.json that change an answer and have no key in GGUF -> values that change none
-(`transformers/generation/configuration_utils.py`, 5.24; `gguf-py/gguf/metadata.py`, b11434)."""
-
 
 def _settings(folder: Folder) -> Iterator[Left]:
     try:
         found = json_file(os.path.join(folder.path, "generation_config.json"))
     except GgufToolError:
         found = {}
-    settings = found if isinstance(found, Mapping) else {}
-    odd = tuple(n for n, neutral in GENERATION.items() if n in settings and settings[n] not in neutral)
+    odd = without_key(found if isinstance(found, Mapping) else {})
     if odd:
-        listed = ", ".join(f"{name} {_short(settings[name])}" for name in odd)
+        listed = ", ".join(f"{name} {_short(value)}" for name, value in odd.items())
         way = "ask for them in the request, where the server has them"
-        yield Left("setting", f"of generation_config.json: {listed}", odd, 0, "GGUF has no keys for them", way)
+        yield Left("setting", f"of generation_config.json: {listed}", tuple(odd), 0, "GGUF has no keys for them", way)
     quant = folder.config.raw.get("quantization_config")
     method = quant.get("quant_method") if isinstance(quant, Mapping) else None
     if isinstance(method, str):

@@ -186,7 +186,7 @@ def convert_step(request: Request, progress: Progress | None = None, judge: Judg
         data |= {"projector": made.projector, "left": rows(made.left), "checks": [c.as_data() for c in checks]}
         faults = [fault for check in checks for fault in check.faults]
         lines = [*made.notes, *(f"left out: {one.line}" for one in made.left)]
-        lines += [*(f"{c.name}: {c.verdict}: {c.said}" for c in checks)]
+        lines += [f"{c.name}: {c.verdict}: {c.said}" for c in checks]
         summary = faults[0].message if faults else f"{made.size:,} bytes by {made.converter}"
         return Outcome(summary, made.paths, data, tuple(lines), not faults)
 

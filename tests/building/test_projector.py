@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -37,17 +38,36 @@ def test_the_projector_is_made_beside_the_model(convert: Cli, tmp_path: Path):
     source = hf_whole.vision(tmp_path / "hub" / "models--acme--Tiny-Eyes-2B" / "snapshots" / ("0123456789" * 4))
     (source / "README.md").write_text("---\nbase_model: acme/Eyes-2B\nlanguage: [en]\n---\n")
     (source / "LICENSE").write_text("Apache License\nVersion 2.0, January 2004\n")
+    (source / "generation_config.json").write_text(
+        json.dumps({"temperature": 0.6, "top_k": 20, "repetition_penalty": 1.05, "no_repeat_ngram_size": 3})
+    )
+    tokenizer = json.loads((source / "tokenizer_config.json").read_text())
+    (source / "additional_chat_templates").mkdir()
+    (source / "additional_chat_templates" / "tool_use.jinja").write_text("{{ tools }}")
+    (source / "chat_template.jinja").write_text(tokenizer["chat_template"])
+    parts = {f"language_model.{n}": s for n, s in hf.shapes("gemma3").items()} | hf_whole.tower()
+    head = "vision_tower.vision_model.head.probe"
+    hf_whole.weights(source, {**parts, head: (1, 1, hf_whole.VISION)})
     done = convert(source, "-o", tmp_path / "E-bf16.gguf", "--outtype", "bf16", "--format", "json")
     assert done.code == 0, done.err
     made = tmp_path / "mmproj-E-BF16.gguf"
     assert done.json["files"] == [str(tmp_path / "E-bf16.gguf"), str(made)]
     assert done.json["projector"] == str(made)
+    # `conversion/gemma.py:Gemma3VisionModel.filter_tensors` passes over the head of the encoder.
+    left = {row["what"]: row["names"] for row in done.json["left"]}
+    assert left.pop("an encoder of images") == [head]
+    assert list(left) == ["of generation_config.json: no_repeat_ngram_size 3"]
     with open_model(made) as side, open_model(tmp_path / "E-bf16.gguf") as model:
         assert role(side) == "mmproj"
         # One for one: 23 tensors of the encoder and its projector.
         assert len(side.tensors) == len(hf_whole.tower())
         assert side["clip.projector_type"] == "gemma3"
         assert projectors_beside(model) == ([str(made)], True)
+        # The converter of 2026-08 forgets the penalty, and every one the templates beside one in tokenizer_config.json.
+        assert (model["general.sampling.top_k"], model["general.sampling.temp"]) == (20, pytest.approx(0.6))
+        assert model["general.sampling.penalty_repeat"] == pytest.approx(1.05)
+        assert model["tokenizer.chat_template.tool_use"] == "{{ tools }}"
+        assert model["tokenizer.chat_templates"] == ["tool_use"]
         for one in (side, model):
             assert one["general.name"] == "Tiny Eyes 2B"
             assert one["general.basename"] == "Tiny-Eyes"

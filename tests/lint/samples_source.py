@@ -190,6 +190,18 @@ SAMPLES = [
            context=against(tokenizer_config=TOKENIZER), silent=bpe(add_bos=None)),
     Sample("source-vocabulary-size", ready(), f"field:{TOK}tokens", "291 tokens, config.json has vocab_size 300",
            severity="info", fix="", context=against(), silent=bpe()),
+    # The converter of 2026-08 forgets repetition_penalty; 1 is what llama.cpp takes without the key.
+    Sample("source-sampling", ready(), "field:general.sampling.penalty_repeat", "has repetition_penalty 1.05",
+           context=against(generation_config={"repetition_penalty": 1.05, "temperature": True, "top_k": None}),
+           fix="--set general.sampling.penalty_repeat=1.05", silent_context=against(
+               generation_config={"repetition_penalty": 1.0, "do_sample": True, "eos_token_id": [1, 2]})),
+    Sample("source-sampling", ready().kv("general.sampling.temp", 0.8), "field:general.sampling.temp",
+           "general.sampling.temp is 0.8", context=against(generation_config={"temperature": 0.6, "top_p": 0.95}),
+           silent=ready().kv("general.sampling.temp", 0.6).kv("general.sampling.top_p", 0.95)),
+    Sample("source-templates", bpe(), "field:tokenizer.chat_template.tool_use", "has a template of that name",
+           context=against(tokenizer_config={**TOKENIZER, "chat_template": [
+               {"name": "default", "template": CHATML}, {"name": "tool use", "template": "{{ tools }}"}]}),
+           silent=bpe().kv("tokenizer.chat_template.tool_use", "{{ tools }}")),
     Sample("source-chat-template", bpe(template=None), f"field:{TEMPLATE}", "tokenizer_config.json of ./hf has one",
            severity="warning", fix="--fix-unsafe", safe=False, context=against(tokenizer_config=TOKENIZER),
            silent=bpe()),

@@ -6,6 +6,6 @@ purpose is no finding.
 
 from __future__ import annotations
 
-from gguftool.lint.rules.source import constants, embedding, licence, numbers, rope, tokens
+from gguftool.lint.rules.source import constants, embedding, generation, licence, numbers, rope, tokens
 
-__all__ = ["constants", "embedding", "licence", "numbers", "rope", "tokens"]
+__all__ = ["constants", "embedding", "generation", "licence", "numbers", "rope", "tokens"]
