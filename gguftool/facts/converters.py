@@ -177,3 +177,19 @@ def packaged() -> Registry:
 def _entry(which: str) -> Registry:
     found = load("converters.json")[which]
     return Registry(*(frozenset(found[part]) for part in Registry.__slots__))
+
+
+@cache
+def _vocabularies() -> dict[str, frozenset[str]]:
+    rows = load("converters.json")["vocabularies"]
+    return {name: frozenset(way.split()) for way, names in rows.items() for name in names}
+
+
+def vocabulary(architecture: str) -> frozenset[str]:
+    """How the converter of `gguftool.facts.BUILD` reads the vocabulary of a model; empty when that is not known.
+
+    ``sentencepiece`` wants tokenizer.model, ``transformers`` what AutoTokenizer loads, ``llama-hf`` the same of a
+    tokenizer that falls back to bytes, ``code`` runs code of the folder, ``mistral`` needs mistral-common; a file of
+    that name; several are tried.
+    """
+    return _vocabularies().get(architecture, frozenset())

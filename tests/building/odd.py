@@ -160,5 +160,7 @@ def write(path: Path, name: str) -> Path:
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(config))
     (path / "tokenizer.json").write_text((hf.TOKENIZERS / "bpe.json").read_text())
+    if config["architectures"] == ["NemotronForCausalLM"]:  # the converter reads no other
+        (path / "tokenizer.model").write_bytes((hf.TOKENIZERS / "spm.model").read_bytes())
     hf.safetensors(path / "model.safetensors", tensors)
     return path
