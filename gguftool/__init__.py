@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from gguftool.api.glance import glance as glance
     from gguftool.api.health import Health as Health
     from gguftool.api.health import doctor as doctor
+    from gguftool.api.imatrix import ImatrixReport as ImatrixReport
+    from gguftool.api.imatrix import examine_imatrix as examine_imatrix
+    from gguftool.api.imatrix import merge_imatrix as merge_imatrix
     from gguftool.api.known import known_text as known_text
     from gguftool.api.launch import Served as Served
     from gguftool.api.launch import launch as launch
@@ -130,6 +133,9 @@ if TYPE_CHECKING:
     from gguftool.run.emit.folder import emit_folder as emit_folder
     from gguftool.run.explained import FlagAnswer as FlagAnswer
     from gguftool.run.explained import explain_flag as explain_flag
+    from gguftool.run.imatrix import Measured as MeasuredImatrix
+    from gguftool.run.imatrix import Wanted as WantedImatrix
+    from gguftool.run.imatrix import measure_imatrix as measure_imatrix
     from gguftool.run.known import Known as Known
     from gguftool.run.kvtest import KvTest as KvTest
     from gguftool.run.kvtest import kv_test as kv_test
@@ -187,12 +193,14 @@ __all__ = [
     "Glance",
     "Harm",
     "Health",
+    "ImatrixReport",
     "InterruptedEdit",
     "Judgement",
     "Known",
     "KvTest",
     "LaunchPlan",
     "LogCheck",
+    "MeasuredImatrix",
     "MemoryPlan",
     "Misfit",
     "MissingFile",
@@ -238,6 +246,7 @@ __all__ = [
     "Unreadable",
     "UsageError",
     "Verification",
+    "WantedImatrix",
     "Wishes",
     "Written",
     "__version__",
@@ -255,6 +264,7 @@ __all__ = [
     "emit",
     "emit_folder",
     "examine",
+    "examine_imatrix",
     "explain",
     "explain_error",
     "explain_flag",
@@ -269,8 +279,10 @@ __all__ = [
     "launch",
     "lint",
     "make_patch",
+    "measure_imatrix",
     "memory",
     "merge",
+    "merge_imatrix",
     "misfits",
     "open",
     "overview",

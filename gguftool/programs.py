@@ -25,7 +25,7 @@ QUANTIZE = "llama-quantize"
 RPC_SERVER = "ggml-rpc-server"
 PROGRAMS = (
     SERVER, QUANTIZE, "llama-perplexity", "llama-bench", "llama-cli", "llama-gguf-split", "llama-fit-params",
-    RPC_SERVER,
+    "llama-imatrix", RPC_SERVER,
 )  # fmt: skip
 CONVERTER = "convert_hf_to_gguf.py"
 VARIABLE = "LLAMA_CPP_DIR"

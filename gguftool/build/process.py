@@ -52,6 +52,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     stdin: bytes | None = None,
+    line_end: re.Pattern[bytes] = _LINE_END,
 ) -> Ended:
     """Run ``argv`` to its end, stdout and stderr together.
 
@@ -62,6 +63,7 @@ def run(
         env: variables on top of our own.
         cwd: folder to run in.
         stdin: what it reads; nothing when None.
+        line_end: what ends a line.
 
     Raises:
         ToolFailed: the program cannot be started.
@@ -88,7 +90,7 @@ def run(
                 with contextlib.suppress(BrokenPipeError):
                     child.stdin.write(stdin)
                     child.stdin.close()
-            _read(child, sink, tail, on_line)
+            _read(child, sink, tail, on_line, line_end)
             child.wait()
         except BaseException:
             end(child)
@@ -104,6 +106,7 @@ def _read(
     sink: BinaryIO | None,
     tail: deque[str],
     on_line: Callable[[str], None] | None,
+    line_end: re.Pattern[bytes],
 ) -> None:
     if child.stdout is None:
         return
@@ -112,7 +115,7 @@ def _read(
         if sink is not None:
             sink.write(chunk)
             sink.flush()
-        *lines, rest = _LINE_END.split(rest + chunk)
+        *lines, rest = line_end.split(rest + chunk)
         if len(rest) > _LONGEST_LINE:
             lines, rest = [*lines, rest], b""
         for line in lines:

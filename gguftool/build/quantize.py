@@ -272,12 +272,12 @@ _WAYS = (
     ("quantised already", "take an F16, BF16 or F32 model, or say --allow-requantize"),
     (
         "has no entry",
-        "make it anew with the model as it is now (llama-imatrix), or name other types with --tensor-type",
+        "make it anew with the model as it is now (gguftool imatrix), or name other types with --tensor-type",
     ),
-    ("matrix has", "make it anew with the model as it is now (llama-imatrix)"),
+    ("matrix has", "make it anew with the model as it is now (gguftool imatrix)"),
     (
         "importance matrix",
-        "give one with --imatrix FILE (llama-imatrix makes it), or name other types with --tensor-type",
+        "give one with --imatrix FILE (gguftool imatrix makes it), or name other types with --tensor-type",
     ),
     ("do not divide", "name a type with smaller blocks for them: --tensor-type NAME=q8_0, or f16"),
     ("cannot be converted", "take an F16, BF16 or F32 model"),

@@ -47,7 +47,7 @@ DEPLOY = (
 @option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
 @option("--name", metavar="NAME", help="What the model is called (general.name); default: as the source says.")
 @option("--no-mmproj", is_flag=True, help="Of a model that sees or hears make no projector (mmproj-OUT) beside it.")
-@option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
+@option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix (gguftool imatrix).")
 @option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
 @option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
 @option(

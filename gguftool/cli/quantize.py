@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @option("-n", "--dry-run", is_flag=True, help="Show the exact size, the types and the fallbacks; write nothing.")
 @option("--list", "listing", is_flag=True, help="Show all types with bits per weight and size for this model.")
 @option("--fits", type=SIZE, metavar="SIZE", help="As --list, with what fits into SIZE.")
-@option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix made by llama-imatrix.")
+@option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix (gguftool imatrix).")
 @option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
 @option("--output-tensor-type", metavar="TYPE", help="Type of output.weight.")
 @option("--token-embedding-type", metavar="TYPE", help="Type of the token embeddings.")

@@ -85,7 +85,7 @@ def what_is(head: bytes, size: int, name: str, read: Read | None = None) -> Foun
     if len(head) > 9 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
         return _safetensors(head, size, read)
     if _imatrix(head):
-        hint = "give it to llama-imatrix --in-file FILE -o FILE.gguf, which writes it as GGUF"
+        hint = "gguftool imatrix --merge FILE -o FILE.gguf writes it as GGUF"
         return "imatrix", "an importance matrix in its format of before GGUF", hint, {}
     if head[257:262] == b"ustar":
         return "tar", "a tar archive", shell(["tar", "xf", path_word(name)]), {}

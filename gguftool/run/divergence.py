@@ -8,24 +8,18 @@ library does the work in a child process (`gguftool.run.divergencechild`), or th
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
-from gguftool.endings import start
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts import data
-from gguftool.files.small import scratch_file
 from gguftool.programs import Tool, find, named
 from gguftool.run import perplexity
+from gguftool.run.child import converse, cores
 from gguftool.run.measure import PACKAGE, VERSION, available
 
 if TYPE_CHECKING:
@@ -162,10 +156,14 @@ def divergence(
         "text": os.path.abspath(text or data.path("alice.txt")),
         "tokens": tokens,
         "chunk": chunk,
-        "threads": threads or _cores(),
+        "threads": threads or cores(),
         "write": write,
     }
-    answer = perplexity.measure(program, request, timeout, tell) if program else _ask(request, timeout, tell)
+    answer = (
+        perplexity.measure(program, request, timeout, tell)
+        if program
+        else converse(CHILD, request, lambda note: tell(str(note)), timeout)
+    )
     rows: list[Mapping[str, Any]] = answer["results"]
     outcomes = tuple(_outcome(r, row, rows[0]) for r, row in zip(readers, rows, strict=True))
     compared = answer["tokens"] // chunk * max(0, chunk - chunk // 2 - 1)
@@ -179,10 +177,6 @@ def _program(engine: str, llama_cpp: str | None) -> Tool | None:
     if engine == "auto" and (chosen := named(perplexity.PROGRAM, llama_cpp)):
         return chosen
     return None if engine == "auto" and available() else find(perplexity.PROGRAM, llama_cpp)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _outcome(reader: Reader, row: Mapping[str, Any], base: Mapping[str, Any]) -> Outcome:
@@ -244,52 +238,3 @@ def apart(a: Outcome, b: Outcome) -> tuple[float, float]:
 
     more = np.array(b.divergences) - np.array(a.divergences)
     return float(more.mean()), _error_of_mean(more)
-
-
-def _ask(request: dict[str, Any], timeout: float, tell: Callable[[str], None]) -> dict[str, Any]:
-    # Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
-    quiet = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
-    with scratch_file() as errors:
-        process = start(
-            [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **quiet},
-        )  # fmt: skip
-        ends = time.monotonic() + timeout
-        try:
-            answer = _listen(process, request, ends, tell)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-        if answer is None:
-            errors.seek(0)
-            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
-            raise ToolFailed(f"{PACKAGE} ended with code {process.returncode} while it measured: {said[0][:300]}")
-    if "error" in answer:
-        raise (UsageError if answer.get("usage") else ToolFailed)(str(answer["error"]))
-    return answer
-
-
-def _listen(
-    process: subprocess.Popen[str], request: dict[str, Any], ends: float, tell: Callable[[str], None]
-) -> dict[str, Any] | None:
-    """Lines of the child: ``note`` as it goes on, and the answer."""
-    if process.stdin is None or process.stdout is None:
-        return None
-    clock = threading.Timer(max(0.0, ends - time.monotonic()), process.kill)
-    clock.start()
-    try:
-        json.dump(request, process.stdin)
-        process.stdin.close()
-        for line in process.stdout:
-            found: dict[str, Any] = json.loads(line)
-            if "note" not in found:
-                return found
-            tell(str(found["note"]))
-        if time.monotonic() >= ends:
-            return {"error": "the measurement took longer than it was given (--timeout)"}
-        return None
-    except BrokenPipeError:
-        return None
-    finally:
-        clock.cancel()

@@ -106,14 +106,19 @@ class Model:
         if not self.lib.llama_vocab_get_add_bos(self.vocab) or (self.begin or 0) < 0:
             self.begin = None
 
-    def tokens(self, text: bytes) -> list[int]:
-        """Tokens of a text, with the begin token where the model wants one."""
+    def tokens(self, text: bytes, *, special: bool = False) -> list[int]:
+        """Tokens of a text, with the begin token where the model wants one.
+
+        Args:
+            text: UTF-8.
+            special: names of control tokens in it stand for these.
+        """
         count, room = -(len(text) + 16), 0
         # A negative answer is the room that it wants: a letter may be more tokens than it has bytes.
         while count < -room:
             room = -count
             out = (c_int32 * room)()
-            count = self.lib.llama_tokenize(self.vocab, text, len(text), out, room, True, False)
+            count = self.lib.llama_tokenize(self.vocab, text, len(text), out, room, True, special)
         if count <= 0:
             raise Unable("the tokenizer of this model makes nothing of the text")
         return list(out[:count])

@@ -1,6 +1,6 @@
 """A mixture of four experts with a tokenizer of bytes, the same bytes on every machine; a text whose tokens it knows.
 
-tests/data/imatrix was measured on it with llama-imatrix (b11434), see its README.
+tests/data/imatrix was measured on it with llama-imatrix (b11434), see tests/data/README.md.
 """
 
 from __future__ import annotations

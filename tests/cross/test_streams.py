@@ -36,6 +36,7 @@ CALLS: dict[str, tuple[str, str | None]] = {
     "merge": ("s-00001-of-00002.gguf --output joined.gguf", "joined.gguf"),
     "convert": ("--check .", None),
     "quantize": ("m.gguf Q8_0 --engine builtin --output q.gguf", "q.gguf"),
+    "imatrix": ("--show i.gguf", None),
     "prepare": ("--help", None),
     "plan": ("m.gguf", None),
     "pull": ("--help", None),
@@ -57,12 +58,20 @@ def gguf() -> GGUF:
     return made.tensor("output_norm.weight", (32,), "f32").tensor("token_embd.weight", (32, 32), "f32")
 
 
+def matrix() -> GGUF:
+    """An importance matrix of one tensor."""
+    made = GGUF("").kv("general.type", "imatrix").kv("imatrix.datasets", ["a.txt"]).kv("imatrix.chunk_count", 20)
+    made.kv("imatrix.chunk_size", 512).tensor("blk.0.attn_q.weight.in_sum2", (32,), "f32", b"\0\0\x80?" * 32)
+    return made.tensor("blk.0.attn_q.weight.counts", (1,), "f32", b"\0\0\x80?")
+
+
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that every call starts from."""
     folder = tmp_path_factory.mktemp("ready")
     for name in ("m", "edited", "s"):
         (folder / f"{name}.gguf").write_bytes(gguf().bytes())
+    (folder / "i.gguf").write_bytes(matrix().bytes())
     for line in ("fix edited.gguf --set general.name=there", "split s.gguf --max-tensors 1"):
         subprocess.run([sys.executable, "-m", "gguftool", *line.split()], cwd=folder, check=True, capture_output=True)
     return folder

@@ -97,6 +97,30 @@ def lora(path: Path) -> None:
 
 
 @thing
+def mixture(path: Path) -> None:
+    """A mixture of four experts, two layers, 256 wide, with a tokenizer of bytes."""
+    from tests.building.moe import moe
+
+    path.write_bytes(moe().bytes())
+
+
+@thing
+def calibration(path: Path) -> None:
+    """A text for that model."""
+    from tests.building.moe import TEXT
+
+    path.write_text(TEXT)
+
+
+@thing
+def matrix(path: Path) -> None:
+    """An importance matrix of that model, made by llama-imatrix."""
+    import gzip
+
+    path.write_bytes(gzip.decompress((Path(__file__).parent.parent / "data/imatrix/moe.gguf.gz").read_bytes()))
+
+
+@thing
 def bert(path: Path) -> None:
     """An embedding model: one layer, 64 wide."""
     embedders.bert(pooling=1).write(path)

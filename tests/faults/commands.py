@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gguftool.cli.group import TABLE
 from tests.build import llama
-from tests.cross.test_streams import CALLS
+from tests.cross.test_streams import CALLS, matrix
 from tests.files.writers import NAMES, writer
 from tests.real_models import SMOLLM2, cache_dir, ensure
 
@@ -54,6 +54,7 @@ WRITE = {
     "scan --metrics": "scan m.gguf --jobs 1 --metrics m.prom",
     "scan --watch": "scan --watch --for 0 --jobs 1 --metrics m.prom --resume rows.jsonl .",
     "report": "report m.gguf --output r.html --ram 8GiB",
+    "imatrix --merge": "imatrix --merge i.gguf -o merged.gguf",
     "push-check --write": "push-check m.gguf --write --exit-zero",
 }
 TRY = "--check-only --ctx 512 --parallel 1 --threads 1 --port 0 --force --engine library"
@@ -98,6 +99,7 @@ def _models() -> None:
     llama(layers=1).write(Path("n.gguf"))
     llama(layers=1).write(Path("edited.gguf"))
     Path("s.log").write_text(READY)
+    matrix().write(Path("i.gguf"))
     from gguftool import edit
 
     with edit("edited.gguf") as e:

@@ -188,4 +188,4 @@ def test_an_imatrix_of_before_gguf_is_named() -> None:
     old = struct.pack("<ii", 1, len(name)) + name + struct.pack("<ii4f", 1, 4, 1, 2, 3, 4)
     found = identify(old, len(old), "x.dat")
     assert "importance matrix" in str(found)
-    assert "llama-imatrix --in-file" in str(found.hint if found else "")
+    assert "gguftool imatrix --merge" in str(found.hint if found else "")

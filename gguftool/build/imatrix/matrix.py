@@ -30,7 +30,7 @@ CHUNK_SIZE = 512
 MOST = 32 << 30
 """Bytes of data that are read. That of a model with 60 layers of 384 experts has 3 GiB."""
 _LONGEST_NAME = 4096
-_LARGEST_COUNT = float(1 << 62)
+_LARGEST_COUNT = float(1 << 52)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _floats(tensor: Tensor) -> NDArray[np.float32]:
 
 def _count(model: Model, key: str) -> int:
     value = model.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 31 else 0
 
 
 def _bounded(path: str, size: int) -> None:
@@ -227,6 +227,8 @@ def parse_dat(data: bytes, path: str) -> Matrix:
             raise FormatError(f"{path}: is no importance matrix", "llama-imatrix makes one", offset=pos)
         name = take(length, "a name").decode("utf-8", "surrogateescape")
         calls, values = number("the number of calls"), number("the number of values")
+        if values < 1:
+            raise FormatError(f"{path}: {name} has no values", key=name, offset=pos)
         raw = take(4 * values, f"the values of {name}")
         found[name] = Entry(np.frombuffer(raw, "<f4").reshape(1, -1), np.array([calls], np.int64))
     chunks = number("the number of chunks") if pos + 4 <= len(data) else 0

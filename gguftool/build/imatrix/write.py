@@ -112,7 +112,7 @@ def _dat(matrix: Matrix) -> Iterator[bytes]:
     yield struct.pack("<i", len(kept))
     for name, entry in kept:
         raw = name.encode("utf-8", "surrogateescape")
-        calls = min(-(-int(entry.counts.max()) // size), 2**31 - 1)
+        calls = max(0, min(-(-int(entry.counts.max()) // size), 2**31 - 1))
         with np.errstate(all="ignore"):
             counts = entry.counts.astype(np.float32)[:, None]
             means = np.where(counts == 0, np.float32(1), entry.rows / np.where(counts == 0, np.float32(1), counts))

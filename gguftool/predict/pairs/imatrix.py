@@ -16,7 +16,7 @@ from gguftool.predict.pairs.misfit import DOUBT, HARM, IGNORED, REFUSED, Misfit
 _LAYER = re.compile(r"blk\.([0-9]{1,18})\.")
 UNMEASURED = ("token_embd.weight", "output.weight", "per_layer_token_embd.weight")
 """Weights that llama-imatrix does not measure by itself."""
-_AGAIN = "an importance matrix belongs to one model: measure one on this model with llama-imatrix"
+_AGAIN = "an importance matrix belongs to one model: measure one on this model with `gguftool imatrix`"
 
 
 def entries(side: Model) -> dict[str, int]:

@@ -34,11 +34,15 @@ def mutate(rng: Random, given: Sequence[bytes]) -> bytes:
 
 
 def run(data: bytes, folder: Path, rng: Random) -> None:
-    """By the reader, and by lint."""
+    """By the reader, by lint, shown, checked against itself, and merged."""
     path = folder / rng.choice(("imatrix.gguf", "imatrix.dat"))
     path.write_bytes(data)
     with ours():
         read(str(path))
+    form = ("--format", "json") if rng.random() < 0.5 else ()
+    cli("imatrix", "--show", path, *form, *((path,) if rng.random() < 0.2 else ()))
+    if rng.random() < 0.3:
+        cli("imatrix", "--merge", path, "-o", folder / rng.choice(("out.gguf", "out.dat")), "--overwrite", *form)
     cli("lint", "--no-config", path, *(("--format", "json") if rng.random() < 0.5 else ()))
 
 
