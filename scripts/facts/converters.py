@@ -27,7 +27,11 @@ def converters(root: Path, build: str) -> tuple[dict[str, Any], list[str]]:
     if found is None:
         return {}, ["converters: no names of models in conversion/__init__.py"]
     release = _rows(found)
-    gaps = [f"converters: {part} is empty" for part, names in release.items() if not names and part != "broken"]
+    gaps = [
+        f"converters: {part} is empty"
+        for part, names in release.items()
+        if not names and part not in ("broken", "lacks")
+    ]
     beside = read(folder) if folder else None
     packaged = _rows(beside) if beside else json.loads(HERE.read_text(encoding="utf-8"))["packaged"]
     if beside is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ def test_a_tree(tmp_path: Path) -> None:
     (tmp_path / "gguf").mkdir()
     (tmp_path / "gguf" / "constants.py").write_text(CONSTANTS)
     found = read(tmp_path)
+    assert found is not None
     assert found == Registry(
         # a name that only the projector has is none of a model; what a function names is looked up when it runs
         text=frozenset({"LlamaForCausalLM", "modeling_x.XForCausalLM"}),
@@ -94,7 +96,11 @@ def test_a_tree(tmp_path: Path) -> None:
         broken=frozenset({"YForCausalLM", "ZForCausalLM"}),
         top_level=frozenset({"AForX", "BForX", "CForX"}),
         methods=frozenset({"fp8"}),
+        # a package without another one that some models need
+        lacks=frozenset({"mistral_common"}),
     )
+    (tmp_path / "mistral_common").mkdir()
+    assert read(tmp_path) == replace(found, lacks=frozenset())
 
 
 def test_an_older_tree_of_one_file(tmp_path: Path) -> None:

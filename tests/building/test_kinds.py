@@ -132,10 +132,12 @@ def test_mistrals_own_format(tmp_path: Path) -> None:
     folder = made(tmp_path / "m", ("params.json", "tekken.json"))
     hf.safetensors(folder / "consolidated.safetensors", {"layers.0.attention.wq.weight": ("BF16", (8, 8), bytes(128))})
     assert [p.kind for p in look(str(folder)).fatal] == ["mistral-format"]
-    found = look(str(folder), arguments=("--mistral-format",))
+    found = look(str(folder), known(), arguments=("--mistral-format",))
     assert (found.fatal, found.files) == ((), ("consolidated.safetensors",))
+    # the packaged converter's environment lacks a package for it
+    assert [p.kind for p in look(str(folder), arguments=("--mistral-format",)).fatal] == ["no-mistral-common"]
     (folder / "tekken.json").unlink()
-    assert [p.kind for p in look(str(folder), arguments=("--mistral-format",)).fatal] == ["no-tokenizer"]
+    assert [p.kind for p in look(str(folder), known(), arguments=("--mistral-format",)).fatal] == ["no-tokenizer"]
 
 
 def test_a_name_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,3 +184,23 @@ def test_no_architecture_names_the_likely_one(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     (problem,) = look(str(folder), known()).fatal
     assert (problem.kind, problem.hint) == ("no-architecture", 'it needs "architectures": ["Qwen2ForCausalLM"]')
+
+
+def test_an_older_converter_takes_one_model_for_another(tmp_path: Path) -> None:
+    folder = hf.folder(tmp_path / "m", "llama")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "architectures": ["KimiK3ForConditionalGeneration"],
+        "text_config": {"architectures": ["LlamaForCausalLM"]},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (problem,) = [p for p in look(str(folder), packaged()).problems if p.kind == "older-converter"]
+    assert "takes KimiK3ForConditionalGeneration for LlamaForCausalLM" in problem.message
+    assert "older-converter" not in {p.kind for p in look(str(folder), known()).problems}
+
+
+def test_a_reward_model(tmp_path: Path) -> None:
+    folder = hf.folder(tmp_path / "m", "llama", architectures=["LlamaForSequenceClassification"])
+    (problem,) = [p for p in look(str(folder), known()).fatal if p.kind == "unknown-architecture"]
+    assert "a head for classes or rewards" in problem.message
+    assert "BertForSequenceClassification" in str(problem.hint)

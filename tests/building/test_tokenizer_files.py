@@ -47,10 +47,14 @@ def test_what_is_said_of_a_vocabulary_that_grew(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_in_mistrals_form_alone(tmp_path: Path) -> None:
+    """conversion/llama.py:LlamaModel.set_vocab (b11434) wants mistral-common for it."""
     folder = hf.folder(tmp_path / "m", "llama")
     (folder / "tokenizer.model").rename(folder / "tekken.json")
-    (problem,) = look(str(folder), known()).problems
-    assert (problem.kind, problem.fatal) == ("tekken", False)
+    assert look(str(folder), known()).problems == ()
+    (problem,) = look(str(folder), packaged()).problems  # which lacks it
+    assert (problem.kind, problem.fatal) == ("no-mistral-common", True)
+    config(architectures=["PhiForCausalLM"])(folder)
+    assert "no-mistral-common" not in {p.kind for p in look(str(folder), packaged()).problems}
 
 
 def test_a_tokenizer_with_code_of_its_own(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import CONFIG, Seen
+from gguftool.build.folder.tokenizer import MISTRAL_COMMON
 from gguftool.facts import BUILD
 from gguftool.facts.converters import Registry, known, packaged
 from gguftool.facts.programs import converter_elsewhere
@@ -19,13 +22,16 @@ _OTHERWISE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("NimbleModel", ("adapter_config.json", "schema_config.json")),
     ("ModernBertDecisionModel", ("encoder", "rl_agent_config.json")),
     ("ModernBertDecisionModel", ("encoder", "julia_config.json")),
-    ("PocketTTSModel", ("model.safetensors", "tokenizer.model")),
     ("ClefModel", (CONFIG, "joint_head_config.json")),
-    ("OpenJevModel", (CONFIG, "helper")),
+    ("OpenJevModel", (CONFIG, os.path.join("helper", "shim.py"))),
 )
 """Folders that a converter tells by a file of their own, whatever config.json says or without one, and the name it
 gives them (`conversion/base.py:load_hparams_guess`, b11434)."""
 MISTRAL = "--mistral-format"
+_HEAD = re.compile(
+    r"For(?:Sequence|Token|Multiple\w*|Image|Audio)Classification$|Reward\w*$|ForScore$|ForQuestionAnswering$"
+)
+"""Names of models with a head that gives no words."""
 
 
 def without_config(seen: Seen) -> Iterator[Problem]:
@@ -41,11 +47,16 @@ def without_config(seen: Seen) -> Iterator[Problem]:
 
 def _told_otherwise(seen: Seen) -> bool:
     registry = seen.registry or known()
-    return any(name in registry.text and all(map(seen.has, files)) for name, files in _OTHERWISE)
+    if "PocketTTSModel" in registry.text and "flow_lm.bos_emb" in seen.tensors:
+        return True  # told by its tensors, without a file of its own
+    return any(n in registry.text and all(os.path.exists(seen.at(f)) for f in files) for n, files in _OTHERWISE)
 
 
 def mistral(seen: Seen) -> Iterator[Problem]:
     """Whether a folder in Mistral's own format has what the converter wants of it."""
+    if seen.lacks_mistral_common:
+        said = f"{seen.path}: for {MISTRAL} the converter needs mistral-common, which is not in its environment"
+        yield Problem("no-mistral-common", said, f"take the Hugging Face version of the model, or {MISTRAL_COMMON}")
     if not seen.has("params.json"):
         yield Problem("no-params", f"{seen.path}: has no params.json", f"leave {MISTRAL} away, or name another folder")
     if not any(n.startswith("consolidated") and n.endswith(".safetensors") for n in seen.names):
@@ -71,6 +82,10 @@ def architecture(seen: Seen) -> Iterator[Problem]:
         yield _nameless(seen)
     elif not seen.takes(name):
         yield _not_taken(seen, name, packaged() if seen.registry is None else seen.registry)
+    elif seen.registry is not None and name != (other := seen.config.architecture) and not seen.wants_projector:
+        said = f"this converter takes {other} for {name}; since {BUILD} they are told apart"
+        way = "name a source tree of llama.cpp: " + gguftool("convert", path_word(seen.path), "--llama-cpp", blank())
+        yield Problem("older-converter", said, way, fatal=False)
 
 
 def _nameless(seen: Seen) -> Problem:
@@ -99,6 +114,10 @@ def _not_taken(seen: Seen, name: str, registry: Registry) -> Problem:
     if name in release.text:
         return Problem("unknown-architecture", f"{which} does not know {name}; that of {BUILD} does", tree, here)
     said = f"{which} does not know {name}" + ("" if here else f", nor does that of {BUILD}")
+    if _HEAD.search(name):
+        those = ", ".join(sorted(n for n in registry.text if _HEAD.search(n)))
+        way = f"it takes such heads of {those}; a language model's name in config.json gives a model without its head"
+        return Problem("unknown-architecture", f"{said}: a head for classes or rewards, not for words", way, here)
     if elsewhere := converter_elsewhere(name):
         return Problem("unknown-architecture", said, elsewhere)  # whoever converts
     if name in release.projector:

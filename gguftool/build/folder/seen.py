@@ -111,6 +111,11 @@ class Seen:
         return "--mmproj" in self.arguments
 
     @property
+    def lacks_mistral_common(self) -> bool:
+        """The converter's environment has no mistral-common."""
+        return "mistral_common" in (self.registry or packaged()).lacks
+
+    @property
     def mistral(self) -> bool:
         """The converter is told that it is a folder in Mistral's own format."""
         return "--mistral-format" in self.arguments

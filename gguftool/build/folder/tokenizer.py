@@ -23,6 +23,7 @@ WHOLE, SETTINGS, ADDED, MAP = "tokenizer.json", "tokenizer_config.json", "added_
 SPM = "tokenizer.model"
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """Special tokens that the converter looks for (`gguf-py/gguf/vocab.py:SpecialVocab`)."""
+MISTRAL_COMMON = "say PYTHON -m pip install mistral-common, with the Python that gguftool doctor names as converter"
 _TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]+=* \d+\r?\n")
 _BASE = "copy the tokenizer files of the base model into the folder"
 _CODE = frozenset({"code", "transformers"})
@@ -102,13 +103,12 @@ def readers(seen: Seen) -> Iterator[Problem]:
                 "not there",
                 f"download it; tokenizer.json alone is not enough for this architecture ({_BASE})",
             )
-    elif "mistral" in ways and seen.has("tekken.json") and not seen.has(WHOLE):
+    elif "mistral" in ways and seen.has("tekken.json") and not seen.has(WHOLE) and seen.lacks_mistral_common:
         yield Problem(
-            "tekken",
-            f"{seen.path}: has tekken.json and no tokenizer.json: the converter needs the package mistral-common",
-            "put tokenizer.json of the Hugging Face version beside it, or install mistral-common into the converter's "
-            "environment (gguftool doctor names its Python)",
-            fatal=False,
+            "no-mistral-common",
+            f"{seen.path}: has tekken.json and no tokenizer.json: the converter needs mistral-common, which is not in "
+            "its environment",
+            f"put tokenizer.json of the Hugging Face version beside it, or {MISTRAL_COMMON}",
         )
     code = _object(seen.json(SETTINGS)).get("auto_map")
     if isinstance(code, Mapping) and "AutoTokenizer" in code and not (seen.has(WHOLE) or seen.has(SPM)):
