@@ -140,7 +140,7 @@ def prepare(
         published = done_before > [s.name for s in steps].index("publish") or build.is_published(request)
         notes = build.preflight(request, published)
     said = label(name)
-    if request.quantize and said in FILE_TYPES.values() and said != request.quantize:
+    if request.quantize and said in FILE_TYPES.values() and said != request.quantize != "COPY":
         notes = (*notes, f"{name} says {said} by its name, it will hold {request.quantize}")
     for note in notes:
         tell(note)

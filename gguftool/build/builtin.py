@@ -25,10 +25,12 @@ from gguftool.build.rowworker import SLOT
 from gguftool.build.slabs import Task
 from gguftool.endings import start
 from gguftool.errors import FormatError, Refused, ToolFailed
-from gguftool.files.disk import write_at
-from gguftool.files.draft import whole_file
+from gguftool.files.disk import check_room, write_at
+from gguftool.files.draft import Draft, publish_all
+from gguftool.files.faults import writing
 from gguftool.files.small import begin_log, scratch_file
 from gguftool.model import Part
+from gguftool.reading import from_json
 from gguftool.source import LocalFile
 
 Progress = Callable[[int, int], None]
@@ -40,27 +42,27 @@ _TAIL = 4096
 
 def quantize(
     plan: QuantizePlan,
-    output: str,
+    output: str | Sequence[str],
     kernels: Kernels,
     *,
     threads: int = 0,
     imatrix: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
     overwrite: bool = False,
-    check: Callable[[str], object] | None = None,
+    check: Callable[[Sequence[str]], object] | None = None,
     log: str | None = None,
 ) -> None:
     """Write the file that ``plan`` describes.
 
     Args:
         plan: from `gguftool.build.plan.plan_quantize`; its refusals are final.
-        output: path of the result; must not exist unless ``overwrite``.
+        output: path of the result, or those of all its files; none may exist unless ``overwrite``.
         kernels: from `gguftool.build.kernels.find`.
         threads: 0 for one per core.
         imatrix: f32 importances by tensor name, as bytes.
         progress: called now and then.
         overwrite: replace an existing file.
-        check: looks at the finished file before it gets its name.
+        check: looks at the finished files before they get their names.
         log: file for what the kernels say.
 
     Raises:
@@ -75,11 +77,21 @@ def quantize(
     if any(part.header.big_endian for part in {s.tensor.part for s in plan.steps}):
         raise Refused("the source is big-endian; the built-in quantiser reads little-endian only")
     count = (threads or os.cpu_count() or 1) if kernels.parallel else 1
-    with whole_file(output, plan.file_size, overwrite=overwrite, readers=plan.readers) as draft:
-        write_at(draft.fd, 0, plan.header)
-        _run(plan, kernels, [draft.fd], count, imatrix or {}, progress, log)
+    paths = [output] if isinstance(output, str) else list(output)
+    with contextlib.ExitStack() as stack:
+        drafts = [
+            stack.enter_context(Draft(path, overwrite=overwrite, can_overwrite=True, readers=plan.readers))
+            for path in paths
+        ]
+        check_room(os.path.dirname(paths[0]), plan.file_size)
+        with writing(paths[0]):
+            for draft, made in zip(drafts, plan.outputs, strict=True):
+                os.ftruncate(draft.fd, made.size)
+                write_at(draft.fd, 0, made.header)
+            _run(plan, kernels, [draft.fd for draft in drafts], count, imatrix or {}, progress, log)
         if check:
-            check(draft.reading)
+            check([draft.reading for draft in drafts])
+        publish_all(drafts)
 
 
 def check_kernels(plan: QuantizePlan, kernels: Kernels) -> None:
@@ -143,14 +155,14 @@ def _tasks(plan: QuantizePlan, parts: Sequence[Part], imatrix: Mapping[str, byte
     values: list[bytes] = []
     at = 0
     for step in plan.steps:
-        t, found = step.tensor, imatrix.get(step.name) if step.changes else None
+        t, found = step.tensor, imatrix.get(step.tensor.name) if step.changes else None
         weights = (at, len(found)) if found is not None else None
         if found is not None:
             values.append(found)
             at += len(found)
-        to = plan.data_offset + step.offset
+        no, to = step.output, len(plan.outputs[step.output].header) + step.offset
         source, dims = numbers[t.part], t.shape or (1,)
-        tasks.append(Task(step.name, source, t.offset, dims, step.source_type, step.choice.type, 0, to, weights))
+        tasks.append(Task(t.name, source, t.offset, dims, step.source_type, step.choice.type, no, to, weights))
     return tasks, values
 
 
@@ -187,7 +199,7 @@ def _listen(lines: Iterable[bytes], plan: QuantizePlan, tasks: Sequence[Task], p
         GgufToolError, OSError: what stopped it.
     """
     for line in lines:
-        words = json.loads(line)
+        words = from_json(line)
         if "done" in words and progress:
             progress(words["done"], plan.source_size)
         elif "failed" in words:

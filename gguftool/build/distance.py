@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.build.kernels import Kernels, find
-from gguftool.build.plan import NO_WAY_WITHOUT
+from gguftool.build.objections import NO_WAY_WITHOUT
 from gguftool.errors import FormatError
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model.arrays import floats

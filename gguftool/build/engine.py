@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from gguftool import programs
 from gguftool.build import builtin, kernels, tools
+from gguftool.build.changes import Changes
 from gguftool.build.failed import failure
 from gguftool.build.imatrix import Imatrix
+from gguftool.build.layout import paths_of
 from gguftool.build.mixture import Overrides
 from gguftool.build.plan import QuantizePlan
 from gguftool.build.process import Ended, child_environment, run
 from gguftool.errors import Refused, ToolFailed, UsageError
 from gguftool.files.disk import check_room
-from gguftool.files.draft import Draft
+from gguftool.files.draft import Draft, draft_folder, publish_all
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 
 NAMES = ("auto", "llama-quantize", "library", "builtin")
@@ -43,10 +46,12 @@ class Job:
 
     Attributes:
         source: path of the first file of the model.
-        output: path of the result.
+        outputs: paths of the files of the result.
         plan: what is expected to come out.
         overrides: types the user wants different.
+        changes: keys, layers and files that are to be others.
         imatrix: importance matrix, or None.
+        include, exclude: what of the matrix's file it holds.
         rows: metadata to add, text or u32.
         allow_requantize: whether quantised tensors may be quantised again.
         threads: 0 for one per core.
@@ -55,11 +60,14 @@ class Job:
     """
 
     source: str
-    output: str
+    outputs: tuple[str, ...]
     plan: QuantizePlan
     overrides: Overrides
+    changes: Changes
     imatrix: Imatrix | None
     rows: Mapping[str, str | int]
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     allow_requantize: bool = False
     threads: int = 0
     overwrite: bool = False
@@ -95,8 +103,8 @@ def find(wanted: str = "auto", llama_cpp: str | None = None) -> Engine:
     return Engine("builtin", f"gguftool built-in, {found.name}", kernels=found)
 
 
-Check = Callable[[str], tuple[str, ...]]
-"""Looks at a finished file before it gets its name; raises when it is broken, else returns notes for the user."""
+Check = Callable[[Sequence[str]], tuple[str, ...]]
+"""Looks at finished files before they get their names; raises when one is broken, else returns notes for the user."""
 
 
 def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None = None) -> tuple[str, ...]:
@@ -115,14 +123,14 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
         raise Refused(job.plan.refusals[0])
     notes: tuple[str, ...] = ()
 
-    def looked(draft: str) -> None:
+    def looked(drafts: Sequence[str]) -> None:
         nonlocal notes
-        notes = check(draft)
+        notes = check(drafts)
 
     if engine.kernels is not None:
         builtin.quantize(
             job.plan,
-            job.output,
+            job.outputs,
             engine.kernels,
             threads=job.threads,
             imatrix=job.imatrix.entries if job.imatrix else None,
@@ -133,17 +141,40 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
         )
         return notes
     counter = _Counter(job.plan, progress)
-    with Draft(job.output, overwrite=job.overwrite, can_overwrite=True, readers=job.plan.readers, named=True) as draft:
-        check_room(os.path.dirname(job.output), job.plan.file_size)
-        if engine.name == "llama-quantize":
-            ended = run(_arguments(engine, job, draft.reading), log=job.log, on_line=counter)
-        else:
-            ended = _run_library(engine, job, draft.reading, counter)
-        if ended.code:
-            raise failure(engine.label, job.source, ended)
-        looked(draft.reading)
+    check_room(os.path.dirname(job.outputs[0]), job.plan.file_size)
+    if job.changes.keep_split:
+        with draft_folder(job.outputs[0]) as place, contextlib.ExitStack() as stack:
+            _let(engine, job, os.path.join(place, "model"), counter)
+            made = paths_of(os.path.join(place, "model"), len(job.outputs), keep_split=True)
+            drafts = [
+                stack.enter_context(Draft.of(one, path, overwrite=job.overwrite, readers=job.plan.readers))
+                for one, path in zip(made, job.outputs, strict=True)
+            ]
+            looked(made)
+            publish_all(drafts)
+        return notes
+    output = job.outputs[0]
+    with Draft(output, overwrite=job.overwrite, can_overwrite=True, readers=job.plan.readers, named=True) as draft:
+        _let(engine, job, draft.reading, counter)
+        looked([draft.reading])
         draft.publish()
     return notes
+
+
+def _let(engine: Engine, job: Job, draft: str, counter: _Counter) -> None:
+    """Have the engine write ``draft``, or the files that it makes of that name.
+
+    Raises:
+        GgufToolError: it failed.
+    """
+    if engine.name == "llama-quantize":
+        # It takes the ending away again, and would cut the name of our folder otherwise.
+        named = f"{draft}.gguf" if job.changes.keep_split else draft
+        ended = run(_arguments(engine, job, named), log=job.log, on_line=counter)
+    else:
+        ended = _run_library(engine, job, draft, counter)
+    if ended.code:
+        raise failure(engine.label, job.source, ended)
 
 
 class _Counter:
@@ -179,6 +210,15 @@ def _arguments(engine: Engine, job: Job, draft: str) -> list[str]:
         argv.append("--leave-output-tensor")
     if job.imatrix:
         argv += ["--imatrix", job.imatrix.path]
+        for flag, parts in (("include-weights", job.include), ("exclude-weights", job.exclude)):
+            for part in parts:
+                argv += [f"--{flag}", part]
+    if job.changes.prune:
+        need("prune-layers")
+        argv += ["--prune-layers", ",".join(map(str, job.changes.prune))]
+    if job.changes.keep_split:
+        need("keep-split")
+        argv.append("--keep-split")
     for flag, value in (
         ("output-tensor-type", job.overrides.output_type),
         ("token-embedding-type", job.overrides.embedding_type),
@@ -188,6 +228,9 @@ def _arguments(engine: Engine, job: Job, draft: str) -> list[str]:
     for pattern, type_name in job.overrides.tensor_types:
         need("tensor-type")
         argv += ["--tensor-type", f"{pattern}={type_name}"]
+    for other in job.changes.keys:
+        need("override-kv")
+        argv += ["--override-kv", other.text]
     for key, text in job.rows.items():
         # llama-quantize writes its own keys about the importance matrix.
         if isinstance(text, str) and not key.startswith("quantize.imatrix."):
@@ -211,8 +254,15 @@ def _run_library(engine: Engine, job: Job, draft: str, on_line: Callable[[str], 
         "output_tensor_type": _id(wish.output_type),
         "token_embedding_type": _id(wish.embedding_type),
         "tensor_types": [(pattern, _id(name)) for pattern, name in wish.tensor_types],
-        "fields": dict(job.rows),
+        "fields": [(o.key, o.kind, o.value) for o in job.changes.keys]
+        + [(key, "str" if isinstance(value, str) else "int", value) for key, value in job.rows.items()],
         "imatrix": job.imatrix.path if job.imatrix else None,
+        "asked": bool(job.changes.keys),
+        "include": job.include,
+        "exclude": job.exclude,
+        "only_copy": job.plan.target.copies,
+        "keep_split": job.changes.keep_split,
+        "prune": job.changes.prune,
     }
     return run(
         [sys.executable, "-m", "gguftool.build.libworker"],

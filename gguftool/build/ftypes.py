@@ -6,9 +6,13 @@ type is the one most tensors get (`llama-quant.cpp:llama_ftype_get_default_type`
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gguftool.errors import UsageError
+from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.near import near_names
 
 OUTTYPES = ("auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0")
@@ -24,9 +28,14 @@ class Target:
     default: str
 
     @property
+    def copies(self) -> bool:
+        """True for COPY, which leaves every tensor as it is."""
+        return not self.default
+
+    @property
     def quantized(self) -> bool:
-        """False for F32, F16 and BF16, which are conversions."""
-        return self.default not in ("F32", "F16", "BF16")
+        """False for F32, F16 and BF16, which are conversions, and for COPY."""
+        return self.default not in ("F32", "F16", "BF16", "")
 
 
 TARGETS: dict[str, Target] = {
@@ -73,21 +82,57 @@ TARGETS: dict[str, Target] = {
 ALIASES = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
 
 
+COPY = Target("COPY", 0, "")
+"""No quantisation: one file of what may be a set, with other metadata."""
+_BY_NUMBER = {str(t.ftype): t for t in TARGETS.values()}
+_NUMBER = re.compile(r"\+?0*([0-9]{1,4})")
+
+
+def _found(name: str) -> Target | None:
+    number = _NUMBER.fullmatch(name)
+    if number:
+        return _BY_NUMBER.get(number[1])
+    upper = name.upper()
+    return COPY if upper == COPY.name else TARGETS.get(ALIASES.get(upper, upper))
+
+
 def is_target(name: str) -> bool:
-    """Whether ``name`` is a target or an alias of one, in any case."""
-    return ALIASES.get(name.upper(), name.upper()) in TARGETS
+    """Whether ``name`` is a target, an alias or the number of one, or COPY, in any case."""
+    return _found(name) is not None
 
 
 def target(name: str) -> Target:
-    """The target called ``name``, in any case; aliases as llama-quantize has them.
+    """The target called ``name``, in any case; aliases and numbers as llama-quantize has them.
 
     Raises:
         UsageError: there is none of that name; the message names near ones.
     """
-    upper = name.upper()
-    found = TARGETS.get(ALIASES.get(upper, upper))
+    found = _found(name)
     if found is not None:
         return found
-    near = near_names(upper, [*TARGETS, *ALIASES], 3, 0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else None
+    if name.lstrip("+-").isdecimal():
+        raise UsageError(f"there is no quantisation with the number {name}", "gguftool quantize MODEL --list names all")
+    upper = name.upper()
+    near = near_names(upper, [*TARGETS, *ALIASES, COPY.name], 3, 0.4)
+    mixture = "UD- and _XL are mixtures of others; " if upper.startswith("UD-") or upper.endswith("_XL") else ""
+    hint = f"{mixture}did you mean {' or '.join(near)}?" if near else None
     raise UsageError(f"there is no quantisation {name!r}", hint or f"one of {', '.join(TARGETS)}")
+
+
+_GUESSES = {"Q3_K": 12, "Q4_K": 15, "Q5_K": 17, "IQ2_S": 28, "NVFP4": 39}
+GUESSED = 1024
+"""Added to a file type that is told from the tensors (`llama.h:LLAMA_FTYPE_GUESSED`)."""
+
+
+def guessed(types: Iterable[str]) -> int:
+    """The file type that llama.cpp takes a file for that names none (`llama_model_loader`, b11434).
+
+    Args:
+        types: of all tensors.
+    """
+    counts = Counter(types)
+    most = max(
+        counts, key=lambda name: (counts[name], -TENSOR_TYPE_BY_NAME[name].id if name in TENSOR_TYPE_BY_NAME else 0)
+    )
+    known = TARGETS.get(most)
+    return GUESSED | _GUESSES.get(most, known.ftype if known else 0)

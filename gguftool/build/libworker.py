@@ -44,7 +44,12 @@ class _Params(ctypes.Structure):
 class _Value(ctypes.Union):
     """The value in an override."""
 
-    _fields_ = (("number", ctypes.c_int64), ("text", ctypes.c_char * 128))
+    _fields_ = (
+        ("number", ctypes.c_int64),
+        ("real", ctypes.c_double),
+        ("truth", ctypes.c_bool),
+        ("text", ctypes.c_char * 128),
+    )
 
 
 class _Override(ctypes.Structure):
@@ -65,7 +70,8 @@ class _Imatrix(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
-_INT, _STR = 0, 3
+_MEMBERS = {"int": (0, "number"), "float": (1, "real"), "bool": (2, "truth"), "str": (3, "text")}
+"""Tag and member of each kind of override (`llama.h:llama_model_kv_override_type`)."""
 
 
 def main() -> int:
@@ -81,13 +87,15 @@ def main() -> int:
         return 65
     if params.max_buf_size != _MAX_BUF_SIZE:
         # An older library: overrides and importances were C++ objects then.
-        if job.get("imatrix") or job.get("tensor_types"):
-            sys.stderr.write("gguftool: this library is too old for --imatrix and --tensor-type\n")
+        if any(job.get(name) for name in ("imatrix", "tensor_types", "prune", "asked")):
+            sys.stderr.write(
+                "gguftool: this library is too old for --imatrix, --tensor-type, --prune-layers and keys\n"
+            )
             return 65
-        job["fields"] = {}
+        job["fields"] = []
     params.nthread = job["threads"]
     params.ftype = job["ftype"]
-    for name in ("allow_requantize", "pure", "dry_run"):
+    for name in ("allow_requantize", "pure", "dry_run", "only_copy", "keep_split"):
         setattr(params, name, bool(job.get(name)))
     params.quantize_output_tensor = not job.get("leave_output")
     for name in ("output_tensor_type", "token_embedding_type"):
@@ -135,39 +143,38 @@ def default_params(lib: Any) -> _Params | None:
 
 def _extras(params: _Params, job: dict[str, Any], keep: list[object]) -> None:
     """Overrides and importance matrix; ``keep`` holds their memory."""
-    fields = job.get("fields") or {}
+    fields = job.get("fields") or []
     if fields:
         rows = (_Override * (len(fields) + 1))()
-        for row, (key, text) in zip(rows, fields.items(), strict=False):
-            _fill(row, key, text)
+        for row, (key, kind, value) in zip(rows, fields, strict=False):
+            row.key = os.fsencode(key)
+            row.tag, member = _MEMBERS[kind]
+            setattr(row.value, member, os.fsencode(value) if kind == "str" else value)
         params.kv_overrides = ctypes.addressof(rows)
         keep.append(rows)
     patterns = job.get("tensor_types") or []
     if patterns:
         types = (_TypeOverride * (len(patterns) + 1))()
         for entry, (pattern, type_id) in zip(types, patterns, strict=False):
-            entry.pattern, entry.type = pattern.encode(), type_id
+            entry.pattern, entry.type = os.fsencode(pattern), type_id
         params.tt_overrides = ctypes.addressof(types)
         keep.append(types)
+    if job.get("prune"):
+        layers = (ctypes.c_int32 * (len(job["prune"]) + 1))(*job["prune"], -1)
+        params.prune_layers = ctypes.addressof(layers)
+        keep.append(layers)
     if job.get("imatrix"):
         from gguftool.build.imatrix import read
 
-        entries = read(job["imatrix"]).entries
+        chosen = read(job["imatrix"]).selected(job.get("include", ()), job.get("exclude", ()))
+        entries = chosen.entries if chosen else {}
         data = (_Imatrix * (len(entries) + 1))()
         for item, (name, values) in zip(data, entries.items(), strict=False):
             buffer = ctypes.create_string_buffer(values, len(values))
-            item.name, item.data, item.size = name.encode(), ctypes.addressof(buffer), len(values) // 4
+            item.name, item.data, item.size = os.fsencode(name), ctypes.addressof(buffer), len(values) // 4
             keep.append(buffer)
         params.imatrix = ctypes.addressof(data)
         keep.append(data)
-
-
-def _fill(row: _Override, key: str, value: str | int) -> None:
-    row.key = key.encode()
-    if isinstance(value, int):
-        row.tag, row.value.number = _INT, value
-    else:
-        row.tag, row.value.text = _STR, value.encode()
 
 
 if __name__ == "__main__":

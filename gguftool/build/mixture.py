@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from gguftool.build.category import Category, allowed, category, is_embedding
 from gguftool.build.ftypes import Target
+from gguftool.build.patterns import compiled, first
 from gguftool.errors import Refused
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 
@@ -67,7 +68,8 @@ class Overrides:
     """What the user wants different.
 
     Attributes:
-        tensor_types: (pattern, tensor type) pairs; the first pattern found in a tensor's name decides.
+        tensor_types: (pattern, tensor type) pairs; the first pattern found in a tensor's name decides
+            (`gguftool.build.patterns`).
         output_type: type of `output.weight`.
         embedding_type: type of the token embeddings.
         pure: one type for all, no mixture.
@@ -148,7 +150,7 @@ def choose(
         Refused: llama.cpp would refuse this mixture for this model.
     """
     wish = overrides or Overrides()
-    patterns = [(re.compile(p), t) for p, t in wish.tensor_types]
+    patterns = [(compiled(p), t) for p, t in wish.tensor_types]
     categories = [category(t.name) for t in tensors]
     walk = _Walk(
         facts=facts,
@@ -170,9 +172,13 @@ def _choose(
     wish: Overrides,
     patterns: Sequence[tuple[re.Pattern[str], str]],
 ) -> Choice:
-    if not allowed(tensor.name, tensor.dims, walk.facts.arch) or (wish.leave_output and tensor.name == "output.weight"):
+    if (
+        target.copies
+        or not allowed(tensor.name, tensor.dims, walk.facts.arch)
+        or (wish.leave_output and tensor.name == "output.weight")
+    ):
         return Choice(tensor.type, tensor.type)
-    named = next((t for p, t in patterns if p.search(tensor.name)), None)
+    named = first(patterns, tensor.name)
     own_embedding = named and tensor.name == "per_layer_token_embd.weight"
     if wish.embedding_type and kind is Category.TOKEN_EMBD and not own_embedding:
         return _with_imatrix(tensor, wish.embedding_type, wish.embedding_type, target)

@@ -10,7 +10,11 @@ characters.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _CLASSES = {
     "d": "0-9",
@@ -60,9 +64,10 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise BadPattern(str(e)) from None
 
 
-def found(pattern: str, name: str) -> bool:
-    """Whether a pattern matches somewhere in the name of a tensor."""
-    return compiled(pattern).search(_bytes(name)) is not None
+def first(patterns: Iterable[tuple[re.Pattern[str], T]], name: str) -> T | None:
+    """What belongs to the first of the compiled patterns that matches somewhere in the name of a tensor."""
+    text = _bytes(name)
+    return next((what for pattern, what in patterns if pattern.search(text)), None)
 
 
 class _Reader:

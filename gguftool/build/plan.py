@@ -3,67 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from gguftool.build.ftypes import TARGETS, Target
+from gguftool.build.changes import Changes, Override, pruned
+from gguftool.build.ftypes import Target, guessed
+from gguftool.build.layout import Output, alignment_of, fields, outputs
 from gguftool.build.mixture import Choice, Facts, Overrides, Shape, choose
+from gguftool.build.objections import refusals, warnings
+from gguftool.build.step import Step
 from gguftool.errors import FormatError, Refused
-from gguftool.facts import llama_cpp
 from gguftool.files.attributes import Readers, readers_of
-from gguftool.format.header import Field, TensorInfo, align
-from gguftool.format.render import make_tensor_info, padding, render_parts
+from gguftool.format.header import Field, align
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, Layout
-from gguftool.format.values import make_field
-from gguftool.model import Model, Tensor
+from gguftool.model import Model, Tensor, with_header
 from gguftool.model.role import role, way_on, what_it_is
-from gguftool.predict.pairs.imatrix import lacking, wrong_sizes
 from gguftool.shell import gguftool, path_word
 
-FLOATS = ("F32", "F16", "BF16")
-UNREADABLE = frozenset("I8 I16 I32 I64 F64 Q8_1 Q8_K".split())
-"""Tensor types that ggml cannot turn into f32."""
-NO_WAY_WITHOUT = frozenset("IQ2_XXS IQ2_XS IQ1_S".split())
-"""Types whose kernels stop the process without importances (`ggml.c:ggml_quantize_requires_imatrix`)."""
 _LAYER = re.compile(r"blk\.\s*([+-]?\d{1,18})")
-_REPLACED = ("general.quantization_version", "general.file_type", "split.no", "split.count", "split.tensors.count")
-QUANTIZATION_VERSION = 2
-"""`ggml.h:GGML_QNT_VERSION`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One tensor of the result, in the order it is written.
-
-    Attributes:
-        tensor: the source.
-        choice: type it gets, and the one it was meant to get.
-        old_bytes, new_bytes: of its data, without padding.
-        offset: of the new data from the start of the data section, in bytes.
-        source_type: tensor type name of the source.
-    """
-
-    tensor: Tensor
-    choice: Choice
-    old_bytes: int
-    new_bytes: int
-    offset: int
-    source_type: str
-
-    @property
-    def name(self) -> str:
-        """Tensor name."""
-        return self.tensor.name
-
-    @property
-    def changes(self) -> bool:
-        """False when the data is copied as it is."""
-        return self.choice.type != self.source_type
-
-    @property
-    def requantizes(self) -> bool:
-        """Whether data that has already lost precision loses more."""
-        return self.changes and self.source_type not in FLOATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +30,8 @@ class QuantizePlan:
     Attributes:
         target: what was asked for.
         steps: tensors in the order they are written.
-        header: bytes from the start of the file to the data section, padding included.
-        data_offset: where the data section starts, in bytes.
-        file_size: of the result, in bytes, exact.
+        metadata: fields of the result.
+        outputs: files of the result, one but for a set that stays one.
         source_size: bytes of the source's tensor data.
         refusals: why it cannot be done as asked; empty when it can.
         warnings: what the user should know.
@@ -83,13 +39,16 @@ class QuantizePlan:
 
     target: Target
     steps: tuple[Step, ...]
-    header: bytes
-    data_offset: int
-    alignment: int
-    file_size: int
+    metadata: tuple[Field, ...]
+    outputs: tuple[Output, ...]
     source_size: int
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def file_size(self) -> int:
+        """Of the result, all files of it, in bytes, exact."""
+        return sum(output.size for output in self.outputs)
 
     @property
     def fallbacks(self) -> tuple[Step, ...]:
@@ -155,6 +114,8 @@ def plan_quantize(
     imatrix: dict[str, int] | None = None,
     allow_requantize: bool = False,
     extra_fields: Sequence[Field] = (),
+    changes: Changes | None = None,
+    negative: Container[str] = (),
 ) -> QuantizePlan:
     """Work out what quantising ``model`` gives.
 
@@ -165,38 +126,94 @@ def plan_quantize(
         imatrix: elements of each entry of the importance matrix by tensor name; None when there is none.
         allow_requantize: whether already quantised tensors may be quantised again.
         extra_fields: metadata to write behind the model's own.
+        changes: keys, layers and files that are to be others.
+        negative: entries of the importance matrix with values below zero.
 
     Raises:
         FormatError: a tensor of the source has no known size.
+        UsageError: a layer to be left out is not there.
         Refused: the source has duplicate keys or tensors, llama.cpp cannot use it, or no mixture can be chosen.
     """
     if role(model) in ("old", "foreign"):
         said = f"{model.name} is {what_it_is(model)}; what came out of it would not load, either"
         raise Refused(said, way_on(model))
     _check_source(model)
+    change = Changes() if changes is None else changes
+    seen = overridden(model, change.keys)
+    rows, block_count = _rows(model, change)
+    choices = choose(
+        target,
+        [Shape(name, t.shape or (1,), t.type_name) for t, name, _ in rows],
+        facts(seen),
+        overrides,
+        has_imatrix=imatrix is not None,
+    )
+    steps = _steps(model, rows, choices)
+    metadata = fields(
+        model,
+        _copied_type(seen) if target.copies else target.ftype,
+        [o.field(Layout()) for o in change.keys],
+        extra_fields,
+        (seen.architecture, block_count) if change.prune else None,
+    )
+    return QuantizePlan(
+        target=target,
+        steps=steps,
+        metadata=metadata,
+        outputs=outputs(metadata, steps, model.header.alignment),
+        source_size=sum(s.old_bytes for s in steps),
+        refusals=tuple(refusals(steps, imatrix, allow_requantize, negative)),
+        warnings=tuple(warnings(model, steps, target, imatrix, negative)),
+    )
+
+
+def overridden(model: Model, keys: Sequence[Override]) -> Model:
+    """The model as llama.cpp reads it when keys are overridden."""
+    if not keys:
+        return model
+    new = {o.key: o.field(model.header.layout) for o in keys}
+    kept = [new.pop(f.key, f) for f in model.header.fields]
+    return with_header(model, replace(model.header, fields=(*kept, *new.values())))
+
+
+def _rows(model: Model, change: Changes) -> tuple[list[tuple[Tensor, str, int]], int]:
+    """Tensors in the order they are written, with their new names and the file each goes to; layers that are left."""
     tensors = in_order(model.all_tensors())
-    shapes = [Shape(t.name, t.shape or (1,), t.type_name) for t in tensors]
-    choices = choose(target, shapes, facts(model), overrides, has_imatrix=imatrix is not None)
-    alignment = model.header.alignment
-    steps, offset = [], 0
-    for tensor, choice in zip(tensors, choices, strict=True):
+    names: Sequence[str | None] = [t.name for t in tensors]
+    count = 0
+    if change.prune:
+        left = pruned([t.name for t in tensors], change.prune)
+        names, count = left.names, left.count
+    numbers = {part: i if change.keep_split else 0 for i, part in enumerate(model.parts)}
+    rows = [(t, name, numbers[t.part]) for t, name in zip(tensors, names, strict=True) if name is not None]
+    if change.keep_split:
+        rows.sort(key=lambda row: (row[2], row[0].offset))
+    return rows, count
+
+
+def _steps(model: Model, rows: Sequence[tuple[Tensor, str, int]], choices: Sequence[Choice]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    offsets: dict[int, int] = {}
+    for (tensor, name, no), choice in zip(rows, choices, strict=True):
         kind = TENSOR_TYPE_BY_NAME[choice.type]
         old = tensor.nbytes or 0
         new = tensor.info.elements // kind.block_size * kind.block_bytes if choice.type != tensor.type_name else old
-        steps.append(Step(tensor, choice, old, new, offset, tensor.type_name))
-        offset += align(new, alignment)
-    header = render_header(model, target, steps, extra_fields)
-    return QuantizePlan(
-        target=target,
-        steps=tuple(steps),
-        header=header,
-        data_offset=len(header),
-        alignment=alignment,
-        file_size=len(header) + offset,
-        source_size=sum(s.old_bytes for s in steps),
-        refusals=tuple(_refusals(steps, imatrix, allow_requantize)),
-        warnings=tuple(_warnings(model, steps, target, imatrix)),
-    )
+        at = offsets.get(no, 0)
+        steps.append(Step(tensor, choice, old, new, at, tensor.type_name, name, no))
+        offsets[no] = at + align(new, alignment_of(no, model.header.alignment))
+    return tuple(steps)
+
+
+def _copied_type(seen: Model) -> int:
+    """The file type of a copy: that of the source, or what llama.cpp takes it for."""
+    key = "general.file_type"
+    if key not in seen.fields:
+        return guessed(t.type_name for t in seen.all_tensors())
+    value = seen.get(key)
+    if seen.fields[key].type_name != "u32" or not isinstance(value, int):
+        fix = gguftool("fix", path_word(seen.name), "--delete", key)
+        raise Refused(f"{key} is no u32, which llama.cpp wants", fix)
+    return value
 
 
 def _check_source(model: Model) -> None:
@@ -223,114 +240,3 @@ def _check_source(model: Model) -> None:
             )
     if not seen:
         raise Refused(f"{model.name}: has no tensors to quantise")
-
-
-def render_header(model: Model, target: Target, steps: Sequence[Step], extra: Sequence[Field]) -> bytes:
-    """The new header with padding: the model's fields in their order, then version, file type and ``extra``.
-
-    This is the order llama-quantize writes them in (`llama-quant.cpp:llama_model_quantize_impl`, b11434).
-    """
-    layout = Layout()
-    replaced = {*_REPLACED, *(f.key for f in extra)}
-    fields = [f for f in model.header.fields if f.key not in replaced]
-    fields.append(make_field("general.quantization_version", "u32", QUANTIZATION_VERSION, layout))
-    fields.append(make_field("general.file_type", "u32", target.ftype, layout))
-    fields.extend(extra)
-    infos: list[TensorInfo] = [
-        make_tensor_info(s.name, s.tensor.shape, TENSOR_TYPE_BY_NAME[s.choice.type].id, s.offset, layout)
-        if s.choice.type in TENSOR_TYPE_BY_NAME
-        else s.tensor.info
-        for s in steps
-    ]
-    head = render_parts(layout, fields, infos)
-    return head + padding(len(head), model.header.alignment)
-
-
-def _refusals(steps: Sequence[Step], imatrix: dict[str, int] | None, allow_requantize: bool) -> Iterable[str]:
-    again = [s for s in steps if s.requantizes]
-    if again and not allow_requantize:
-        types = ", ".join(sorted({s.source_type for s in again}))
-        yield f"{len(again)} tensors are quantised already ({types}); quantising them again loses quality twice"
-    bare = [
-        s
-        for s in steps
-        if s.changes
-        and (s.choice.needs_imatrix or s.choice.type in NO_WAY_WITHOUT)
-        and (imatrix is None or s.name not in imatrix)
-    ]
-    if bare:
-        lack = "no importance matrix is given" if imatrix is None else "the importance matrix has no entry for them"
-        yield f"{len(bare)} tensors need an importance matrix and {lack}: {_some(s.name for s in bare)}"
-    wrong = wrong_sizes({s.name: s.tensor.shape for s in steps}, imatrix or {})
-    for s in steps:
-        if not s.changes:
-            continue
-        block = TENSOR_TYPE_BY_NAME[s.choice.type].block_size
-        if s.tensor.shape[0] % block:
-            yield f"{s.name}: rows of {s.tensor.shape[0]} do not divide into blocks of {block} ({s.choice.type})"
-        if s.source_type in UNREADABLE:
-            yield f"{s.name}: is {s.source_type}, which cannot be converted"
-        if s.name in wrong:
-            have, need = wrong[s.name]
-            yield f"{s.name}: the importance matrix has {have} values, the tensor needs {need}"
-
-
-def _warnings(model: Model, steps: Sequence[Step], target: Target, imatrix: dict[str, int] | None) -> Iterable[str]:
-    fallen = [s for s in steps if s.choice.fell_back]
-    if fallen:
-        pairs = sorted({f"{s.choice.wanted} -> {s.choice.type}" for s in fallen})
-        yield (
-            f"{len(fallen)} of {len(steps)} tensors have rows that do not divide into blocks of the wanted type "
-            f"({', '.join(pairs)})"
-        )
-    if imatrix is not None:
-        changed = [s for s in steps if s.changes and s.choice.type not in FLOATS]
-        bare = lacking((s.name for s in changed if not s.choice.needs_imatrix), imatrix)
-        if bare:
-            yield f"the importance matrix has no entry for {len(bare)} of {len(changed)} tensors: {_some(bare)}"
-    if any(s.source_type == "F16" for s in steps) and target.name == "BF16":
-        yield "from F16 to BF16: three bits of precision are lost"
-    if role(model) in ("image", "audio"):
-        yield f"the file is {what_it_is(model)}: which tensors that program wants unquantised is not known here"
-    elif model.arch.facts is None:
-        yield f"{llama_cpp()} does not know the architecture {model.architecture!r}: the mixture is a guess"
-    if model.missing_shards:
-        yield f"shards are missing: {', '.join(map(str, model.missing_shards))}"
-
-
-def _some(names: Iterable[str], limit: int = 3) -> str:
-    found = list(names)
-    return ", ".join(found[:limit]) + (f" and {len(found) - limit} more" if len(found) > limit else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What one target gives for a model: bytes of the file, bits per weight, tensors that fall back."""
-
-    target: Target
-    file_size: int
-    bits_per_weight: float
-    fallbacks: int
-    tensors: int
-    needs_imatrix: bool
-
-
-def sizes(
-    model: Model,
-    overrides: Overrides | None = None,
-    *,
-    imatrix: dict[str, int] | None = None,
-    extra_fields: Callable[[Target], Sequence[Field]] = lambda _: (),
-) -> list[Size]:
-    """The table of targets for ``model``, largest file first; targets llama.cpp cannot give are left out."""
-    out = []
-    for target in TARGETS.values():
-        try:
-            plan = plan_quantize(
-                model, target, overrides, imatrix=imatrix, allow_requantize=True, extra_fields=extra_fields(target)
-            )
-        except Refused:
-            continue
-        needs = any(s.choice.needs_imatrix and (imatrix is None or s.name not in imatrix) for s in plan.steps)
-        out.append(Size(target, plan.file_size, plan.bits_per_weight, len(plan.fallbacks), len(plan.steps), needs))
-    return sorted(out, key=lambda s: -s.file_size)

@@ -235,6 +235,9 @@ def quantize_step(request: Request, progress: Progress | None = None) -> Step:
         "output": o.output_type,
         "embedding": o.embedding_type,
         "flags": [o.pure, o.leave_output, options.allow_requantize, options.provenance],
+        "importances": [list(options.include), list(options.exclude)],
+        "keys": [key.text for key in options.changes.keys],
+        "prune": list(options.changes.prune),
     }
     return Step("quantize", settings, act)
 

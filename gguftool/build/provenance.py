@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 
 from gguftool.build.imatrix import Imatrix
-from gguftool.build.plan import FLOATS
+from gguftool.build.step import FLOATS
 from gguftool.format.header import Field
 from gguftool.format.types import Layout
 from gguftool.format.values import make_field

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.build import engine as engines
 from gguftool.build import imatrix as imatrices
 from gguftool.build import judged, provenance
+from gguftool.build.changes import Changes
 from gguftool.build.ftypes import Target, target
 from gguftool.build.judged import Check
+from gguftool.build.layout import paths_of
 from gguftool.build.mixture import Overrides
-from gguftool.build.plan import QuantizePlan, Size, plan_quantize, sizes
+from gguftool.build.plan import QuantizePlan, overridden, plan_quantize
+from gguftool.build.sizes import Size, sizes
+from gguftool.build.told import effects, selection, unused
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
 from gguftool.facts import BUILD
 from gguftool.files.draft import clear_way
@@ -24,7 +28,6 @@ from gguftool.model import Model, open_model
 from gguftool.model.missing import refuse_unnamed
 from gguftool.model.role import role, way_on, what_it_is
 from gguftool.model.shards import NAME
-from gguftool.near import near_names
 from gguftool.source import LocalFile
 from gguftool.verify.shards import refuse_mixed
 
@@ -37,7 +40,9 @@ class Options:
         engine: ``auto``, ``llama-quantize``, ``library`` or ``builtin``.
         llama_cpp: folder of llama.cpp to look in first.
         overrides: types that differ from the mixture.
+        changes: keys, layers and files that are to be others.
         imatrix: path of an importance matrix.
+        include, exclude: parts of names: which of its entries are used; one of the two.
         allow_requantize: quantise what is quantised already.
         threads: 0 for one per core.
         overwrite: replace an existing output.
@@ -49,7 +54,10 @@ class Options:
     engine: str = "auto"
     llama_cpp: str | None = None
     overrides: Overrides = field(default_factory=Overrides)
+    changes: Changes = field(default_factory=Changes)
     imatrix: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     allow_requantize: bool = False
     threads: int = 0
     overwrite: bool = False
@@ -64,7 +72,8 @@ class Options:
 class Quantized:
     """What was made: path, bytes, the engine's name and version, seconds, and the plan it was checked against.
 
-    ``checks``: what was looked at before it got its name.
+    ``checks``: what was looked at before it got its name. ``paths`` are all its files, more than one of a set that
+    stayed one; ``path`` is the first.
     """
 
     path: str
@@ -74,52 +83,9 @@ class Quantized:
     plan: QuantizePlan
     notes: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
+    paths: tuple[str, ...] = ()
 
     __repr__ = short_repr
-
-
-def overrides(
-    tensor_types: tuple[str, ...] = (),
-    output_type: str | None = None,
-    embedding_type: str | None = None,
-    *,
-    pure: bool = False,
-    leave_output: bool = False,
-) -> Overrides:
-    """Overrides out of text such as ``ffn_down=q6_k``; patterns are regular expressions, in lower case.
-
-    Raises:
-        UsageError: no ``=``, a broken pattern, or no such tensor type.
-    """
-    import re
-
-    pairs = []
-    for text in tensor_types:
-        pattern, sign, name = text.rpartition("=")
-        if not sign or not pattern:
-            raise UsageError(f"--tensor-type {text}: expected NAME=TYPE", "for example --tensor-type ffn_down=q6_k")
-        try:
-            re.compile(pattern)
-        except re.error as e:
-            raise UsageError(f"--tensor-type {text}: {e}") from None
-        pairs.append((pattern.lower(), _type(name)))
-    return Overrides(
-        tuple(pairs),
-        _type(output_type) if output_type else None,
-        _type(embedding_type) if embedding_type else None,
-        pure,
-        leave_output,
-    )
-
-
-def _type(name: str) -> str:
-    found = TENSOR_TYPE_BY_NAME.get(name.strip().upper())
-    if found is None or found.name in ("Q8_1", "Q8_K", "I8", "I16", "I32", "I64", "F64"):
-        near = near_names(name.upper(), TENSOR_TYPE_BY_NAME, 3, 0.4)
-        raise UsageError(
-            f"there is no tensor type {name!r} to quantise to", f"near: {', '.join(near)}" if near else None
-        )
-    return found.name
 
 
 NOT_WEIGHTS = ("adapter", "control-vector", "imatrix")
@@ -146,7 +112,7 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
     only_weights(model)
     refuse_mixed(model)
     engine = _engine(model, options)
-    matrix = imatrices.read(options.imatrix) if options.imatrix else None
+    whole, matrix = _matrix(options)
     rows = _rows(model, wanted, engine, matrix, options)
     plan = plan_quantize(
         model,
@@ -155,20 +121,42 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
         imatrix=matrix.sizes if matrix else None,
         allow_requantize=options.allow_requantize,
         extra_fields=provenance.fields(rows),
+        changes=options.changes,
+        negative=matrix.negative if matrix else (),
     )
+    said = [*selection(whole, options.include, options.exclude)]
+    said += unused(plan, options.overrides, overridden(model, options.changes.keys).architecture)
+    if options.changes:
+        said += effects(model, plan, options.changes)
+    plan = replace(plan, warnings=(*plan.warnings, *said))
     job = engines.Job(
         source=model.name,
-        output="",
+        outputs=(),
         plan=plan,
         overrides=options.overrides,
+        changes=options.changes,
         imatrix=matrix,
         rows=rows,
+        include=options.include,
+        exclude=options.exclude,
         allow_requantize=options.allow_requantize,
         threads=options.threads,
         overwrite=options.overwrite,
         log=options.log,
     )
     return plan, engine, job
+
+
+def _matrix(options: Options) -> tuple[imatrices.Imatrix | None, imatrices.Imatrix | None]:
+    """The importance matrix, and what is left of it.
+
+    Raises:
+        UsageError: it cannot be both chosen and left out of.
+    """
+    if options.include and options.exclude:
+        raise UsageError("--include-weights and --exclude-weights cannot be used together", "name one of them")
+    whole = imatrices.read(options.imatrix) if options.imatrix else None
+    return whole, whole.selected(options.include, options.exclude) if whole else None
 
 
 def table(model: Model, options: Options) -> list[Size]:
@@ -179,12 +167,13 @@ def table(model: Model, options: Options) -> list[Size]:
     """
     only_weights(model)
     engine = _engine(model, options)
-    matrix = imatrices.read(options.imatrix) if options.imatrix else None
+    _, matrix = _matrix(options)
     return sizes(
         model,
         options.overrides,
         imatrix=matrix.sizes if matrix else None,
         extra_fields=lambda wanted: provenance.fields(_rows(model, wanted, engine, matrix, options)),
+        changes=options.changes,
     )
 
 
@@ -240,32 +229,40 @@ def quantize(
         NoRoom: the disk is too full.
         ToolFailed: the engine is missing or failed.
     """
-    from dataclasses import replace
-
     chosen = options or Options()
     source, output = file_of(source), os.fspath(output)
     with open_model(source) as model:
-        if any(os.path.exists(output) and os.path.samefile(output, part.name) for part in model.parts):
-            raise UsageError(f"{output}: is the source itself", "name another output")
+        files = paths_of(output, _files(model, chosen), keep_split=chosen.changes.keep_split)
+        for path in files:
+            if os.path.exists(path) and any(os.path.samefile(path, part.name) for part in model.parts):
+                raise UsageError(f"{path}: is the source itself", "name another output")
         refuse_unnamed(source, model.by_content, model.shard_names)
-        clear_way([output], overwrite=chosen.overwrite, can_overwrite=True)
+        clear_way(files, overwrite=chosen.overwrite, can_overwrite=True)
         plan, engine, job = prepare(model, type_name, chosen)
+        # Where the last layers go, the last file may.
+        files = paths_of(output, len(plan.outputs), keep_split=chosen.changes.keep_split)
+        clear_way(files, overwrite=chosen.overwrite, can_overwrite=True)
         refuse(plan, chosen)
         started = time.monotonic()
 
         checks: list[Check] = []
 
-        def looked(draft: str) -> tuple[str, ...]:
+        def looked(drafts: Sequence[str]) -> tuple[str, ...]:
             for part in model.parts:
                 if isinstance(part.source, LocalFile):
                     part.source.check_unchanged()
-            notes = check(draft, plan, output)
-            checks.extend(judged.quantised(model, [draft], [output]))
+            notes = check(drafts, plan, files)
+            checks.extend(judged.quantised(model, drafts, files))
             return notes
 
-        notes = engines.quantize(engine, replace(job, output=output), looked, progress)
+        notes = engines.quantize(engine, replace(job, outputs=tuple(files)), looked, progress)
         seconds = time.monotonic() - started
-    return Quantized(output, os.path.getsize(output), engine.label, seconds, plan, notes, checks=tuple(checks))
+    size = sum(os.path.getsize(path) for path in files)
+    return Quantized(files[0], size, engine.label, seconds, plan, notes, tuple(checks), tuple(files))
+
+
+def _files(model: Model, options: Options) -> int:
+    return len(model.parts) if options.changes.keep_split else 1
 
 
 _WAYS = (
@@ -273,6 +270,10 @@ _WAYS = (
     (
         "has no entry",
         "make it anew with the model as it is now (gguftool imatrix), or name other types with --tensor-type",
+    ),
+    (
+        "values below zero",
+        "measure it anew (gguftool imatrix), or name types without a grid: --tensor-type NAME=q2_k",
     ),
     ("matrix has", "make it anew with the model as it is now (gguftool imatrix)"),
     (
@@ -308,38 +309,40 @@ def refuse(plan: QuantizePlan, options: Options) -> None:
         )
 
 
-def check(path: str, plan: QuantizePlan, output: str | None = None) -> tuple[str, ...]:
-    """Read back the header of the result and compare it with the plan.
+def check(paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = ()) -> tuple[str, ...]:
+    """Read back the headers of the result and compare them with the plan.
 
     Args:
-        path: the file, or its draft.
+        paths: its files, or their drafts.
         plan: what should have come out.
-        output: what messages call it; ``path`` when None.
+        outputs: what messages call them; ``paths`` when empty.
 
     Returns:
         What differs from the plan without being wrong: another llama.cpp may choose other types.
 
     Raises:
-        ToolFailed: the file is not what an engine that ended well should have written.
+        ToolFailed: a file is not what an engine that ended well should have written.
     """
-    name = output or path
+    other: list[str] = []
+    for no, (path, name) in enumerate(zip(paths, outputs or paths, strict=True)):
+        wanted = {s.name: s.choice.type for s in plan.steps if s.output == no}
+        got = _written(path, name)
+        if set(got) != set(wanted):
+            raise ToolFailed(f"{name}: has {len(got)} tensors, {len(wanted)} were expected")
+        other += [f"{t}: {kind} instead of {wanted[t]}" for t, kind in got.items() if wanted[t] != kind]
+    if not other:
+        return ()
+    return (f"this llama.cpp chose other types than {BUILD} for {len(other)} tensors, for example {other[0]}",)
+
+
+def _written(path: str, name: str) -> dict[str, str]:
+    """The type of every tensor in a file that an engine wrote."""
     try:
         with open_model(path, whole_set=False) as model:
             end = model.header.data_end()
             if end is None or end > model.file_size:
                 raise ToolFailed(f"{name}: ends at {model.file_size:,}, its tensors need {end:,} bytes")
-            got = {t.name: t.type_name for t in model.all_tensors()}
+            return {t.name: t.type_name for t in model.all_tensors()}
     except (FormatError, Refused) as e:
         why = str(e).replace(path, name)
         raise ToolFailed(f"{name}: the engine said success, but the file is broken: {why}") from None
-    wanted = {s.name: s.choice.type for s in plan.steps}
-    if set(got) != set(wanted):
-        raise ToolFailed(f"{name}: has {len(got)} tensors, {len(wanted)} were expected")
-    other = [name for name, kind in got.items() if wanted[name] != kind]
-    notes = []
-    if other:
-        notes.append(
-            f"this llama.cpp chose other types than {BUILD} for {len(other)} tensors, for example {other[0]}: "
-            f"{got[other[0]]} instead of {wanted[other[0]]}"
-        )
-    return tuple(notes)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
+from gguftool.cli.quantizing import chosen, quantizing
 from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL, SIZE, SIZES
 
 DEPLOY = (
@@ -47,8 +48,7 @@ DEPLOY = (
 @option("--converter-arg", "more", multiple=True, metavar="ARG", help="Hand ARG on to the converter.")
 @option("--name", metavar="NAME", help="What the model is called (general.name); default: as the source says.")
 @option("--no-mmproj", is_flag=True, help="Of a model that sees or hears make no projector (mmproj-OUT) beside it.")
-@option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix (gguftool imatrix).")
-@option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
+@quantizing
 @option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
 @option(
     "--engine",
@@ -90,7 +90,7 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
     same command again goes on where an earlier run was interrupted, and does nothing when all is done.
     """
     from gguftool.api.prepare import prepare as make
-    from gguftool.build import convert, quantize
+    from gguftool.build import convert
     from gguftool.cli import prepare_shown as shown
     from gguftool.edit.deploy import Wanted
     from gguftool.errors import Bug
@@ -112,11 +112,11 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
                 projector=not o["no_mmproj"],
                 name=o["name"] or "",
             ),
-            quantising=quantize.Options(
+            quantising=chosen(
+                o,
+                session.words,
                 engine=o["engine"],
                 llama_cpp=o["llama_cpp"],
-                overrides=quantize.overrides(o["tensor_types"]),
-                imatrix=o["imatrix"],
                 allow_requantize=o["allow_requantize"],
                 threads=o["threads"] or 0,
             ),

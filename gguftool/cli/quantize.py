@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
+from gguftool.cli.quantizing import chosen, quantizing
 from gguftool.cli.values import LOG, MODEL, SIZE
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     gguftool quantize model-f16.gguf --fits 16GiB
     gguftool quantize model-f16.gguf small.gguf IQ3_XXS --imatrix imatrix.gguf
     gguftool quantize model-f16.gguf best.gguf Q4_K_M --tensor-type ffn_down=q8_0
+    gguftool quantize model-f16-00001-of-00003.gguf whole.gguf COPY --override-kv general.name=str:Tiny
     """
 )
 @click.argument("source", type=MODEL, metavar="IN")
@@ -34,12 +36,8 @@ if TYPE_CHECKING:
 @option("-n", "--dry-run", is_flag=True, help="Show the exact size, the types and the fallbacks; write nothing.")
 @option("--list", "listing", is_flag=True, help="Show all types with bits per weight and size for this model.")
 @option("--fits", type=SIZE, metavar="SIZE", help="As --list, with what fits into SIZE.")
-@option("--imatrix", type=click.Path(), metavar="FILE", help="Importance matrix (gguftool imatrix).")
-@option("--tensor-type", "tensor_types", multiple=True, metavar="NAME=TYPE", help="Type of tensors like NAME.")
-@option("--output-tensor-type", metavar="TYPE", help="Type of output.weight.")
-@option("--token-embedding-type", metavar="TYPE", help="Type of the token embeddings.")
-@option("--pure", is_flag=True, help="One type for all tensors, no mixture.")
-@option("--leave-output-tensor", is_flag=True, help="Do not quantise output.weight.")
+@quantizing
+@option("--keep-split", is_flag=True, help="As many files as IN has: OUT-00001-of-0000N.gguf …")
 @option("--allow-requantize", is_flag=True, help="Quantise what is quantised already; it loses quality twice.")
 @option("--strict", is_flag=True, help="Refuse when a tensor has to fall back to another type.")
 @option(
@@ -58,6 +56,7 @@ if TYPE_CHECKING:
 @pass_session
 def quantize(
     session: Session,
+    /,
     source: str,
     output: str | None,
     type_name: str | None,
@@ -65,12 +64,7 @@ def quantize(
     dry_run: bool,
     listing: bool,
     fits: int | None,
-    imatrix: str | None,
-    tensor_types: tuple[str, ...],
-    output_tensor_type: str | None,
-    token_embedding_type: str | None,
-    pure: bool,
-    leave_output_tensor: bool,
+    keep_split: bool,
     allow_requantize: bool,
     strict: bool,
     engine: str,
@@ -79,23 +73,24 @@ def quantize(
     overwrite: bool,
     no_provenance: bool,
     log: str | None,
+    **more: Any,
 ) -> int:
     """Quantise a model, the mixtures as llama.cpp has them.
 
     Engines in order: the llama-quantize program, the real llama library, the built-in one. Folders to look in:
     --llama-cpp, LLAMA_CPP_DIR, PATH. The built-in engine gives the same bytes as llama.cpp (IQ1_M excepted).
 
+    TYPE is a name (Q4_K_M), a number of llama-quantize (15), or COPY, which leaves the tensors as they are: for other
+    metadata, or one file of a set. What is asked for and has no effect is said.
+
     OUT gets its name only when it is complete. Without OUT the result lies beside IN, named after the type.
     """
-    from gguftool.build.quantize import Options, overrides
-
-    options = Options(
+    options = chosen(
+        more,
+        session.words,
+        keep_split=keep_split,
         engine=engine,
         llama_cpp=llama_cpp,
-        overrides=overrides(
-            tensor_types, output_tensor_type, token_embedding_type, pure=pure, leave_output=leave_output_tensor
-        ),
-        imatrix=imatrix,
         allow_requantize=allow_requantize,
         threads=threads or 0,
         overwrite=overwrite,
@@ -118,7 +113,7 @@ def _names(source: str, output: str | None, type_name: str | None, named: str | 
     from gguftool.build.ftypes import is_target, target
 
     if type_name is None:
-        if output is None or not is_target(output):
+        if output is None or ("." in os.path.basename(output) and not is_target(output)):
             raise click.UsageError("Name the type to quantise to, for example Q4_K_M; --list shows what there is.")
         wanted, output = output, None
     else:
@@ -158,6 +153,7 @@ def _list(session: Session, source: str, limit: int | None, options: Options) ->
 
 
 def _dry_run(session: Session, source: str, output: str, type_name: str, options: Options) -> int:
+    from gguftool.build.layout import paths_of
     from gguftool.build.quantize import prepare, remedy
     from gguftool.cli.opened import open_for
     from gguftool.report import build as report
@@ -165,7 +161,8 @@ def _dry_run(session: Session, source: str, output: str, type_name: str, options
     with open_for(session, source) as model:
         plan, engine, _ = prepare(model, type_name, options)
         if session.format == "json":
-            body = {"dry_run": True, "output": output, **report.plan_json(plan, engine.label, tensors=True)}
+            files = paths_of(output, len(plan.outputs), keep_split=options.changes.keep_split)
+            body = {"dry_run": True, "output": files[0], **report.plan_json(plan, engine.label, files, tensors=True)}
             session.write_json(ok=not plan.refusals, body=body)
         else:
             session.out(report.plan_text(plan, output, engine.label, session.style))
@@ -188,7 +185,7 @@ def _quantize(session: Session, source: str, output: str, type_name: str, option
         done = build.quantize(path, output, type_name, options, progress)
     for text in (*done.plan.warnings, *done.notes):
         session.warn(text)
-    session.did(f"wrote {output}")
+    session.did(f"wrote {', '.join(done.paths)}")
     if session.format == "json":
         session.write_json(ok=True, body=report.quantized_json(done))
     else:

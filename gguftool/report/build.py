@@ -8,8 +8,9 @@ from gguftool.api.converted import Converted
 from gguftool.build.folder.look import Folder
 from gguftool.build.judged import Check
 from gguftool.build.left import Left, rows
-from gguftool.build.plan import QuantizePlan, Size
+from gguftool.build.plan import QuantizePlan
 from gguftool.build.quantize import Quantized
+from gguftool.build.sizes import Size
 from gguftool.lint.rule import Severity
 from gguftool.lint.run import Report as LintReport
 from gguftool.report.progress import clock
@@ -27,6 +28,8 @@ def plan_text(plan: QuantizePlan, path: str, engine: str, style: Style) -> str:
         f"  size    {plan.file_size:,} bytes ({size(plan.file_size)}), {plan.bits_per_weight:.2f} bits per weight"
         f" (now {size(plan.source_size)})",
     ]
+    if len(plan.outputs) > 1:
+        lines.append(f"  files   {len(plan.outputs)}: {', '.join(size(made.size) for made in plan.outputs)}")
     total = max(1, plan.data_size)
     mix = ", ".join(f"{name} {100 * n / total:.0f}%" for name, n in plan.mix.items() if n * 200 >= total)
     lines.append(f"  types   {mix}")
@@ -42,11 +45,12 @@ def plan_text(plan: QuantizePlan, path: str, engine: str, style: Style) -> str:
     return "\n".join(lines)
 
 
-def plan_json(plan: QuantizePlan, engine: str, *, tensors: bool) -> dict[str, object]:
-    """The plan; with ``tensors`` every one of them."""
+def plan_json(plan: QuantizePlan, engine: str, files: Sequence[str], *, tensors: bool) -> dict[str, object]:
+    """The plan for these files; with ``tensors`` every one of them."""
     body: dict[str, object] = {
         "type": plan.target.name,
         "engine": engine,
+        "files": [{"path": path, "size": made.size} for path, made in zip(files, plan.outputs, strict=True)],
         "file_size": plan.file_size,
         "data_size": plan.data_size,
         "source_size": plan.source_size,
@@ -61,7 +65,14 @@ def plan_json(plan: QuantizePlan, engine: str, *, tensors: bool) -> dict[str, ob
     }
     if tensors:
         body["tensors"] = [
-            {"name": s.name, "from": s.source_type, "to": s.choice.type, "bytes": s.new_bytes} for s in plan.steps
+            {
+                "name": s.name,
+                "from": s.source_type,
+                "to": s.choice.type,
+                "bytes": s.new_bytes,
+                **({"was": s.tensor.name} if s.tensor.name != s.name else {}),
+            }
+            for s in plan.steps
         ]
     return body
 
@@ -106,9 +117,10 @@ def sizes_json(rows: Sequence[Size], limit: int | None) -> dict[str, object]:
 def quantized_text(done: Quantized, style: Style) -> str:
     """One or two lines about a file that was made."""
     rate = done.plan.source_size / done.seconds if done.seconds > 0 else 0
+    more = f" and {len(done.paths) - 1} more" if len(done.paths) > 1 else ""
     took = f"{done.seconds:.1f} s" if done.seconds < 60 else clock(done.seconds)
     lines = [
-        f"{style.green('wrote')} {safe(done.path)}: {size(done.size)}, {done.plan.target.name}, "
+        f"{style.green('wrote')} {safe(done.path)}{more}: {size(done.size)}, {done.plan.target.name}, "
         f"{done.plan.bits_per_weight:.2f} bits per weight",
         f"  by {safe(done.engine)} in {took} ({size(rate)}/s)",
         *checks_text(done.checks, style),
@@ -119,7 +131,7 @@ def quantized_text(done: Quantized, style: Style) -> str:
 def quantized_json(done: Quantized) -> dict[str, object]:
     """What was made."""
     return {
-        **plan_json(done.plan, done.engine, tensors=False),
+        **plan_json(done.plan, done.engine, done.paths, tensors=False),
         "output": done.path,
         "size": done.size,
         "seconds": round(done.seconds, 3),

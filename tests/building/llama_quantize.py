@@ -12,7 +12,8 @@ import subprocess
 import sys
 
 HELP = """usage: llama-quantize [--help] [--allow-requantize] [--leave-output-tensor] [--pure] [--imatrix]
-       [--output-tensor-type] [--token-embedding-type] [--tensor-type] [--override-kv] [--dry-run]
+       [--include-weights] [--exclude-weights] [--output-tensor-type] [--token-embedding-type] [--tensor-type]
+       [--prune-layers] [--keep-split] [--override-kv] [--dry-run]
        model-f32.gguf [model-quant.gguf] type [nthreads]
 """
 
@@ -22,17 +23,18 @@ def main() -> int:
     if "--help" in sys.argv:
         sys.stdout.write(HELP)
         return 1
-    from gguftool.build import tools
+    from gguftool.build import imatrix, provenance, tools
     from gguftool.build.ftypes import target
     from gguftool.format.types import TENSOR_TYPE_BY_NAME
 
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    for flag in ("--allow-requantize", "--leave-output-tensor", "--pure"):
+    for flag in ("--allow-requantize", "--leave-output-tensor", "--pure", "--keep-split"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--imatrix")
+    parser.add_argument("--prune-layers", default="")
     for flag in ("--output-tensor-type", "--token-embedding-type"):
         parser.add_argument(flag)
-    for flag in ("--tensor-type", "--override-kv"):
+    for flag in ("--tensor-type", "--override-kv", "--include-weights", "--exclude-weights"):
         parser.add_argument(flag, action="append", default=[])
     parser.add_argument("source")
     parser.add_argument("output")
@@ -41,17 +43,22 @@ def main() -> int:
     given = parser.parse_args()
     library = tools.libllama(os.environ["LIBLLAMA"])
     assert library is not None
-    fields = {}
+    fields = []
     for text in given.override_kv:
         key, _, value = text.partition("=")
         kind, _, value = value.partition(":")
-        assert kind == "str"
+        read = {"str": str, "int": int, "float": float, "bool": "true".__eq__}[kind]
         assert len(value.encode()) < 128
-        fields[key] = value
+        fields.append((key, kind, read(value)))
+    if given.imatrix:
+        # The program writes these by itself.
+        left = imatrix.read(given.imatrix).selected(given.include_weights, given.exclude_weights)
+        keys = provenance.with_imatrix(left)
+        fields += [(key, "str" if isinstance(value, str) else "int", value) for key, value in keys.items()]
     job = {
         "library": library.path,
         "input": given.source,
-        "output": given.output,
+        "output": given.output.removesuffix(".gguf") if given.keep_split else given.output,
         "threads": given.threads,
         "ftype": target(given.type).ftype,
         "allow_requantize": given.allow_requantize,
@@ -62,6 +69,11 @@ def main() -> int:
         ],
         "fields": fields,
         "imatrix": given.imatrix,
+        "include": given.include_weights,
+        "exclude": given.exclude_weights,
+        "only_copy": given.type == "COPY",
+        "keep_split": given.keep_split,
+        "prune": [int(n) for n in given.prune_layers.split(",") if n],
     }
     if os.environ.get("QUANTIZE_FAILS"):
         sys.stdout.write(os.environ["QUANTIZE_FAILS"] + "\n")

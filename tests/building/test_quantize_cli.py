@@ -194,7 +194,7 @@ def test_importances_of_experts_that_never_ran_are_one(tmp_path: Path):
         (("out.gguf",), "Name the type"),
         (("out.gguf", "Q8_0", "--tensor-type", "ffn_down"), "NAME=TYPE"),
         (("out.gguf", "Q8_0", "--tensor-type", "(=q8_0"), "--tensor-type"),
-        (("out.gguf", "Q8_0", "--tensor-type", "ffn=q8_1"), "no tensor type"),
+        (("out.gguf", "Q8_0", "--tensor-type", "ffn=q8_1"), "nothing is quantised to"),
         (("none/out.gguf", "Q8_0"), "no such folder"),
         (("tiny-F16.gguf", "Q8_0", "--overwrite"), "the source itself"),
     ],

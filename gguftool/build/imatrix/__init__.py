@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gguftool.build.imatrix.matrix import Entry, load
 from gguftool.errors import FormatError
@@ -32,6 +32,25 @@ class Imatrix:
     def sizes(self) -> dict[str, int]:
         """Number of values by tensor name."""
         return {name: len(values) // 4 for name, values in self.entries.items()}
+
+    def selected(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Imatrix | None:
+        """What is left of it: the entries whose names hold one of ``include``, and none of ``exclude``.
+
+        None when nothing is left: then llama-quantize goes on as if there were no matrix (`quantize.cpp`, b11434).
+        """
+        kept = {
+            name: values
+            for name, values in self.entries.items()
+            if (not include or any(part in name for part in include)) and not any(part in name for part in exclude)
+        }
+        return replace(self, entries=kept) if kept else None
+
+    @property
+    def negative(self) -> frozenset[str]:
+        """Entries with values below zero, which no sum of squares is."""
+        import numpy as np
+
+        return frozenset(name for name, values in self.entries.items() if (np.frombuffer(values, "<f4") < 0).any())
 
 
 def read(path: str) -> Imatrix:

@@ -128,6 +128,7 @@ TABLE: dict[str, Completer] = {
     "imatrix files": files(GGUF, ".dat", ".imatrix"),
     "imatrix --add": files(GGUF, ".dat", ".imatrix"),
     "imatrix --output": files(GGUF, ".dat"),
+    "--tensor-type-file": files(".txt"),
     "--text": files(".txt", ".md", ".raw"),
     "--command": ANY_FILE,
     "--sums": first(ANY_FILE, _address),
@@ -169,6 +170,9 @@ TABLE: dict[str, Completer] = {
     # Tensors.
     "--tensors": choose(sources.tensor_globs),
     "--tensor-type": equals(choose(sources.tensors, end="="), lambda asked, name: sources.tensor_types(asked)),
+    "--include-weights": choose(sources.tensors),
+    "--exclude-weights": choose(sources.tensors),
+    "--override-kv": free("a key, a type and a value"),
     "--override-tensor": equals(choose(sources.tensors, end="="), lambda asked, name: ("CPU",)),
     # Types, builds, devices.
     "--cache-type": CACHE_TYPE,
@@ -189,6 +193,7 @@ TABLE: dict[str, Completer] = {
     "--device": free("only the program knows its devices, and it would have to run"),
     "--mmproj-device": free("as --device"),
     "--spec-draft-device": free("as --device"),
+    "--prune-layers": NUMBER,
     "--tensor-split": NUMBER,
     "--fit-target": NUMBER,
     "--rpc": free("addresses of other machines"),

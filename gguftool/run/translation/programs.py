@@ -161,6 +161,4 @@ def _quantize(w: Work, alone: list[str]) -> None:
 
 
 def _type(text: str) -> bool:
-    return (
-        is_target(text) or text.upper() in ("COPY", "MXFP4_MOE") or any(str(t.ftype) == text for t in TARGETS.values())
-    )
+    return is_target(text)
