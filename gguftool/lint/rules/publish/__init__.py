@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gguftool.lint.rules.publish import card, files, keys, names
+from gguftool.lint.rules.publish import card, files, keys, names, scanners
 
-__all__ = ["card", "files", "keys", "names"]
+__all__ = ["card", "files", "keys", "names", "scanners"]
