@@ -74,6 +74,7 @@ def prepare(
     yes: bool = False,
     quantized_by: str | None = None,
     repo: str | None = None,
+    publish: bool = False,
     progress: Progress = lambda what, done, total: None,
     event: Event | None = None,
     tell: Callable[[str], None] = lambda _: None,
@@ -103,6 +104,7 @@ def prepare(
         yes: go on where a question about the deploy fields would be asked.
         quantized_by: who makes the file, for `general.quantized_by`.
         repo: ``owner/name`` that it will be published as, for `general.repo_url`.
+        publish: take the records of gguftool out of the file, and write its line in SHA256SUMS beside it.
         progress: called with (what is going on, done, total).
         event: called with (what is done, ``start``, ``done`` or ``skipped``).
         tell: called with what the user should know.
@@ -132,7 +134,7 @@ def prepare(
     if repo is not None and repository(repo) != repo:
         raise UsageError(f"{repo!r} is no repository on the Hub", "OWNER/NAME, for example me/Foo-7B-GGUF")
     told = _told(named(source), request, auto_fix, quantized_by or "", repo or "")
-    steps = _steps(request, auto_fix, told, fail_on, vram, ram, progress)
+    steps = _steps(request, auto_fix, told, fail_on, vram, ram, progress, publish)
     notes = build.preflight(request, build.is_published(request)) if fresh else ()
     inputs = pipeline.fingerprint(build.inputs(request), progress)
     if not fresh:
@@ -199,9 +201,10 @@ def _steps(
     vram: str | Sequence[int] | None,
     ram: int | None,
     progress: Progress,
+    publish: bool,
 ) -> list[Step]:
     against = request.source if request.converts else None
-    fixes = judge.filled(told, judge.safe_fixes(request.wanted, against) if auto_fix else judge.nothing)
+    fixes = judge.filled(told, judge.safe_fixes(request.wanted, against) if auto_fix else judge.nothing, own=publish)
     return [
         *(
             [build.convert_step(request, progress, _judging(request, progress, repair=auto_fix))]
@@ -209,12 +212,20 @@ def _steps(
             else []
         ),
         build.quantize_step(request, progress),
-        build.fix_step(request, fixes, {"auto": auto_fix, "told": [told.source, told.quantized_by, told.repo]}),
+        build.fix_step(
+            request,
+            fixes,
+            {
+                "auto": auto_fix,
+                "told": [told.source, told.quantized_by, told.repo],
+                **({"publish": True} if publish else {}),
+            },
+        ),
         judge.lint_step(request, against, fail_on),
         judge.verify_step(request),
         judge.known_step(request),
         build.publish_step(request),
-        judge.manifest_step(request, progress),
+        judge.manifest_step(request, progress, publish=publish),
         judge.plan_step(request, vram, ram),
     ]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gguftool.api.card import plan_card
-from gguftool.api.sums import plan_sums
+from gguftool.api.sums import plan_sums, sums_of
 from gguftool.brief import short_repr
-from gguftool.errors import GgufToolError, MissingFile, UsageError
+from gguftool.errors import MissingFile, UsageError
 from gguftool.hub import is_remote, named, on_this_machine
 from gguftool.lint.check import FileCheck, check
 from gguftool.lint.publishing import Publishing
@@ -21,9 +21,7 @@ from gguftool.model.folder import firsts, what_is_in
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.run.cardlines import judged
 from gguftool.run.lying import projectors
-from gguftool.verify.expect import SUMS
 from gguftool.verify.hashes import FileHashes, hash_files
-from gguftool.verify.manifest import HashList, read
 
 DEEPEST = 3
 """Folders below the one that is published which are looked into."""
@@ -183,22 +181,11 @@ def _read(asked: _Asked) -> Publishing:
     lead, own = _lead(asked.wanted)
     models = firsts(name for name in sorted(sizes) if _is_model(name))
     card = card_of(asked.folder)
-    sums, fault = _sums(asked.folder)
+    sums, fault = sums_of(asked.folder)
     repo = asked.repo or own
     names = [name for name in sizes if _is_model(name)]
     commands = judged(card.body, repo, names) if card is not None else ()
     return Publishing(asked.folder, lead, sizes, tuple(models), repo, card, sums, fault, commands=commands)
-
-
-def _sums(folder: str) -> tuple[HashList | None, str]:
-    for name in SUMS:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            try:
-                return read(path), ""
-            except GgufToolError as e:
-                return None, str(e).removeprefix(f"{path}: ")
-    return None, ""
 
 
 def _lead(wanted: Sequence[str]) -> tuple[str, str]:

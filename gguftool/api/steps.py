@@ -64,14 +64,17 @@ def safe_fixes(wanted: Wanted, against: str | None) -> Operations:
     return operations
 
 
-def filled(told: Told, fixes: Operations) -> Operations:
-    """What ``fixes`` says, and what a published file should have and not have (`gguftool.edit.publish`)."""
+def filled(told: Told, fixes: Operations, *, own: bool = False) -> Operations:
+    """What ``fixes`` says, and what a published file should have and not have (`gguftool.edit.publish`).
+
+    ``own``: the records of gguftool go, too.
+    """
 
     def operations(model: Model) -> Sequence[Operation]:
         from gguftool.edit.publish import clean, fill
 
         first = list(fixes(model))
-        return [*first, *(op for op in (*fill(model, told), *clean(model)) if op not in first)]
+        return [*first, *(op for op in (*fill(model, told), *clean(model, own=own)) if op not in first)]
 
     return operations
 
@@ -145,33 +148,21 @@ def known_step(request: Request) -> Step:
     return Step("known", {}, act)
 
 
-def manifest_step(request: Request, told: Progress) -> Step:
-    """Hash the file and write its manifest beside it."""
+def manifest_step(request: Request, told: Progress, *, publish: bool = False) -> Step:
+    """Hash the file and write its manifest beside it; ``publish``: its line in SHA256SUMS, too."""
 
     def act(log: str, before: Before) -> Outcome:
-        import os
-        import threading
-
-        from gguftool.verify import deep
-        from gguftool.verify.manifest import write
-        from gguftool.verify.modelcheck import check
+        from gguftool.api.publishing import objections, record
 
         made = before.get("publish", {}).get("projector")
         paths = [request.output, *([made] if isinstance(made, str) else [])]
-        total, seen, lock = sum(map(os.path.getsize, paths)), [0], threading.Lock()
+        done = record(paths, request.output + ".manifest", told, sums=publish)
+        said = [line for path in paths for line in objections(path)] if publish else []
+        data = {"path": done.manifest, "sha256": done.sha256, "sums": done.sums, "scanners": said}
+        beside = f", {done.sums}" if done.sums else ""
+        return Outcome(f"{done.manifest}{beside}, sha256 {done.sha256}", (*paths, done.manifest), data, tuple(said))
 
-        def read(n: int) -> None:
-            with lock:
-                seen[0] += n
-                told("hashing", seen[0], total)
-
-        _, hashes = deep.with_hashes([check(one) for one in paths], {}, want=deep.MANIFEST, progress=read)
-        path = request.output + ".manifest"
-        write(path, hashes.values())
-        digest = next((h.file for h in hashes.values()), None)
-        return Outcome(f"{path}, sha256 {digest}", (*paths, path), {"path": path, "sha256": digest})
-
-    return Step("manifest", {}, act)
+    return Step("manifest", {"publish": True} if publish else {}, act)
 
 
 def plan_step(request: Request, vram: str | Sequence[int] | None, ram: int | None) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
@@ -11,7 +12,7 @@ from gguftool.files.small import BEGIN, write_file
 from gguftool.lint.publishing import Publishing
 from gguftool.reading import file_bytes
 from gguftool.verify.expect import SUMS
-from gguftool.verify.manifest import parse, sum_line
+from gguftool.verify.manifest import HashList, parse, read, sum_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,34 @@ def plan_sums(p: Publishing, *, overwrite: bool) -> Planned | None:
     text += "".join(f"{sum_line(new[name], name)}\n" for name in add)
     data = text.encode("utf-8", "surrogateescape")
     return Planned(path, data, old) if data != old else None
+
+
+def sums_of(folder: str) -> tuple[HashList | None, str]:
+    """The SHA256SUMS of a folder; None where there is none, or it cannot be read: then also why."""
+    for name in SUMS:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            try:
+                return read(path), ""
+            except GgufToolError as e:
+                return None, str(e).removeprefix(f"{path}: ")
+    return None, ""
+
+
+def plan_lines(folder: str, hashes: Mapping[str, str]) -> Planned | None:
+    """SHA256SUMS with the right lines for these very files; all others stay as they are.
+
+    Args:
+        folder: where the files lie.
+        hashes: sha256 of each, by its name there.
+
+    Raises:
+        Refused: the list cannot be read.
+    """
+    sums, fault = sums_of(folder)
+    listed = [entry.name.removeprefix("./") for entry in sums.entries] if sums is not None else []
+    sizes = dict.fromkeys((*listed, *hashes), 0)
+    return plan_sums(Publishing(folder, "", sizes, sums=sums, sums_fault=fault, hashes=hashes), overwrite=True)
 
 
 def _says(line: str) -> bool:

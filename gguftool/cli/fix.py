@@ -64,6 +64,11 @@ F = option
 @F("--realign", type=int, metavar="N", help="Lay the tensor data out with another alignment.")
 @F("--reserve", type=SizeType(small=True), metavar="SIZE", help="Keep that much room in the header for later edits.")
 @F("--strip-padding", is_flag=True, help="Remove that room, before publishing.")
+@F(
+    "--publish",
+    is_flag=True,
+    help="For an upload: no room, records of gguftool, default alignment, empty arrays; write manifest and SHA256SUMS.",
+)
 @F("-n", "--dry-run", is_flag=True, help="Show the changes, the strategy and the bytes; write nothing.")
 @F("-o", "--output", type=MODEL, metavar="FILE", help="Write a new file; the input is never touched.")
 @F(

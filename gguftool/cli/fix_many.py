@@ -186,7 +186,24 @@ def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None
         return Edited(plan, None, tuple(notes), preview, tuple(bugs))
     result = plan.commit(_progress(session))
     session.did(f"{path} is edited" if result.strategy != "none" else f"{path} is like that already")
+    if given["publish"]:
+        notes += _published(session, plan.output or path)
     return Edited(plan, result, tuple(notes), bugs=tuple(bugs))
+
+
+def _published(session: Session, path: str) -> list[str]:
+    """Write what lies beside a published file; what there is to know of it."""
+    from gguftool.api.publishing import objections, record
+    from gguftool.model import open_model
+
+    with open_model(path) as model:
+        paths = model.paths
+    status = session.status()
+    done = record(paths, f"{path}.manifest", lambda what, n, total: status(f"{what} {100 * n // max(1, total)} %"))
+    written = [done.manifest, *([done.sums] if done.sums else [])]
+    session.did(f"wrote {' and '.join(written)}")
+    look = gguftool("push-check", path_word(path))
+    return [f"wrote {' and '.join(written)}", *objections(path), f"names, licence, card, commands: {look}"]
 
 
 # In the order of `gguftool.edit.deploy.Wanted`.
@@ -194,7 +211,7 @@ _DEPLOY = "context_length rope_freq_base rope_freq_scale rope_scaling rope_scale
 _CHANGES = (
     *_DEPLOY,
     *"chat_template sampling special sets set_file source copy edit toml delete rename auto dedupe".split(),
-    *"repack realign reserve strip_padding patch_file".split(),
+    *"repack realign reserve strip_padding publish patch_file".split(),
 )
 
 
@@ -252,6 +269,10 @@ def operations_of(model: Model, given: dict[str, Any], bugs: list[GgufToolError]
         out.append(ops.Realign(given["realign"]))
     if given["strip_padding"]:
         out.append(ops.Strip())
+    if given["publish"]:
+        from gguftool.edit.publish import clean
+
+        out.extend(clean(model, own=True))
     if given["reserve"] is not None:
         out.append(ops.Reserve(given["reserve"]))
     return out, notes

@@ -74,6 +74,7 @@ DEPLOY = (
 @option("--ram", type=SIZE, help="Memory of the host, for the plan.")
 @option("--quantized-by", metavar="NAME", help="Who makes the file: general.quantized_by.")
 @option("--repo", metavar="OWNER/NAME", help="Repository it will be published as: general.repo_url.")
+@option("--publish", is_flag=True, help="For an upload: no records of gguftool in it; its line in SHA256SUMS.")
 @option("--keep", is_flag=True, help="Keep the converted file in the work folder.")
 @option("--overwrite", is_flag=True, help="Replace OUT when it exists.")
 @option("--restart", is_flag=True, help="Begin anew: forget what an earlier run has done.")
@@ -127,6 +128,7 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
                     "beside",
                     "quantized_by",
                     "repo",
+                    "publish",
                     "fail_on",
                     "vram",
                     "ram",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,23 @@ def test_a_name_that_says_another_quantisation(cli: Cli, source: Path, tmp_path:
     assert "Foo-Q4_K_M.gguf says Q4_K_M by its name, it will hold Q8_0" in wrong.err
     for name in ("Foo-q8_0.gguf", "Foo.gguf", "Foo-UD-Q8_K_XL.gguf"):
         assert "by its name" not in cli("prepare", source, "-o", tmp_path / name, *WISH).err
+
+
+def test_for_an_upload_it_holds_no_records_and_is_listed(cli: Cli, source: Path, tmp_path: Path):
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  other.gguf\n")
+    out = tmp_path / "out.gguf"
+    done = cli("prepare", source, "-o", out, "--publish", *WISH, "--format", "json")
+    assert done.code == 0
+    with open_model(out) as made:
+        assert not [key for key in made.fields if key.startswith("gguftool.")]
+    digest = hashlib.sha256(out.read_bytes()).hexdigest()
+    listed = (tmp_path / "SHA256SUMS").read_text().splitlines()
+    assert sorted(listed) == sorted([f"{'0' * 64}  other.gguf", f"{digest}  out.gguf"])
+    step = next(s for s in done.json["steps"] if s["name"] == "manifest")
+    assert step["data"]["sums"] == str(tmp_path / "SHA256SUMS")
+    # Asked for later, it is done then.
+    again = cli("prepare", source, "-o", tmp_path / "two.gguf", *WISH)
+    assert again.code == 0
+    assert "two.gguf" not in (tmp_path / "SHA256SUMS").read_text()
+    with open_model(tmp_path / "two.gguf") as made:
+        assert "gguftool.version" in made

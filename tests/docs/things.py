@@ -163,6 +163,13 @@ def published(path: Path) -> None:
 
 
 @thing
+def worked_on(path: Path) -> None:
+    """A small model with room for edits, a record of gguftool and a default that is written down."""
+    g = llama().kv("general.alignment", 32, "u32").kv("gguftool.version", "1").kv("gguftool.pad", " " * 4000)
+    g.kv("general.license.link", "https://e.org/l").write(path)
+
+
+@thing
 def original(path: Path) -> None:
     """The configuration of the Hugging Face model that SmolLM2 was made from; no weights."""
     path.mkdir(exist_ok=True)

@@ -75,8 +75,8 @@ def _of_template(m: Model) -> Iterator[Draft]:
             yield _draft("there is no chat template", (f"{GLYPHHOUND}, which ends with an error",), TEMPLATE)
         return
     if len(f.value_bytes) - f.layout.length_size > LONGEST_TEMPLATE:
-        by = (f"{C4NARY} TPL012", f"{MODELAUDIT}, whose scan is incomplete then")
-        yield _draft(f"the chat template has more than {LONGEST_TEMPLATE:,} bytes", by, TEMPLATE)
+        both = (f"{C4NARY} TPL012", f"{MODELAUDIT}, whose scan is incomplete then")
+        yield _draft(f"the chat template has more than {LONGEST_TEMPLATE:,} bytes", both, TEMPLATE)
     talk = chat(m)
     if talk.source is None or talk.template is None:
         return
