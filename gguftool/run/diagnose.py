@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.programs import architectures, program, tensor_types
+from gguftool.facts.unconverted import fault, meaning
 from gguftool.format.types import TENSOR_TYPES
-from gguftool.programs import RPC_SERVER, SERVER
+from gguftool.programs import CONVERTER, RPC_SERVER, SERVER
 from gguftool.run.explained import explain_flag
 from gguftool.run.lines import Line, lines_of
 from gguftool.run.log import LogFacts, read_log
@@ -123,6 +124,8 @@ def explain_text(text: str) -> Diagnosis | None:
     Returns:
         None where nothing in it is known.
     """
+    if (traced := _of_the_converter(text)) is not None:
+        return traced
     lines = [line for line in lines_of(text) if line.text.strip()]
     known, _ = _all_known(lines)
     first = _first([d for d in known if d.fatal] or known)
@@ -130,6 +133,17 @@ def explain_text(text: str) -> Diagnosis | None:
         told = [d for line in lines[:MOST_ASKED] if (d := explain_line(line.text, line.number))]
         first = _first(told) or first
     return first
+
+
+def _of_the_converter(text: str) -> Diagnosis | None:
+    """What a traceback of llama.cpp's converter means, whose last line may have no words."""
+    lines = text.splitlines()
+    found = fault(lines)
+    told = meaning(found) if found.file.startswith(("conversion/", "gguf/", CONVERTER)) else None
+    if told is None:
+        return None
+    way = told.way.replace("FOLDER", "the folder")
+    return Diagnosis(f"convert-{told.kind}", found.shown, len(lines), told.cause, way, fatal=True, details={})
 
 
 MOST_ASKED = 200

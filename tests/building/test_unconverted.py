@@ -153,3 +153,13 @@ def test_rows_are_whole() -> None:
     for row in load("converter_errors.json")["rows"]:
         assert {"kind", "cause", "way"} < set(row)
         assert set(row) <= {"kind", "cause", "way", "error", "said", "file", "function", "line", "beyond"}
+
+
+def test_doctor_knows_a_pasted_traceback(cli) -> None:
+    text = "\n".join(ends()["release"]["vocab-grown"]["lines"])
+    result = cli("doctor", "--error", text, "--format", "json")
+    assert result.code == 0, result.err
+    assert "convert-vocab-grown" in result.out
+    assert "vocab_size" in result.out
+    other = text.replace("conversion/base.py", "x.py").replace("/gguf/", "/y/").replace("convert_hf_to_gguf", "z")
+    assert "convert-vocab-grown" not in cli("doctor", "--error", other, "--format", "json").out
