@@ -24,6 +24,7 @@ from gguftool.lint.against import HfFolder, read_folder
 from gguftool.lint.fixes import collect
 from gguftool.lint.rule import Context, Finding, Severity
 from gguftool.lint.run import Report, lint
+from gguftool.lint.tokenized import Compared
 from gguftool.model import Model, open_model
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
@@ -114,8 +115,14 @@ def judge(drafted: Drafted, options: Options, how: How) -> Judged:
 def _one(draft: str, drafted: Drafted, options: Options, how: How) -> tuple[list[Check], list[str], Report]:
     against = _folder(drafted.folder.path)
     repaired = mend(draft, against) if how.repair and against is not None else []
-    compare = comparison(drafted.folder.path, drafted.converter.python) if "tokenizer" in how.only else None
-    context = Context(against=against, tokenized=compare)
+    compared: list[Compared] = []
+    ask = comparison(drafted.folder.path, drafted.converter.python)
+
+    def compare(model: Model) -> Compared:
+        compared.append(ask(model))
+        return compared[-1]
+
+    context = Context(against=against, tokenized=compare if "tokenizer" in how.only else None)
     how.tell("looking at what came out")
     with open_model(draft, strict=False) as model:
         report = lint(model, context)
@@ -124,7 +131,7 @@ def _one(draft: str, drafted: Drafted, options: Options, how: How) -> tuple[list
         with open_model(draft, strict=False) as model:
             report = lint(model, context)
     with open_model(draft, strict=False) as model:
-        checks = _checks(model, draft, report, against, drafted, options, how)
+        checks = _checks(model, draft, report, compared, against, drafted, options, how)
     # What the tokenizer's check says, lint need not say again: a difference that was asked for is no error.
     kept = tuple(f for f in report.findings if f.rule not in (TEXTS, ENDS))
     return checks, repaired, replace(report, findings=kept)
@@ -134,6 +141,7 @@ def _checks(
     model: Model,
     draft: str,
     report: Report,
+    compared: Sequence[Compared],
     against: HfFolder | None,
     drafted: Drafted,
     options: Options,
@@ -145,7 +153,7 @@ def _checks(
         "load": lambda: _load(model, report, options),
         "lint": lambda: _lint(report, options),
         "template": lambda: _template(model, against),
-        "tokenizer": lambda: _tokenizer(model, report, options, how),
+        "tokenizer": lambda: _tokenizer(model, report, compared[-1].texts if compared else 0, options, how),
         "data": lambda: explained(judged.data(draft, how.progress), model, drafted, how.again),
     }
     made = [make() for name, make in makers.items() if name in how.only]
@@ -286,7 +294,7 @@ def _template(model: Model, folder: HfFolder | None) -> Check:
     return looked("template", message, (), [Fault("own-template", message, where)])
 
 
-def _tokenizer(model: Model, report: Report, options: Options, how: How) -> Check:
+def _tokenizer(model: Model, report: Report, texts: int, options: Options, how: How) -> Check:
     if not vocabulary(model).count or not ROLES[role(model)].loads:
         return looked("tokenizer", "")
     why = next((s.why for s in report.not_evaluated if s.rule == TEXTS), "")
@@ -294,7 +302,7 @@ def _tokenizer(model: Model, report: Report, options: Options, how: How) -> Chec
         return unjudged("tokenizer", f"not compared with tokenizer.json: {why}")
     rows = [f for f in report.findings if f.rule in (TEXTS, ENDS)]
     if not rows:
-        return looked("tokenizer", "cuts a corpus of texts as tokenizer.json does")
+        return looked("tokenizer", f"{texts:,} texts are cut as by tokenizer.json")
     faults: list[Fault] = []
     notes: list[Fault] = []
     for f in rows:
@@ -330,7 +338,7 @@ def _known(model: Model, draft: str, before: Sequence[Check]) -> Check:
     found = known_text(draft, text_only=True)
     if found.verdict == BROKEN:
         return looked("known", found.why, [Fault("knows-nothing", found.why)])
-    return looked("known", found.summary) if found.verdict == KNOWS else unjudged("known", found.why)
+    return looked("known", found.summary) if found.verdict == KNOWS else unjudged("known", f"not proven: {found.why}")
 
 
 def _renamed(check: Check, draft: str, final: str) -> Check:

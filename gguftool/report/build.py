@@ -217,9 +217,11 @@ def checks_text(checks: Sequence[Check], style: Style) -> list[str]:
         colour = {"ok": style.green, "fault": style.red, "noted": style.yellow}.get(check.verdict, style.dim)
         where = f"{safe(check.file)}: " if check.file else ""
         lines.append(f"  {colour(word)} {where}{check.name}: {safe(check.said)}")
-        shown = [f for f in check.faults if f.message != check.said or f.hint]
+        # Notes are counted; what can be done about them is said.
+        shown = [f for f in check.faults or check.notes if f.message != check.said or f.hint]
+        shown = shown if check.faults else [f for f in shown if f.hint and f.hint.startswith("gguftool ")]
         for fault in shown[:MOST_FAULTS]:
-            if fault.message != check.said:
+            if check.faults and fault.message != check.said:
                 lines.append(f"              {safe(fault.kind)}: {safe(fault.message)}")
             if fault.hint:
                 lines.append(f"              {safe(fault.hint)}")

@@ -327,10 +327,10 @@ def test_a_tokenizer_that_cuts_otherwise_is_a_fault_unless_it_was_asked_for(tmp_
     report = Report(str(path), (finding,), (), None)
     how = How(again=lambda *words: " ".join(words))
     with open_model(path) as model:
-        wrong = _tokenizer(model, report, Options(), how)
-        told = _tokenizer(model, report, Options(pre="qwen2"), how)
-        none = _tokenizer(model, Report(str(path), (), (), None), Options(), how)
+        wrong = _tokenizer(model, report, 2716, Options(), how)
+        told = _tokenizer(model, report, 2716, Options(pre="qwen2"), how)
+        none = _tokenizer(model, Report(str(path), (), (), None), 2716, Options(), how)
     assert (wrong.verdict, wrong.faults[0].hint) == ("fault", "name it gpt-2")
     assert (told.verdict, told.notes[0].hint) == ("noted", "--pre gpt-2")
     assert told.said.startswith("as told with --pre qwen2: 51 of 2,716 texts")
-    assert none.verdict == "ok"
+    assert (none.verdict, none.said) == ("ok", "2,716 texts are cut as by tokenizer.json")
