@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 TOLD = "gguftool: tensors "
+WRAPPED = "model."
 AT_ONCE = 1000
 """Names in one line."""
 
@@ -128,21 +129,31 @@ def watch() -> None:
     index, prepare = ModelBase.index_tensors, ModelBase.prepare_tensors
 
     def index_tensors(self: Any, *args: object, **kwargs: object) -> dict[str, Any]:
+        found = noted(self, "", *args, **kwargs)
+        wrapped = any(name.startswith(WRAPPED) for name in self.gguftool_seen.filtered)
+        if not found and wrapped and getattr(self.model_arch, "name", "") == "MMPROJ":
+            # Newer libraries save an encoder inside the model: the names are the same behind that.
+            sys.stderr.write(f"gguftool: the names of the encoder are taken without {WRAPPED!r} before them\n")
+            found = noted(self, WRAPPED, *args, **kwargs)
+        return {name: self.gguftool_seen.counted(name, read) for name, read in found.items()}
+
+    def noted(self: Any, before: str, *args: object, **kwargs: object) -> dict[str, Any]:
         seen = self.gguftool_seen = Seen()
         taken = type(self).filter_tensors
 
         def filter_tensors(item: tuple[str, Any]) -> tuple[str, Any] | None:
-            found: tuple[str, Any] | None = taken(item)
-            seen.named(item[0], None if found is None else found[0])
+            name, read = item
+            found: tuple[str, Any] | None = taken((name[len(before) :] if name.startswith(before) else name, read))
+            seen.named(name, None if found is None else found[0])
             return found
 
         # Of this object alone: the classes call each other's.
         self.filter_tensors = filter_tensors
         try:
-            found = index(self, *args, **kwargs)
+            made: dict[str, Any] = index(self, *args, **kwargs)
         finally:
             del self.filter_tensors
-        return {name: seen.counted(name, read) for name, read in found.items()}
+        return made
 
     def prepare_tensors(self: Any) -> None:
         seen, modify = self.gguftool_seen, self.modify_tensors

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.api.prepare import _named_in_store
 from gguftool.build import named
 from gguftool.build.named import Named, called
 from gguftool.facts.licences import names, of_text
 from gguftool.model.called import no_name, parts, place_of
 from gguftool.model.card import Card, read_card
 from gguftool.model.terms import terms_of
+from tests.stores import ollama
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -52,6 +54,29 @@ def test_a_clone_and_a_plain_folder(tmp_path: Path):
     (tmp_path / ".git" / "config").write_text('[remote "origin"]\n\turl = https://example.org/acme/Tiny-7B\n')
     assert place_of(str(tmp_path)) is None
     assert place_of("/home/ann/models/Tiny-7B") is None
+
+
+@pytest.mark.parametrize(
+    ("manifest", "repo", "name"),
+    [
+        ("registry.ollama.ai/library/llama3.2/3b", "", "llama3.2-3b"),
+        ("registry.ollama.ai/library/qwen2.5/latest", "", "qwen2.5"),
+        ("hf.co/acme/Tiny-7B-GGUF/Q4_K_M", "acme/Tiny-7B-GGUF", ""),
+        ("registry.ollama.ai/me/smollm2/135m-instruct-q8_0", "", "smollm2-135m-instruct"),
+    ],
+)
+def test_a_blob_of_ollama_is_called_as_its_tag(manifest: str, repo: str, name: str, tmp_path: Path):
+    blob = ollama(tmp_path, manifest, b"GGUF" + bytes(20))
+    assert _named_in_store(str(blob), str(blob)) == (repo, name)
+    assert _named_in_store(str(tmp_path / "x.gguf"), str(tmp_path / "x.gguf")) == ("", "")
+
+
+def test_a_file_in_a_store_is_called_as_its_repository():
+    assert _named_in_store("hf://acme/Tiny-GGUF:Q8_0", "/cache/x.gguf") == ("acme/Tiny-GGUF", "")
+    cached = "/h/hub/models--acme--Tiny-GGUF/snapshots/x/Tiny.gguf"
+    assert _named_in_store(cached, cached) == ("acme/Tiny-GGUF", "")
+    plain = "/h/.lmstudio/models/acme/Tiny-7B-GGUF/x.gguf"
+    assert _named_in_store(plain, plain) == ("", "Tiny-7B")
 
 
 def test_words_of_folders():

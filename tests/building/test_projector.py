@@ -45,9 +45,11 @@ def test_the_projector_is_made_beside_the_model(convert: Cli, tmp_path: Path):
     (source / "additional_chat_templates").mkdir()
     (source / "additional_chat_templates" / "tool_use.jinja").write_text("{{ tools }}")
     (source / "chat_template.jinja").write_text(tokenizer["chat_template"])
-    parts = {f"language_model.{n}": s for n, s in hf.shapes("gemma3").items()} | hf_whole.tower()
-    head = "vision_tower.vision_model.head.probe"
-    hf_whole.weights(source, {**parts, head: (1, 1, hf_whole.VISION)})
+    # As transformers 5 names them: the converter's class of this projector knows no `model.` before them.
+    text = {f"model.language_model.{n.removeprefix('model.')}": s for n, s in hf.shapes("gemma3").items()}
+    head = "model.vision_tower.vision_model.head.probe"
+    tower = {f"model.{n}": s for n, s in hf_whole.tower().items()}
+    hf_whole.weights(source, {**text, **tower, head: (1, 1, hf_whole.VISION)})
     done = convert(source, "-o", tmp_path / "E-bf16.gguf", "--outtype", "bf16", "--format", "json")
     assert done.code == 0, done.err
     made = tmp_path / "mmproj-E-BF16.gguf"

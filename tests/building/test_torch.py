@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.building import hf
+from gguftool.model import open_model
+from gguftool.predict.pairs import misfits
+from tests.building import hf, hf_whole
 from tests.conftest import Result
 from tests.oracle.llama import greedy
 from tests.real_models import cache_dir
@@ -60,3 +62,28 @@ def test_the_whole_way(cli: Cli, torch_cache: Path, llama_cpp: Path, tmp_path: P
     assert result.json["steps"][1]["data"]["engine"] == "libllama v0.5.0"
     assert len(greedy(output, [5, 6, 7], 4)) == 4
     assert os.path.isfile(f"{output}.manifest")
+
+
+def test_eyes_and_dense_modules_the_whole_way(
+    cli: Cli, torch_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Model and projector of prepare, checked together; EmbeddingGemma with its dense modules."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(torch_cache))
+    place = tmp_path / "models--acme--Tiny-Eyes-2B" / "snapshots" / ("0123456789" * 4)
+    output = tmp_path / "E-Q8_0.gguf"
+    args = ("--quantize", "Q8_0", "--context-length", "512", "--kv-cache-type", "f16", "--engine", "builtin")
+    done = cli("prepare", hf_whole.vision(place), "-o", output, *args, "--format", "json")
+    assert done.code == 0, done.err
+    steps = {step["name"]: step["data"] for step in done.json["steps"]}
+    eyes = tmp_path / "mmproj-E-BF16.gguf"
+    assert steps["publish"] == {"path": str(output), "projector": str(eyes)}
+    assert steps["convert"]["left"] == []
+    assert eyes.name in Path(steps["manifest"]["path"]).read_text()
+    with open_model(output) as model, open_model(eyes) as side:
+        assert model["general.name"] == side["general.name"] == "Tiny Eyes 2B"
+        assert misfits(model, side) == ()
+    made = cli("convert", hf_whole.embedder(tmp_path / "e"), "-o", tmp_path / "e.gguf", "--format", "json")
+    assert (made.code, made.json["left"]) == (0, []), made.err
+    with open_model(tmp_path / "e.gguf") as model:
+        assert {"dense_2.weight", "dense_3.weight"} <= set(model.tensors)
+        assert model["gemma-embedding.pooling_type"] == 1
