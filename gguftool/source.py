@@ -315,10 +315,11 @@ def _missing(path: str) -> MissingFile:
         return MissingFile(f"{path}: is a link to {end}, and there is no such file", "download it again")
     folder, name = os.path.split(path)
     try:
-        names = [n for n in os.listdir(folder or ".") if n.endswith(".gguf")]
+        names = [n.removesuffix(".gguf") for n in os.listdir(folder or ".") if n.endswith(".gguf")]
     except OSError:
         names = []
-    near = near_names(name, names, 1)
+    # The ending, which all have, makes nothing alike.
+    near = [f"{n}.gguf" for n in near_names(name.removesuffix(".gguf"), names, 1)]
     return MissingFile(
         f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?" if near else meant(path)
     )

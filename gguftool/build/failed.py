@@ -13,6 +13,13 @@ _AT = re.compile(r"^\[\s*\d+/\s*\d+\]\s+(\S+)(?:.* converting to (\w+) \.\.)?")
 _ASSERTION = re.compile(r"\bGGML_ASSERT\(.*?\) failed|\bfatal error\b|Oops: found point \d+ not on grid")
 
 
+_REFUSED = re.compile(
+    r"key not found in model: \S+|key \S+ has wrong type .*|(?:invalid|corrupted) model: .*|gguf_init_from_file\w*: .*"
+    r"|illegal split file .*|tensor '.+?' (?:not found|is duplicated)"
+)
+"""What llama.cpp says of a model that it does not load."""
+
+
 def way_on(kind: str, source: str) -> str | None:
     """What helps where data is not what it should be.
 
@@ -80,6 +87,9 @@ def failure(label: str, source: str, ended: Ended) -> GgufToolError:
     for mark, meaning, remedy in _KNOWN:
         if mark in text:
             return ToolFailed(f"{label}: {meaning}", f"what helps: {remedy}")
+    refused = _REFUSED.search(text)
+    if refused:
+        return FormatError(f"{source}: {label} does not take it: {refused[0]}", gguftool("lint", path_word(source)))
     words = [line.strip() for line in ended.tail if re.search(r"error|fail|assert|unknown|invalid", line, re.I)]
     last = (words or list(ended.tail) or ["it said nothing"])[-1].strip()
     # What ends the process is done by the same functions of ggml in every engine.

@@ -104,13 +104,14 @@ def data(path: str, progress: Progress | None = None) -> Check:
     return looked("data", f"whole, every number finite: {said}", (), notes)
 
 
-def quantised(source: Model, drafts: Sequence[str], names: Sequence[str]) -> tuple[Check, ...]:
+def quantised(source: Model, drafts: Sequence[str], names: Sequence[str], *, fewer: bool = False) -> tuple[Check, ...]:
     """What a quantiser has made, before it gets its names: all data, and the load against that of its source.
 
     Args:
         source: the model it was made of.
         drafts: the files that were made.
         names: what they will be called.
+        fewer: layers were left out, as was asked for.
 
     Raises:
         ToolFailed: numbers that are none, or llama.cpp does not load it any more.
@@ -126,7 +127,7 @@ def quantised(source: Model, drafts: Sequence[str], names: Sequence[str]) -> tup
         )
     checks = [looked("data", "every number of the result is finite", (), [fault for _, fault in found])]
     # Of a set the first file alone says nothing of the load.
-    return (*checks, *([_no_worse(source, drafts[0], names[0])] if len(drafts) == 1 else []))
+    return (*checks, *([_no_worse(source, drafts[0], names[0], fewer)] if len(drafts) == 1 else []))
 
 
 def _numbers(path: str) -> list[Fault]:
@@ -135,12 +136,12 @@ def _numbers(path: str) -> list[Fault]:
         return judge(check_data(part.source, part.header), part.source)[0]
 
 
-def _no_worse(source: Model, made: str, name: str) -> Check:
+def _no_worse(source: Model, made: str, name: str, fewer: bool) -> Check:
     before = predict(source)
     with open_model(made, strict=False, whole_set=False) as model:
         after = predict(model)
     worse = setback(before, after)
-    if worse is not None:
+    if worse is not None and not (fewer and after.loads):
         raise ToolFailed(
             f"{name}: {str(worse).replace(made, name).replace('this change', 'quantising')}",
             "other types may load: --tensor-type NAME=TYPE",

@@ -18,7 +18,7 @@ from gguftool.build.layout import paths_of
 from gguftool.build.mixture import Overrides
 from gguftool.build.plan import QuantizePlan, overridden, plan_quantize
 from gguftool.build.sizes import Size, sizes
-from gguftool.build.told import effects, selection, unused
+from gguftool.build.told import broken, effects, selection, unused
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
 from gguftool.facts import BUILD
 from gguftool.files.draft import clear_way
@@ -126,9 +126,11 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
     )
     said = [*selection(whole, options.include, options.exclude)]
     said += unused(plan, options.overrides, overridden(model, options.changes.keys).architecture)
+    against: list[str] = []
     if options.changes:
-        said += effects(model, plan, options.changes)
-    plan = replace(plan, warnings=(*plan.warnings, *said))
+        said += effects(model, options.changes)
+        against += broken(model, plan, options.changes)
+    plan = replace(plan, warnings=(*plan.warnings, *said), refusals=(*plan.refusals, *against))
     job = engines.Job(
         source=model.name,
         outputs=(),
@@ -252,7 +254,7 @@ def quantize(
                 if isinstance(part.source, LocalFile):
                     part.source.check_unchanged()
             notes = check(drafts, plan, files)
-            checks.extend(judged.quantised(model, drafts, files))
+            checks.extend(judged.quantised(model, drafts, files, fewer=bool(chosen.changes.prune)))
             return notes
 
         notes = engines.quantize(engine, replace(job, outputs=tuple(files)), looked, progress)
@@ -280,6 +282,7 @@ _WAYS = (
         "importance matrix",
         "give one with --imatrix FILE (gguftool imatrix makes it), or name other types with --tensor-type",
     ),
+    ("after this change", "leave out the key that it follows from, or other layers; or convert the model again"),
     ("do not divide", "name a type with smaller blocks for them: --tensor-type NAME=q8_0, or f16"),
     ("cannot be converted", "take an F16, BF16 or F32 model"),
 )

@@ -14,7 +14,7 @@ from gguftool.build.plan import QuantizePlan, facts, overridden
 from gguftool.format.types import Layout
 from gguftool.model import Model, from_source
 from gguftool.near import near_names
-from gguftool.predict import harm
+from gguftool.predict import harm, predict
 from gguftool.source import Memory
 
 
@@ -98,7 +98,7 @@ _MEANT = {
 }
 
 
-def effects(model: Model, plan: QuantizePlan, changes: Changes) -> Iterator[str]:
+def effects(model: Model, changes: Changes) -> Iterator[str]:
     """What changed keys and missing layers do besides what was asked for."""
     for o in changes.keys:
         if o.kind == "int" and o.stored != o.value:
@@ -112,10 +112,16 @@ def effects(model: Model, plan: QuantizePlan, changes: Changes) -> Iterator[str]
     other = [f"{meant} {old} -> {new}" for meant, old, new in pairs if old != new]
     if other:
         yield f"--override-kv changes what the mixture of types depends on: {', '.join(other)}"
+
+
+def broken(model: Model, plan: QuantizePlan, changes: Changes) -> Iterator[str]:
+    """What llama.cpp would say of the result, where it loads the source."""
     whole = rendered(plan.metadata, plan.steps, model.header.alignment)
-    broken = harm(model, from_source(Memory(whole.header, model.name, whole.size), strict=False))
-    if broken is not None:
-        yield str(broken)
+    result = from_source(Memory(whole.header, model.name, whole.size), strict=False)
+    found = harm(model, result)
+    # That fewer layers are used is what was asked for.
+    if found is not None and not (changes.prune and predict(result).loads):
+        yield str(found)
 
 
 def _some(asked: Sequence[str]) -> str:

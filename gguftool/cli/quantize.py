@@ -111,6 +111,7 @@ def _names(source: str, output: str | None, type_name: str | None, named: str | 
     import re
 
     from gguftool.build.ftypes import is_target, target
+    from gguftool.shell import gguftool, path_word
 
     if type_name is None:
         if output is None or ("." in os.path.basename(output) and not is_target(output)):
@@ -122,6 +123,9 @@ def _names(source: str, output: str | None, type_name: str | None, named: str | 
         if output is not None:
             raise click.UsageError(f"OUT is named twice: {output}, and --output {named}.")
         output = named
+    if output is not None and is_target(output) and not is_target(wanted):
+        meant = gguftool("quantize", path_word(source), path_word(wanted), output)
+        raise click.UsageError(f"TYPE stands behind OUT: {meant}")
     name = target(wanted).name
     if output is None:
         folder, base = os.path.split(source.rstrip("/"))

@@ -107,6 +107,11 @@ def test_llama_quantize_gives_what_was_planned(cli, program: Path, source: Path,
         ("llama_model_quantize: failed to quantize: unknown model architecture: 'new'", 6, "does not know the arch"),
         ("llama_model_quantize: failed to quantize: something else", 6, "something else"),
         (
+            "llama_model_quantize: failed to quantize: key not found in model: llama.context_length",
+            3,
+            "does not take it: key not found in model: llama.context_length",
+        ),
+        (
             "llama_model_quantize: failed to quantize: tensor 'a.weight' has invalid data",
             3,
             "a.weight: the source data",

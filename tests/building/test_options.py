@@ -147,12 +147,23 @@ def test_what_has_its_effect_is_not_told(cli: Cli, here: Path):
     assert [text for text in result.json["warnings"] if "no entry for" not in text] == []
 
 
-def test_a_result_that_would_not_load_is_told(cli: Cli, source: Path, built_in: None):
+def test_fewer_layers_are_what_was_asked_for(cli: Cli, source: Path, tmp_path: Path, built_in: None):
+    out = tmp_path / "out.gguf"
+    result = cli("quantize", source, out, "Q8_0", "--prune-layers", 0, "--format", "json")
+    assert (result.code, result.json["warnings"]) == (0, [])
+    with open_model(out) as m:
+        assert m.arch.block_count == 1
+        assert m["general.file_type"] == 7
+    assert cli("lint", out, "--fail-on", "error").code == 0
+
+
+def test_a_result_that_would_not_load_is_refused(cli: Cli, source: Path, built_in: None):
     """A model that llama.cpp loads: with another width its heads are others, too."""
     plain = cli("quantize", source, "Q8_0", "--dry-run", "--override-kv", "general.name=str:x")
     assert (plain.code, plain.err) == (0, "")
     result = cli("quantize", source, "Q8_0", "--dry-run", "--override-kv", "llama.embedding_length=int:96")
-    assert (result.code, "would refuse it after this change" in result.err) == (0, True), result.err
+    assert (result.code, "would refuse it after this change" in result.out) == (4, True), result.out
+    assert "leave out the key that it follows from" in result.err
 
 
 @pytest.mark.parametrize(
@@ -176,6 +187,7 @@ def test_a_result_that_would_not_load_is_told(cli: Cli, source: Path, built_in: 
         ("Q4_0 --override-kv a=int:1 --override-kv a=int:2", 2, "a is named twice"),
         ("Q4_0 --include-weights a --exclude-weights b", 2, "cannot be used together"),
         ("UD-Q4_K_XL", 2, "UD- and _XL are mixtures of others; did you mean"),
+        ("Q4_0 out.gguf", 2, "TYPE stands behind OUT: gguftool quantize d.gguf out.gguf Q4_0"),
         ("MXFP4", 2, "did you mean MXFP4_MOE"),
         ("99", 2, "no quantisation with the number 99"),
         ("Q4_0 --keep-split --prune-layers 1", 4, "nothing would be left in file 3"),
