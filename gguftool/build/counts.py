@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.build.folder.look import Folder
 from gguftool.build.judged import Check, looked
+from gguftool.build.left import OTHER, Left
 from gguftool.build.runs import is_encoder
 from gguftool.build.safetensors import Entry
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
@@ -24,7 +25,7 @@ _SOURCE_LAYER = re.compile(r"^(?:(.*?)\.)?(\d+)\.")
 _LAYER = re.compile(r"^((?:\w+\.)?blk)\.(\d+)\.")
 
 
-def counts(model: Model, folder: Folder, outtype: str, layers: int | None = None) -> Check:
+def counts(model: Model, folder: Folder, outtype: str, layers: int | None = None, left: Sequence[Left] = ()) -> Check:
     """Count a converted model, or a projector, against its source.
 
     Args:
@@ -32,16 +33,21 @@ def counts(model: Model, folder: Folder, outtype: str, layers: int | None = None
         folder: what went in.
         outtype: the type that was asked for.
         layers: layers that config.json names.
+        left: what is known to be in none of the files that were made.
     """
     tensors = [t.info for t in model.all_tensors()]
     size = sum(part.source.size for part in model.parts)
     projector = role(model) == "mmproj"
-    went_in = list(_of_part(folder.tensors, tower=projector))
+    gone = {name for one in left if one.kind == "tensors" and one.what != OTHER for name in one.names}
+    if not any(t.name == "output.weight" for t in tensors) and folder.config.text.get("tie_word_embeddings", True):
+        gone.add("lm_head.weight")  # it is the embedding once more
+    went_in = [e for e in _of_part(folder.tensors, tower=projector) if e.name not in gone]
     there = sum(entry.elements for entry in went_in)
     here = sum(t.elements for t in tensors)
     said = f"{len(tensors):,} tensors, {here:,} parameters"
     said += f" ({there:,} in the source)" if there else ""
-    faults, notes = [], []
+    faults: list[Fault] = []
+    notes = [Fault("tensors-left", one.line) for one in left if one.kind == "tensors" and one.what == OTHER]
     if not tensors:
         message = f"it holds no tensors ({human(size)}): nothing of the weights went into it"
         return looked("counts", message, [Fault("no-tensors", message, "file", _way(folder))])
