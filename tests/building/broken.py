@@ -220,7 +220,16 @@ CASES: dict[str, Case] = {
         together(longer(4), set_config(num_hidden_layers=4)),
         says=("layer 3", "k_proj"),
     ),
-    "no-embedding": Case("missing-tensors", True, without("embed_tokens"), says=("embed_tokens",)),
+    "half-a-layer-of-experts": Case(
+        "missing-tensors",
+        True,
+        together(longer(4), without("layers.3.self_attn.k_proj"), set_config(num_hidden_layers=4)),
+        together(longer(4), set_config(num_hidden_layers=4)),
+        base=moe,
+        says=("layer 3", "k_proj"),
+    ),
+    "half-an-expert": Case("experts", True, without("experts.2.up_proj"), base=moe, says=("up_proj", "there are 3")),
+    "no-embedding": Case("missing-tensors", True, without("embed_tokens"), says=("400 tokens",)),
     "rows-grown": Case(
         "rows",
         True,

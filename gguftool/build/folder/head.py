@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gguftool.build.folder import names
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen
+from gguftool.facts.tensornames import called
 
 _WRITES_TEXT = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _HEADS = (
@@ -43,7 +44,7 @@ def head(seen: Seen) -> Iterator[Problem]:
         tied = False
     own = next((n for n in seen.text if n.startswith(_HEADS) or ".output_layer." in n), None)
     embedding = seen.text.get(_EMBEDDING)
-    if tied is False and own is None and embedding is not None:
+    if tied is False and own is None and (embedding is not None or _embeds(seen)):
         says = "tie_word_embeddings false" if "tie_word_embeddings" in seen.config.text else "no tie_word_embeddings"
         yield Problem(
             "no-head",
@@ -62,3 +63,9 @@ def head(seen: Seen) -> Iterator[Problem]:
                 'set "tie_word_embeddings": false if the model was trained so; else remove lm_head.weight',
                 fatal=False,
             )
+
+
+def _embeds(seen: Seen) -> bool:
+    """Whether a tensor is known to be the embedding."""
+    few = (n for n in seen.text if ".layers." not in n and ("emb" in n or "wte" in n))
+    return any(called(seen.config.architecture, n) == "token_embd.weight" for n in few)

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from gguftool.build.folder import names, quantised
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen
 
@@ -13,22 +14,26 @@ _LAYER = re.compile(r"((?:model\.|transformer\.|gpt_neox\.|backbone\.)?(?:layers
 _EXPERT = re.compile(r"(.+\.experts)\.([0-9]{1,6})\.")
 LAYERS = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
 """Names of the number of layers, in the converter's order (`TextModel.__init__`, b11434)."""
-EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts")
+EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
 _FUSED = ("experts.gate_up_proj", "experts.down_proj", "experts.up_proj", "experts.gate_proj")
 """Endings of names of all experts of a layer in one tensor."""
 _MORE = ("nextn", "mtp", "next_n", "draft")
 """Parts of names in config.json that tell of layers behind the last, which predict further tokens."""
-_OTHER_COUNT = ("DeciLM", "HrmText", "Zamba", "Ouro", "Mllama", "T5", "UMT5", "Bart", "Jais")
+_OTHER_COUNT = ("DeciLM", "HrmText", "Zamba", "Ouro", "Mllama", "T5", "UMT5", "Bart")
 """Beginnings of architectures whose layers are run more than once, or are of two kinds with a count each, or of
 which some hold nothing."""
-_OTHER_ROWS = ("Mamba", "FalconMamba", "GraniteMoeHybrid", "Bamba", "NemotronH", "MiniMax", "Gemma3", "Gemma4", "Grok")
+_OTHER_ROWS = ("Mamba", "FalconMamba", "GraniteMoeHybrid", "Bamba", "NemotronH", "MiniMax", "Gemma3n", "Gemma4", "Grok")
 """Beginnings of architectures whose converter adds or takes away rows."""
+_MORE_ROWS = "Gemma3"
+"""Of these models the converter leaves out rows behind the last token."""
 _EMBEDDING = (
     "model.embed_tokens.weight",
     "embed_tokens.weight",
     "transformer.wte.weight",
     "wte.weight",
     "gpt_neox.embed_in.weight",
+    "transformer.word_embeddings.weight",
+    "word_embeddings.weight",
 )
 _AGAIN = "the number in config.json must be that of the weights; or the weights of another model lie here"
 
@@ -85,7 +90,7 @@ def layers(seen: Seen) -> Iterator[Problem]:
             f"{seen.path}: config.json has {name} {said}, the weights {last + 1} layers",
             f"set {name} to {last + 1} if the model was cut; else files are missing: download them",
         )
-    elif last + 1 > said + _behind(seen):
+    elif last + 1 > said and (last + 1 > said + _behind(seen) or have[last] <= have.get(said - 1, set())):
         yield Problem(
             "layers",
             f"{seen.path}: config.json has {name} {said}, the weights {last + 1} layers",
@@ -108,17 +113,18 @@ def experts(seen: Seen) -> Iterator[Problem]:
     if not said or not seen.whole:
         return
     have: dict[str, set[int]] = defaultdict(set)
+    each = quantised.plain(seen)
     for name in seen.text:
         if name.endswith(_FUSED) and len(seen.text[name].shape) == 3:
             have[name].update(range(min(seen.text[name].shape[0], 1 << 16)))
         elif ".experts." in name and (expert := _EXPERT.match(name)):
-            have[expert[1]].add(int(expert[2]))
+            have[f"{expert[1]}.*.{name[expert.end() :]}" if each else expert[1]].add(int(expert[2]))
     name = next(n for n in EXPERTS if seen.config.text.get(n) is not None)
     for place, numbers in have.items():
         if len(numbers) != said or max(numbers) != said - 1:
             yield Problem(
                 "experts",
-                f"{seen.path}: config.json has {name} {said}, {place} holds {len(numbers)}"
+                f"{seen.path}: config.json has {name} {said}, of {place} there are {len(numbers)}"
                 + (f", numbered up to {max(numbers)}" if max(numbers) + 1 != len(numbers) else ""),
                 f"{name} must be the number of experts in every layer; files may be missing",
             )
@@ -135,6 +141,8 @@ def rows(seen: Seen) -> Iterator[Problem]:
         for name in (*_EMBEDDING, "lm_head.weight")
         if (entry := seen.text.get(name)) is not None and len(entry.shape) == 2 and entry.shape[0] not in (said, 0)
     ]
+    if seen.config.architecture.startswith(_MORE_ROWS):
+        wrong = [e for e in wrong if e.shape[0] < said]
     if wrong and not all(_padded(seen, entry.shape[0], said) for entry in wrong):
         entry = wrong[0]
         yield Problem(
@@ -150,3 +158,21 @@ def _padded(seen: Seen, rows: int, said: int) -> bool:
     """Whether config.json itself tells of rows that fill up the vocabulary."""
     step = number(seen, "pad_vocab_size_multiple", "pad_to_multiple_of")
     return rows == number(seen, "padded_vocab_size") or bool(step and rows == -(-said // step) * step)
+
+
+def embedding(seen: Seen) -> Iterator[Problem]:
+    """Whether anything has a row for each token, besides the output."""
+    said = number(seen, "vocab_size")
+    if not said or not seen.whole or not quantised.plain(seen) or not seen.config.architecture.endswith("ForCausalLM"):
+        return
+    if not by_layer(seen) or seen.once(names.adapters) or number(seen, "draft_vocab_size"):
+        return
+    heads = ("lm_head.", "output.", "embed_out.")
+    least = said * 9 // 10
+    outside = [e for n, e in seen.text.items() if not n.startswith(heads) and not _LAYER.match(n)]
+    if not any(len(e.shape) == 2 and e.shape[0] >= least for e in outside):
+        yield Problem(
+            "missing-tensors",
+            f"{seen.path}: no tensor has a row for each of the {said:,} tokens: the embedding is in none of the files",
+            "files are missing or were saved in part: download them again",
+        )

@@ -54,6 +54,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     layers.layers,
     layers.experts,
     layers.rows,
+    layers.embedding,
     shapes.shapes,
     shapes.alike,
     head.head,

@@ -106,4 +106,6 @@ def plain(seen: Seen) -> bool:
 
 def own_way(seen: Seen) -> bool:
     """Whether the converter undoes the quantisation of this model in a way of its own."""
-    return seen.config.architecture.startswith(_OWN_WAY) and not (set(seen.ends) & BITSANDBYTES)
+    if not seen.config.architecture.startswith(_OWN_WAY) or set(seen.ends) & BITSANDBYTES:
+        return False
+    return bool(config(seen)) or marked(seen) is not None

@@ -27,11 +27,19 @@ _DENSE = frozenset(
 """Architectures with layers that are all alike."""
 PLAIN = _DENSE | frozenset(
     "MixtralForCausalLM Qwen2MoeForCausalLM Qwen3MoeForCausalLM OlmoeForCausalLM Gemma3ForConditionalGeneration "
-    "Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration Mistral3ForConditionalGeneration".split()
+    "Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration Mistral3ForConditionalGeneration "
+    "ApertusForCausalLM CohereForCausalLM Cohere2ForCausalLM Ernie4_5_MoeForCausalLM Glm4MoeForCausalLM "
+    "GptOssForCausalLM GraniteMoeForCausalLM GraniteMoeSharedForCausalLM HunYuanDenseV1ForCausalLM Jais2ForCausalLM "
+    "NemotronForCausalLM PhiForCausalLM StableLmForCausalLM Starcoder2ForCausalLM Ministral3ForCausalLM "
+    "ExaoneMoeForCausalLM MiniMaxM2ForCausalLM Llama4ForCausalLM SolarOpenForCausalLM".split()
 )
 """Those, and others whose projections have the same names and sizes."""
 _BY_WIDTH = frozenset(
-    n for n in PLAIN if n.startswith(("Llama", "Mistral", "Mixtral", "Qwen2", "Olmo", "Phi3", "Granite"))
+    "LlamaForCausalLM MistralForCausalLM MixtralForCausalLM Qwen2ForCausalLM Qwen2MoeForCausalLM OlmoForCausalLM "
+    "Olmo2ForCausalLM Olmo3ForCausalLM OlmoeForCausalLM Phi3ForCausalLM PhiForCausalLM GraniteForCausalLM "
+    "GraniteMoeForCausalLM SmolLM3ForCausalLM StableLmForCausalLM Starcoder2ForCausalLM CohereForCausalLM "
+    "ArceeForCausalLM ApertusForCausalLM Exaone4ForCausalLM Qwen2VLForConditionalGeneration "
+    "Qwen2_5_VLForConditionalGeneration".split()
 )
 """Where no head_dim is stated, hidden_size divided by the heads."""
 _NAME = re.compile(r"model\.(?:layers\.[0-9]{1,6}\.)?(.+)\.weight")
@@ -63,8 +71,9 @@ _RULES = (
     _Rule(("self_attn.q_proj", "self_attn.k_proj", "self_attn.qkv_proj"), 1, "hidden-size", ("hidden_size",)),
     _Rule(("embed_tokens",), 1, "hidden-size", ("hidden_size",)),
     _Rule(("self_attn.o_proj",), 0, "hidden-size", ("hidden_size",)),
-    _Rule(("mlp.gate_proj", "mlp.up_proj"), 0, "intermediate-size", ("intermediate_size",)),
-    _Rule(("mlp.down_proj",), 1, "intermediate-size", ("intermediate_size",)),
+    _Rule(("self_attn.qkv_proj",), 0, "heads", ("all_heads", "head_dim")),
+    _Rule(("mlp.gate_proj", "mlp.up_proj", "mlp.fc1", "mlp.c_fc"), 0, "intermediate-size", ("intermediate_size",)),
+    _Rule(("mlp.down_proj", "mlp.fc2", "mlp.c_proj"), 1, "intermediate-size", ("intermediate_size",)),
     _Rule(("mlp.gate_up_proj",), 0, "intermediate-size", ("intermediate_size",), 2),
     _Rule(("input_layernorm", "post_attention_layernorm"), 0, "hidden-size", ("hidden_size",)),
     _Rule(("mlp.gate", "block_sparse_moe.gate"), 0, "experts", ("experts",)),
@@ -136,6 +145,8 @@ def _sizes(seen: Seen) -> Mapping[str, tuple[str, int]]:
         and not _said(seen, "num_key_value_heads")
     ):
         out["num_key_value_heads"] = heads
+    if heads and (kv := out.get("num_key_value_heads")):
+        out["all_heads"] = ("num_attention_heads + 2 num_key_value_heads", heads[1] + 2 * kv[1])
     if "head_dim" not in out and heads and width and architecture in _BY_WIDTH and width[1] % heads[1] == 0:
         out["head_dim"] = ("hidden_size / num_attention_heads", width[1] // heads[1])
     return out
@@ -169,13 +180,15 @@ def _head_dim(wrong: Mapping[str, tuple[_Rule, Entry, int]], sizes: Mapping[str,
 
 
 def alike(seen: Seen) -> Iterator[Problem]:
-    """Layers that lack what the others have, and what every model has: an embedding, a last norm."""
+    """Layers that lack what the others have, and the last norm."""
     architecture, have = seen.config.architecture, by_layer(seen)
-    if architecture not in _DENSE or not have or not seen.whole or not quantised.plain(seen):
+    if architecture not in PLAIN or not have or not seen.whole or not quantised.plain(seen):
         return
     if names.foreign(seen) or seen.once(names.unmapped):
         return
-    whole = {end for ends in have.values() for end in ends if end.endswith("weight")}
+    # Where layers have experts or have none, what is before them is the same in all.
+    begin = "" if architecture in _DENSE else "self_attn."
+    whole = {end for ends in have.values() for end in ends if end.endswith("weight") and end.startswith(begin)}
     common = {end for end in whole if 2 * sum(end in ends for ends in have.values()) > len(have)}
     for layer, ends in sorted(have.items()):
         if gone := sorted(common - ends):
@@ -187,10 +200,9 @@ def alike(seen: Seen) -> Iterator[Problem]:
             )
             break
     outside = {called(architecture, name) for name in seen.text if ".layers." not in name}
-    for own, name in (("token_embd.weight", "model.embed_tokens.weight"), ("output_norm.weight", "model.norm.weight")):
-        if own not in outside and (architecture, own) != ("OlmoForCausalLM", "output_norm.weight"):
-            yield Problem(
-                "missing-tensors",
-                f"{seen.path}: {name} is in none of the files",
-                "files are missing or were saved in part: download them again",
-            )
+    if architecture in _DENSE and "output_norm.weight" not in outside and architecture != "OlmoForCausalLM":
+        yield Problem(
+            "missing-tensors",
+            f"{seen.path}: model.norm.weight is in none of the files",
+            "files are missing or were saved in part: download them again",
+        )
