@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
-from gguftool.build.imatrix.coverage import Coverage, coverage, flaws
+from gguftool.build.imatrix.coverage import Coverage, coverage, flaws, judged
 from gguftool.build.imatrix.matrix import Matrix, load
 from gguftool.build.imatrix.merge import merge
 from gguftool.build.imatrix.statistics import (
@@ -23,7 +23,6 @@ from gguftool.files.draft import clear_way
 from gguftool.hub import file_of, opened
 from gguftool.model import Model
 from gguftool.predict.pairs.misfit import Misfit
-from gguftool.run.imatrix import judged
 
 
 @dataclass(frozen=True, slots=True)

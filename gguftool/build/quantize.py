@@ -126,6 +126,8 @@ def prepare(model: Model, type_name: str, options: Options) -> tuple[QuantizePla
     )
     said = [*selection(whole, options.include, options.exclude)]
     said += unused(plan, options.overrides, overridden(model, options.changes.keys).architecture)
+    if matrix:
+        said += (f"of the importance matrix, {flaw}" for flaw in matrix.flaws)
     against: list[str] = []
     if options.changes:
         said += effects(model, options.changes)

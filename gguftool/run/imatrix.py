@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
-from gguftool.build.imatrix.coverage import Coverage, coverage, flaws
+from gguftool.build.imatrix.coverage import Coverage, coverage, judged
 from gguftool.build.imatrix.matrix import Entry, Matrix, load
 from gguftool.build.imatrix.merge import merge
 from gguftool.build.imatrix.write import save
@@ -28,7 +28,7 @@ from gguftool.hub import file_of, opened
 from gguftool.model import Model
 from gguftool.model.role import only_runnable
 from gguftool.predict.pairs.imatrix import unfit
-from gguftool.predict.pairs.misfit import OUTCOMES, Misfit
+from gguftool.predict.pairs.misfit import Misfit
 from gguftool.programs import Tool, find
 from gguftool.run.capabilities import capabilities
 from gguftool.run.child import converse, cores
@@ -138,12 +138,6 @@ class _Job:
     folder: str
     output: str
     tell: Callable[[int, int, float | None], None]
-
-
-def judged(model: Model, matrix: Matrix, found: Coverage | None = None) -> tuple[Misfit, ...]:
-    """What speaks against a matrix, by itself and beside a model, the worst first."""
-    both = (*flaws(matrix, found or coverage(matrix)), *unfit(model, matrix.sizes))
-    return tuple(sorted(both, key=lambda m: OUTCOMES.index(m.outcome)))
 
 
 def measure_imatrix(

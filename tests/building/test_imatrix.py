@@ -171,3 +171,26 @@ def test_counts_that_are_no_numbers(tmp_path: Path) -> None:
     path.write_bytes(built.bytes())
     assert load(str(path)).entries["a.weight"].counts.tolist() == [0, 0, 2]
     assert np.frombuffer(read(str(path)).entries["a.weight"], "<f4").tolist() == [1, 1, 1, 1, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", ["gguf", "dat"])
+def test_quantise_tells_what_a_matrix_does_not_know(cli, tmp_path: Path, name: str) -> None:
+    """One home: the size of an entry, what has none, and experts that saw nothing, before a byte is written."""
+    from tests.building.models import MOE, importances, model
+
+    source, matrix = tmp_path / "m.gguf", tmp_path / f"i.{name}"
+    source.write_bytes(model(MOE, "f16").bytes())
+    (tmp_path / "whole.gguf").write_bytes(importances("qwen3moe").bytes())
+    whole, _ = merge([load(str(tmp_path / "whole.gguf"))])
+    kept = {name: entry for name, entry in whole.entries.items() if "attn_q" not in name}
+    save(str(matrix), Matrix(kept, whole.datasets, 10, 512), name)
+    done = cli("quantize", source, "Q4_K_M", "--imatrix", matrix, "--dry-run", "--format", "json")
+    assert done.code == 0, done.err
+    told = " ".join(done.json["warnings"])
+    assert "has no entry for 2 of" in told
+    assert ("6 of 24 experts in 6 tensors saw no token" in told) == (name == "gguf"), "the older form does not tell"
+    shown = cli("imatrix", "--show", matrix, source, "--format", "json")
+    assert shown.code == 0
+    (bare,) = [flaw for flaw in shown.json["flaws"] if "no entry" in flaw["message"]]
+    assert "no entry for 2 of 14 weights, for example blk.0.attn_q.weight" in bare["message"]
+    assert shown.json["coverage"]["experts_unseen"] == (6 if name == "gguf" else 0)

@@ -66,6 +66,11 @@ DATA: dict[str, Callable[[Any, Path], Any]] = {
     "known_text": lambda m, _: gguftool.known_text(m),
     "kv_test": lambda m, _: gguftool.kv_test(m, (("f16", "f16"),), tokens=32, chunk=16),
     "launch": lambda m, _: _launch(m),
+    "measure_imatrix": lambda m, out: (
+        gguftool.measure_imatrix(
+            m, out / "i.gguf", gguftool.WantedImatrix(chunk=16, chunks=1, engine="library")
+        ).coverage
+    ),
     "merge": lambda m, out: gguftool.merge(m, output=out / "o.gguf"),
     "plan_edit": lambda m, _: gguftool.plan_edit(m, [gguftool.Set("general.name", "x")]).changes,
     "plan_launch": lambda m, _: gguftool.plan_launch(m, gguftool.Wishes(ctx=64)).memory,
@@ -89,6 +94,7 @@ OF_NO_MODEL = {
         "emit",
         "emit_folder",
         "examine",
+        "examine_imatrix",
         "explain",
         "explain_error",
     ),
@@ -97,6 +103,7 @@ OF_NO_MODEL = {
         "glance",
         "join",
         "judge_log",
+        "merge_imatrix",
         "pull",
         "report_page",
         "rules",

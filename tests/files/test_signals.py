@@ -103,6 +103,23 @@ def test_kv_test_takes_its_child_along(number: signal.Signals, smollm2: Path, tm
         parent.wait()
 
 
+@pytest.mark.real
+def test_imatrix_takes_its_child_along_and_leaves_no_draft(smollm2: Path, tmp_path: Path):
+    pytest.importorskip("xllamacpp")
+    argv = [sys.executable, "-m", "gguftool", "imatrix", smollm2, "--engine", "library", "-o", tmp_path / "m.gguf"]
+    parent = subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        found: list[int] = []
+        assert until(lambda: found.extend(p for p in children(parent.pid) if works(p, "imatrixchild")) or found)
+        parent.send_signal(signal.SIGTERM)
+        assert parent.wait(30) == 128 + signal.SIGTERM
+        assert until(lambda: gone(found[0]), 10)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        parent.kill()
+        parent.wait()
+
+
 def test_the_workers_of_a_scan_end_with_it(tmp_path: Path):
     for i in range(6):
         (tmp_path / str(i)).mkdir()

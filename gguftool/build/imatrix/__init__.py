@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gguftool.build.imatrix.coverage import coverage, flaws
 from gguftool.build.imatrix.matrix import Entry, load
 from gguftool.errors import FormatError
+from gguftool.predict.pairs.misfit import HARM, REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,14 @@ class Imatrix:
         entries: tensor name -> f32 values, little-endian.
         dataset: text file it was measured on, "" when unknown.
         chunks: pieces of text it was measured on, 0 when unknown.
+        flaws: what will be worse than it could be, a sentence each: experts that saw no token and the like.
     """
 
     path: str
     entries: Mapping[str, bytes]
     dataset: str = ""
     chunks: int = 0
+    flaws: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -62,7 +66,8 @@ def read(path: str) -> Imatrix:
     """
     found = load(path)
     entries = {name: _importances(entry, found.legacy, path, name) for name, entry in found.entries.items()}
-    return Imatrix(path, entries, found.datasets[0] if found.datasets else "", found.chunks)
+    told = tuple(flaw.message for flaw in flaws(found, coverage(found)) if flaw.outcome in (REFUSED, HARM))
+    return Imatrix(path, entries, found.datasets[0] if found.datasets else "", found.chunks, told)
 
 
 def _importances(entry: Entry, legacy: bool, path: str, name: str) -> bytes:

@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.build.category import allowed
 from gguftool.build.imatrix.matrix import Entry, Matrix
+from gguftool.model import Model
 from gguftool.model.imatrix import CHUNK, CHUNKS
-from gguftool.predict.pairs.misfit import ABORTS, DOUBT, HARM, REFUSED, Misfit
+from gguftool.predict.pairs.imatrix import lacking, unfit
+from gguftool.predict.pairs.misfit import ABORTS, DOUBT, HARM, OUTCOMES, REFUSED, Misfit
 
 RARE = 100
 """Tokens under which a mean square is hardly known: of 100 numbers its standard error is 14 % and more."""
@@ -157,6 +160,29 @@ def flaws(matrix: Matrix, found: Coverage) -> Iterator[Misfit]:
         yield Misfit(
             "", DOUBT, f"it was measured on {matrix.chunks:,} chunks of {size:,} tokens: a trial; {FEW} of 512 are few",
             hint=_MORE_TEXT, where=f"field:{CHUNKS if matrix.chunk_size else CHUNK}", data={"chunks": matrix.chunks},
+        )  # fmt: skip
+
+
+def judged(model: Model, matrix: Matrix, found: Coverage) -> tuple[Misfit, ...]:
+    """What speaks against a matrix, by itself and beside a model, the worst first."""
+    beside = list(unfit(model, matrix.sizes))
+    if not any(misfit.stops or "layers" in misfit.data for misfit in beside):
+        beside += _bare(model, matrix)
+    return tuple(sorted((*flaws(matrix, found), *beside), key=lambda misfit: OUTCOMES.index(misfit.outcome)))
+
+
+def _bare(model: Model, matrix: Matrix) -> Iterator[Misfit]:
+    """Weights without an entry, where every layer has some."""
+    names = (t.name for t in model.all_tensors() if allowed(t.name, t.shape, model.architecture))
+    weights = lacking(names, ())
+    bare = lacking(weights, matrix.entries)
+    if bare:
+        more = f", for example {bare[0]}" if len(bare) > 1 else f": {bare[0]}"
+        yield Misfit(
+            "", HARM, f"it has no entry for {len(bare):,} of {len(weights):,} weights{more}",
+            (f"did not find weights for {bare[0]}",),
+            "they are quantised without importances, and not at all to IQ1, IQ2 and IQ3_XXS; layers that predict "
+            "further tokens are measured with --nextn", where=f"tensor:{bare[0]}", data={"tensors": bare},
         )  # fmt: skip
 
 

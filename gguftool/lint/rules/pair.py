@@ -165,6 +165,6 @@ def pair_imatrix(m: Model, ctx: Context) -> Drafts:
     there were no matrix.
     Evidence. `llama-quant.cpp:llama_model_quantize_impl` (b11434).
     Example. imatrix.gguf: it was measured on another model: 96 values for blk.0.attn_q.weight, which has 64 columns
-    Fix. Measure one on this model with llama-imatrix.
+    Fix. Measure one on this model with `gguftool imatrix`.
     """
     yield from _told(m, ctx, "pair-imatrix")

@@ -29,7 +29,7 @@ def imatrix_pair(m: Model, ctx: Context) -> Drafts:
     another size.
     Evidence. `imatrix-loader.cpp:common_imatrix_load` (b11434): "mismatched sums and counts for …".
     Example. blk.0.attn_q.weight has in_sum2 and no counts
-    Fix. Measure it again with llama-imatrix.
+    Fix. Measure it again with `gguftool imatrix`.
     """
     yield from limited(_pairs(read(m, ctx)))
 
@@ -56,7 +56,7 @@ def imatrix_type(m: Model, ctx: Context) -> Drafts:
     Why. llama-quantize ends at any other type.
     Evidence. `imatrix-loader.cpp:common_imatrix_load` (b11434): "sums and counts for … must be F32".
     Example. blk.0.attn_q.weight.in_sum2 is F16, must be F32
-    Fix. Measure it again with llama-imatrix.
+    Fix. Measure it again with `gguftool imatrix`.
     """
     yield from limited(_types(read(m, ctx)))
 
@@ -78,7 +78,7 @@ def imatrix_keys(m: Model, ctx: Context) -> Drafts:
     Why. llama-quantize ends without these three keys, and dies of a number that is not u32.
     Evidence. `quantize.cpp:load_imatrix` (b11434): "missing imatrix metadata in file …".
     Example. imatrix.chunk_count is missing: llama-quantize does not take the file
-    Fix. Measure it again with llama-imatrix; or `gguftool fix --set` with what is known.
+    Fix. Measure it again with `gguftool imatrix`; or `gguftool fix --set` with what is known.
     """
     for key in (DATASETS, CHUNKS, CHUNK, NEXTN):
         fix = to_choose("say what it was measured on", "--set", key)
@@ -101,7 +101,7 @@ def imatrix_counts(m: Model, ctx: Context) -> Drafts:
     not divide evenly every importance is that of another column.
     Evidence. `quantize.cpp:load_imatrix` (b11434); measured: a division by zero ends llama-quantize.
     Example. blk.0.ffn_up_exps.weight has 100 squares and 8 counts, which do not divide evenly
-    Fix. Measure it again with llama-imatrix.
+    Fix. Measure it again with `gguftool imatrix`.
     """
     yield from limited(_counts(read(m, ctx)))
 
@@ -129,7 +129,7 @@ def imatrix_empty(m: Model, ctx: Context) -> Drafts:
     there were no matrix.
     Evidence. `imatrix-loader.cpp:common_imatrix_load` (b11434): "no data in file …".
     Example. the file has no tensors: llama-quantize does not take it
-    Fix. Measure it again with llama-imatrix.
+    Fix. Measure it again with `gguftool imatrix`.
     """
     if not m.header.tensors:
         text = "the file has no tensors: llama-quantize does not take it"
