@@ -79,6 +79,14 @@ def _bpe(path: Path) -> None:
     shutil.copy(hf.TOKENIZERS / "bpe.json", path / "tokenizer.json")
 
 
+def _marked(name: str) -> Edit:
+    def edit(path: Path) -> None:
+        data = (path / name).read_bytes() if (path / name).exists() else b"{}"
+        (path / name).write_bytes(b"\xef\xbb\xbf" + data)
+
+    return edit
+
+
 def _cut(path: Path) -> None:
     (path / "tokenizer.json").write_text((path / "tokenizer.json").read_text()[:500])
 
@@ -129,5 +137,10 @@ CASES: dict[str, Case] = {
     "beyond": Case("llama", config(eos_token_id=400), "special-beyond", False, config(eos_token_id=399)),
     "apart": Case("qwen2", config(eos_token_id=0), "special-apart", False, config(eos_token_id=[0, 2])),
     "apart-generation": Case("qwen2", text("generation_config.json", '{"eos_token_id": [0, 2]}'), "", False),
+    "map-cut": Case("qwen2", text("special_tokens_map.json", "{"), "bad-tokenizer", True),
+    "spm-map-cut": Case("llama", text("special_tokens_map.json", "{"), "", False),
+    "mark": Case("llama", _marked("config.json"), "byte-order-mark", True),
+    "mark-settings": Case("qwen2", _marked("tokenizer_config.json"), "byte-order-mark", True),
+    "mark-generation": Case("qwen2", _marked("generation_config.json"), "", False),
     "no-files": Case("qwen2", both(without("tokenizer.json"), without("tokenizer_config.json")), "no-tokenizer", False),
 }  # fmt: skip

@@ -30,6 +30,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     kind.without_config,
     kind.architecture,
     tokenizer.files,
+    tokenizer.marked,
     tokenizer.readers,
     tokenizer.ids,
     tokenizer.special,

@@ -15,6 +15,7 @@ from gguftool.errors import GgufToolError
 from gguftool.facts.converters import vocabulary
 from gguftool.format.sniff import HEAD
 from gguftool.reading import json_file
+from gguftool.shell import path_word, shell
 
 FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model")
 MORE = ("tokenizer_config.json", "sentencepiece.bpe.model", "tokenizer.jsonl", "merges.txt", "qwen.tiktoken")
@@ -43,7 +44,8 @@ def files(seen: Seen) -> Iterator[Problem]:
         )
     pointers = [n for n in (*FILES, SETTINGS) if seen.has(n) and is_lfs_pointer(seen.at(n))]
     yield from (pointer(seen.path, n) for n in pointers)
-    for name in (WHOLE, SETTINGS, "vocab.json", *((ADDED,) if _by_spm(seen) else ())):
+    # Beside tokenizer.model the converter reads added tokens, else transformers reads the map.
+    for name in (WHOLE, SETTINGS, "vocab.json", ADDED if _by_spm(seen) else MAP):
         if name not in pointers and seen.sizes.get(name) and not isinstance(seen.json(name), dict):
             yield Problem("bad-tokenizer", f"{seen.path}: {name} {_why(seen, name)}", f"download it again, or {_BASE}")
     whole = seen.json(WHOLE)
@@ -52,6 +54,20 @@ def files(seen: Seen) -> Iterator[Problem]:
     if SPM not in pointers and seen.sizes.get(SPM) and _by_spm(seen) and (what := _no_sentencepiece(seen)):
         way = "move it away: tokenizer.json is enough" if whole and "transformers" in _ways(seen) else f"{_BASE}"
         yield Problem("bad-tokenizer", f"{seen.path}: {SPM} is no SentencePiece model: {what}", way)
+
+
+def marked(seen: Seen) -> Iterator[Problem]:
+    """Files that begin with a byte-order mark, at which the converter's `json.load` stops."""
+    for name in (CONFIG, SETTINGS, WHOLE, ADDED, MAP):
+        try:
+            with open(seen.at(name), "rb") as f:
+                bom = f.read(3) == b"\xef\xbb\xbf"
+        except OSError:
+            continue
+        if bom:
+            take = shell(("sed", "-i", r"1s/^\xEF\xBB\xBF//", path_word(seen.at(name))))
+            said = f"{seen.path}: {name} begins with a byte-order mark, at which the converter stops"
+            yield Problem("byte-order-mark", said, f"save it as UTF-8 without one: {take}")
 
 
 def _why(seen: Seen, name: str) -> str:
