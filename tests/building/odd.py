@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gguftool.build.safetensors import BITS
 from tests.building import hf
 from tests.building.stored import Tensors, tensor
 
@@ -163,4 +167,30 @@ def write(path: Path, name: str) -> Path:
     if config["architectures"] == ["NemotronForCausalLM"]:  # the converter reads no other
         (path / "tokenizer.model").write_bytes((hf.TOKENIZERS / "spm.model").read_bytes())
     hf.safetensors(path / "model.safetensors", tensors)
+    return path
+
+
+@cache
+def made() -> dict[str, Any]:
+    """Small models of many architectures as transformers made and saved them: ``config``, ``tensors``."""
+    path = Path(__file__).parents[1] / "data" / "building" / "sound_models.json.gz"
+    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return found
+
+
+def write_made(path: Path, name: str, **config: Any) -> Path:
+    """One of them, of which no data is stored; ``config`` changes its configuration."""
+    model = made()[name]
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps({**model["config"], **config}))
+    (path / "tokenizer.json").write_text((hf.TOKENIZERS / "bpe.json").read_text())
+    header, at = {}, 0
+    for tensor_name, (dtype, shape) in model["tensors"].items():
+        end = at + math.prod(shape) * BITS[dtype] // 8
+        header[tensor_name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header).encode()
+    with open(path / "model.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + at)
     return path

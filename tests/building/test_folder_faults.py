@@ -95,6 +95,34 @@ def test_a_hostile_index(tmp_path: Path, data: bytes):
     assert "bad-index" in {p.kind for p in look(str(folder), ARCHITECTURES).problems}
 
 
+@pytest.mark.parametrize("name", odd.made())
+def test_models_that_transformers_saved_are_sound(tmp_path: Path, name: str):
+    problems = look(str(odd.write_made(tmp_path / "m", name)), known()).problems
+    assert [p for p in problems if p.kind in _of_weights()] == []
+
+
+def test_other_numbers_in_their_config_are_told(tmp_path: Path):
+    """Of each architecture; those whose classes count otherwise are named."""
+    silent: dict[str, set[str]] = {"vocab_size": set(), "num_hidden_layers": set()}
+    for i, (name, model) in enumerate(odd.made().items()):
+        for key, change in (("vocab_size", 1), ("num_hidden_layers", 1), ("num_hidden_layers", -1)):
+            if type(value := model["config"].get(key)) is int:
+                folder = odd.write_made(tmp_path / f"{i}{key}{change}", name, **{key: value + change})
+                kinds = {p.kind for p in look(str(folder), known()).fatal}
+                if not kinds & {"rows", "layers"}:
+                    silent[key].add(name)
+    assert silent["num_hidden_layers"] <= {"HrmTextForCausalLM"}
+    rows = {"Bamba", "FalconMamba", "Gemma3n", "GraniteMoeHybrid", "Mamba", "MiniMaxM2", "NemotronH"}
+    assert {name.removesuffix("ForCausalLM") for name in silent["vocab_size"]} <= rows
+
+
+def _of_weights() -> set[str]:
+    """Kinds that tell of the weights, as the table in the documentation has them."""
+    text = (Path(__file__).parents[2] / "docs" / "build.md").read_text()
+    rows = text.partition("| **files** | |")[2].partition("\n\n")[0].splitlines()
+    return {kind for row in rows for kind in re.findall(r"`([a-z0-9-]+)`", row.split("|")[1] if "|" in row else "")}
+
+
 def test_files_below_the_folder_are_found_by_newer_converters_alone(tmp_path: Path):
     folder = edits.sharded(tmp_path / "m")
     (folder / "weights").mkdir()
@@ -147,4 +175,5 @@ def test_every_kind_stands_in_the_documentation():
     for file in (root / "gguftool" / "build" / "folder").glob("*.py"):
         used |= set(re.findall(r'Problem\(\s*"([a-z0-9-]+)"', file.read_text()))
     assert len(used) > 40
+    assert {"heads", "rows", "gaps", "two-sets", "fp8-without-scales", "tied-head"} <= _of_weights()
     assert [kind for kind in sorted(used) if f"`{kind}`" not in text] == []
