@@ -184,12 +184,12 @@ def mend(path: str, folder: HfFolder) -> list[str]:
     return _write(path, operations)
 
 
-PUT_BACK = ("source-pooling", "source-sampling", "source-templates")
+PUT_BACK = ("source-eos", "source-pooling", "source-sampling", "source-templates")
 """Rules of which every fix is what the converter should have written."""
 
 
 def put_back(model: Model, folder: HfFolder, done: Sequence[Operation] = ()) -> list[Operation]:
-    """What a file made of a folder should have of it: its pooling, sampling, further templates, the template in use.
+    """What a file made of a folder should have of it: ends, pooling, sampling, further templates, the one in use.
 
     Args:
         model: the file.

@@ -157,10 +157,12 @@ def convert(
     notes = [p.message for p in folder.problems]
     warnings: list[str] = []
     card = named.card(source)
-    who = named.called(source, card, chosen.becomes or output, chosen.name)
-    if not who.told_by:
+    name, given = named.asked(chosen.more)
+    who = named.called(source, card, chosen.becomes or output, chosen.name or name)
+    if not who.told_by and "general.name" not in given:
         notes.append("nothing tells what the model is called: general.name is left out (--name NAME writes it)")
-    fields = named.rows(who, named.told(source, who, card, folder.parameters))
+    known = named.told(source, who, card, folder.parameters)
+    fields = [row for row in named.rows(who, known) if row["key"] not in given]
     if chosen.provenance:
         fields += [named.row(*one) for one in provenance.converted(tool.label, source, chosen.pre).items()]
     told = [Told() for _ in todo]

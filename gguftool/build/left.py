@@ -297,6 +297,16 @@ def _settings(folder: Folder) -> Iterator[Left]:
         listed = ", ".join(f"{name} {_short(value)}" for name, value in odd.items())
         way = "ask for them in the request, where the server has them"
         yield Left("setting", f"of generation_config.json: {listed}", tuple(odd), 0, "GGUF has no keys for them", way)
+    try:
+        found = json_file(os.path.join(folder.path, "config_sentence_transformers.json"))
+    except GgufToolError:
+        found = {}
+    prompts = found.get("prompts") if isinstance(found, Mapping) else None
+    used = tuple(str(use) for use, text in prompts.items() if text) if isinstance(prompts, Mapping) else ()
+    if used:
+        why = "a GGUF file has no place for texts that go before a question or a document, and llama-server adds none"
+        way = "whoever asks puts them before the text"
+        yield Left("setting", f"prompts of sentence-transformers ({', '.join(used[:5])})", used, 0, why, way)
     quant = folder.config.raw.get("quantization_config")
     method = quant.get("quant_method") if isinstance(quant, Mapping) else None
     if isinstance(method, str):

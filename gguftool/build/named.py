@@ -73,8 +73,10 @@ def called(path: str, card: Card | None, output: str = "", given: str = "") -> N
     if place is not None:
         own = not front and taken is None and here == place.name
         return Named(bare(place.name), place.told_by, own, repo)
-    if taken and not no_name(taken) and not _is_base(path, taken, card):
-        return Named(bare(taken), "config.json", own=not front)
+    if taken and not no_name(bare(taken)) and not _is_base(path, taken, card):
+        # `out/my-tune` is a path: the converter would take `out` for its maker.
+        maker = taken.rpartition("/")[0]
+        return Named(bare(taken), "config.json", own=not front and not (maker and no_name(maker)))
     if not no_name(here):
         return Named(here, "the folder", own=not front and taken is None)
     if text := _in_card(card):
@@ -107,6 +109,19 @@ def rows(found: Named, known: Told) -> list[dict[str, object]]:
         there = {one["key"] for one in out}
         out += [row(key, None, "str", over=True) for key in _OF_NAME if key not in there]
     return out
+
+
+def asked(more: Sequence[str]) -> tuple[str, frozenset[str]]:
+    """What the user's arguments for the converter say: a name, and the keys of a file of metadata."""
+    said: dict[str, str] = {}
+    for word, following in zip(more, (*more[1:], ""), strict=True):
+        name, has_value, value = word.partition("=")
+        said[name] = value if has_value else following
+    try:
+        found = json_file(said["--metadata"]) if said.get("--metadata") else {}
+    except GgufToolError:
+        found = {}  # the converter says what is wrong with it
+    return said.get("--model-name", ""), frozenset(map(str, found)) if isinstance(found, Mapping) else frozenset()
 
 
 def row(key: str, value: object, type_: str = "str", *, over: bool = False) -> dict[str, object]:

@@ -14,7 +14,7 @@ from gguftool.model.card import Card
 from gguftool.model.credits import Credits, credits_of, repository
 from gguftool.model.embedder import no_chat
 from gguftool.model.filename import sizes, unlabelled
-from gguftool.model.terms import HUB, Terms
+from gguftool.model.terms import HUB, Terms, of_card
 
 BASE_COUNT = "general.base_model.count"
 OWN = "gguftool."
@@ -222,9 +222,7 @@ def _named(m: Model, c: Credits, told: Told) -> list[Operation]:
 
 
 def _licence(told: Told) -> list[Operation]:
-    card, terms = told.card, told.terms
-    if terms is None and card is not None:
-        terms = Terms(card.license.replace(", ", ","), card.said("license_name"), card.said("license_link"))
+    terms = told.terms or of_card(told.card)
     if terms is None:
         return []
     said = {"license": terms.license, "license.name": terms.name, "license.link": terms.link}

@@ -99,7 +99,8 @@ def place_of(path: str) -> Place | None:
     Read are the path and ``.git/config``.
     """
     plain = os.path.abspath(path).replace(os.sep, "/")
-    if found := _CACHED.fullmatch(plain):
+    behind = os.path.realpath(path).replace(os.sep, "/") if os.path.islink(path) and os.path.isdir(path) else plain
+    if found := _CACHED.fullmatch(plain) or _CACHED.fullmatch(behind):
         return Place(found["name"].replace("--", "/", 1), found["commit"], told_by="the Hub's cache")
     if found := _LM_STUDIO.fullmatch(plain):
         return Place(found["name"], hub=False, told_by="the folder of LM Studio")

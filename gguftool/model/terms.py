@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gguftool.errors import GgufToolError
 from gguftool.facts.licences import OTHER, names, of_text
-from gguftool.model.card import Card
+from gguftool.model.card import NAME, Card
 from gguftool.reading import file_bytes
 
 HUB = "https://huggingface.co/"
@@ -45,17 +45,23 @@ def terms_of(folder: str, card: Card | None, repo: str = "") -> Terms | None:
     """
     text = licence_file(folder)
     link = f"{HUB}{repo}/blob/main/{text}" if text and repo else text
-    said = card.license.replace(", ", ",") if card is not None else ""
-    if card is not None and (said or card.said("license_name")):
-        name, there = card.said("license_name"), card.said("license_link")
-        other = said.lower() in OTHER
-        if other and not name and text:
-            name = _name(folder, text)
-        return Terms(said or "other", name, there or (link if other else ""), "README.md")
+    if (said := of_card(card)) is not None:
+        if said.license.lower() not in OTHER:
+            return said
+        name = said.name or (_name(folder, text) if text else "")
+        return replace(said, name=name, link=said.link or link)
     if not text:
         return None
     name = _name(folder, text)
     return Terms(name, "", "", text) if name in names() else Terms("other", name, link, text)
+
+
+def of_card(card: Card | None) -> Terms | None:
+    """The licence that a card says; None where it says none."""
+    said = card.license.replace(", ", ",") if card is not None else ""
+    if card is None or not (said or card.said("license_name")):
+        return None
+    return Terms(said or "other", card.said("license_name"), card.said("license_link"), NAME)
 
 
 def licence_file(folder: str) -> str:

@@ -9,13 +9,21 @@ from typing import Any
 
 import pytest
 
+from gguftool.api.judged import put_back
 from gguftool.build.converter import Converter
 from gguftool.build.converter_driver import TOLD, Seen, add_fields
 from gguftool.build.folder.look import Folder, look
 from gguftool.build.left import Asked, Left, Told, left_out
+from gguftool.edit.ops import Set
 from gguftool.facts.converters import Registry
+from gguftool.model import Model, from_source
 from gguftool.model.hfconfig import HfConfig
+from gguftool.source import Memory
+from tests.build import GGUF
 from tests.building import hf, hf_whole
+from tests.lint.samples import zeroed
+from tests.lint.samples_source import TOKENIZER, folder
+from tests.lint.samples_tokenizer import CHATML, bpe
 
 
 def seen(*names: str) -> Seen:
@@ -181,6 +189,8 @@ def test_files_and_settings(tmp_path: Path):
         (path / name).write_bytes(b"x" * 10)
     settings = {"temperature": 0.6, "num_beams": 1, "no_repeat_ngram_size": 3, "typical_p": 1.0, "stop_strings": ["x"]}
     (path / "generation_config.json").write_text(json.dumps(settings))
+    prompts = {"prompts": {"query": "query: ", "document": ""}}
+    (path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     found = {one.what: one.names for one in left_out(look(str(path)), Asked(tool()), None)}
     assert found == {
         "an adapter": ("adapter_model.safetensors",),
@@ -191,8 +201,29 @@ def test_files_and_settings(tmp_path: Path):
             "no_repeat_ngram_size",
             "stop_strings",
         ),
+        "prompts of sentence-transformers (query)": ("query",),
         "quantization_config (fp8)": ("quantization_config",),
     }
+
+
+def opened(g: GGUF) -> Model:
+    return from_source(Memory(zeroed(g).bytes(), "m.gguf"))
+
+
+def test_what_the_converter_lost_is_put_back():
+    """Ends of generation, sampling and named templates of the folder; nothing where nothing is lost."""
+    end = 7
+    several = [{"name": "default", "template": CHATML}, {"name": "tool_use", "template": "{{ tools }}"}]
+    source = folder(
+        generation_config={"eos_token_id": [257, end], "temperature": 0.6, "repetition_penalty": 1.05},
+        tokenizer_config={**TOKENIZER, "chat_template": several},
+    )
+    written = {op.key: op.value for op in put_back(opened(bpe()), source) if isinstance(op, Set)}
+    assert written == {
+        "tokenizer.ggml.eot_token_id": end, "general.sampling.temp": 0.6, "general.sampling.penalty_repeat": 1.05,
+        "tokenizer.chat_template.tool_use": "{{ tools }}", "tokenizer.chat_templates": ["tool_use"],
+    }  # fmt: skip
+    assert put_back(opened(bpe()), folder(tokenizer_config=TOKENIZER)) == []
 
 
 def test_dense_modules(tmp_path: Path):

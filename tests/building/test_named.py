@@ -11,9 +11,16 @@ from gguftool.api.prepare import _named_in_store
 from gguftool.build import named
 from gguftool.build.named import Named, called
 from gguftool.facts.licences import names, of_text
+from gguftool.lint.against import read_folder
+from gguftool.lint.rule import Context
+from gguftool.lint.run import lint
+from gguftool.model import from_source
 from gguftool.model.called import no_name, parts, place_of
 from gguftool.model.card import Card, read_card
 from gguftool.model.terms import terms_of
+from gguftool.source import Memory
+from tests.lint.samples import ready, zeroed
+from tests.lint.samples_source import CONFIG
 from tests.stores import ollama
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -108,6 +115,9 @@ CALLED = [
     ("My-Tune-2B", {}, "", "", ("My-Tune-2B", "the folder", True)),
     ("My-Tune-2B", {"_name_or_path": "./out"}, "", "", ("My-Tune-2B", "the folder", False)),
     ("model", {"_name_or_path": "acme/Tiny-7B"}, "", "", ("Tiny-7B", "config.json", True)),
+    # A path and no repository: `out` made nothing.
+    ("model", {"_name_or_path": "out/Tiny-7B"}, "", "", ("Tiny-7B", "config.json", False)),
+    ("model", {"_name_or_path": "out/checkpoint-500"}, "", "", ("", "", False)),
     # What was trained is not called as what it was trained from.
     (
         "model",
@@ -163,6 +173,19 @@ def test_what_the_converter_is_told(tmp_path: Path):
     gone = written(source(tmp_path / "model")[0], None)
     assert gone["general.name"] == (None, True)
     assert "general.size_label" not in gone
+
+
+def test_what_the_user_tells_the_converter_stays(tmp_path: Path):
+    (tmp_path / "m.json").write_text('{"general.name": "Theirs", "general.version": "v9"}')
+    assert named.asked(("--no-lazy", "--model-name", "Mine")) == ("Mine", frozenset())
+    assert named.asked((f"--metadata={tmp_path}/m.json",)) == ("", {"general.name", "general.version"})
+    assert named.asked(("--metadata", str(tmp_path / "gone.json"))) == ("", frozenset())
+
+
+def test_a_link_to_a_snapshot(tmp_path: Path):
+    path, _ = source(tmp_path / "models--acme--Tiny-7B" / "snapshots" / COMMIT)
+    (tmp_path / "mine").symlink_to(path)
+    assert called(str(tmp_path / "mine"), None).repo == "acme/Tiny-7B"
 
 
 def test_parts_of_names():
@@ -222,3 +245,13 @@ def test_names_of_texts_are_on_the_list_or_told_as_other():
 
     listed = {name for _, name in load("licences.json")["texts"]} & set(names())
     assert {"apache-2.0", "mit", "llama3.1", "gemma", "cc-by-nc-4.0", "gpl-3.0"} <= listed
+
+
+def test_the_licence_of_a_file_against_the_text_in_its_source(tmp_path: Path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "LICENSE").write_text("Apache License\nVersion 2.0, January 2004")
+    context = Context(against=read_folder(tmp_path))
+    for name, said in (("mit", ["general.license is mit, the source's LICENSE says apache-2.0"]), ("apache-2.0", [])):
+        model = from_source(Memory(zeroed(ready().kv("general.license", name)).bytes(), "m.gguf"))
+        found = lint(model, context, select=["source-licence"], load=False)
+        assert [f.message for f in found.findings] == said
