@@ -250,7 +250,7 @@ def _lint(report: Report, options: Options) -> Check:
     aside = {TEXTS, ENDS, "source-chat-template", *(f.rule for f in _newer(report, options))}
     rows = [f for f in report.findings if f.rule not in aside and f.family != "load"]
     errors = [Fault(f.rule, f.message, f.where, f.fix.title if f.fix else None) for f in rows if _is_error(f)]
-    notes = [Fault(f.rule, f.message, f.where) for f in rows if not _is_error(f)]
+    notes = [Fault(f.rule, f.message, f.where) for f in rows if f.severity is Severity.WARNING]
     # A bug of ours takes nobody's file away; the command ends with its exit code.
     notes += [Fault("rule-failed", f"{s.rule}: {s.why}") for s in report.failed]
     counts = {s: sum(f.severity is s for f in rows) for s in Severity}

@@ -1,4 +1,4 @@
-"""Why numbers of a result are none: the source has them already, or they do not fit into the type."""
+"""Why numbers of a result are none, or zero: the source has them already, or they do not fit into the type."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 ENDS = {"F16": 65520.0, "Q8_0": 127 * 65520.0, "BF16": 3.3961775e38}
 """What is this large becomes infinite in a type, as rounding to the nearest has it; in Q8_0 the scale does."""
+SMALLEST = {"F16": 2.0**-25}
+"""What is smaller becomes zero."""
 WORDS = {
     "F16": "F16 ends at 65,504", "Q8_0": "the scales of Q8_0 end at 65,504", "BF16": "BF16 ends at 3.39e38",
 }  # fmt: skip
@@ -77,7 +79,17 @@ def explained(check: Check, model: Model, drafted: Drafted, again: Callable[...,
             continue
         left -= 1
         faults.append(_told(fault, info, _likely(info, folder), extremes, again))
-    notes = list(check.notes)
+    notes = []
+    for note in check.notes:
+        info = tensors.get(note.where)
+        vanished = None
+        if note.kind == "zero-tensor" and info is not None and left:
+            left -= 1
+            vanished = _vanished(note, info, _likely(info, folder), extremes, again)
+        if vanished is None:
+            notes.append(note)
+        else:
+            faults.append(vanished)
     if drafted.warnings and not any(f.kind == "overflow" for f in faults):
         notes.append(Fault("converter-warning", f"the converter's log: {drafted.warnings[0][:200]}"))
     if not faults:
@@ -111,6 +123,27 @@ def _told(
             message = f"{begin}: {entry.name} of the source reaches {found.largest:,.6g}, {WORDS[kind]}"
             return replace(fault, kind="overflow", message=message, hint=again("--outtype", _wider(kind)))
     return replace(fault, hint="the source has no such number: the converter or the disk made it; convert again")
+
+
+def _vanished(
+    note: Fault,
+    info: TensorInfo,
+    likely: Iterable[Entry],
+    extremes: Callable[[Entry], Extremes],
+    again: Callable[..., str],
+) -> Fault | None:
+    """A tensor that is zero throughout and is not in the source; None where it is, or where that is not known."""
+    for entry in likely:
+        try:
+            found = extremes(entry)
+        except (GgufToolError, ValueError, struct.error):
+            return None
+        if entry.elements == info.elements and 0 < found.largest < SMALLEST.get(info.type_name, 0.0):
+            message = f"{note.message}: {entry.name} of the source reaches {found.largest:.3g}, {info.type_name} begins"
+            message += f" at {SMALLEST[info.type_name] * 2:.3g}"
+            return replace(note, kind="underflow", message=message, hint=again("--outtype", "bf16"))
+        return None
+    return None
 
 
 def _wider(kind: str) -> str:

@@ -95,7 +95,8 @@ def data(path: str, progress: Progress | None = None) -> Check:
     faults = [fault for report in result.files for fault in report.faults]
     faults += [Fault("not-readable", str(r.error)) for r in result.files if r.error is not None]
     faults += list(result.set.faults) if result.set is not None else []
-    notes = [note for report in result.files for note in report.notes]
+    # What kind of file it is, is known here.
+    notes = [note for report in result.files for note in report.notes if note.kind != "role"]
     size, tensors = sum(report.size for report in result.files), sum(report.tensors for report in result.files)
     said = f"{tensors:,} tensors, {human(size)}"
     if faults:

@@ -153,6 +153,29 @@ def test_the_template_in_use_is_put_back_or_missed(healthy: tuple[Path, bytes], 
         assert model[key] == hf.PLAIN
 
 
+@pytest.mark.parametrize(("there", "kind"), [(1e-9, "underflow"), (0.0, "zero-tensor")])
+def test_a_tensor_that_f16_makes_zero_is_told_from_one_that_is(tmp_path: Path, there: float, kind: str):
+    from gguftool.build.cause import explained
+    from gguftool.build.judged import data
+    from tests.build import llama
+
+    source = hf.folder(tmp_path / "hf", "llama")
+    shape = (hf.FF, hf.WIDTH)
+    values = np.full(shape, there, "<f4").view("<u4") >> 16
+    hf.safetensors(source / "model.safetensors", {UP: ("BF16", shape, values.astype("<u2").tobytes())})
+    path = (
+        llama()
+        .retensor("blk.0.ffn_up.weight", shape=shape[::-1], type="f16", data=bytes(2 * hf.FF * hf.WIDTH))
+        .write(tmp_path / "m")
+    )
+    drafted = Drafted(((str(path), "m"),), look(str(source)), TOOL, ())
+    with open_model(path, strict=False) as model:
+        found = explained(data(str(path)), model, drafted, lambda *words: " ".join(words))
+    rows = [f for f in (*found.faults, *found.notes) if f.where == "tensor:blk.0.ffn_up.weight"]
+    assert [f.kind for f in rows] == [kind]
+    assert (found.ok, rows[0].hint) == ((False, "--outtype bf16") if there else (True, None))
+
+
 def test_the_tensor_is_named_by_what_it_is_made_of(tmp_path: Path):
     """Tensors of one size beside one another: that with the number that is lost is told, and how large it is."""
     from gguftool.build.cause import read
