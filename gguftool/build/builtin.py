@@ -74,7 +74,7 @@ def quantize(
     if plan.refusals:
         raise Refused(plan.refusals[0])
     check_kernels(plan, kernels)
-    if any(part.header.big_endian for part in {s.tensor.part for s in plan.steps}):
+    if any(part.header.big_endian for part in _parts(plan)):
         raise Refused("the source is big-endian; the built-in quantiser reads little-endian only")
     count = (threads or os.cpu_count() or 1) if kernels.parallel else 1
     paths = [output] if isinstance(output, str) else list(output)
@@ -114,7 +114,7 @@ def _run(
     progress: Progress | None,
     log: str | None,
 ) -> None:
-    parts = list(dict.fromkeys(s.tensor.part for s in plan.steps))
+    parts = _parts(plan)
     tasks, values = _tasks(plan, parts, imatrix)
     with contextlib.ExitStack() as stack:
         said: IO[bytes] = stack.enter_context(begin_log(log, ["gguftool", "quantize"]) if log else scratch_file())
@@ -148,9 +148,14 @@ def _run(
         raise _died(child.returncode, _in_flight(table, tasks), said)
 
 
+def _parts(plan: QuantizePlan) -> list[Part]:
+    """The files that are read. They are told by what they are: their hash is that of a whole header."""
+    return list({id(s.tensor.part): s.tensor.part for s in plan.steps}.values())
+
+
 def _tasks(plan: QuantizePlan, parts: Sequence[Part], imatrix: Mapping[str, bytes]) -> tuple[list[Task], list[bytes]]:
     """What the child has to do, and the importances it needs for that, one behind the other."""
-    numbers = {part: i for i, part in enumerate(parts)}
+    numbers = {id(part): i for i, part in enumerate(parts)}
     tasks: list[Task] = []
     values: list[bytes] = []
     at = 0
@@ -161,7 +166,7 @@ def _tasks(plan: QuantizePlan, parts: Sequence[Part], imatrix: Mapping[str, byte
             values.append(found)
             at += len(found)
         no, to = step.output, len(plan.outputs[step.output].header) + step.offset
-        source, dims = numbers[t.part], t.shape or (1,)
+        source, dims = numbers[id(t.part)], t.shape or (1,)
         tasks.append(Task(t.name, source, t.offset, dims, step.source_type, step.choice.type, no, to, weights))
     return tasks, values
 

@@ -184,8 +184,9 @@ def _rows(model: Model, change: Changes) -> tuple[list[tuple[Tensor, str, int]],
     if change.prune:
         left = pruned([t.name for t in tensors], change.prune)
         names, count = left.names, left.count
-    numbers = {part: i if change.keep_split else 0 for i, part in enumerate(model.parts)}
-    rows = [(t, name, numbers[t.part]) for t, name in zip(tensors, names, strict=True) if name is not None]
+    # A part is told by what it is: its hash is that of a whole header.
+    numbers = {id(part): i if change.keep_split else 0 for i, part in enumerate(model.parts)}
+    rows = [(t, name, numbers[id(t.part)]) for t, name in zip(tensors, names, strict=True) if name is not None]
     if change.keep_split:
         rows.sort(key=lambda row: (row[2], row[0].offset))
     return rows, count

@@ -232,3 +232,18 @@ def test_the_table_takes_the_options(cli: Cli, here: Path):
     assert cli("quantize", "d.gguf", "out.gguf", "Q4_0", *args).code == 0
     assert sizes["Q4_0"] == (here / "out.gguf").stat().st_size
     made(here)
+
+
+def test_prepare_takes_them_too(cli: Cli, source: Path, tmp_path: Path, built_in: None):
+    out, types = tmp_path / "out.gguf", tmp_path / "types.txt"
+    types.write_text("attn_q=q4_0 ffn_down=q5_0")
+    args = ("--prune-layers", 0, "--override-kv", "general.name=str:Tiny", "--tensor-type-file", types)
+    result = cli("prepare", source, "-o", out, "--quantize", 7, *args, "--fail-on", "never")
+    assert result.code == 0, result.err
+    with open_model(out) as m:
+        assert (m.arch.block_count, m["general.name"]) == (1, "Tiny")
+        kinds = {n: t.type_name for n, t in m.tensors.items()}
+    assert (kinds["blk.0.attn_q.weight"], kinds["blk.0.attn_k.weight"]) == ("Q4_0", "Q8_0")
+    assert kinds["blk.0.ffn_down.weight"] == "Q5_0"
+    again = cli("prepare", source, "-o", out, "--quantize", 7, "--fail-on", "never")
+    assert (again.code, "exists" in again.err) == (4, True)

@@ -246,8 +246,9 @@ def writes_in(pid: int, folder: Path) -> bool:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
-def test_ctrl_c_leaves_nothing(tmp_path: Path):
-    """A sparse model of 4 GiB, interrupted while it is quantised."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
+def test_what_ends_it_leaves_nothing(tmp_path: Path, number: signal.Signals):
+    """A sparse model of 4 GiB, interrupted while it is quantised: no draft, and no child that goes on."""
     from gguftool.model import open_model
 
     built = model(DENSE, "f32").drop_tensor("output.weight").tensor("output.weight", (256, 1 << 22), "f32", b"")
@@ -260,10 +261,24 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not writes_in(child.pid, tmp_path):
         time.sleep(0.01)
-    child.send_signal(signal.SIGINT)
+    workers = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    while time.monotonic() < deadline and not workers.read_text():
+        time.sleep(0.01)
+    (worker,) = workers.read_text().split()
+    child.send_signal(number)
     _, err = child.communicate(timeout=60)  # the whole would take minutes
-    assert child.returncode == 130, err
+    assert child.returncode == (130 if number == signal.SIGINT else -number), err
+    while time.monotonic() < deadline and running(worker):
+        time.sleep(0.01)
+    assert not running(worker)
     assert os.listdir(tmp_path) == ["big.gguf"]
+
+
+def running(pid: str) -> bool:
+    """Whether a process is there and no zombie."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_the_output_by_option_as_everywhere(cli, dense: Path, tmp_path: Path):
