@@ -140,6 +140,8 @@ if TYPE_CHECKING:
     from gguftool.run.kvtest import KvTest as KvTest
     from gguftool.run.kvtest import kv_test as kv_test
     from gguftool.run.launch import LaunchPlan as LaunchPlan
+    from gguftool.run.quanttest import QuantTest as QuantTest
+    from gguftool.run.quanttest import quant_test as quant_test
     from gguftool.run.translation.result import Script as Script
     from gguftool.run.translation.result import Translation as Translation
     from gguftool.run.wishes import Obstacle as Obstacle
@@ -218,6 +220,7 @@ __all__ = [
     "Prompt",
     "Pulled",
     "Pushed",
+    "QuantTest",
     "Quantized",
     "Realign",
     "Refused",
@@ -293,6 +296,7 @@ __all__ = [
     "prepare",
     "pull",
     "push_check",
+    "quant_test",
     "quantize",
     "recover",
     "rename_shards",

@@ -73,6 +73,7 @@ PUBLIC = {
         "run.known": "Known",
         "run.imatrix": "MeasuredImatrix=Measured WantedImatrix=Wanted measure_imatrix",
         "run.kvtest": "KvTest kv_test",
+        "run.quanttest": "QuantTest quant_test",
         "run.emit": "emit",
         "run.emit.folder": "emit_folder",
         "run.launch": "LaunchPlan",

@@ -82,7 +82,7 @@ def _change(x: Tensor, y: Tensor, all_of_it: Distance | FormatError, *beside: Di
     found, expected = (d.relative if isinstance(d, Distance) else None for d in beside or (None, None))
     return replace(
         head, mean=all_of_it.mean, largest=all_of_it.largest, cosine=all_of_it.cosine, relative=all_of_it.relative,
-        expected=expected, found=found,
+        norm=all_of_it.own, expected=expected, found=found,
     )  # fmt: skip
 
 

@@ -62,6 +62,7 @@ TABLE = (
     Entry("launch", "Run", "Start llama-server and check that it does what was planned."),
     Entry("check-log", "Run", "Check a llama-server log against a plan."),
     Entry("kv-test", "Run", "Measure what each KV cache type costs in quality and speed."),
+    Entry("quant-test", "Run", "Measure what quantisations lose against their source."),
     Entry("diagnose", "Run", "Find out why a model talks nonsense, never stops, is slow …"),
     Entry("doctor", "Run", "Show what is installed, known traps, and what an error message means."),
     Entry("scan", "Run", "Lint and verify many models."),
@@ -91,6 +92,7 @@ OTHER_WORDS = {
     "launch": "serve server run start",
     "check-log": "log logs",
     "kv-test": "kvtest",
+    "quant-test": "quanttest kld perplexity ppl",
     "doctor": "health",
     "scan": "ls list",
 }

@@ -64,17 +64,15 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
     from gguftool.hub import on_this_machine
     from gguftool.model.role import only_runnable
     from gguftool.report import kvtest as report
-    from gguftool.report.plot import check_name, save
+    from gguftool.report.plot import check_svg, save
     from gguftool.run.known import BROKEN
     from gguftool.run.kvtest import TYPES
     from gguftool.run.kvtest import kv_test as measure
     from gguftool.shell import gguftool, path_word
 
     plot = options["plot"]
-    if plot is not None and not str(plot).lower().endswith(".svg"):
-        raise UsageError(f"{plot}: the picture is an SVG", "name it FILE.svg")
     if plot is not None:
-        check_name(str(plot))
+        check_svg(str(plot))
     with open_for(session, on_this_machine(model)) as m:
         only_runnable(m)
         first, hp = m.name, m.arch

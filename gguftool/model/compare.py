@@ -12,6 +12,11 @@ from gguftool.model.bytemap import is_filler
 from gguftool.model.model import Model
 from gguftool.model.part import Tensor
 
+MUCH_WORSE = 1.5
+"""Times the error of our own quantiser from which a tensor is much worse than its type. One that was made with an
+importance matrix has up to 1.3 times that of one without, one that went through Q4_0 before 3.8 and more (measured on
+SmolLM2-135M and gemma-3-270m with importances over four orders of magnitude)."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
@@ -44,6 +49,7 @@ class DataChange:
         mean, largest: absolute differences of the dequantised weights.
         cosine: their cosine similarity.
         relative: ‖W-Ŵ‖²/‖W‖², W being the old ones.
+        norm: ‖W‖².
         expected: the relative error of the new type when our own quantiser makes it of the old weights, on some rows;
             None where that says nothing (the old ones are no finer) or we do not make that type.
         found: the relative error of the same rows in the new file.
@@ -58,6 +64,7 @@ class DataChange:
     old_type: str = ""
     new_type: str = ""
     relative: float | None = None
+    norm: float = 0.0
     expected: float | None = None
     found: float | None = None
 
@@ -65,6 +72,11 @@ class DataChange:
     def times(self) -> float | None:
         """How much larger the error is than what our own quantiser makes of the type."""
         return self.found / self.expected if self.expected and self.found is not None else None
+
+    @property
+    def suspicious(self) -> bool:
+        """Much worse than its type is when it is made of the old weights."""
+        return self.times is not None and self.times > MUCH_WORSE
 
     __repr__ = short_repr
 

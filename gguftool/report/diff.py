@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gguftool.format.header import Field
 from gguftool.model import Tensor
 from gguftool.model.compare import Difference, KeyChange, TensorChange, first_difference, is_text
+from gguftool.report import distances
 from gguftool.report.dump import MOST_HEAD, shape_text, value_text
 from gguftool.report.text import Style, count, safe, table
 
@@ -23,11 +24,7 @@ def diff_text(d: Difference, style: Style) -> str:
     if d.tensors:
         out.append(table([_tensor_row(c) for c in d.tensors], ("tensor", "old", "new"), style=style))
     if d.data:
-        rows = [
-            (c.name, *(f"{v:.3g}" if v is not None else "" for v in (c.mean, c.largest)), _cosine(c.cosine) or c.why)
-            for c in d.data
-        ]
-        out.append(table(rows, ("data differs", "mean |Δ|", "largest |Δ|", "cosine"), style=style))
+        out += distances.lines(d.data, style)
     out.append(summary(d))
     return "\n".join(out)
 
@@ -41,10 +38,6 @@ def summary(d: Difference) -> str:
     keys = "1 key" if len(d.keys) == 1 else f"{count(len(d.keys))} keys"
     tensors = "1 tensor" if len(d.tensors) == 1 else f"{count(len(d.tensors))} tensors"
     return f"{keys} and {tensors} differ{data}."
-
-
-def _cosine(value: float | None) -> str:
-    return "" if value is None else f"{value:.7f}"
 
 
 def _key_lines(c: KeyChange, style: Style) -> Iterator[str]:
@@ -93,11 +86,21 @@ def diff_json(d: Difference) -> dict[str, object]:
         body["data"] = {
             "compared": d.compared,
             "differ": [
-                {"name": c.name, "mean": c.mean, "max": c.largest, "cosine": c.cosine, "why": c.why or None}
+                {
+                    "name": c.name, "old_type": c.old_type, "new_type": c.new_type, "relative": c.relative,
+                    "mean": c.mean, "max": c.largest, "cosine": c.cosine, "expected": c.expected, "times": c.times,
+                    "suspicious": c.suspicious, "why": c.why or None,
+                }
                 for c in d.data
             ],
-        }
+            "kinds": [_group(g) for g in distances.by_kind(d.data)],
+            "layers": [_group(g) for g in distances.by_layer(d.data)],
+        }  # fmt: skip
     return body
+
+
+def _group(g: distances.Group) -> dict[str, object]:
+    return {"name": g.name, "tensors": g.tensors, "types": list(g.types), "relative": g.relative, "worst": g.worst}
 
 
 def _field(f: Field | None) -> dict[str, object] | None:

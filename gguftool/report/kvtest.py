@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from gguftool.report.chart import Canvas
 from gguftool.report.known import known_json
 from gguftool.report.text import Style, count, safe, size, table
 from gguftool.run.kvtest import KvTest, TypeResult
 
-WIDTH, HEIGHT, MARGIN = 720, 420, 70
 COLORS = {
     "next to no loss": "#009e73",
     "a slight loss": "#56b4e9",
@@ -88,45 +89,43 @@ def _row(r: TypeResult, planned: Mapping[str, int]) -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of the picture: its name, bytes, nats, and colour."""
+
+    name: str
+    bytes: int
+    divergence: float
+    color: str
+
+
 def svg(t: KvTest, planned: Mapping[str, int], context: int, name: str) -> str:
     """Memory against divergence: to the left is small, below is good. SVG, no library needed."""
-    shown = [r for r in t.results if not r.refused]
-    most = max(planned[r.name] for r in shown) or 1
-    top = max(1.0, *(10 * r.divergence for r in shown))
-    low, high = math.log10(FLOOR), math.log10(top)
-
-    def x(value: int) -> float:
-        return MARGIN + (WIDTH - 2 * MARGIN) * value / most
-
-    def y(value: float) -> float:
-        return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (math.log10(max(value, FLOOR)) - low) / (high - low)
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" '
-        'font-size="12">',
-        "<!-- gguftool kv-test -->",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        _text(WIDTH / 2, 24, f"KV cache types of {name} at {count(context)} tokens", "middle", 15),
-        _text(WIDTH / 2, HEIGHT - 16, "memory of the KV cache", "middle"),
-        f'<g transform="rotate(-90 18 {HEIGHT / 2})">'
-        + _text(18, HEIGHT / 2, "divergence from f16 (nats, below is better)", "middle")
-        + "</g>",
+    shown = [
+        Point(r.name, planned[r.name], r.divergence, "#000000" if r is t.results[0] else COLORS[r.grade])
+        for r in t.results
+        if not r.refused
     ]
-    for power in range(math.ceil(low), math.floor(high) + 1):
-        at = y(10.0**power)
-        out.append(f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{at:.1f}" y2="{at:.1f}" stroke="#dddddd"/>')
-        out.append(_text(MARGIN - 6, at + 4, f"{10.0**power:g}", "end"))
+    title = f"KV cache types of {name} at {count(context)} tokens"
+    return points(shown, title, "memory of the KV cache", "divergence from f16 (nats, below is better)", "kv-test")
+
+
+def points(shown: Sequence[Point], title: str, x_axis: str, y_axis: str, command: str) -> str:
+    """Bytes against divergence, whose axis is logarithmic. SVG, no library needed.
+
+    Args:
+        shown: what is drawn.
+        title: above it.
+        x_axis: what the bytes are.
+        y_axis: what the divergence is from.
+        command: whose picture it is.
+    """
+    most = max(p.bytes for p in shown) or 1
+    top = max(1.0, *(10 * p.divergence for p in shown), 0.0)
+    canvas = Canvas(command, title, x_axis, y_axis)
+    canvas.log_axis(math.log10(FLOOR), math.log10(top))
     for part in range(5):
-        out.append(_text(x(most * part // 4), HEIGHT - MARGIN + 18, size(most * part // 4), "middle"))
-    for r in shown:
-        px, py = x(planned[r.name]), y(r.divergence)
-        color = "#000000" if r is t.results[0] else COLORS[r.grade]
-        out.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="5" fill="{color}"/>')
-        out.append(_text(px + 8, py + 4, r.name))
-    return "\n".join([*out, "</svg>"]) + "\n"
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start", points: int = 12) -> str:
-    from xml.sax.saxutils import escape
-
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{points}">{escape(safe(text))}</text>'
+        canvas.below((most * part // 4) / most, size(most * part // 4))
+    for p in shown:
+        canvas.point(p.bytes / most, max(p.divergence, FLOOR), p.color, name=p.name)
+    return canvas.done()

@@ -110,6 +110,18 @@ def check_name(path: str) -> None:
     check_mine(path, is_ours, _WHAT)
 
 
+def check_svg(path: str) -> None:
+    """The same for pictures that are always an SVG.
+
+    Raises:
+        UsageError: the name says something else.
+        Refused, MissingFile: see `check_name`.
+    """
+    if not path.lower().endswith(".svg"):
+        raise UsageError(f"{path}: the picture is an SVG", "name it FILE.svg")
+    check_name(path)
+
+
 def is_ours(begin: bytes) -> bool:
     """Whether a file is a picture that gguftool has drawn, by its first MiB; or empty."""
     return not begin or (begin.startswith(_BEGINS) and MARK in begin)

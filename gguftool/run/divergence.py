@@ -20,6 +20,7 @@ from gguftool.facts import data
 from gguftool.programs import Tool, find, named
 from gguftool.run import perplexity
 from gguftool.run.child import converse, cores
+from gguftool.run.known import UNJUDGED, Known, Subject, of_perplexity
 from gguftool.run.measure import PACKAGE, VERSION, available
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ OWN_TEXT = "Alice's Adventures in Wonderland"
 """What the packaged text is from."""
 FEWEST = 16
 """Tokens of a chunk at least."""
+
+GRADES = ((0.01, 1.005, "next to no loss"), (0.03, 1.02, "a slight loss"), (0.1, 1.06, "a noticeable loss"))
+"""Mean divergence up to (nats), perplexity against the reference up to, and what to call it."""
+WORST = "a severe loss"
+UNREAD = Known(UNJUDGED, "no text was read of which it is known what a model makes of it")
+SURE = 2.0
+"""Standard errors that a difference must have to be called one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,7 @@ def divergence(
         UsageError: the text is too short, the models cut it in different ways, or the sizes make no sense.
         ToolFailed: there is neither library nor program, it does not load a model, or it ended.
     """
-    program = _program(engine, llama_cpp)
+    program = program_of(engine, llama_cpp)
     if program is None and (engine == perplexity.PROGRAM or not available()):
         what = LIBRARY if engine == "library" else f"{LIBRARY} or {perplexity.PROGRAM}"
         raise ToolFailed(f"this needs {what}, which is not installed", "pip install 'gguftool[server]'")
@@ -170,8 +178,13 @@ def divergence(
     return Compared(outcomes, answer["tokens"], compared, program.path if program else LIBRARY)
 
 
-def _program(engine: str, llama_cpp: str | None) -> Tool | None:
-    """The program that shall compute, None for the library."""
+def program_of(engine: str, llama_cpp: str | None) -> Tool | None:
+    """The program that shall compute, None for the library.
+
+    Args:
+        engine: one of `ENGINES`.
+        llama_cpp: see `divergence`.
+    """
     if engine == "library":
         return None
     if engine == "auto" and (chosen := named(perplexity.PROGRAM, llama_cpp)):
@@ -224,6 +237,26 @@ def _exp(x: float) -> float:
 
 def _error_of_mean(x: Floats) -> float:
     return float(x.std(ddof=1) / math.sqrt(len(x))) if len(x) > 1 else 0.0
+
+
+def grade(divergence: float, ratio: float, ratio_error: float) -> str:
+    """What a mean divergence and a ratio of perplexities mean; of the latter what is surely above the noise."""
+    sure = ratio / math.exp(SURE * ratio_error)
+    return next((name for most, more, name in GRADES if divergence <= most and sure <= more), WORST)
+
+
+def soundness(found: Compared, about: Subject, text: str | None) -> Known:
+    """Whether the first is sound; of another text nobody knows what it should be, only that it must be a number.
+
+    Args:
+        found: what was measured.
+        about: what is known of the first.
+        text: what was read; None: the packaged text.
+    """
+    read = found.outcomes[0].perplexity
+    if text is not None and math.isfinite(read):
+        return UNREAD
+    return of_perplexity(read, about, found.compared)
 
 
 def apart(a: Outcome, b: Outcome) -> tuple[float, float]:

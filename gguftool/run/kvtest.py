@@ -7,7 +7,6 @@ same (`gguftool.run.divergence`).
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -17,18 +16,14 @@ from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
 from gguftool.hub import file_of, opened
 from gguftool.model import Model
 from gguftool.model.role import only_runnable
-from gguftool.run.divergence import OWN_TEXT, Outcome, Reader, divergence
-from gguftool.run.known import BROKEN, UNJUDGED, Known, Subject, of_perplexity, subject
+from gguftool.run.divergence import GRADES, OWN_TEXT, UNREAD, Outcome, Reader, divergence, grade, soundness
+from gguftool.run.known import BROKEN, Known, Subject, subject
 
 TYPES = (
     ("f16", "f16"), ("bf16", "bf16"), ("q8_0", "q8_0"), ("q8_0", "q4_0"), ("q5_1", "q5_1"), ("q5_0", "q5_0"),
     ("q4_1", "q4_1"), ("q4_0", "q4_0"), ("iq4_nl", "iq4_nl"),
 )  # fmt: skip
 """Pairs of types that are tried when none are named; the first is what the others are held against."""
-GRADES = ((0.01, 1.005, "next to no loss"), (0.03, 1.02, "a slight loss"), (0.1, 1.06, "a noticeable loss"))
-"""Mean divergence up to (nats), perplexity against f16 up to, and what to call it."""
-WORST = "a severe loss"
-UNKNOWN = Known(UNJUDGED, "no text was read of which it is known what a model makes of it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +72,7 @@ class TypeResult:
     @property
     def grade(self) -> str:
         """What the numbers mean; of the perplexity only what is surely above the noise of a short text."""
-        sure = self.perplexity_ratio / math.exp(2 * self.ratio_error)
-        for most, ratio, name in GRADES:
-            if self.divergence <= most and sure <= ratio:
-                return name
-        return WORST
+        return grade(self.divergence, self.perplexity_ratio, self.ratio_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,7 @@ class KvTest:
     chunk: int
     text: str
     engine: str
-    reference: Known = UNKNOWN
+    reference: Known = UNREAD
 
     __repr__ = short_repr
 
@@ -163,21 +154,13 @@ def kv_test(
     results = tuple(_result(one) for one in found.outcomes)
     return KvTest(
         results, found.tokens, found.compared, chunk, text or OWN_TEXT, found.engine,
-        _reference(results, found.compared, text, about),
+        soundness(found, about, text),
     )  # fmt: skip
 
 
 def _result(one: Outcome) -> TypeResult:
     same = {f.name: getattr(one, f.name) for f in fields(TypeResult) if not f.name.startswith("type_")}
     return TypeResult(one.reader.type_k, one.reader.type_v, **same)
-
-
-def _reference(results: Sequence[TypeResult], compared: int, text: str | None, about: Subject) -> Known:
-    """The verdict about the model; of another text nobody knows what it should be, only that it must be a number."""
-    found = results[0].perplexity
-    if text is not None and math.isfinite(found):
-        return UNKNOWN
-    return of_perplexity(found, about, compared)
 
 
 def verdict(results: Sequence[TypeResult]) -> str:
@@ -189,10 +172,10 @@ def verdict(results: Sequence[TypeResult]) -> str:
     usable = [r for r in smaller if not r.refused]
     if not usable:
         return "nothing smaller than f16 works for this model: --cache-type f16"
-    for _, _, grade in GRADES[:2]:
-        good = [r for r in usable if r.grade == grade]
+    for _, _, word in GRADES[:2]:
+        good = [r for r in usable if r.grade == word]
         if good:
-            return _take(good, usable, base, grade)
+            return _take(good, usable, base, word)
     best = min(usable, key=lambda r: r.divergence)
     return f"--cache-type f16: even {best.name}, the best of the smaller ones, costs {best.grade}"
 

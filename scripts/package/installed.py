@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[int, str, str], ...] = (
     (0, "rules", "chat-template-missing"),
     (0, "explain --flag=-ngl", "gpu-layers"),
     (0, "kv-test --help", "perplexity"),
+    (0, "quant-test --help", "divergence"),
     (0, "completion bash", "complete"),
     (3, f"dump {SOURCE}/tokenizer.json", "a tokenizer of Hugging Face"),
 )

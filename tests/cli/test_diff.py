@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from xml.etree import ElementTree
 
 from tests.build import llama
 
@@ -14,7 +15,7 @@ def test_same_files(cli, tmp_path: Path) -> None:
     assert cli("diff", str(a), str(b)).code == 0
     body = cli("diff", "--data", "--format", "json", str(a), str(b)).json
     assert body["same"] is True
-    assert body["data"] == {"compared": 11, "differ": []}
+    assert body["data"] == {"compared": 11, "differ": [], "kinds": [], "layers": []}
 
 
 def test_keys_and_tensors(cli, tmp_path: Path) -> None:
@@ -83,3 +84,62 @@ def test_another_type_is_compared_by_its_weights(cli, tmp_path: Path) -> None:
     (change,) = cli("diff", "--data", "--format", "json", str(a), str(b)).json["data"]["differ"]
     assert change["max"] == 0  # sixty-fourths are exact in half precision
     assert abs(change["cosine"] - 1) < 1e-12
+
+
+def test_errors_by_tensor_kind_and_layer(cli, tmp_path: Path) -> None:
+    """‖W-Ŵ‖²/‖W‖² of ones, some of which are others: by hand."""
+    ones = [1.0] * (64 * 64)
+    g = llama(layers=2)
+    for i in range(2):
+        for name in ("attn_q", "attn_output"):
+            g.retensor(f"blk.{i}.{name}.weight", data=struct.pack("<4096f", *ones))
+    a = g.write(tmp_path / "a.gguf")
+    g.retensor("blk.0.attn_q.weight", data=struct.pack("<4096f", *([1.5] * 64 + ones[64:])))
+    g.retensor("blk.1.attn_q.weight", data=struct.pack("<4096f", *([0.0] * 128 + ones[128:])))
+    g.retensor("blk.1.attn_output.weight", data=struct.pack("<4096f", *([0.5] * 256 + ones[256:])))
+    b = g.write(tmp_path / "b.gguf")
+    picture = tmp_path / "errors.svg"
+    result = cli("diff", "--plot", str(picture), "--format", "json", str(a), str(b))
+    assert result.code == 1
+    data = result.json["data"]
+    assert {c["name"]: c["relative"] for c in data["differ"]} == {
+        "blk.0.attn_q.weight": 0.25 * 64 / 4096,
+        "blk.1.attn_q.weight": 128 / 4096,
+        "blk.1.attn_output.weight": 0.25 * 256 / 4096,
+    }
+    kinds = {k["name"]: (k["tensors"], k["relative"], k["worst"]) for k in data["kinds"]}
+    assert kinds["attn_q.weight"] == (2, (16 + 128) / 8192, "blk.1.attn_q.weight")
+    assert list(kinds) == ["attn_q.weight", "attn_output.weight"], "the worst first"
+    layers = {k["name"]: k["relative"] for k in data["layers"]}
+    assert layers == {"blk.0": 16 / 4096, "blk.1": (128 + 64) / 8192}
+    drawn = ElementTree.parse(picture).getroot()
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}circle")) == 3
+    text = cli("diff", "--data", str(a), str(b)).out
+    assert "attn_q.weight" in text
+    assert "0.0176" in text, "of both together"
+
+
+def test_a_picture_is_an_svg_and_replaces_nothing(cli, tmp_path: Path) -> None:
+    a = llama().write(tmp_path / "a.gguf")
+    assert cli("diff", "--plot", "x.png", str(a), str(a)).code == 2
+    (tmp_path / "mine.svg").write_text("not a picture of yours")
+    assert cli("diff", "--plot", str(tmp_path / "mine.svg"), str(a), str(a)).code == 4
+
+
+def test_a_tensor_quantised_twice_is_told(cli, tmp_path: Path) -> None:
+    """Q4_0 and then Q8_0: the error of Q4_0 in a tensor that should have that of Q8_0."""
+    import numpy as np
+    from gguf import GGMLQuantizationType, dequantize, quantize
+
+    x = np.random.default_rng(1).normal(0, 0.1, (64, 64)).astype("<f4")
+    coarse = dequantize(quantize(x, GGMLQuantizationType.Q4_0), GGMLQuantizationType.Q4_0)
+    a = llama().retensor("blk.0.attn_q.weight", data=x.tobytes()).write(tmp_path / "a.gguf")
+    for name, floats, times in (("once", x, 1.0), ("twice", coarse, 200.0)):
+        data = quantize(floats, GGMLQuantizationType.Q8_0).tobytes()
+        b = llama().retensor("blk.0.attn_q.weight", type="q8_0", data=data).write(tmp_path / f"{name}.gguf")
+        (change,) = cli("diff", "--data", "--format", "json", str(a), str(b)).json["data"]["differ"]
+        assert change["suspicious"] is (name == "twice")
+        assert change["times"] == 1.0 if name == "once" else change["times"] > times
+        assert ("suspicious: 1 tensor much worse than its type" in cli("diff", "--data", str(a), str(b)).out) is (
+            name == "twice"
+        )

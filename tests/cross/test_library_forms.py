@@ -76,6 +76,7 @@ DATA: dict[str, Callable[[Any, Path], Any]] = {
     "plan_launch": lambda m, _: gguftool.plan_launch(m, gguftool.Wishes(ctx=64)).memory,
     "prepare": lambda m, out: gguftool.prepare(m, out / "o.gguf", ctx=1 << 30).ok,
     "push_check": lambda m, _: [f.rule for c in gguftool.push_check(m).checks for f in c.findings],
+    "quant_test": lambda m, _: gguftool.quant_test(m, [m], tokens=32, chunk=16).compared,
     "quantize": lambda m, out: gguftool.quantize(m, out / "o.gguf", "Q8_0").plan,
     "recover": lambda m, _: gguftool.recover(m).state,
     "rename_shards": lambda m, _: gguftool.rename_shards(m),

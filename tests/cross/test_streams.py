@@ -43,6 +43,7 @@ CALLS: dict[str, tuple[str, str | None]] = {
     "launch": ("--help", None),
     "check-log": ("--help", None),
     "kv-test": ("--help", None),
+    "quant-test": ("--help", None),
     "diagnose": ("m.gguf --no-run", None),
     "doctor": ("--error 'out of memory'", None),
     "scan": ("m.gguf", None),

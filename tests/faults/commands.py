@@ -62,11 +62,12 @@ MODEL = cache_dir() / SMOLLM2.filename
 LONG = {
     "launch, running": f"launch m.gguf {TRY} --log log",
     "kv-test": f"kv-test {MODEL} --types q8_0 --tokens 64 --chunk 64 --engine library",
+    "quant-test": f"quant-test {MODEL} {MODEL} --tokens 64 --chunk 64 --engine library",
 }
 """A server or the library runs: some seconds a run."""
 NO_JSON = (
     *("--version", "--help", "completion", "lint sarif", "lint jsonl", "scan jsonl", "lint github", "scan html"),
-    *("lint junit", "scan --emit", "convert", "launch, running", "kv-test"),
+    *("lint junit", "scan --emit", "convert", "launch, running", "kv-test", "quant-test"),
 )
 
 

@@ -64,6 +64,7 @@ MORE = {
     "dump": [["--raw", "no.such.key", "{good}"], ["--tokens", "x", "{good}"]],
     "hash": [["--algorithm", "no-such", "{good}"]],
     "kv-test": [["{good}", "--types", "no-such"]],
+    "quant-test": [["{good}"], ["{good}", "{good}", "--plot", "x.png"]],
     "verify": [["--against", "{missing}", "{good}"], ["--join", "{good}.out", "{good}"]],
     "lint": [["--select", "no-such-rule", "{good}"], ["--policy", "{page}", "{good}"]],
     "plan": [["{good}", "--ctx", "no"]],

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gguftool.run.kvtest import GRADES, WORST, TypeResult, verdict
+from gguftool.run.divergence import GRADES, WORST
+from gguftool.run.kvtest import TypeResult, verdict
 from gguftool.run.measure import available
 
 needs_library = pytest.mark.skipif(not available(), reason="xllamacpp is not installed in the version we know")

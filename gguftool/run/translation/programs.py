@@ -47,7 +47,7 @@ SERVED = {
     "llama-quantize": "`gguftool quantize` does the same, with or without it",
     "llama-gguf-split": "`gguftool split` and `gguftool merge` do the same, and check every read",
     "llama-gguf-hash": "`gguftool hash --format gguf-hash` prints the same",
-    "llama-perplexity": "`gguftool kv-test` compares cache types by it",
+    "llama-perplexity": "`gguftool quant-test` compares quantisations by it, `gguftool kv-test` cache types",
     "llama-fit-params": "`gguftool plan` computes the same, and shows why",
     "llama-tokenize": "`gguftool render --tokens` shows the tokens of a conversation",
     "llama-export-lora": "",

@@ -30,7 +30,7 @@ NOT = frozenset(
     {"--output", "--join", "--log", "--write-manifest", "--emit", "--plot", "--export", "--output-file", "--edit"}
 )
 """They would write outside of the folder, or wait for a person."""
-NEVER = frozenset({"prepare", "kv-test", "completion"})
+NEVER = frozenset({"prepare", "kv-test", "quant-test", "completion"})
 FIRST = {"launch": ("--print",), "convert": ("--check",), "quantize": ("--dry-run",), "split": ("--dry-run",),
          "merge": ("--dry-run",), "fix": ("--dry-run",), "imatrix": ("--show",)}  # fmt: skip
 PLACES = {"diff": ("M", "M"), "rules": (), "explain": ("llama.context_length",), "doctor": (), "check-log": ("L",),
