@@ -49,8 +49,14 @@ def by_kind(changes: Iterable[DataChange]) -> tuple[Group, ...]:
 
 
 def by_layer(changes: Iterable[DataChange]) -> tuple[Group, ...]:
-    """Tensors of each layer, in the order of the file."""
-    return tuple(_groups(changes, layer_of))
+    """Tensors of each layer, what lies outside of any first."""
+    return tuple(sorted(_groups(changes, layer_of), key=lambda g: _order(g.name)))
+
+
+def _order(layer: str) -> tuple[str, int]:
+    """Layers by their number, wherever they are in the file."""
+    head, _, number = layer.rpartition(".")
+    return (head, int(number)) if head else ("", -1)
 
 
 def _groups(changes: Iterable[DataChange], name_of: Callable[[str], str]) -> Iterator[Group]:
@@ -112,9 +118,7 @@ def svg(changes: Sequence[DataChange], name: str) -> str:
     A ring stands round what is much worse than its type.
     """
     drawn = [c for c in changes if c.relative is not None]
-    columns = list(dict.fromkeys(layer_of(c.name) for c in drawn)) or [ELSEWHERE]
-    # What lies outside of layers stands at the left, wherever it is in the file.
-    columns.sort(key=lambda n: n != ELSEWHERE)
+    columns = [g.name for g in by_layer(drawn)] or [ELSEWHERE]
     kinds = [g.name for g in by_kind(drawn)]
     values = [max(c.relative or 0.0, FLOOR) for c in drawn] or [FLOOR]
     canvas = Canvas("diff", f"relative error of {name}", "layer", "‖W-Ŵ‖² / ‖W‖²", right=170)

@@ -16,6 +16,7 @@ ROOT = click.Context(gguftool, info_name="gguftool", help_option_names=["-h", "-
 NEEDED = {
     "diff": ("a", "b"), "merge": ("a", "-o", "o"), "explain": ("k",), "rules": (), "completion": ("bash",),
     "prepare": ("s", "-o", "o"), "doctor": (), "quantize": ("m.gguf", "Q4_K_M"),
+    "quant-test": ("a", "b"),
 }  # fmt: skip
 """Words that a command cannot do without, where it is not one model."""
 
@@ -47,11 +48,11 @@ NOTIONS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "consent to quantize": ("quantize", "--allow-requantize", ("-y", "--yes")),
     "consent to launch": ("launch", "--force", ("-y", "--yes")),
     "llama.cpp": (
-        "quantize prepare convert plan launch kv-test doctor explain",
+        "quantize prepare convert plan launch kv-test quant-test doctor explain",
         "--llama-cpp x",
         ("--llama-cpp=x", "--llama_cpp x", "--llama-cpp-dir x", "--server x"),
     ),
-    "threads": ("quantize prepare kv-test launch", "--threads 4", ("-t 4", "--n-threads 4")),
+    "threads": ("quantize prepare kv-test quant-test launch", "--threads 4", ("-t 4", "--n-threads 4")),
     "RoPE base": ("fix prepare", "--rope-freq-base 5e5", ("--rope_freq_base 5e5", "--rope-theta 5e5")),
     "RoPE factor": ("fix prepare", "--rope-scale-factor 4", ("--rope-scale 4",)),
     "RoPE scale": ("fix prepare", "--rope-freq-scale 0.25", ("--rope_freq_scale=0.25",)),
@@ -293,11 +294,12 @@ def test_verify_shows_and_does_not_write(cli, tmp_path):
 
 
 def test_one_name_does_not_mean_two_things() -> None:
-    # `--against` is the source of the model, for lint and for the proof of launch (report, plan and pull
+    # `--against` is the source of the model, for lint, quant-test and the proof of launch (report, plan and pull
     # take launch's options); `--layout` the order of a models folder; others show other names.
     shown = {
         name: {word for p in command(name).params if isinstance(p, Option) for word in p.shown}
         for name in gguftool.list_commands(ROOT)
     }
-    assert [c for c, names in shown.items() if "--against" in names] == ["report", "lint", "plan", "pull", "launch"]
+    against = [c for c, names in shown.items() if "--against" in names]
+    assert against == ["report", "lint", "plan", "pull", "launch", "quant-test"]
     assert [c for c, names in shown.items() if "--layout" in names] == ["lint"]
