@@ -108,8 +108,10 @@ def again(source: str, output: str, options: Options) -> Callable[..., str]:
             "--outtype": None if options.outtype == "auto" else options.outtype,
             "--pre": options.pre,
             "--llama-cpp": options.llama_cpp,
+            "--name": options.name,
         }
         kept = [w for flag, value in said.items() if value and flag not in words for w in (flag, value)]
+        kept += [] if options.projector else ["--no-mmproj"]
         more = [f"--converter-arg={arg}" for arg in options.more]
         return gguftool("convert", path_word(source), "-o", path_word(output), *kept, *more, *words)
 

@@ -15,7 +15,7 @@ from gguftool.brief import short_repr
 from gguftool.build.converter import Converter
 from gguftool.build.converter_driver import TOLD
 from gguftool.build.folder.look import Folder
-from gguftool.build.runs import dense_modules, is_encoder, makes_projector
+from gguftool.build.runs import ELSE, LONGEST, dense_modules, is_encoder, makes_projector
 from gguftool.errors import GgufToolError
 from gguftool.facts import llama_cpp
 from gguftool.facts.converters import known
@@ -150,25 +150,25 @@ _SCALES = re.compile(r".*\.(?:input_scale|activation_scale|k_scale|v_scale|q_sca
 _VOICE = re.compile(r"(?:.*\.)?(?:talker|token2wav|code2wav)\.")
 _SOUND = re.compile(r".*(?:audio|sound|speech|conformer|whisper)")
 _MTP = re.compile(r"(?:model\.)?mtp[._]|.*\.(?:nextn|eh_proj|enorm|hnorm|shared_head)\.|.*\bmtp_")
-_LAYER = re.compile(r"(?:model\.|transformer\.|language_model\.)*(?:layers|h|blocks)\.(\d+)\.")
+_LAYER = re.compile(r"(?:model\.|transformer\.|language_model\.)*(?:layers|h|blocks)\.(\d{1,6})\.")
 _HEAD = re.compile(r"(?:.*\.)?lm_head\.(?:weight|bias)$")
 
 
 def _tensors(folder: Folder, asked: Asked, told: Sequence[Told] | None) -> Iterator[Left]:
+    if ELSE & {word.partition("=")[0] for word in asked.more}:
+        return  # a part of the model is what was asked for
     sizes = {entry.name: entry.nbytes for entry in folder.tensors}
     if told is None:
-        if {"--mmproj", "--vocab-only"} & set(asked.more):
-            return
         makes = asked.projector and asked.tool is not None and makes_projector(folder, asked.tool)
-        unused = {name for name in sizes if _VOICE.match(name) or (is_encoder(name) and not makes)}
+        unused = {n for n in sizes if _VOICE.match(n[:LONGEST]) or (is_encoder(n) and not makes)}
     elif not told or not all(one.complete for one in told):
         return
     else:
         unused = set.intersection(*(one.unused for one in told)) & set(sizes)
     groups: dict[str, list[str]] = {}
     for name in sizes:
-        if name in unused and not _BUFFERS.match(name):
-            groups.setdefault(_group(name, folder), []).append(name)
+        if name in unused and not _BUFFERS.match(name[-LONGEST:]):
+            groups.setdefault(_group(name[:LONGEST], folder), []).append(name)
     for what, names in groups.items():
         if what == HEAD and folder.config.text.get("tie_word_embeddings", True) is not False:
             continue  # it is the embedding once more

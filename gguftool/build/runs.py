@@ -30,6 +30,8 @@ _ENCODER = re.compile(
     r"(?:.*\.)?(?:aligner|sam_model|qwen2_model|vqmodel|embed_vision|embed_audio|apm|mm_\w+)\.|image_"
 )
 """Names of encoders besides those that every language model is without (the models' own `filter_tensors`, b11434)."""
+LONGEST = 400
+"""Characters of a tensor's name that are looked at; a real one has a hundred."""
 _ENCODER_CONFIGS = ("vision_config", "audio_config", "vision_encoder", "audio_encoder", "whisper_config")
 
 
@@ -88,7 +90,7 @@ def has_encoder(folder: Folder) -> bool:
 
 def is_encoder(name: str) -> bool:
     """Whether a tensor of the source is one of an encoder of images or sound, by its name."""
-    return beside_text(name) or _ENCODER.match(name) is not None
+    return beside_text(name[:LONGEST]) or _ENCODER.match(name[:LONGEST]) is not None
 
 
 def has_dense(path: str) -> bool:

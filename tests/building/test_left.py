@@ -177,6 +177,9 @@ def test_before_the_run_names_tell(eyes: Folder):
     able = tool("Gemma3ForConditionalGeneration")
     assert set(lists(left_out(eyes, Asked(able), None))) == {"a voice"}
     assert set(lists(left_out(eyes, Asked(able, projector=False), None))) == {"a voice", "an encoder of images"}
+    # Who asks for a part gets no list of the rest.
+    part = Asked(able, more=("--mmproj",))
+    assert lists(left_out(eyes, part, None)) == lists(left_out(eyes, part, [told({"filtered": ["x"]})])) == {}
     # A converter that does not say what it took: nothing is claimed.
     assert lists(left_out(eyes, Asked(able), [Told()])) == {}
 
