@@ -14,10 +14,12 @@ from gguftool.brief import short_repr
 from gguftool.build import beside, named, provenance
 from gguftool.build import converter as converters
 from gguftool.build.folder.look import Folder, look
+from gguftool.build.folder.processor import COPY
 from gguftool.build.left import Asked, Left, Told, left_out
 from gguftool.build.process import Ended, run
 from gguftool.build.runs import MODEL, PROJECTOR, Run, runs
 from gguftool.build.unconverted import explain
+from gguftool.chat.infolder import PROCESSORS
 from gguftool.errors import FormatError, GgufToolError, Refused, ToolFailed
 from gguftool.files.attributes import Readers, readers_of
 from gguftool.files.disk import check_room
@@ -229,7 +231,8 @@ def _run(
     except GgufToolError as e:
         if one.what != "projector":
             raise
-        raise type(e)(f"the projector: {e}", f"{e.hint}; {beside.WITHOUT}" if e.hint else beside.WITHOUT) from None
+        ways = [COPY] if not {*PROCESSORS} & {*folder.names} else [e.hint] if e.hint else []
+        raise type(e)(f"the projector: {e}", "; ".join([*ways, beside.WITHOUT])) from None
     if any("pre-tokenizer not recognised" in line for line in ended.tail):
         return [f"the pre-tokenizer was not recognised; {options.pre} was taken as told"]
     return []

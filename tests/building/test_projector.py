@@ -141,3 +141,13 @@ def test_a_projector_of_another_model(tmp_path: Path):
     projector(width=96).write(tmp_path / "p.gguf")
     with pytest.raises(ToolFailed, match="of no use: it is of another model"):
         judge(str(tmp_path / "m.gguf"), str(tmp_path / "p.gguf"))
+
+
+def test_without_what_says_how_pictures_are_prepared(tmp_path: Path):
+    source = hf_whole.vision(tmp_path / "eyes")
+    assert look(str(source)).problems == ()
+    (source / "preprocessor_config.json").unlink()
+    (found,) = look(str(source)).problems
+    assert (found.kind, found.fatal) == ("no-preprocessor", False)
+    # A model without eyes needs none.
+    assert look(str(hf.folder(tmp_path / "blind", "gemma3"))).problems == ()
