@@ -116,18 +116,18 @@ def verify_step(request: Request) -> Step:
     """The quick checks of verify, and the tensor data."""
 
     def act(log: str, before: Before) -> Outcome:
+        import os
+
+        from gguftool.build.judged import data
         from gguftool.build.prepare import projector
-        from gguftool.verify import deep
-        from gguftool.verify.modelcheck import check
 
         eyes = projector(before)
-        result, *more = deep.with_data([check(path) for path in (request.draft, *([eyes] if eyes else []))])
-        faults = [f for one in (result, *more) for report in one.files for f in report.faults]
+        faults = [f for path in (request.draft, *([eyes] if eyes else [])) for f in data(path).faults]
         rows = [{"kind": f.kind, "message": f.message, "where": f.where} for f in faults]
-        size = sum(report.size for report in result.files)
+        size = os.path.getsize(request.draft)
         summary = f"{len(faults)} faults: {faults[0].message}" if faults else f"whole and sound, {size:,} bytes"
         lines = tuple(f"{f.where}: {f.kind}: {f.message}" for f in faults)
-        return Outcome(summary, (request.draft,), {"faults": rows, "size": size}, lines, result.ok and not faults)
+        return Outcome(summary, (request.draft,), {"faults": rows, "size": size}, lines, not faults)
 
     return Step("verify", {}, act)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import struct
@@ -78,7 +79,8 @@ def explained(check: Check, model: Model, drafted: Drafted, again: Callable[...,
             faults.append(fault)
             continue
         left -= 1
-        faults.append(_told(fault, info, _likely(info, folder), extremes, again))
+        told = _told(fault, info, _likely(info, folder), extremes, again)
+        faults.append(told if told.hint is not None else replace(told, hint=_unexplained(folder)))
     notes = []
     for note in check.notes:
         info = tensors.get(note.where)
@@ -105,14 +107,10 @@ def _told(
     extremes: Callable[[Entry], Extremes],
     again: Callable[..., str],
 ) -> Fault:
-    """The fault with what the source says of it."""
+    """The fault with what the source says of it; without a hint where it says nothing."""
     begin, kind = fault.message.partition("; first at ")[0], info.type_name
     end = ENDS.get(kind)
-    for entry in likely:
-        try:
-            found = extremes(entry)
-        except (GgufToolError, ValueError, struct.error):
-            continue
+    for entry, found in _looked_at(likely, extremes):
         # Of several tensors of one size only that with the same kind of numbers explains it.
         if (found.nan and " NaN" in begin) or (found.inf and " infinite" in begin):
             what = " and ".join(f"{n:,} {w}" for n, w in ((found.nan, "NaN"), (found.inf, "infinite")) if n)
@@ -122,7 +120,15 @@ def _told(
         if end is not None and found.largest >= end and " infinite" in begin:
             message = f"{begin}: {entry.name} of the source reaches {found.largest:,.6g}, {WORDS[kind]}"
             return replace(fault, kind="overflow", message=message, hint=again("--outtype", _wider(kind)))
-    return replace(fault, hint="the source has no such number: the converter or the disk made it; convert again")
+    return replace(fault, hint=None)
+
+
+def _unexplained(folder: Folder) -> str:
+    if not folder.tensors:
+        return "the weights of the source are pickled and were not looked at: save them as safetensors"
+    if any(e.dtype not in FLOATS for e in folder.tensors):
+        return "its weights are quantised: a scale of the source, or the converter, made it"
+    return "the source has no such number: the converter or the disk made it; convert again"
 
 
 def _vanished(
@@ -133,17 +139,20 @@ def _vanished(
     again: Callable[..., str],
 ) -> Fault | None:
     """A tensor that is zero throughout and is not in the source; None where it is, or where that is not known."""
-    for entry in likely:
-        try:
-            found = extremes(entry)
-        except (GgufToolError, ValueError, struct.error):
-            return None
+    for entry, found in _looked_at(likely, extremes):
         if entry.elements == info.elements and 0 < found.largest < SMALLEST.get(info.type_name, 0.0):
             message = f"{note.message}: {entry.name} of the source reaches {found.largest:.3g}, {info.type_name} begins"
             message += f" at {SMALLEST[info.type_name] * 2:.3g}"
             return replace(note, kind="underflow", message=message, hint=again("--outtype", "bf16"))
         return None
     return None
+
+
+def _looked_at(likely: Iterable[Entry], extremes: Callable[[Entry], Extremes]) -> Iterator[tuple[Entry, Extremes]]:
+    """Those that can be read, with what is in them."""
+    for entry in likely:
+        with contextlib.suppress(GgufToolError, ValueError, struct.error):
+            yield entry, extremes(entry)
 
 
 def _wider(kind: str) -> str:

@@ -114,7 +114,7 @@ def rows(found: Named, known: Told) -> list[dict[str, object]]:
 def asked(more: Sequence[str]) -> tuple[str, frozenset[str]]:
     """What the user's arguments for the converter say: a name, and the keys of a file of metadata."""
     said: dict[str, str] = {}
-    for word, following in zip(more, (*more[1:], ""), strict=True):
+    for word, following in zip(more, [*more[1:], ""], strict=False):
         name, has_value, value = word.partition("=")
         said[name] = value if has_value else following
     try:

@@ -229,7 +229,7 @@ def test_prepare_stops_at_what_convert_would_not_name(
     output = tmp_path / "out.gguf"
     args = ("prepare", source, "-o", output, "--quantize", "Q8_0", "--context-length", "2048", "-ctk", "q8_0")
     result = cli(*args, "--format", "json")
-    assert (result.code, result.json["ok"]) == (1, False)
+    assert (result.code, result.json["ok"]) == (1, False), result.err
     (step,) = result.json["steps"]
     assert (step["name"], step["ok"]) == ("convert", False)
     data = next(c for c in step["data"]["checks"] if c["name"] == "data")
@@ -368,3 +368,11 @@ def test_a_tokenizer_that_cuts_otherwise_is_a_fault_unless_it_was_asked_for(tmp_
     assert (told.verdict, told.notes[0].hint) == ("noted", "--pre gpt-2")
     assert told.said.startswith("as told with --pre qwen2: 51 of 2,716 texts")
     assert (none.verdict, none.said) == ("ok", "2,716 texts are cut as by tokenizer.json")
+
+
+def test_the_usual_conversion_hands_nothing_on_to_the_converter():
+    """Tests hand --no-lazy on; people hand nothing on, and that was a bug (exit code 70)."""
+    from gguftool.build.named import asked
+
+    assert asked(()) == ("", frozenset())
+    assert asked(("--model-name", "A", "--no-lazy")) == ("A", frozenset())
