@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from gguftool.api.launch import plan_launch as plan_launch
     from gguftool.api.logs import LogCheck as LogCheck
     from gguftool.api.logs import check_log as check_log
+    from gguftool.api.mix import Mixed as Mixed
+    from gguftool.api.mix import mix as mix
     from gguftool.api.models import diff as diff
     from gguftool.api.models import fixes as fixes
     from gguftool.api.models import hash_tensors as hash_tensors
@@ -206,6 +208,7 @@ __all__ = [
     "MemoryPlan",
     "Misfit",
     "MissingFile",
+    "Mixed",
     "Model",
     "Need",
     "NoRoom",
@@ -287,6 +290,7 @@ __all__ = [
     "merge",
     "merge_imatrix",
     "misfits",
+    "mix",
     "open",
     "overview",
     "plan",

@@ -19,6 +19,7 @@ PUBLIC = {
         "api.glance": "Glance glance",
         "api.known": "known_text",
         "api.edits": "apply_patch edit make_patch plan_edit recover undo",
+        "api.mix": "Mixed mix",
         "api.models": "diff fixes hash_tensors memory misfits overview predict",
         "api.compat": "Compatibility compat",
         "api.converted": "Converted check_converted convert",

@@ -27,7 +27,7 @@ FALLBACK = {
 }
 """What a tensor gets whose rows do not divide into blocks of the type on the left."""
 _BLOCKS_OF_70B = {"llama": 80, "qwen2": 80, "deci": 80, "olmo": 80, "jais2": 68}
-_NEEDS_IMATRIX = frozenset("IQ3_XXS IQ2_XXS IQ2_XS IQ2_S IQ1_M IQ1_S".split())
+NEEDS_IMATRIX = frozenset("IQ3_XXS IQ2_XXS IQ2_XS IQ2_S IQ1_M IQ1_S".split())
 _IQ2_GROUP = frozenset("IQ2_XXS IQ2_XS IQ1_S IQ2_S IQ2_M IQ1_M".split())
 
 
@@ -191,7 +191,7 @@ def _choose(
 
 
 def _with_imatrix(tensor: Shape, type_name: str, wanted: str, target: Target) -> Choice:
-    low = type_name in _NEEDS_IMATRIX or (type_name == "Q2_K" and target.name == "Q2_K_S")
+    low = type_name in NEEDS_IMATRIX or (type_name == "Q2_K" and target.name == "Q2_K_S")
     needs = low and not is_embedding(tensor.name) and tensor.name != "output.weight"
     return Choice(type_name, wanted, needs)
 

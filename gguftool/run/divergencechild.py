@@ -243,17 +243,17 @@ def _compare(live: list[Reading], index: int, following: int) -> None:
     """One position: surprise by the token that follows, and divergence from the first."""
     import numpy as np
 
-    base = _log_softmax(live[0].model.row(live[0], index))
+    base = log_softmax(live[0].model.row(live[0], index))
     weights = np.exp(base)
     choice = int(base.argmax())
     for r in live:
-        log = base if r is live[0] else _log_softmax(r.model.row(r, index))
+        log = base if r is live[0] else log_softmax(r.model.row(r, index))
         r.surprises.append(-float(log[following]))
         r.same.append(int(log.argmax()) == choice)
-        r.divergences.append(0.0 if r is live[0] else _divergence(weights, base, log))
+        r.divergences.append(0.0 if r is live[0] else divergence_of(weights, base, log))
 
 
-def _divergence(weights: NDArray[np.float64], base: NDArray[np.float64], log: NDArray[np.float64]) -> float:
+def divergence_of(weights: NDArray[np.float64], base: NDArray[np.float64], log: NDArray[np.float64]) -> float:
     """Nats; what the first finds impossible counts nothing, and what is no number stays none."""
     import numpy as np
 
@@ -264,7 +264,8 @@ def _divergence(weights: NDArray[np.float64], base: NDArray[np.float64], log: ND
     return 0.0 if found < 0 else found
 
 
-def _log_softmax(row: NDArray[np.float32]) -> NDArray[np.float64]:
+def log_softmax(row: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Logarithms of the probabilities, of logits."""
     import numpy as np
 
     x = row.astype(np.float64)

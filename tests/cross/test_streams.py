@@ -37,6 +37,7 @@ CALLS: dict[str, tuple[str, str | None]] = {
     "convert": ("--check .", None),
     "quantize": ("m.gguf Q8_0 --engine builtin --output q.gguf", "q.gguf"),
     "imatrix": ("--show i.gguf", None),
+    "mix": ("m.gguf --target 9bpw --sensitivity usual --save types.txt", "types.txt"),
     "prepare": ("--help", None),
     "plan": ("m.gguf", None),
     "pull": ("--help", None),

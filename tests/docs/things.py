@@ -61,6 +61,14 @@ def tiny(path: Path) -> None:
 
 
 @thing
+def unquantised(path: Path) -> None:
+    """A llama of two layers, 256 wide, in F16, with fixed random weights."""
+    from tests.building.models import DENSE, model
+
+    model(DENSE, "f16").write(path)
+
+
+@thing
 def cut(path: Path) -> None:
     """SmolLM2 whose download broke off after 60,000,000 bytes."""
     smollm2(path)

@@ -32,7 +32,8 @@ NOT = frozenset(
 """They would write outside of the folder, or wait for a person."""
 NEVER = frozenset({"prepare", "kv-test", "quant-test", "completion"})
 FIRST = {"launch": ("--print",), "convert": ("--check",), "quantize": ("--dry-run",), "split": ("--dry-run",),
-         "merge": ("--dry-run",), "fix": ("--dry-run",), "imatrix": ("--show",)}  # fmt: skip
+         "merge": ("--dry-run",), "fix": ("--dry-run",), "imatrix": ("--show",),
+         "mix": ("--target", "9bpw", "--sensitivity", "usual")}  # fmt: skip
 PLACES = {"diff": ("M", "M"), "rules": (), "explain": ("llama.context_length",), "doctor": (), "check-log": ("L",),
           "quantize": ("M", "O", "Q4_0"), "split": ("M", "O"), "merge": ("M",), "convert": (".",),
           "diagnose": ("M", "it never stops")}  # fmt: skip
