@@ -162,6 +162,8 @@ def write(path: Path, name: str) -> Path:
     """Make one of them."""
     config, tensors = ODD[name]()
     path.mkdir(parents=True)
+    if "vision_config" in config:
+        (path / "preprocessor_config.json").write_text("{}")
     (path / "config.json").write_text(json.dumps(config))
     (path / "tokenizer.json").write_text((hf.TOKENIZERS / "bpe.json").read_text())
     if config["architectures"] == ["NemotronForCausalLM"]:  # the converter reads no other
