@@ -17,6 +17,9 @@ from gguftool.near import near_names
 from gguftool.predict import harm, predict
 from gguftool.source import Memory
 
+_SHOWN = 5
+"""Patterns without effect that are named."""
+
 
 def unused(plan: QuantizePlan, wish: Overrides, arch: str) -> Iterator[str]:
     """Wishes about types that decide nothing."""
@@ -37,7 +40,11 @@ def unused(plan: QuantizePlan, wish: Overrides, arch: str) -> Iterator[str]:
             what = "copies every tensor" if plan.target.copies else "is a conversion, all matrices get that type"
             yield f"{_some(asked)}: no effect, {plan.target.name} {what}"
         return
-    yield from _patterns(plan, wish, arch)
+    said = list(_patterns(plan, wish, arch))
+    # Lists of types are made for many models.
+    yield from said[:_SHOWN]
+    if len(said) > _SHOWN:
+        yield f"and {len(said) - _SHOWN} more of --tensor-type that change nothing"
 
 
 def _patterns(plan: QuantizePlan, wish: Overrides, arch: str) -> Iterator[str]:

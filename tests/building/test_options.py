@@ -141,6 +141,14 @@ def test_what_has_no_effect_is_told(cli: Cli, here: Path, options: str, said: st
     assert said in result.err.replace("\n", " ")
 
 
+def test_a_list_for_other_models_is_told_shortly(cli: Cli, here: Path, tmp_path: Path):
+    (tmp_path / "types.txt").write_text("".join(f"blk.{i}.attn_q=q8_0\n" for i in range(40)))
+    args = ("--tensor-type-file", tmp_path / "types.txt", "--dry-run", "--format", "json")
+    said = cli("quantize", "d.gguf", "Q4_0", *args).json["warnings"]
+    assert len(said) == 6
+    assert said[-1] == "and 33 more of --tensor-type that change nothing"
+
+
 def test_what_has_its_effect_is_not_told(cli: Cli, here: Path):
     options = ("--tensor-type", "attn_q=q8_0", "--tensor-type", "ffn_down=q8_0", "--imatrix", "im.gguf")
     result = cli("quantize", "d.gguf", "Q4_0", *options, "--exclude-weights", "ffn_up", "--dry-run", "--format", "json")
