@@ -204,7 +204,7 @@ def vocabulary(architecture: str) -> frozenset[str]:
     """How the converter of `gguftool.facts.BUILD` reads the vocabulary of a model; empty when that is not known.
 
     ``sentencepiece`` wants tokenizer.model, ``transformers`` what AutoTokenizer loads, ``llama-hf`` the same of a
-    tokenizer that falls back to bytes, ``code`` runs code of the folder, ``mistral`` needs mistral-common; a file of
-    that name; several are tried.
+    tokenizer that falls back to bytes, ``code`` runs code of the folder, ``mistral`` needs mistral-common, ``target``
+    takes it of another model (``--target-model-dir``); a file of that name; several are tried.
     """
     return _vocabularies().get(architecture, frozenset())

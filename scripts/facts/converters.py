@@ -94,6 +94,8 @@ def _ways(found: Mapping[str, Any], order: Sequence[str], method: str, seen: set
     for node in ast.walk(found[owner].methods[method]):
         if isinstance(node, ast.Constant) and node.value in FILES:
             yield str(node.value)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "self.target_model_dir is None":
+            yield from ("target" for _ in node.body if isinstance(_, ast.Raise))
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         name, of = node.func.attr, ast.unparse(node.func.value)

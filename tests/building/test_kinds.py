@@ -204,3 +204,15 @@ def test_a_reward_model(tmp_path: Path) -> None:
     (problem,) = [p for p in look(str(folder), known()).fatal if p.kind == "unknown-architecture"]
     assert "a head for classes or rewards" in problem.message
     assert "BertForSequenceClassification" in str(problem.hint)
+
+
+def test_models_that_are_none_by_themselves(tmp_path: Path) -> None:
+    """conversion/qwen.py:DFlashModel.set_vocab and conversion/ultravox.py:UltravoxModel (b11434) stop at once."""
+    draft = hf.folder(tmp_path / "d", "qwen3", architectures=["DFlashDraftModel"])
+    (problem,) = [p for p in look(str(draft), known()).fatal if p.kind == "draft-model"]
+    assert "--converter-arg=--target-model-dir" in str(problem.hint)
+    more = ("--target-model-dir", "x")
+    assert "draft-model" not in {p.kind for p in look(str(draft), known(), arguments=more).problems}
+    voice = hf.folder(tmp_path / "v", "llama", architectures=["UltravoxModel"])
+    assert "projector-only" in {p.kind for p in look(str(voice), known()).fatal}
+    assert "projector-only" not in {p.kind for p in look(str(voice), known(), arguments=("--mmproj",)).problems}

@@ -79,6 +79,27 @@ def _bpe(path: Path) -> None:
     shutil.copy(hf.TOKENIZERS / "bpe.json", path / "tokenizer.json")
 
 
+def _whole(change: Callable[[dict[str, Any]], object]) -> Edit:
+    def edit(path: Path) -> None:
+        whole = json.loads((path / "tokenizer.json").read_text())
+        change(whole)
+        (path / "tokenizer.json").write_text(json.dumps(whole))
+
+    return edit
+
+
+def _changed(**model: Any) -> Edit:
+    return _whole(lambda whole: whole["model"].update(model))
+
+
+_joined = _whole(lambda w: w["model"].update(merges=[" ".join(m) for m in w["model"]["merges"]]))
+_without_added = _whole(lambda w: w.pop("added_tokens"))
+
+
+def _shorter(path: Path) -> None:
+    (path / "tokenizer.model").write_bytes((path / "tokenizer.model").read_bytes()[:300])
+
+
 def _marked(name: str) -> Edit:
     def edit(path: Path) -> None:
         data = (path / name).read_bytes() if (path / name).exists() else b"{}"
@@ -137,6 +158,15 @@ CASES: dict[str, Case] = {
     "beyond": Case("llama", config(eos_token_id=400), "special-beyond", False, config(eos_token_id=399)),
     "apart": Case("qwen2", config(eos_token_id=0), "special-apart", False, config(eos_token_id=[0, 2])),
     "apart-generation": Case("qwen2", text("generation_config.json", '{"eos_token_id": [0, 2]}'), "", False),
+    "spm-cut": Case("llama", _shorter, "bad-tokenizer", True),
+    "spm-added-text": Case("llama", text("added_tokens.json", '{"x": "y"}'), "bad-tokenizer", True),
+    "spm-decoder-key": Case(
+        "llama", tokenizer_config(added_tokens_decoder={"x": {"content": "y"}}), "bad-tokenizer", True
+    ),
+    "spm-decoder-text": Case("llama", tokenizer_config(added_tokens_decoder={"3": {}}), "bad-tokenizer", True),
+    "merges-odd": Case("qwen2", _changed(merges=[1, 2]), "bad-tokenizer", True),
+    "merges-texts": Case("qwen2", _joined, "", False),
+    "no-added": Case("qwen2", _without_added, "bad-tokenizer", True),
     "map-cut": Case("qwen2", text("special_tokens_map.json", "{"), "bad-tokenizer", True),
     "spm-map-cut": Case("llama", text("special_tokens_map.json", "{"), "", False),
     "mark": Case("llama", _marked("config.json"), "byte-order-mark", True),

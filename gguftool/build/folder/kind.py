@@ -28,6 +28,8 @@ _OTHERWISE: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Folders that a converter tells by a file of their own, whatever config.json says or without one, and the name it
 gives them (`conversion/base.py:load_hparams_guess`, b11434)."""
 MISTRAL = "--mistral-format"
+NO_TEXT = frozenset({"UltravoxModel"})
+"""Names of models whose class only says so (`conversion/ultravox.py`, b11434)."""
 _HEAD = re.compile(
     r"For(?:Sequence|Token|Multiple\w*|Image|Audio)Classification$|Reward\w*$|ForScore$|ForQuestionAnswering$"
 )
@@ -80,6 +82,9 @@ def architecture(seen: Seen) -> Iterator[Problem]:
     name = seen.config.projector_architecture if seen.wants_projector else seen.architecture
     if not name:
         yield _nameless(seen)
+    elif name in NO_TEXT and not seen.wants_projector:
+        way = "the projector alone: " + gguftool("convert", path_word(seen.path), "--converter-arg=--mmproj")
+        yield Problem("projector-only", f"of {name} the converter makes the projector alone", way)
     elif not seen.takes(name):
         yield _not_taken(seen, name, packaged() if seen.registry is None else seen.registry)
     elif seen.registry is not None and name != (other := seen.config.architecture) and not seen.wants_projector:

@@ -15,15 +15,17 @@ from gguftool.errors import GgufToolError
 from gguftool.facts.converters import vocabulary
 from gguftool.format.sniff import HEAD
 from gguftool.reading import json_file
-from gguftool.shell import path_word, shell
+from gguftool.shell import blank, gguftool, path_word, shell
 
 FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model")
 MORE = ("tokenizer_config.json", "sentencepiece.bpe.model", "tokenizer.jsonl", "merges.txt", "qwen.tiktoken")
 OTHERS = ("rwkv_vocab_v20230424.txt", "tokenizer.model.v3", "tokenizer.model.v7")
 WHOLE, SETTINGS, ADDED, MAP = "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"
 SPM = "tokenizer.model"
+LARGEST = 64 << 20
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """Special tokens that the converter looks for (`gguf-py/gguf/vocab.py:SpecialVocab`)."""
+TARGET = "--target-model-dir"
 MISTRAL_COMMON = "say PYTHON -m pip install mistral-common, with the Python that gguftool doctor names as converter"
 _TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]+=* \d+\r?\n")
 _BASE = "copy the tokenizer files of the base model into the folder"
@@ -49,11 +51,40 @@ def files(seen: Seen) -> Iterator[Problem]:
         if name not in pointers and seen.sizes.get(name) and not isinstance(seen.json(name), dict):
             yield Problem("bad-tokenizer", f"{seen.path}: {name} {_why(seen, name)}", f"download it again, or {_BASE}")
     whole = seen.json(WHOLE)
-    if isinstance(whole, dict) and not _ids(whole):
-        yield Problem("bad-tokenizer", f"{seen.path}: {WHOLE} holds no vocabulary", f"download it again, or {_BASE}")
+    if isinstance(whole, dict) and (what := _unlike(whole)):
+        yield Problem("bad-tokenizer", f"{seen.path}: {WHOLE} {what}", f"download it again, or {_BASE}")
+    if _by_spm(seen) and (what := _unlike_added(seen)):
+        yield Problem("bad-tokenizer", f"{seen.path}: {what}", f"take the entry out, or {_BASE}")
     if SPM not in pointers and seen.sizes.get(SPM) and _by_spm(seen) and (what := _no_sentencepiece(seen)):
         way = "move it away: tokenizer.json is enough" if whole and "transformers" in _ways(seen) else f"{_BASE}"
         yield Problem("bad-tokenizer", f"{seen.path}: {SPM} is no SentencePiece model: {what}", way)
+
+
+def _unlike(whole: Mapping[str, Any]) -> str:
+    """What tokenizer.json lacks of what transformers (5.24) and the converter read in it."""
+    if not _ids(whole):
+        return "holds no vocabulary"
+    if not isinstance(whole.get("added_tokens"), list):
+        return "has no list of added tokens"
+    merges = _object(whole.get("model")).get("merges")
+    if isinstance(merges, list) and merges and not isinstance(merges[0], str):
+        pair = merges[0]
+        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)):
+            return "has merges that are neither texts nor pairs"
+    return ""
+
+
+def _unlike_added(seen: Seen) -> str:
+    """An added token beside tokenizer.model at which the converter stops: its id is no number, or it has no text."""
+    for text, number in _object(seen.json(ADDED)).items():
+        if not isinstance(number, int):
+            return f"{ADDED} has no number for {text!r}"
+    for number, row in _object(_object(seen.json(SETTINGS)).get("added_tokens_decoder")).items():
+        if not (number.isascii() and number.isdecimal()):
+            return f"{SETTINGS} has an added token with the id {number!r}"
+        if _text(row) is None or not isinstance(row, Mapping):
+            return f"{SETTINGS} has no text for the added token {number}"
+    return ""
 
 
 def marked(seen: Seen) -> Iterator[Problem]:
@@ -82,14 +113,41 @@ def _no_sentencepiece(seen: Seen) -> str:
     """What tokenizer.model is when it is no message of SentencePiece, whose first field is a piece."""
     try:
         with open(seen.at(SPM), "rb") as f:
-            head = f.read(HEAD)
+            data = f.read(LARGEST)
     except OSError as error:
         return (error.strerror or str(error)).lower()
+    head = data[:HEAD]
     if head[:1] == b"\x0a":
-        return ""
+        return "" if _ends_whole(data) else "it is cut off"
     if _TIKTOKEN.match(head):
         return "tiktoken's format, of Meta's own release"
     return "a text or another kind of file"
+
+
+def _ends_whole(data: bytes) -> bool:
+    """Whether the fields of a message of protobuf end where the data does; lengths and numbers stand at its top."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        if tag & 7 == 0:
+            _, at = _varint(data, at)
+        elif tag & 7 == 2:
+            length, at = _varint(data, at)
+            at += length
+        else:
+            return False
+    return at == len(data)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data):
+        byte = data[at]
+        at, value = at + 1, value | (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    return 3, at + 1  # beyond the end
 
 
 def _ways(seen: Seen) -> frozenset[str]:
@@ -107,6 +165,14 @@ def _by_spm(seen: Seen) -> bool:
 def readers(seen: Seen) -> Iterator[Problem]:
     """Whether there is the file that the converter reads for this architecture."""
     ways = _ways(seen)
+    if "target" in ways and TARGET not in {a.partition("=")[0] for a in seen.arguments}:
+        more = (f"--converter-arg={TARGET}", blank("--converter-arg="))
+        yield Problem(
+            "draft-model",
+            f"{seen.path}: is a draft model ({seen.architecture}); the converter takes its tokenizer from the model it "
+            "drafts for",
+            f"name that model's folder: {gguftool('convert', path_word(seen.path), *more)}",
+        )
     if not ways or seen.wants_projector or not any(seen.has(n) for n in (*FILES, *MORE[1:], *OTHERS)):
         return
     asked = [w for w in ways if "." in w]
