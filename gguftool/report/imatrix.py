@@ -11,7 +11,7 @@ from gguftool.build.imatrix.coverage import RARE, Coverage
 from gguftool.build.imatrix.matrix import Matrix
 from gguftool.build.imatrix.statistics import LayerStatistics, TensorStatistics
 from gguftool.predict.pairs.misfit import ABORTS, DOUBT, HARM, IGNORED, REFUSED, Misfit
-from gguftool.report.text import Style, Styled, count, safe, size, table
+from gguftool.report.text import Style, Styled, count, safe, shorten, size, table
 from gguftool.run.imatrix import Measured
 
 SAID = {
@@ -23,6 +23,8 @@ SAID = {
 }
 STRONGEST = 8
 """Tensors that are named for one strong column."""
+TEXTS, LONGEST = 4, 120
+"""Texts that are named, and letters of each."""
 EXPERTS = 8
 """Tensors of experts that are listed, those with the most that saw nothing first."""
 
@@ -77,7 +79,9 @@ def flaw_text(flaw: Misfit) -> str:
 def _head(m: Matrix, known: Coverage) -> Iterator[str]:
     layers = {one.split(".")[1] for one in m.entries if one.startswith("blk.")}
     beside = [name for name in m.entries if not name.startswith("blk.")]
-    yield f"  {'text':<9} {', '.join(map(safe, m.datasets)) or 'not told'}"
+    texts = ", ".join(shorten(text, LONGEST) for text in m.datasets[:TEXTS]) or "not told"
+    more = f", and {count(len(m.datasets) - TEXTS)} more" if len(m.datasets) > TEXTS else ""
+    yield f"  {'text':<9} {texts}{more}"
     of = f" of {count(m.chunk_size)} tokens" if m.chunk_size else ""
     yield f"  {'chunks':<9} {count(m.chunks) + of if m.chunks else 'not told'}"
     more = f", and {', '.join(map(safe, beside[:3]))}" if beside else ""

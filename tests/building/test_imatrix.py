@@ -194,3 +194,21 @@ def test_quantise_tells_what_a_matrix_does_not_know(cli, tmp_path: Path, name: s
     (bare,) = [flaw for flaw in shown.json["flaws"] if "no entry" in flaw["message"]]
     assert "no entry for 2 of 14 weights, for example blk.0.attn_q.weight" in bare["message"]
     assert shown.json["coverage"]["experts_unseen"] == (6 if name == "gguf" else 0)
+
+
+def test_what_no_measurement_writes_is_bounded(tmp_path: Path) -> None:
+    """A name of megabytes, and data that only a sparse file has."""
+    from gguftool.errors import FormatError
+    from tests.build import GGUF
+
+    long = tmp_path / "long.gguf"
+    built = GGUF("").kv("general.type", "imatrix").tensor("a" * 5000 + ".in_sum2", (2,), "f32")
+    long.write_bytes(built.tensor("a" * 5000 + ".counts", (1,), "f32").bytes())
+    with pytest.raises(FormatError, match="is no importance matrix"):
+        load(str(long))
+    large = tmp_path / "large.dat"
+    with open(large, "wb") as file:
+        file.write(b"\1\0\0\0")
+        file.truncate(9 << 30)
+    with pytest.raises(Refused, match="more than an importance matrix of any model has"):
+        load(str(large))

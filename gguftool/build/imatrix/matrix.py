@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE = 512
 """Tokens of a chunk where the file does not tell: llama-imatrix's own default."""
-MOST = 32 << 30
+MOST = 8 << 30
 """Bytes of data that are read. That of a model with 60 layers of 384 experts has 3 GiB."""
 _LONGEST_NAME = 4096
 _LARGEST_COUNT = float(1 << 52)
@@ -134,6 +134,8 @@ def _from_gguf(model: Model, path: str) -> Matrix:
     _bounded(path, sum(t.nbytes or 0 for t in held.values()))
     for one in wanted:
         base, squares, counts = one.name, one.squares, one.counts
+        if len(base) > _LONGEST_NAME:
+            raise FormatError(f"{path}: is no importance matrix: the name of an entry has {len(base):,} letters")
         if squares is None or counts is None:
             raise FormatError(f"{path}: {base} has sums without counts, or counts without sums", key=base)
         if not one.paired:
