@@ -150,7 +150,11 @@ def test_nothing_that_it_takes_is_refused(which: str, tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text(json.dumps(config))
         for arguments, name, names in (((), text, registry.text), (("--mmproj",), projector, registry.projector)):
             found = look(str(tmp_path), registry, arguments=arguments)
-            fatal = {p.kind for p in found.fatal} - {"no-tokenizer", "no-weights"}
+            # a draft model wants one more argument; a class that only says that it makes no model counts as none
+            fatal = {p.kind for p in found.fatal} - {"no-tokenizer", "no-weights", "draft-model"}
+            if name == "UltravoxModel" and not arguments:
+                assert fatal == {"projector-only"}
+                continue
             assert bool(fatal) == (name not in names), (config, fatal)
             taken, refused = taken + (not fatal), refused + bool(fatal)
     assert taken > 100

@@ -105,5 +105,7 @@ def test_a_large_vocabulary_takes_milliseconds(tmp_path: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(whole))
     config(vocab_size=150_000)(folder)
     begun = time.process_time()
-    assert [p.kind for p in look(str(folder), known()).problems] == ["rows"]
-    assert time.process_time() - begun < 1.5
+    kinds = [p.kind for p in look(str(folder), known()).problems]
+    assert time.process_time() - begun < 1.5  # 0.25 s by itself
+    assert "rows" in kinds  # of the weights, which are small here
+    assert "vocab-grown" not in kinds
