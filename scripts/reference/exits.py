@@ -16,7 +16,8 @@ FINE = (
     ("0", "fine"),
     (
         "1",
-        "findings at or above `--fail-on`; `verify`, `diff` and `check-log` found a difference",
+        "findings at or above `--fail-on`; `verify`, `diff` and `check-log` found a difference, "
+        "`convert` and `prepare` a fault in what they made",
     ),
 )
 CODES = (
