@@ -20,6 +20,7 @@ from tests.building.edits import (
     hole,
     index,
     left,
+    left_alone,
     longer,
     moe,
     no_index,
@@ -102,7 +103,7 @@ CASES: dict[str, Case] = {
         says=("link",),
     ),
     "begun": Case("missing-weights", True, begun, says=("1,000 bytes of it",)),
-    "left-by-the-hub": Case("half-download", True, left, lambda f: left(f, ".lock"), base=no_index),
+    "left-by-the-hub": Case("half-download", False, left, lambda f: left(f, ".lock"), base=no_index),
     "left-beside-all": Case("half-download", False, left, base=sharded, says=("hf download",)),
     "wrong-size": Case("wrong-size", True, lambda f: header(f, lambda h: h[_NORM].update(shape=[512])), says=(_NORM,)),
     "gap": Case("gaps", False, lambda f: header(f, hole), says=("bytes",)),
@@ -128,6 +129,7 @@ CASES: dict[str, Case] = {
         "moved-tensors", False, index(lambda i: i["weight_map"].update({_NORM: part(1), _UP: part(1)})), base=sharded
     ),
     "stale": Case("stale-index", True, lambda f: stale(f, same=False), says=("model.safetensors", "transformers")),
+    "index-left-alone": Case("stale-index", True, left_alone, says=("move model.safetensors.index.json away",)),
     "twice-the-same": Case("two-sets", False, lambda f: stale(f, same=True)),
     "other-set": Case(
         "two-sets", False, lambda f: split(f, {"a": bf16(9, 9), "b": bf16(9)}, 2, index=False), base=sharded

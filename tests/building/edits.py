@@ -134,6 +134,13 @@ def again(folder: Path, same: bool) -> None:
     split(folder, tensors, 2, index=False)
 
 
+def left_alone(folder: Path) -> None:
+    """The index of files that are no longer there."""
+    split(folder, read(folder), 2)
+    for part in folder.glob("model-*"):
+        part.unlink()
+
+
 def longer(layers: int) -> Edit:
     def change(tensors: Tensors) -> Tensors:
         last = {n: t for n, t in tensors.items() if n.startswith("model.layers.1.")}

@@ -219,6 +219,21 @@ def compressed(form: str, **weights: Any) -> dict[str, Any]:
     return {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": group}}
 
 
+def eetq(rows: int, columns: int) -> Mapping[str, Tensor]:
+    """EETQ."""
+    return {"weight": tensor("I8", columns, rows), "weight_scales": tensor("F16", rows)}
+
+
+def quanto(rows: int, columns: int) -> Mapping[str, Tensor]:
+    """quanto, 8 bits."""
+    return {"weight._data": tensor("I8", rows, columns), "weight._scale": tensor("F32", rows, 1)}
+
+
+def one_scale(rows: int, columns: int) -> Mapping[str, Tensor]:
+    """FP8 with one scale for the weight and one for what comes in."""
+    return {"weight": tensor("F8_E4M3", rows, columns), "weight_scale": tensor("F32"), "input_scale": tensor("F32")}
+
+
 Kept = tuple[Store, dict[str, Any] | None]
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": True}
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
@@ -234,6 +249,14 @@ TAKEN: dict[str, Kept] = {
     "gptq-one-group": (gptq(group=256), {**GPTQ, "group_size": -1}),
     "gptq-v2": (gptq(), {**GPTQ, "checkpoint_format": "gptq_v2"}),
     "fp8": (fp8(), FP8),
+    "fp8-by-tensor": (
+        lambda r, c: {"weight": tensor("F8_E4M3", r, c), "weight_scale_inv": tensor("F32", 1, 1)},
+        {"quant_method": "fp8", "weight_block_size": None},
+    ),
+    "fp8-by-row": (
+        lambda r, c: {"weight": tensor("F8_E4M3", r, c), "weight_scale_inv": tensor("F32", r)},
+        {"quant_method": "fp8"},
+    ),
     "fp8-small-blocks": (fp8(64), {**FP8, "weight_block_size": [64, 64]}),
     "ct-float": (channels("F8_E4M3"), compressed("float-quantized")),
     "ct-int": (channels("I8"), compressed("int-quantized", type="int")),
@@ -241,10 +264,7 @@ TAKEN: dict[str, Kept] = {
     "ct-packed-8-bit": (packed(8, 64), compressed("pack-quantized", **{**_INT4, "num_bits": 8, "group_size": 64})),
     "ct-nvfp4": (nvfp4, _CT_FP4),
     "modelopt-nvfp4": (modelopt, {"quant_method": "modelopt", "quant_algo": "NVFP4"}),
-    "modelopt-fp8": (
-        lambda r, c: {"weight": tensor("F8_E4M3", r, c), "weight_scale": tensor("F32"), "input_scale": tensor("F32")},
-        {"quant_method": "modelopt", "quant_algo": "FP8"},
-    ),
+    "modelopt-fp8": (one_scale, {"quant_method": "modelopt", "quant_algo": "FP8"}),
 }  # fmt: skip
 """What the converters undo."""
 
@@ -254,17 +274,9 @@ PLAIN = _matrices(weight="BF16")
 REFUSED: dict[str, tuple[Store, dict[str, Any] | None, str]] = {
     "plain-called-bnb": (PLAIN, {"quant_method": "bitsandbytes", "load_in_4bit": True}, "quant-config"),
     "plain-called-awq": (PLAIN, {"quant_method": "awq", "bits": 4}, "quant-config"),
-    "gptq-with-bytes": (
-        lambda r, c: {**gptq()(r, c), "weight": tensor("U8", r, c)},
-        GPTQ,
-        "integer-weights",
-    ),
+    "gptq-with-bytes": (lambda r, c: {**gptq()(r, c), "weight": tensor("U8", r, c)}, GPTQ, "integer-weights"),
     "fp8-with-bytes": (_matrices(weight="U8"), FP8, "integer-weights"),
-    "gptq-with-fp8": (
-        lambda r, c: {**gptq()(r, c), "weight": tensor("F8_E4M3", r, c)},
-        GPTQ,
-        "fp8-without-scales",
-    ),
+    "gptq-with-fp8": (lambda r, c: {**gptq()(r, c), "weight": tensor("F8_E4M3", r, c)}, GPTQ, "fp8-without-scales"),
     "gptq-3-bit": (gptq(4), {**GPTQ, "bits": 3}, "quant-unsupported"),
     "gptq-no-bits": (gptq(), {"quant_method": "gptq"}, "quant-config"),
     "gptq-other-bits": (gptq(8), GPTQ, "quant-groups"),
@@ -276,11 +288,7 @@ REFUSED: dict[str, tuple[Store, dict[str, Any] | None, str]] = {
     "fp8-undeclared": (fp8(), None, "no-quant-config"),
     "fp8-other-blocks": (fp8(64), FP8, "quant-groups"),
     "fp8-no-blocks": (fp8(64), {"quant_method": "fp8"}, "quant-groups"),
-    "fp8-static": (
-        lambda r, c: {"weight": tensor("F8_E4M3", r, c), "weight_scale": tensor("F32"), "input_scale": tensor("F32")},
-        {"quant_method": "fp8", "activation_scheme": "static"},
-        "quant-config",
-    ),
+    "fp8-static": (one_scale, {"quant_method": "fp8", "activation_scheme": "static"}, "quant-config"),
     "fp8-scales-lost": (_matrices(weight="F8_E4M3"), FP8, "fp8-without-scales"),
     "fp8-bare": (_matrices(weight="F8_E4M3"), None, "fp8-without-scales"),
     "fbgemm": (channels("F8_E4M3"), {"quant_method": "fbgemm_fp8"}, "quantised-source"),
@@ -307,26 +315,10 @@ REFUSED: dict[str, tuple[Store, dict[str, Any] | None, str]] = {
         None,
         "quantised-source",
     ),
-    "eetq": (
-        lambda r, c: {"weight": tensor("I8", c, r), "weight_scales": tensor("F16", r)},
-        {"quant_method": "eetq"},
-        "quantised-source",
-    ),
-    "eetq-undeclared": (
-        lambda r, c: {"weight": tensor("I8", c, r), "weight_scales": tensor("F16", r)},
-        None,
-        "quantised-source",
-    ),
-    "quanto": (
-        lambda r, c: {"weight._data": tensor("I8", r, c), "weight._scale": tensor("F32", r, 1)},
-        {"quant_method": "quanto"},
-        "quantised-source",
-    ),
-    "quanto-undeclared": (
-        lambda r, c: {"weight._data": tensor("I8", r, c), "weight._scale": tensor("F32", r, 1)},
-        None,
-        "quantised-source",
-    ),
+    "eetq": (eetq, {"quant_method": "eetq"}, "quantised-source"),
+    "eetq-undeclared": (eetq, None, "quantised-source"),
+    "quanto": (quanto, {"quant_method": "quanto"}, "quantised-source"),
+    "quanto-undeclared": (quanto, None, "quantised-source"),
     "torchao": (
         lambda r, c: {"_weight_qdata": tensor("I8", r, c), "_weight_scale": tensor("F32", r, 1)},
         {"quant_method": "torchao"},

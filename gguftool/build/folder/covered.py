@@ -85,7 +85,8 @@ def _block(scale: Entry, weight: Entry | None, block: object) -> Problem | None:
         return None
     sizes = [n for n in block if type(n) is int and n > 0] if isinstance(block, list) else []
     if not sizes:
-        if scale.shape in (weight.shape[:1], (*weight.shape[:-1], 1)):
+        over = (*scale.shape, *[1] * (len(weight.shape) - len(scale.shape)))
+        if len(over) == len(weight.shape) and all(n in (1, d) for n, d in zip(over, weight.shape, strict=True)):
             return None
         words = f"{scale.name} ({shown(scale.shape)}) has a number for each block, and weight_block_size is {block!r}"
         return Problem("quant-groups", words, "put back weight_block_size of the model's own config.json")
@@ -93,7 +94,10 @@ def _block(scale: Entry, weight: Entry | None, block: object) -> Problem | None:
         *weight.shape[: -len(sizes)],
         *(-(-d // n) for d, n in zip(weight.shape[-len(sizes) :], sizes, strict=True)),
     )
-    if scale.shape == wanted:
+    free = len(wanted) - len(sizes)
+    if scale.shape[-len(sizes) :] == wanted[free:] and all(
+        n in (1, d) for n, d in zip(scale.shape[: -len(sizes)], wanted[:free], strict=False)
+    ):
         return None
     return Problem(
         "quant-groups",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gguftool.build.folder.problem import Problem
-from gguftool.build.folder.seen import CONFIG, Seen, pointer
+from gguftool.build.folder.seen import CONFIG, Seen, missing_parts, pointer
 from gguftool.build.safetensors import is_lfs_pointer
 from gguftool.hub.stores.folders import ARIA, PARTS
 
@@ -70,10 +70,8 @@ def unfinished(seen: Seen) -> Iterator[Problem]:
 
 
 def _complete(seen: Seen) -> bool:
-    """Whether an index, and every file of it, says that nothing is missing."""
-    if not seen.index:
-        return len(seen.files) == 1 and "-of-" not in seen.files[0]
-    return all(name in seen.sizes for name in set(seen.index.values()))
+    """Whether there are weights, and neither index nor numbers tell of a file that is missing."""
+    return bool(seen.files) and all(n in seen.sizes for n in set(seen.index.values())) and not missing_parts(seen.files)
 
 
 def _left_by_hub(seen: Seen) -> str:

@@ -24,7 +24,13 @@ def index(seen: Seen) -> Iterator[Problem]:
         return
     path = seen.path
     missing = sorted(n for n in set(seen.index.values()) if n not in seen.sizes)
-    if missing:
+    if missing and not seen.files and "model.safetensors" in seen.sizes and seen.index_name.startswith("model."):
+        yield Problem(
+            "stale-index",
+            f"{path}: {seen.index_name} names {missing[0]}, which is not there; model.safetensors is, and is not read",
+            f"the index is of older weights: move {seen.index_name} away",
+        )
+    elif missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield Problem("missing-weights", f"{path}: {missing[0]}{more} is missing; the index names it", "download it")
     elif _needs_names(seen):
