@@ -18,7 +18,7 @@ from gguftool.build.judged import Check, looked, unjudged
 from gguftool.chat.talk import KEY
 from gguftool.edit.ops import Operation, Set
 from gguftool.edit.plan import plan_edit
-from gguftool.errors import GgufToolError
+from gguftool.errors import GgufToolError, Refused
 from gguftool.facts import llama_cpp
 from gguftool.lint.against import HfFolder, read_folder
 from gguftool.lint.fixes import collect
@@ -149,7 +149,7 @@ def _checks(
 ) -> list[Check]:
     layers = against.number("num_hidden_layers", "n_layers", "n_layer", "num_layers") if against else None
     makers: dict[str, Callable[[], Check]] = {
-        "counts": lambda: _counts(model, drafted, options, int(layers) if layers else None),
+        "counts": lambda: _counts(model, drafted, options, layers if isinstance(layers, int) else None),
         "load": lambda: _load(model, report, options),
         "lint": lambda: _lint(report, options),
         "template": lambda: _template(model, against),
@@ -205,8 +205,13 @@ def put_back(model: Model, folder: HfFolder, done: Sequence[Operation] = ()) -> 
 
 
 def _write(path: str, operations: Sequence[Operation]) -> list[str]:
-    if operations:
+    if not operations:
+        return []
+    try:
         plan_edit(path, tuple(operations), keep_undo=False).commit()
+    except Refused:
+        # What would make it worse is left out: the checks say how it is, and an hour's work is not thrown away.
+        return []
     return [op.describe() for op in operations]
 
 

@@ -376,3 +376,14 @@ def test_the_usual_conversion_hands_nothing_on_to_the_converter():
 
     assert asked(()) == ("", frozenset())
     assert asked(("--model-name", "A", "--no-lazy")) == ("A", frozenset())
+
+
+@pytest.mark.oracle
+def test_a_repair_that_would_break_the_file_is_left_out(healthy: tuple[Path, bytes], tmp_path: Path):
+    from gguftool.api.judged import _write
+    from gguftool.edit.ops import Delete
+
+    path = tmp_path / "m.gguf"
+    path.write_bytes(healthy[1])
+    assert _write(str(path), [Delete("llama.attention.layer_norm_rms_epsilon")]) == []
+    assert path.read_bytes() == healthy[1]
