@@ -18,6 +18,7 @@ from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_in
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gguftool.files.small import new_file
 from gguftool.run.abi import FLASH, ContextParams, Library
 from gguftool.run.divergencechild import Batch, Model, Unable
 
@@ -311,10 +312,10 @@ class Reader:
 
     def save(self, path: str) -> list[tuple[str, int, int, int]]:
         """Write the sums one behind the other; of each its name, experts, columns and number of counts."""
-        with open(path, "wb") as file:
+        with new_file(path, mine=lambda _: True, what="sums of this run") as put:
             for sums in self.collector.sums.values():
                 for array in (sums.squares, sums.plain, sums.counts):
-                    file.write(array.tobytes())
+                    put(array.tobytes())
         return [(name, *s.squares.shape, len(s.counts)) for name, s in self.collector.sums.items()]
 
 
