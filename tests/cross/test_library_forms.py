@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import gguftool
+from gguftool.api.mix import Ways
 from gguftool.errors import GgufToolError, ToolFailed, UsageError
 
 FIXTURE = Path(__file__).parents[2] / "fixtures/tiny-llama.gguf"
@@ -72,6 +73,7 @@ DATA: dict[str, Callable[[Any, Path], Any]] = {
         ).coverage
     ),
     "merge": lambda m, out: gguftool.merge(m, output=out / "o.gguf"),
+    "mix": lambda m, _: gguftool.mix(m, "9bpw", Ways(sensitivity="usual")).proposal.patterns,
     "plan_edit": lambda m, _: gguftool.plan_edit(m, [gguftool.Set("general.name", "x")]).changes,
     "plan_launch": lambda m, _: gguftool.plan_launch(m, gguftool.Wishes(ctx=64)).memory,
     "prepare": lambda m, out: gguftool.prepare(m, out / "o.gguf", ctx=1 << 30).ok,
