@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gguftool.cli.engines import engine_options
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
 from gguftool.cli.values import COUNT, CountType
 from gguftool.report.text import safe
@@ -42,15 +43,7 @@ if TYPE_CHECKING:
 )
 @option("-c", "--ctx", type=COUNT, metavar="N", help="Context the memory is given for (or the file's).")
 @option("-t", "--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
-@option(
-    "--engine",
-    type=click.Choice(["auto", "library", "llama-perplexity"]),
-    default="auto",
-    show_default=True,
-    help="What computes.",
-)
-@option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
-@option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds it may take.")
+@engine_options
 @option("--plot", type=click.Path(), metavar="FILE.svg", help="Draw memory against divergence.")
 @format_option("text", "json")
 @pass_session

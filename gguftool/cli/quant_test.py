@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gguftool.cli.engines import engine_options
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.values import MODEL, SIZE, CountType
 from gguftool.report.text import safe
@@ -24,15 +25,7 @@ from gguftool.report.text import safe
 @option("--chunk", type=CountType(16), metavar="N", default=512, show_default=True, help="Tokens of context.")
 @option("-t", "--threads", type=click.IntRange(min=1), metavar="N", help="Threads for computing.")
 @option("--ram", type=SIZE, metavar="SIZE", help="Memory that may be used (default: what is free).")
-@option(
-    "--engine",
-    type=click.Choice(["auto", "library", "llama-perplexity"]),
-    default="auto",
-    show_default=True,
-    help="What computes.",
-)
-@option("--llama-cpp", metavar="PATH", help="The llama.cpp to use: its folder, or a program of it.")
-@option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds it may take.")
+@engine_options
 @option("--plot", type=click.Path(), metavar="FILE.svg", help="Draw size against divergence.")
 @format_option("text", "json")
 @pass_session
