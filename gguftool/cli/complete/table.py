@@ -98,6 +98,7 @@ TABLE: dict[str, Completer] = {
     "new": MODELS,
     "shards": MODELS,
     "paths": MODELS,
+    "files": MODELS,
     "extra": _server_argument,
     "--from": MODELS,
     "--with": MODELS,

@@ -76,7 +76,7 @@ def run(data: bytes, folder: Path, rng: Random) -> None:
     args = [places.get(w, w) for w in PLACES.get(command, ("M",))]
     if command == "launch" and name == "--translate":
         args = []
-    if command == "scan" and odd == "/":
+    if odd == "/":
         # All of this machine is no odd word.
         odd = str(folder)
     if name:
