@@ -34,9 +34,13 @@ from tests.thin import thin as thin
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 # What a test fetches it fetches itself.
 os.environ["GGUFTOOL_CACHE"] = "off"
-# Under nohup a closing terminal is ignored, and by whatever we start; the tests ask what it does.
-if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# Under nohup a closing terminal is ignored, behind a shell's & Ctrl-C is, and by whatever we start; the tests ask what
+# they do.
+if threading.current_thread() is threading.main_thread():
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

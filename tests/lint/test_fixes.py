@@ -82,7 +82,9 @@ def test_commands_work(sample: Sample, tmp_path: Path, cli) -> None:  # type: ig
         words = shlex.split(command)
         if words[0] != "gguftool":
             continue
-        if finding.fix is not None and finding.fix.operations and "--against" not in words:
+        # The folder that a model is held against is none of the disk.
+        folder = "--against" in words or any(word.startswith("./hf/") for word in words)
+        if finding.fix is not None and finding.fix.operations and not folder:
             result = cli(*words[1:], *(("--diff", "--exit-zero") if words[1] == "lint" else ("--dry-run",)))
             assert result.code == 0, (command, result.err)
         else:

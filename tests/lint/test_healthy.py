@@ -19,6 +19,7 @@ DEPLOY = {"kv-cache-type-missing", "rope-freq-scale-missing", "rope-freq-base-mi
 # What may be said of a healthy file by the way.
 INFORMATION = {
     "key-unread",
+    "name-of-model",
     "array-empty",
     "file-type-missing",
     "quantization-version-missing",
