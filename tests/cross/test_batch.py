@@ -26,7 +26,11 @@ BUG = 70
 BAD = ("bad.gguf", "worse-bad.gguf")
 ALWAYS = {"lint": ("--no-config",), "fix": ("--set", "general.name=x"), "scan": ("--jobs", "1")}
 """What a command must be told beside the models."""
-ONE = {"merge": "the shards of one model", "quant-test": "they are held against one another"}
+ONE = {
+    "merge": "the shards of one model",
+    "imatrix": "one is measured, or they are added up",
+    "quant-test": "they are held against one another",
+}
 """Commands whose several arguments are one thing."""
 MORE = [
     ("lint", "--no-config", "--exit-zero"),

@@ -25,10 +25,12 @@ def said(name: str, context: Context) -> list[str]:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_who_objects_is_named_and_nobody_else(name: str) -> None:
     lines = said(name, Context(publishing=Publishing("", "m.gguf", {"m.gguf": 1}, ("m.gguf",), "me/M")))
+    # A model that is for no chat needs no template, whatever ends with an error without one.
+    objects = {} if name == "no-template" else ROWS[name]
     named = {scanner for scanner in SCANNERS for line in lines if scanner in line}
-    assert named == set(ROWS[name])
+    assert named == set(objects)
     # c4nary's rules by their numbers.
-    for number in ROWS[name].get("c4nary", "").split():
+    for number in objects.get("c4nary", "").split():
         assert any(number in line for line in lines)
 
 

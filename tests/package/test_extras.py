@@ -38,6 +38,8 @@ def test_what_is_missing_is_named(name: str, cli, tmp_path: Path, monkeypatch) -
     shutil.copy(ROOT / "tests/data/building/tokenizers/bpe.json", tmp_path / SOURCE / "tokenizer.json")
     (tmp_path / SOURCE / "config.json").write_text('{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}')
     monkeypatch.chdir(tmp_path)
+    # The environment of the converter has tokenizers, too.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found = importlib.util.find_spec
 
     def hidden(module: str, package: str | None = None) -> object:

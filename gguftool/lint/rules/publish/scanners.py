@@ -8,7 +8,6 @@ from gguftool.chat.talk import chat
 from gguftool.edit.ops import Delete
 from gguftool.facts.scanners import (
     C4NARY,
-    GLYPHHOUND,
     LONGEST_TEMPLATE,
     LONGEST_TEXT,
     MODELAUDIT,
@@ -71,8 +70,6 @@ def _gone(key: str) -> Fix | None:
 def _of_template(m: Model) -> Iterator[Draft]:
     f = m.fields.get(TEMPLATE)
     if f is None or f.type != STR:
-        if "tokenizer.ggml.model" in m.fields and not any(key.startswith(TEMPLATE) for key in m.fields):
-            yield _draft("there is no chat template", (f"{GLYPHHOUND}, which ends with an error",), TEMPLATE)
         return
     if len(f.value_bytes) - f.layout.length_size > LONGEST_TEMPLATE:
         both = (f"{C4NARY} TPL012", f"{MODELAUDIT}, whose scan is incomplete then")
