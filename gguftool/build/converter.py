@@ -43,6 +43,7 @@ class Converter:
         label: name and version, for people and provenance.
         registry: what it takes; None when that cannot be told.
         options: its options, as ``--mmproj``.
+        root: folder of its source.
     """
 
     python: str
@@ -50,6 +51,7 @@ class Converter:
     label: str
     registry: Registry | None
     options: frozenset[str] = frozenset()
+    root: str = ""
 
     @property
     def architectures(self) -> frozenset[str] | None:
@@ -157,7 +159,7 @@ def _describe(python: str, script: str | None, root: str) -> Converter:
     if registry is not None and sites:
         absent = (lacking(site) for site in sites)
         registry = replace(registry, lacks=frozenset.intersection(*absent))
-    return Converter(python, script, _label(script, root), registry, options)
+    return Converter(python, script, _label(script, root), registry, options, root)
 
 
 def _sites(python: str) -> list[str]:

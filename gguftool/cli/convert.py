@@ -134,6 +134,9 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
 
 
 def _check(session: Session, folder: str, output: str, options: Options) -> int:
+    from dataclasses import replace
+
+    from gguftool.api.pretokenizer import unrecognised
     from gguftool.build import convert, converter
     from gguftool.build.folder.look import look
     from gguftool.build.left import Asked, left_out
@@ -141,6 +144,9 @@ def _check(session: Session, folder: str, output: str, options: Options) -> int:
 
     tool, more = converter.find(options.llama_cpp), options.more
     found = look(folder, tool.registry, tool.methods, more) if tool else look(folder, arguments=more)
+    unknown = unrecognised(found, tool, options.pre) if tool and not found.fatal else None
+    if unknown is not None:
+        found = replace(found, problems=(*found.problems, unknown))
     left = left_out(found, Asked(tool, options.projector, more), None)
     eyes = convert.projector(found, tool, output, options) if tool else None
     if tool is None:

@@ -33,6 +33,8 @@ _CLASS = re.compile(r"^class (\w+)\(([^)]*)\)", re.M)
 _IMPORT = re.compile(r"^from \.(\w+) import", re.M)
 _USED = re.compile(r"\bgguf\.([A-Z]\w*)\.([A-Z]\w*)")
 _ENUM = re.compile(r"^class (\w+)\(\w*Enum\):\n((?:[ \t]+[^\n]*\n|\n)*)", re.M)
+_CHECKED = re.compile(r"^ +chktxt = ('(?:[^'\\\n]|\\.)*')$", re.M)
+_HASH = re.compile(r"chkhsh == \"([0-9a-f]{64})\"")
 _MEMBER = re.compile(r"^    ([A-Z]\w*) *(?::[^=\n]*)?=", re.M)
 
 
@@ -181,6 +183,24 @@ def _exceptions(text: str) -> Iterator[str]:
 def known() -> Registry:
     """What the converter of `gguftool.facts.BUILD` takes."""
     return _entry("release")
+
+
+def fingerprints(root: str | os.PathLike[str]) -> tuple[str, frozenset[str]] | None:
+    """The text by which a converter knows a BPE pre-tokenizer, and the hashes of its token ids that it knows.
+
+    Args:
+        root: as for `read`.
+
+    Returns:
+        None where its source does not tell.
+    """
+    top = os.fspath(root)
+    modules = _modules(os.path.join(top, MODULES)) or {"": _text(os.path.join(top, SCRIPT))}
+    for source in modules.values():
+        said = _CHECKED.search(source)
+        if said is not None:
+            return str(ast.literal_eval(said[1])), frozenset(_HASH.findall(source))
+    return None
 
 
 @cache
