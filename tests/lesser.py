@@ -22,6 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 _UNIX_MODULES = "fcntl resource pwd grp termios tty pty syslog readline"
@@ -55,6 +56,8 @@ class _Missing(importlib.abc.MetaPathFinder):
 
 
 def _take(module: Any, names: str) -> None:
+    # It looked at what there is when it was imported.
+    tempfile._O_TMPFILE_WORKS = False  # type: ignore[attr-defined]
     for name in names.split():
         if hasattr(module, name):
             delattr(module, name)
