@@ -146,11 +146,10 @@ def _from_gguf(model: Model, path: str) -> Matrix:
         values, seen = _floats(held[id(squares)]), _floats(held[id(counts)])
         if not len(seen) or len(values) % len(seen):
             raise FormatError(f"{path}: {base} has {len(values)} sums and {len(seen)} counts", key=base)
-        if np.isinf(seen).any():
-            raise FormatError(f"{path}: the counts of {base} hold NaN or infinity", key=base, kind="invalid-data")
         with np.errstate(all="ignore"):
             # Halves go away from zero, as `std::lround` has it (`common/imatrix-loader.cpp`, b11434).
-            whole = np.nan_to_num(np.trunc(seen + np.copysign(np.float32(0.5), seen)), nan=0.0)
+            whole = np.trunc(seen + np.copysign(np.float32(0.5), seen))
+            whole = np.nan_to_num(whole, nan=0.0, posinf=0.0, neginf=0.0)
             numbers = np.clip(whole, -_LARGEST_COUNT, _LARGEST_COUNT).astype(np.int64)
         plain = one.sums if one.sums is not None and one.sums.type_name == "F32" else None
         sums = None if plain is None else _floats(held[id(plain)]).reshape(len(seen), -1)
