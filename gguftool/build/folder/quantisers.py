@@ -21,17 +21,17 @@ class Mark:
 
     Attributes:
         name: of the program or its format.
-        ends: endings of names; one of them is enough.
+        ends: endings of names; one of them is enough, and the first shows it.
         also: what else must be so, of all endings.
     """
 
     name: str
-    ends: frozenset[str]
+    ends: tuple[str, ...]
     also: Callable[[Ends], bool] = lambda ends: True
 
 
 def _mark(name: str, ends: str, also: Callable[[Ends], bool] = lambda ends: True) -> Mark:
-    return Mark(name, frozenset(ends.split()), also)
+    return Mark(name, tuple(ends.split()), also)
 
 
 def _with(*names: str) -> Callable[[Ends], bool]:
@@ -43,7 +43,7 @@ def _typed(name: str, *dtypes: str) -> Callable[[Ends], bool]:
 
 
 MARKS: tuple[Mark, ...] = (
-    Mark("bitsandbytes", BITSANDBYTES),
+    Mark("bitsandbytes", tuple(sorted(BITSANDBYTES))),
     _mark("quanto", "_data", _with("_scale", "_shift")),
     _mark("torchao", "qdata _weight_qdata weight_qdata weight:qdata int_data"),
     _mark("HQQ or SINQ", "W_q nbits compute_dtype"),
