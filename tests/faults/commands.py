@@ -42,6 +42,7 @@ MORE = {
     "scan html": "scan m.gguf n.gguf --jobs 1 --format html",
     "lint github": "lint m.gguf --no-config --exit-zero --format github",
     "lint junit": "lint m.gguf --no-config --exit-zero --format junit",
+    "mix": "mix m.gguf --target 9bpw --sensitivity usual",
 }
 WRITE = {
     "fix": "fix m.gguf --set general.name=there",
@@ -54,6 +55,7 @@ WRITE = {
     "scan --metrics": "scan m.gguf --jobs 1 --metrics m.prom",
     "scan --watch": "scan --watch --for 0 --jobs 1 --metrics m.prom --resume rows.jsonl .",
     "report": "report m.gguf --output r.html --ram 8GiB",
+    "mix --save": "mix m.gguf --target 9bpw --sensitivity usual --save types.txt",
     "imatrix --merge": "imatrix --merge i.gguf -o merged.gguf",
     "push-check --write": "push-check m.gguf --write --exit-zero",
 }

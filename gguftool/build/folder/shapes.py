@@ -25,6 +25,8 @@ _DENSE = frozenset(
     "InternLM3ForCausalLM GlmForCausalLM Glm4ForCausalLM".split()
 )
 """Architectures with layers that are all alike."""
+_BARE_NORM = frozenset({"OlmoForCausalLM"})
+"""Of these those whose last norm has no weights."""
 PLAIN = _DENSE | frozenset(
     "MixtralForCausalLM Qwen2MoeForCausalLM Qwen3MoeForCausalLM OlmoeForCausalLM Gemma3ForConditionalGeneration "
     "Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration Mistral3ForConditionalGeneration "
@@ -200,7 +202,7 @@ def alike(seen: Seen) -> Iterator[Problem]:
             )
             break
     outside = {called(architecture, name) for name in seen.text if ".layers." not in name}
-    if architecture in _DENSE and "output_norm.weight" not in outside and architecture != "OlmoForCausalLM":
+    if architecture in _DENSE and "output_norm.weight" not in outside and architecture not in _BARE_NORM:
         yield Problem(
             "missing-tensors",
             f"{seen.path}: model.norm.weight is in none of the files",
