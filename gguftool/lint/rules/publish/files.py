@@ -108,7 +108,8 @@ def sums_wrong(m: Model, ctx: Context) -> Drafts:
             yield found(text, where="file", path=path, severity=Severity.WARNING, fix=write(p, over=True))
 
 
-_LEFT = re.compile(r"-undo-\d+$|-journal$|\.(?:incomplete|part|partial|tmp|lock|crdownload|aria2|prepare/.*)$|~$")
+_LEFT = re.compile(r"-undo-\d+$|-journal$|\.(?:incomplete|part|partial|tmp|lock|crdownload|aria2)$|~$")
+_WORK = re.compile(r"^.*?\.prepare(?=/)")
 
 
 @rule(Severity.WARNING, role="any", whole=False, changes_run=False)
@@ -124,7 +125,15 @@ def leftover_files(m: Model, ctx: Context) -> Drafts:
     p = ctx.publishing
     if p is None or p.lead != m.name:
         return
+    work: dict[str, list[int]] = {}
     for name, size in list(p.sizes.items()):
-        if _LEFT.search(name):
+        folder = _WORK.match(name)
+        if folder is not None:
+            work.setdefault(folder[0], []).append(size)
+        elif _LEFT.search(name):
             text = f"{name} ({size:,} bytes) would be uploaded, too"
             yield found(text, where="file", path=at(p, name), fix=Fix("remove it", command=("rm", FILE)))
+    for name, sizes in work.items():
+        files = "1 file" if len(sizes) == 1 else f"{len(sizes):,} files"
+        text = f"{name}, what gguftool prepare worked in ({files}, {sum(sizes):,} bytes), would be uploaded, too"
+        yield found(text, where="file", path=at(p, name), fix=Fix("remove it", command=("rm", "-r", FILE)))
