@@ -155,6 +155,9 @@ def _told(small: Weighed, large: Weighed) -> str:
     head = f"{small.name} and {large.name}: "
     if abs(more) <= SURE * error:
         return f"{head}no difference that this text shows ({more:+.5f} ± {error:.5f} nats)"
+    if small.size == large.size:
+        better = small.name if more < 0 else large.name
+        return f"{head}of one size, and {better} is better by {abs(more):.5f} ± {error:.5f} nats"
     if more < 0:
         return f"{small.name} is smaller than {large.name} and better, by {-more:.5f} ± {error:.5f} nats"
     return f"{head}the larger one is better by {more:.5f} ± {error:.5f} nats"

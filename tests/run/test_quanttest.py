@@ -191,6 +191,8 @@ def test_differences_within_the_error_are_called_so() -> None:
     assert line == "a and b: no difference that this text shows (+0.00100 ± 0.00141 nats)"
     (line,) = measured(row("a", 300, 0.01), row("b", 400, 0.02)).comparisons
     assert line == "a is smaller than b and better, by 0.01000 ± 0.00141 nats"
+    (line,) = measured(row("a", 300, 0.01), row("b", 300, 0.02)).comparisons
+    assert line == "a and b: of one size, and a is better by 0.01000 ± 0.00141 nats"
 
 
 def test_the_verdict_takes_the_smallest_good_one() -> None:
