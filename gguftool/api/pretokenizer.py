@@ -10,7 +10,7 @@ from gguftool.build.folder.look import Folder
 from gguftool.build.folder.problem import Problem
 from gguftool.errors import GgufToolError
 from gguftool.facts.converters import fingerprints, vocabulary
-from gguftool.reading import file_bytes, json_file
+from gguftool.reading import Malformed, file_bytes, from_json
 from gguftool.run.hftokens import cut_by_source
 
 FILE = "tokenizer.json"
@@ -37,17 +37,17 @@ def unrecognised(folder: Folder, tool: Converter, pre: str | None) -> Problem | 
         return None
     known = fingerprints(tool.root)
     try:
-        document = json_file(path)
+        data = file_bytes(path)
+        document = from_json(data)
         kind = document.get("model") if isinstance(document, dict) else None
         if known is None or not isinstance(kind, dict) or kind.get("type") != "BPE" or kind.get("byte_fallback"):
             return None
-        data = file_bytes(path)
         # transformers may leave out what a tokenizer puts around a text.
         ids = [
             cut_by_source(path, data, [known[0]], begin_and_end=around, python=tool.python)[0].ids
             for around in (True, False)
         ]
-    except GgufToolError:
+    except (GgufToolError, Malformed):
         return None
     if {hashlib.sha256(str(list(one)).encode()).hexdigest() for one in ids} & known[1]:
         return None

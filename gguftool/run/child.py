@@ -16,6 +16,10 @@ from gguftool.errors import NoRoom, ToolFailed, UsageError
 from gguftool.files.small import scratch_file
 from gguftool.run.measure import PACKAGE
 
+# Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
+QUIET = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
+"""Of the environment of a child that uses the library."""
+
 
 def cores() -> int:
     """Processors that this process may use."""
@@ -37,12 +41,10 @@ def converse(
         UsageError, NoRoom, ToolFailed: what it says, or that it ended without an answer.
         KeyboardInterrupt: after the child was ended.
     """
-    # Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
-    quiet = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
     with scratch_file() as errors:
         process = start(
             [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **quiet},
+            env={**os.environ, **QUIET},
         )  # fmt: skip
         try:
             answer = _listen(process, request, hear, timeout)

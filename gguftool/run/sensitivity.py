@@ -32,6 +32,7 @@ from gguftool.files.small import scratch_file, scratch_folder
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, Tensor
 from gguftool.model.role import only_runnable
+from gguftool.run.child import QUIET
 from gguftool.run.measure import PACKAGE, VERSION, available
 from gguftool.shell import gguftool, path_word
 
@@ -247,12 +248,11 @@ def _write(fd: int, tensor: Tensor, kernels: Kernels, *, worse: bool) -> None:
 @contextmanager
 def _child(order: Mapping[str, Any], timeout: float) -> Iterator[Callable[[], dict[str, Any]]]:
     """The child, loaded; gives what asks it for its next answer."""
-    quiet = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
     ends = time.monotonic() + timeout
     with scratch_file() as errors:
         process = start(
             [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **quiet},
+            env={**os.environ, **QUIET},
         )  # fmt: skip
         clock = threading.Timer(timeout, process.kill)
         clock.start()
