@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TextIO
 
-_SGR = re.compile("\x1b\\[[0-9;]*m")
+from gguftool.regex import regex
+
+_SGR = regex("\x1b\\[[0-9;]*m")
 _COLUMNS: ContextVar[int | None] = ContextVar("columns", default=None)
 LEAST = 24
 """A narrower terminal is written to as if it had so many columns."""
@@ -23,14 +25,14 @@ READABLE = 100
 _NARROWEST = 12
 """Columns of a table's text that is wrapped; where it would be narrower, each row becomes lines of its own."""
 _NAMES = r"gguftool|hf|pip|ollama|mv|cp|rm|chmod|mkdir|truncate|git|head|tail|llama-[a-z-]+(?=.* -)"
-_COMMAND = re.compile(
+_COMMAND = regex(
     rf"(?:(?<=: )|(?<=; )|(?<=-> )|(?<=\$ )|(?<=  )|^ *)(?:{_SGR.pattern})*(?:{_NAMES})(?: (?! )[^ ]+)+"
     r"|(?<= )gguftool [a-z-]+(?: (?! )[^ ]+)* --?[a-z](?:(?! {2}).)*|`[^`]*`"
 )
 _TALL = 3
 """Lines of a row; where more than half are as tall, each row becomes lines of its own, too."""
-_WIDE_SPACE = re.compile(" {2,}")
-_WHOLE = re.compile(r"[ /]|\.gguf")
+_WIDE_SPACE = regex(" {2,}")
+_WHOLE = regex(r"[ /]|\.gguf")
 """What a word has that is a path or a command."""
 _JOIN = "\x00"
 """Stands for a blank that no line is broken at."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError, of_one
@@ -12,6 +11,7 @@ from gguftool.format.header import Header, TensorInfo
 from gguftool.format.parse import parse
 from gguftool.hub import file_of
 from gguftool.model import Model
+from gguftool.records import dataclass
 from gguftool.source import LocalFile, Source
 from gguftool.verify.digests import Digest, maker
 from gguftool.verify.stream import Progress, Sink, each, run
