@@ -8,7 +8,7 @@ are, so a graph is gone through once, and what it takes and gives back is then a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from gguftool.records import dataclass
 from functools import cache
 from typing import Any, Protocol
 
