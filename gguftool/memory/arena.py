@@ -8,13 +8,13 @@ are, so a graph is gone through once, and what it takes and gives back is then a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from gguftool.records import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.facts.machine.ggml import Tensor, nbytes
+from gguftool.records import dataclass
 
 IN_PLACE = (
     "FILL SCALE DIAG_MASK_ZERO DIAG_MASK_INF ADD ADD_ID ADD1 SUB MUL DIV SQR SQRT LOG UNARY ROPE ROPE_BACK SILU_BACK "
