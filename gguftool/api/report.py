@@ -304,7 +304,7 @@ def _plan(m: Model, spec: str, said: Wishes, build: str | int | None) -> tuple[P
 
 def _hashes(m: Model, progress: Progress) -> tuple[FileHashes, ...]:
     """The hashes of all files of a model."""
-    return tuple(_raised(one) for one in hash_files([part.source for part in m.parts], ALL, progress))
+    return tuple(_raised(one) for one in hash_files(m.parts, ALL, progress))
 
 
 def _raised(found: FileHashes | GgufToolError) -> FileHashes:

@@ -112,6 +112,7 @@ class Vocabulary:
         model: value of `tokenizer.ggml.model`, None when absent or not a string.
         kind: what that means to llama.cpp, None when it does not know it.
         pre: value of `tokenizer.ggml.pre`, None when absent or not a string.
+        byte_faults: the first byte token that ends a load, by kind of vocabulary and number of tokens.
     """
 
     def __init__(self, m: Model) -> None:
@@ -120,6 +121,7 @@ class Vocabulary:
         self.model = _string(m.get("tokenizer.ggml.model"))
         self.kind = KINDS.get(self.model) if self.model is not None else None
         self.pre = _string(m.get("tokenizer.ggml.pre"))
+        self.byte_faults: dict[tuple[str, int], int | None] = {}
 
     @cached_property
     def count(self) -> int | None:

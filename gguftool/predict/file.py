@@ -116,10 +116,9 @@ def check_alignment(fields: Iterable[Field], path: str) -> None:
 def check_tensor(index: int, tensor: TensorInfo, path: str, seen: Mapping[str, int]) -> None:
     """Name, dimensions, type and size of one tensor record; ``seen``: the names before it with their numbers."""
     raw_name = tensor.name.encode("utf-8", "surrogateescape")
-    where = f"tensor:{tensor.name}"
 
     def end(line: str) -> LoadEnds:
-        return LoadEnds(failed(path, init() + line, init() + TENSOR_FAILED), where=where)
+        return LoadEnds(failed(path, init() + line, init() + TENSOR_FAILED), where=f"tensor:{tensor.name}")
 
     if len(raw_name) >= MAX_NAME:
         raise end(f"tensor name {index} is too long: {len(raw_name)} >= {MAX_NAME}")

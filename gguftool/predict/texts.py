@@ -38,24 +38,34 @@ def check_pieces(kind: str, vocab: Vocabulary, n: int, escaped: bool) -> None:
         Refusal: a byte token that does not look like ``<0x0A>``, a letter beyond Unicode.
         Abort: a byte token in a vocabulary that has none.
     """
-    fault = next(_byte_faults(kind, vocab, n), None) if kind in ("SPM", "UGM", "BPE", "WPM") else None
+    at = _first_fault(kind, vocab, n) if kind in ("SPM", "UGM", "BPE", "WPM") else None
     if kind == "BPE" and not escaped and vocab.records:
-        beyond = _beyond(vocab, n if fault is None else fault[0])
+        beyond = _beyond(vocab, n if at is None else at)
         if beyond is not None:
             raise Refusal("invalid codepoint", where(TOKENS), token=beyond)
+    fault = _byte_fault(kind, vocab, at) if at is not None else None
     if fault is not None:
-        raise fault[1]
+        raise fault
 
 
-def _byte_faults(kind: str, vocab: Vocabulary, n: int) -> Iterator[tuple[int, Refusal | Abort]]:
-    for i in tokens_of_type(vocab, BYTE, n):
-        if kind == "WPM":
-            yield i, Abort("fatal error", where(TYPES), token=i)
-        token = vocab.raw(i)
-        size = len(token) if token and b"\0" not in token else len(token_bytes(vocab, i))
-        if size < 3:
-            text = f"basic_string::substr: __pos (which is 3) > this->size() (which is {size})"
-            yield i, Refusal(text, where(TYPES), token=i)
+def _first_fault(kind: str, vocab: Vocabulary, n: int) -> int | None:
+    """The first byte token that ends the load; looked for once, for no build takes them otherwise."""
+    asked = (kind, n)
+    if asked not in vocab.byte_faults:
+        faulty = (i for i in vocab.ids_of_type(BYTE) if i < n and _byte_fault(kind, vocab, i) is not None)
+        vocab.byte_faults[asked] = next(faulty, None)
+    return vocab.byte_faults[asked]
+
+
+def _byte_fault(kind: str, vocab: Vocabulary, i: int) -> Refusal | Abort | None:
+    if kind == "WPM":
+        return Abort("fatal error", where(TYPES), token=i)
+    token = vocab.raw(i)
+    size = len(token) if token and b"\0" not in token else len(token_bytes(vocab, i))
+    if size < 3:
+        text = f"basic_string::substr: __pos (which is 3) > this->size() (which is {size})"
+        return Refusal(text, where(TYPES), token=i)
+    return None
 
 
 def _beyond(vocab: Vocabulary, n: int) -> int | None:

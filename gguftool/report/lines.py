@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TextIO
@@ -85,6 +85,13 @@ def width(text: str) -> int:
     """Columns that ``text`` takes on a terminal: wide characters count two, combining ones and colours none."""
     if text.isascii():
         return len(_SGR.sub("", text)) if "\x1b" in text else len(text)
+    try:
+        # Of the first 256 characters those that print take one column; "640 × 262144" is asked for each tensor.
+        text.encode("latin-1")
+        if text.isprintable():
+            return len(text)
+    except UnicodeEncodeError:
+        pass
     return sum(map(_columns_of, _SGR.sub("", text)))
 
 
@@ -230,11 +237,11 @@ def lay_table(
     ]
 
 
-def line_of(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -> str:
-    """Cells side by side, two blanks apart."""
+def line_of(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str], own: Iterable[int] | None = None) -> str:
+    """Cells side by side, two blanks apart; ``own``: the widths of the cells themselves, where they are known."""
     parts = []
-    for cell, size, side in zip(cells, widths, sides, strict=False):
-        filler = " " * (size - width(cell))
+    for cell, size, side, taken in zip(cells, widths, sides, own or map(width, cells), strict=False):
+        filler = " " * (size - taken)
         parts.append(filler + cell if side == "r" else cell + filler)
     return "  ".join(parts).rstrip(" ")
 

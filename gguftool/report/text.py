@@ -35,7 +35,7 @@ def safe(text: str) -> str:
     Args:
         text: anything, also with lone surrogates.
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return _UNSAFE.sub(lambda match: _escape(match[1]) * len(match[0]), text)
 
@@ -152,11 +152,12 @@ def table(
     ]
     titles = [paint.bold(title) for title in headers]
     lines = ([titles] if titles else []) + grid
-    widths = [max((width(line[i]) for line in lines if i < len(line)), default=0) for i in range(columns)]
+    taken = [[width(cell) for cell in line] for line in lines]
+    widths = [max((sizes[i] for sizes in taken if i < len(sizes)), default=0) for i in range(columns)]
     most = room()
     if most is not None and len(indent) + sum(widths) + 2 * (columns - 1) > most:
         return "\n".join(lay_table(grid, titles, sides, indent, most))
-    return "\n".join(indent + line_of(line, widths, sides) for line in lines)
+    return "\n".join(indent + line_of(line, widths, sides, sizes) for line, sizes in zip(lines, taken, strict=True))
 
 
 def _cell(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -225,6 +226,9 @@ def _number(path: str) -> int | None:
 
 def command_output(*argv: str) -> str:
     """What a program of the system prints; "" when it is missing or fails."""
+    # A process is not made to find out that there is nothing to run.
+    if shutil.which(argv[0]) is None:
+        return ""
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS,
