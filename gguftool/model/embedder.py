@@ -45,7 +45,7 @@ class Family:
 
 def _family(name: str, pattern: str, archs: str, pooling: str, ends: bool | None = None) -> Family:
     text = r"(?<![a-z0-9])" + pattern.replace(" ", r"[-_ .]?") + r"(?![a-z])"
-    return Family(name, re.compile(text, re.IGNORECASE), tuple(archs.split()), pooling, ends)
+    return Family(name, regex(text, re.IGNORECASE), tuple(archs.split()), pooling, ends)
 
 
 FAMILIES = (
