@@ -53,7 +53,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     """
     from gguftool.api.plan import plan as work_out
     from gguftool.cli.opened import open_for
-    from gguftool.hub import meant
+    from gguftool.hub.meant import meant
     from gguftool.report import plan as report
 
     wishes = wished(extra)

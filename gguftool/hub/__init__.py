@@ -19,7 +19,6 @@ from gguftool.wire import without_login
 
 if TYPE_CHECKING:
     from gguftool.hub.beyond import Entry
-    from gguftool.hub.repo import Collection
     from gguftool.model import Model
     from gguftool.source import Source
 
@@ -30,7 +29,6 @@ __all__ = [
     "is_folder",
     "is_remote",
     "local_path",
-    "meant",
     "named",
     "on_this_machine",
     "open_any",
@@ -104,19 +102,6 @@ def open_source(spec: str | os.PathLike[str]) -> Source:
     from gguftool.source import LocalFile
 
     return LocalFile(spec)
-
-
-def meant(spec: str) -> Collection | str:
-    """What opens the one model that an address or a path names; where there are several, what there is.
-
-    Raises:
-        MissingFile, ToolFailed, UsageError, Unreadable: as `gguftool.hub.repo.several`.
-    """
-    if not is_remote(spec) and not os.path.isdir(spec):
-        return spec
-    from gguftool.hub.repo import meant as found
-
-    return found(spec)
 
 
 def entries(spec: str) -> list[Entry]:
