@@ -14,11 +14,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool import endings
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed
+from gguftool.records import dataclass
 
 SERVER = "llama-server"
 QUANTIZE = "llama-quantize"
@@ -106,8 +106,11 @@ def everywhere(name: str, given: str | None = None) -> Iterator[Tool]:
     seen: set[str] = set()
     chosen = _named(name, given, may_lack=True)
     for tool in (*chosen, *_candidates(name)):
+        # Most candidates are not there, which one look tells; where they would lead takes a look at every folder.
+        if not _is_program(tool.path):
+            continue
         real = os.path.realpath(tool.path)
-        if real not in seen and _is_program(tool.path) and (tool in chosen or not _is_wrapper(tool.path)):
+        if real not in seen and (tool in chosen or not _is_wrapper(tool.path)):
             seen.add(real)
             yield tool
 

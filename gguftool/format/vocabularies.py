@@ -6,7 +6,7 @@ been found out about these. An array of which the BLAKE2 is that of a known one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from gguftool.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

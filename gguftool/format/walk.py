@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
 from gguftool.format import foresee, limits
 from gguftool.format.foresee import Seen
 from gguftool.format.header import Problem
 from gguftool.format.types import Layout
+from gguftool.records import dataclass, field
 from gguftool.source import Source
 
 

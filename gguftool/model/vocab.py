@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from gguftool.facts.data import load
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
 from gguftool.model.tokenlist import TokenList, token_list
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from gguftool.model.model import Model
@@ -113,6 +113,7 @@ class Vocabulary:
         model: value of `tokenizer.ggml.model`, None when absent or not a string.
         kind: what that means to llama.cpp, None when it does not know it.
         pre: value of `tokenizer.ggml.pre`, None when absent or not a string.
+        byte_faults: the first byte token that ends a load, by kind of vocabulary and number of tokens.
     """
 
     def __init__(self, m: Model) -> None:
@@ -121,6 +122,7 @@ class Vocabulary:
         self.model = _string(m.get("tokenizer.ggml.model"))
         self.kind = KINDS.get(self.model) if self.model is not None else None
         self.pre = _string(m.get("tokenizer.ggml.pre"))
+        self.byte_faults: dict[tuple[str, int], int | None] = {}
 
     @cached_property
     def count(self) -> int | None:

@@ -7,7 +7,6 @@ llama.cpp walks it (`walk.py`), because only that tells which of its messages co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from gguftool.facts.marks import bears
 from gguftool.format.header import Field, Header, TensorInfo, align
@@ -28,6 +27,7 @@ from gguftool.predict.words import (
     tensor_twice,
     type_fault,
 )
+from gguftool.records import replace
 
 
 def check_file(part: Part) -> None:
@@ -116,10 +116,9 @@ def check_alignment(fields: Iterable[Field], path: str) -> None:
 def check_tensor(index: int, tensor: TensorInfo, path: str, seen: Mapping[str, int]) -> None:
     """Name, dimensions, type and size of one tensor record; ``seen``: the names before it with their numbers."""
     raw_name = tensor.name.encode("utf-8", "surrogateescape")
-    where = f"tensor:{tensor.name}"
 
     def end(line: str) -> LoadEnds:
-        return LoadEnds(failed(path, init() + line, init() + TENSOR_FAILED), where=where)
+        return LoadEnds(failed(path, init() + line, init() + TENSOR_FAILED), where=f"tensor:{tensor.name}")
 
     if len(raw_name) >= MAX_NAME:
         raise end(f"tensor name {index} is too long: {len(raw_name)} >= {MAX_NAME}")

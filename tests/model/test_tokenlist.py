@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from gguftool.format.vocabularies import KNOWN, digest
 from gguftool.model import open_model, stringlist
 from gguftool.model.tokenlist import sound, split_strings, token_list
 from gguftool.model.vocab import MERGES, TOKENS, vocabulary
+from gguftool.records import replace
 from gguftool.source import LocalFile
 from tests.build import GGUF
 from tests.chat.test_server import corpus
