@@ -91,6 +91,8 @@ def in_folder(path: str) -> str:
 
 def what_is_in(folder: str) -> str | None:
     """What helps with a folder that holds a model of another kind, or models in folders of its own."""
+    from gguftool.model.otherkinds import held
+
     names = os.listdir(folder)
     endings = {os.path.splitext(n)[1].lower() for n in names}
     if "config.json" in names and endings & {".safetensors", ".bin", ".pth"}:
