@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -251,12 +252,14 @@ def quantize(
 
         checks: list[Check] = []
 
-        def looked(drafts: Sequence[str]) -> tuple[str, ...]:
+        def looked(drafts: Sequence[str], seen: engines.Seen | None) -> tuple[str, ...]:
             for part in model.parts:
                 if isinstance(part.source, LocalFile):
                     part.source.check_unchanged()
-            notes = check(drafts, plan, files)
-            checks.extend(judged.quantised(model, drafts, files, fewer=bool(chosen.changes.prune)))
+            with contextlib.ExitStack() as stack:
+                made = [stack.enter_context(_written(p, n)) for p, n in zip(drafts, files, strict=True)]
+                notes = check(made, plan, files)
+                checks.extend(judged.quantised(model, made, files, seen, fewer=bool(chosen.changes.prune)))
             return notes
 
         notes = engines.quantize(engine, replace(job, outputs=tuple(files)), looked, progress)
@@ -314,13 +317,13 @@ def refuse(plan: QuantizePlan, options: Options) -> None:
         )
 
 
-def check(paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = ()) -> tuple[str, ...]:
-    """Read back the headers of the result and compare them with the plan.
+def check(made: Sequence[Model], plan: QuantizePlan, names: Sequence[str]) -> tuple[str, ...]:
+    """Compare the headers of the result, as they are read back, with the plan.
 
     Args:
-        paths: its files, or their drafts.
+        made: its files, one model each.
         plan: what should have come out.
-        outputs: what messages call them; ``paths`` when empty.
+        names: what messages call them.
 
     Returns:
         What differs from the plan without being wrong: another llama.cpp may choose other types.
@@ -329,9 +332,12 @@ def check(paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = ())
         ToolFailed: a file is not what an engine that ended well should have written.
     """
     other: list[str] = []
-    for no, (path, name) in enumerate(zip(paths, outputs or paths, strict=True)):
+    for no, (model, name) in enumerate(zip(made, names, strict=True)):
+        end = model.header.data_end()
+        if end is None or end > model.file_size:
+            raise ToolFailed(f"{name}: ends at {model.file_size:,}, its tensors need {end:,} bytes")
         wanted = {s.name: s.choice.type for s in plan.steps if s.output == no}
-        got = _written(path, name)
+        got = {t.name: t.type_name for t in model.all_tensors()}
         if set(got) != set(wanted):
             raise ToolFailed(f"{name}: has {len(got)} tensors, {len(wanted)} were expected")
         other += [f"{t}: {kind} instead of {wanted[t]}" for t, kind in got.items() if wanted[t] != kind]
@@ -340,14 +346,14 @@ def check(paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = ())
     return (f"this llama.cpp chose other types than {BUILD} for {len(other)} tensors, for example {other[0]}",)
 
 
-def _written(path: str, name: str) -> dict[str, str]:
-    """The type of every tensor in a file that an engine wrote."""
+def _written(path: str, name: str) -> Model:
+    """A file that an engine wrote, opened.
+
+    Raises:
+        ToolFailed: it is broken.
+    """
     try:
-        with open_model(path, whole_set=False) as model:
-            end = model.header.data_end()
-            if end is None or end > model.file_size:
-                raise ToolFailed(f"{name}: ends at {model.file_size:,}, its tensors need {end:,} bytes")
-            return {t.name: t.type_name for t in model.all_tensors()}
+        return open_model(path, whole_set=False)
     except (FormatError, Refused) as e:
         why = str(e).replace(path, name)
         raise ToolFailed(f"{name}: the engine said success, but the file is broken: {why}") from None
