@@ -12,14 +12,13 @@ from functools import lru_cache
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.parse import parse
-from gguftool.model.headers import Identity
 from gguftool.model.model import Model
 from gguftool.model.otherkinds import held
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.model.shards import LIKELY, find, is_gguf, naming
 from gguftool.shell import gguftool, path_word
-from gguftool.source import LocalFile
+from gguftool.source import Identity, LocalFile
 
 LOOKED_INTO = 32
 """In a folder of more files their names alone say what they are."""

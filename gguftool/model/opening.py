@@ -15,13 +15,16 @@ from gguftool.model.shards import find, split_keys
 from gguftool.source import LocalFile, Source
 
 
-def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:
+def open_model(
+    path: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True, known: Headers | None = None
+) -> Model:
     """Open a model: a ``.gguf`` file, any shard of a set, or a folder that holds one model.
 
     Args:
         path: what to open.
         strict: raise at the first fault in a header or at a missing shard; else note it.
         whole_set: follow the shard keys to the other files; a shard that is cut off or being edited is an error then.
+        known: headers that need not be read again; those that are read now are added.
 
     Raises:
         MissingFile, Unreadable: no such file, a FIFO, no permission.
@@ -29,8 +32,11 @@ def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: 
         FormatError: in strict mood, with offset and key.
         InterruptedEdit: it, or a shard of its set, is in the middle of an edit.
     """
-    first = beginning(in_folder(os.fspath(path)), strict=strict)
-    return whole(first, strict=strict) if whole_set else _alone(first)
+    first = _part(in_folder(os.fspath(path)), strict, known or Headers())
+    model = whole(first, strict=strict, known=known) if whole_set else _alone(first)
+    if known is not None:
+        known.add(model.parts)
+    return model
 
 
 def beginning(path: str, *, strict: bool = False) -> Part:
@@ -38,9 +44,9 @@ def beginning(path: str, *, strict: bool = False) -> Part:
     return _part(path, strict, Headers())
 
 
-def whole(first: Part, *, strict: bool = True) -> Model:
+def whole(first: Part, *, strict: bool = True, known: Headers | None = None) -> Model:
     """The model that one file begins, or is a shard of; raises as `open_model`, and closes the file then."""
-    text, read = first.name, Headers()
+    text, read = first.name, known or Headers()
     try:
         shard_set = find(text, first.header, read)
         if shard_set is None:
