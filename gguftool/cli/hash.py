@@ -12,6 +12,7 @@ from gguftool.cli.options import Session, command, format_option, models_argumen
 
 if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
+    from gguftool.model.headers import Headers
     from gguftool.source import Source
 
 # gguf-py and llama-gguf-hash leave these out.
@@ -48,6 +49,7 @@ def hash(
     prints. A file without GGUF in it is hashed as well, as long as nothing inside is asked for.
     """
     from gguftool.errors import Bug
+    from gguftool.model.headers import ROOM, Headers
     from gguftool.report import hash as report
     from gguftool.report.progress import Progress
     from gguftool.verify.digests import maker
@@ -64,10 +66,11 @@ def hash(
         algorithms=names,
         without=_WITHOUT if as_gguf_hash else (),
     )
-    targets, missing = _targets(session, models, want.inside)
+    known = Headers(room=ROOM)
+    targets, missing = _targets(session, models, want.inside, known)
     shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
     with Progress(sum(size for _, size in targets), shown) as progress:
-        outcome = hash_files([target for target, _ in targets], want, progress)
+        outcome = hash_files([target for target, _ in targets], want, progress, known=known)
     found = [h for h in outcome if isinstance(h, FileHashes)]
     failed = [*(error for error in outcome if not isinstance(error, FileHashes)), *missing]
     if session.format == "json":
@@ -83,7 +86,7 @@ def hash(
 
 
 def _targets(
-    session: Session, models: tuple[str, ...], strict: bool
+    session: Session, models: tuple[str, ...], strict: bool, known: Headers
 ) -> tuple[list[tuple[str | Source, int]], list[GgufToolError]]:
     """The files of every model with their sizes, a set's shards in order; what is no GGUF as it is; what is missing.
 
@@ -102,7 +105,7 @@ def _targets(
         names += _in_folder(name) if os.path.isdir(name) else [name]
     for name in names:
         try:
-            model = open_for(session, name, strict=False)
+            model = open_for(session, name, strict=False, known=known)
             sources = [part.source for part in model.parts]
             if model.missing_shards:
                 text = missing_text(model.missing_shards, model.shard_count, model.missing_names)

@@ -44,6 +44,7 @@ def draw(
     force: bool = False,
     harm: str = "refuse",
     model: Model | None = None,
+    known: Headers | None = None,
 ) -> Drawn:
     """Work out the new file.
 
@@ -56,6 +57,7 @@ def draw(
         force: as for `gguftool.edit.plan.plan_edit`.
         harm: likewise.
         model: the model, where it is open already and stays so.
+        known: what is known of the file.
 
     Raises:
         UsageError, Refused: as `gguftool.edit.plan.plan_edit`.
@@ -64,7 +66,8 @@ def draw(
     laid_out = fit(old, new, ops, front, size)
     _refuse_misplaced(named, old, ops)
     read = replace(old, data_offset=align(old.end, old.alignment))
-    forecast = Forecast(named, read, replace(new, data_offset=len(laid_out.front)), laid_out.new_size, model)
+    planned = replace(new, data_offset=len(laid_out.front))
+    forecast = Forecast(named, read, planned, laid_out.new_size, model, (known or Headers()).shared)
     if harm == "refuse":
         _refuse_harm(forecast, ops)
     return Drawn(new, laid_out, forecast)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.format.header import Header
@@ -29,6 +29,7 @@ class Forecast:
         old, new: its header as it is and as it would be.
         size: bytes of the whole new file.
         model: the model, where it is open already and stays so.
+        shared: what was found out about the fields of the old header.
     """
 
     path: str
@@ -36,6 +37,7 @@ class Forecast:
     new: Header
     size: int
     model: Model | None = None
+    shared: dict[str, Any] = field(default_factory=dict)
 
     __repr__ = short_repr
 
@@ -79,4 +81,6 @@ class Forecast:
         odd = any((f.element_type if f.type == ARR else f.type) not in VALUE_TYPES for f in self.old.fields)
         if odd or split_keys(self.old) is not None:
             return open_model(self.path, strict=False)
-        return Model((Part(self.path, LocalFile(self.path), self.old),))
+        model = Model((Part(self.path, LocalFile(self.path), self.old),))
+        model.shared = self.shared
+        return model

@@ -169,7 +169,7 @@ def plan_edit(
         group: id shared by the edits of one command.
         layer: the operating system (tests put others here).
         patch: apply this (`gguftool.edit.patch.read_patch`) instead of operations.
-        known: headers that need not be read again; what is written is compared with the file all the same.
+        known: headers that need not be read again; before anything is written they are compared with the file.
 
     Raises:
         UsageError: an operation that is not possible.
@@ -196,7 +196,7 @@ def plan_edit(
         if ops:
             raise UsageError("a patch is applied alone", "make the other changes with a command of their own")
         ops = [patch.onto(named, front, target.stat.st_size)]
-    drawn = draw(named, old, front, target.stat.st_size, ops, force=force, harm=harm)
+    drawn = draw(named, old, front, target.stat.st_size, ops, force=force, harm=harm, known=known)
     new, laid_out, forecast = drawn.new, drawn.fit, drawn.forecast
     job = Job(
         path=target.real,

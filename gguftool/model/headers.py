@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
@@ -22,11 +23,15 @@ class Headers:
     Args:
         parts: files that are open already.
         room: bytes of headers that are kept, the newest; None for all.
+
+    Attributes:
+        shared: what was found out about the fields of the header that was read last (`Model.shared`).
     """
 
     def __init__(self, parts: Iterable[Part] = (), room: int | None = None) -> None:
         self._known: dict[object, Header] = {}
         self._room = room
+        self.shared: dict[str, Any] = {}
         self.add(parts)
 
     def add(self, parts: Iterable[Part]) -> None:
@@ -40,6 +45,12 @@ class Headers:
         self._known[_state(source)] = header
         while self._room is not None and sum(h.end for h in self._known.values()) > self._room:
             del self._known[next(iter(self._known))]
+
+    def found_of(self, first: Part) -> dict[str, Any]:
+        """What was found out about the fields of a model's first file; of a vocabulary it has many MB, so of one."""
+        if self.known(first.source) is not first.header:
+            self.shared = {}
+        return self.shared
 
     def known(self, source: Source) -> Header | None:
         """That of an open file, if it was read before."""

@@ -24,7 +24,7 @@ def open_model(
         path: what to open.
         strict: raise at the first fault in a header or at a missing shard; else note it.
         whole_set: follow the shard keys to the other files; a shard that is cut off or being edited is an error then.
-        known: headers that need not be read again; those that are read now are added.
+        known: headers that need not be read again, and what was found out about them; those read now are added.
 
     Raises:
         MissingFile, Unreadable: no such file, a FIFO, no permission.
@@ -35,6 +35,7 @@ def open_model(
     first = _part(in_folder(os.fspath(path)), strict, known or Headers())
     model = whole(first, strict=strict, known=known) if whole_set else _alone(first)
     if known is not None:
+        model.shared = known.found_of(first)
         known.add(model.parts)
     return model
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError, of_one
 from gguftool.format.header import Header, TensorInfo
-from gguftool.format.parse import parse
 from gguftool.hub import file_of
 from gguftool.model import Model
+from gguftool.model.headers import Headers
 from gguftool.source import LocalFile, Source
 from gguftool.verify.digests import Digest, maker
 from gguftool.verify.stream import Progress, Sink, each, run
@@ -187,7 +187,10 @@ ALL = Want(tensors=True, data=True)
 
 
 def hash_file(
-    target: Model | str | os.PathLike[str] | Source, want: Want = FILE, progress: Progress | None = None
+    target: Model | str | os.PathLike[str] | Source,
+    want: Want = FILE,
+    progress: Progress | None = None,
+    known: Headers | None = None,
 ) -> FileHashes:
     """Hash one file in one pass; it need not be a GGUF when only the whole file is asked for.
 
@@ -195,6 +198,7 @@ def hash_file(
         target: a path, a model of one file, or a source that is open already.
         want: what to hash beside the file itself.
         progress: called with the bytes done since the last call.
+        known: headers that need not be read again.
 
     Raises:
         MissingFile, Unreadable, ChangedMeanwhile: as `gguftool.source.LocalFile`.
@@ -208,7 +212,7 @@ def hash_file(
         )
     source = LocalFile(file_of(target)) if isinstance(target, (Model, str, os.PathLike)) else target
     try:
-        header = _header(source, want.inside)
+        header = _header(source, want.inside, known or Headers())
         found = _without_header(source, want, progress) if header is None else _hash(source, header, want, progress)
         if isinstance(source, LocalFile):
             source.check_unchanged()
@@ -218,9 +222,9 @@ def hash_file(
             source.close()
 
 
-def _header(source: Source, needed: bool) -> Header | None:
+def _header(source: Source, needed: bool, known: Headers) -> Header | None:
     try:
-        return parse(source, strict=False)
+        return known.parsed(source)
     except GgufToolError:
         if needed:
             raise
@@ -285,7 +289,11 @@ def _span(header: Header, t: TensorInfo, size: int) -> tuple[int, int]:
 
 
 def hash_files(
-    targets: Sequence[str | Source], want: Want = FILE, progress: Progress | None = None, jobs: int | None = None
+    targets: Sequence[str | Source],
+    want: Want = FILE,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+    known: Headers | None = None,
 ) -> list[FileHashes | GgufToolError]:
     """`hash_file` for several files at once; a file that fails gives its error in its place.
 
@@ -294,11 +302,12 @@ def hash_files(
         want: as for `hash_file`.
         progress: called with the bytes done since the last call, from several threads.
         jobs: how many at a time; the number of processors when None.
+        known: headers that need not be read again.
     """
 
     def one(target: str | Source, tick: Progress) -> FileHashes | GgufToolError:
         try:
-            return hash_file(target, want, tick)
+            return hash_file(target, want, tick, known)
         except Exception as error:
             return of_one(error, target if isinstance(target, str) else target.name)
 
