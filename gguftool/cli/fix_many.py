@@ -126,10 +126,11 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
     from gguftool.model.opening import open_model
     from gguftool.report.edit import recovered_text
 
-    path, outcomes = settled(on_this_machine(model), write=not given["dry_run"] and given["output"] is None)
+    draft, known = None, Headers()
+    write = not given["dry_run"] and given["output"] is None
+    path, outcomes = settled(on_this_machine(model), write=write, known=known)
     for outcome in outcomes:
         session.note(recovered_text(outcome, session.style))
-    draft, known = None, Headers()
     if given["edit"]:
         from gguftool.cli.editor import edit
 

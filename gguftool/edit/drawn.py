@@ -67,7 +67,7 @@ def draw(
     _refuse_misplaced(named, old, ops)
     read = replace(old, data_offset=align(old.end, old.alignment))
     planned = replace(new, data_offset=len(laid_out.front))
-    forecast = Forecast(named, read, planned, laid_out.new_size, model, (known or Headers()).shared)
+    forecast = Forecast(named, read, planned, laid_out.new_size, model, known or Headers())
     if harm == "refuse":
         _refuse_harm(forecast, ops)
     return Drawn(new, laid_out, forecast)

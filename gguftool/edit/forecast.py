@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.format.header import Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model import Model, Part, open_model, with_header
+from gguftool.model.headers import Headers
 from gguftool.model.role import role
 from gguftool.model.shards import split_keys
 from gguftool.predict.idle import all_the_same
@@ -29,7 +30,7 @@ class Forecast:
         old, new: its header as it is and as it would be.
         size: bytes of the whole new file.
         model: the model, where it is open already and stays so.
-        shared: what was found out about the fields of the old header.
+        known: headers that need not be read again, and what was found out about them.
     """
 
     path: str
@@ -37,7 +38,7 @@ class Forecast:
     new: Header
     size: int
     model: Model | None = None
-    shared: dict[str, Any] = field(default_factory=dict)
+    known: Headers = field(default_factory=Headers)
 
     __repr__ = short_repr
 
@@ -80,7 +81,7 @@ class Forecast:
         # A value type that llama.cpp does not know is not judged from a header that stepped over it.
         odd = any((f.element_type if f.type == ARR else f.type) not in VALUE_TYPES for f in self.old.fields)
         if odd or split_keys(self.old) is not None:
-            return open_model(self.path, strict=False)
+            return open_model(self.path, strict=False, known=self.known)
         model = Model((Part(self.path, LocalFile(self.path), self.old),))
-        model.shared = self.shared
+        model.shared = self.known.shared
         return model

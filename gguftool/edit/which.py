@@ -16,19 +16,20 @@ SEARCHED = 1 << 20
 """In how much of its front, in bytes, a file that is not the first shard of its set must say so."""
 
 
-def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
+def settled(path: str, *, write: bool = True, known: Headers | None = None) -> tuple[str, list[Outcome]]:
     """The file to edit for a model as the user names it, after an interrupted edit of it was settled.
 
     Args:
         path: a file, any shard of a set, or a folder that holds one model.
         write: False to leave an interrupted edit alone (a dry run).
+        known: a header that has to be read is added here.
 
     Returns:
         The path, and what recovery did on the way.
     """
     path = in_folder(path)
     outcomes = [recover(path)] if write and pending(path) else []
-    first = metadata_file(path)
+    first = metadata_file(path, known)
     if write and first != path and pending(first):
         outcomes.append(recover(first))
     # One that was waited for, and came to its end, is no news.

@@ -39,10 +39,18 @@ class Headers:
         for part in parts:
             self.keep(part.source, part.header)
 
+    def take(self, others: Headers) -> None:
+        """Keep what others know."""
+        for state, header in others._known.items():
+            self._put(state, header)
+
     def keep(self, source: Source, header: Header) -> None:
         """Keep the header of an open file."""
-        self._known.pop(_state(source), None)
-        self._known[_state(source)] = header
+        self._put(_state(source), header)
+
+    def _put(self, state: object, header: Header) -> None:
+        self._known.pop(state, None)
+        self._known[state] = header
         while self._room is not None and sum(h.end for h in self._known.values()) > self._room:
             del self._known[next(iter(self._known))]
 
@@ -58,8 +66,11 @@ class Headers:
 
     def parsed(self, source: Source) -> Header:
         """The header of an open file as far as it can be read, read now if it is not known; raises as `parse`."""
-        before = self.known(source)
-        return parse(source, strict=False) if before is None else before
+        header = self.known(source)
+        if header is None:
+            header = parse(source, strict=False)
+            self.keep(source, header)
+        return header
 
     def read(self, path: str, most: int | None = None) -> Header | None:
         """The header of a file, as far as it can be read; None when it is no GGUF or cannot be opened.

@@ -40,9 +40,9 @@ def open_model(
     return model
 
 
-def beginning(path: str, *, strict: bool = False) -> Part:
-    """One file as it stands, its set left alone; raises as `open_model`."""
-    return _part(path, strict, Headers())
+def beginning(path: str, *, strict: bool = False, known: Headers | None = None, no: int = 0) -> Part:
+    """One file as it stands, its set left alone, shard ``no`` (from 0) of it; raises as `open_model`."""
+    return _part(path, strict, known or Headers(), no)
 
 
 def whole(first: Part, *, strict: bool = True, known: Headers | None = None) -> Model:

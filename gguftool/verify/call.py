@@ -20,6 +20,7 @@ from gguftool.verify.stream import Progress
 
 if TYPE_CHECKING:
     from gguftool.model import Model
+from gguftool.model.headers import Headers
 
 
 def verify(
@@ -51,13 +52,16 @@ def verify(
     if is_remote(model):
         with opened(model) as m:
             return verify(m, hash=hash, sha256=sha256, against=against, data=data, progress=progress)
-    result = check(file_of(model) if isinstance(model, (str, os.PathLike)) else model)
-    sources = {} if isinstance(model, (str, os.PathLike)) else {part.name: part.source for part in model.parts}
+    parts = model.parts if isinstance(model, Model) else ()
+    sources, known = {part.name: part.source for part in parts}, Headers(parts)
+    result = check(model if isinstance(model, Model) else file_of(model), (), known)
     if hash or sha256 is not None or against:
         expected = expectations(result.files, sha256, [os.fspath(name) for name in against])
-        [result], _ = with_hashes([result], expected, sources=sources, strict=bool(against), progress=progress)
+        [result], _ = with_hashes(
+            [result], expected, sources=sources, strict=bool(against), progress=progress, known=known
+        )
     if data:
-        [result] = with_data([result], sources=sources, progress=progress)
+        [result] = with_data([result], sources=sources, progress=progress, known=known)
     return result
 
 
