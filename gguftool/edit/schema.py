@@ -12,10 +12,10 @@ from types import MappingProxyType
 from gguftool.errors import UsageError
 from gguftool.facts import keys
 from gguftool.facts.keys import read_keys, read_suffixes, read_under, reading, spelled
+from gguftool.format.filler import is_filler
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, STR, value_type_name
 from gguftool.format.values import parse_type
-from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
 from gguftool.regex import regex
 

@@ -23,7 +23,7 @@ from gguftool.facts.keys import (
     spelled,
     whole_readers,
 )
-from gguftool.model.bytemap import FILLER_KEY, is_filler
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.near import near_names
 from gguftool.records import dataclass
 
