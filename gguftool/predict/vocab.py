@@ -217,8 +217,9 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
         must_be(other, *elements)
     must_be(f, "str")
     words = _Words(vocab)
+    distinct = vocab.distinct
     _rename_empty(vocab, words, out)
-    if vocab.distinct - words.lost != len(vocab.records):
+    if distinct - words.lost != vocab.listed:
         raise Abort("GGML_ASSERT(id_to_token.size() == token_to_id.size()) failed", where(TOKENS))
     return words
 
@@ -226,11 +227,11 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
 def _rename_empty(vocab: Vocabulary, words: _Words, out: Loaded) -> None:
     """Tokens that are empty, or become so at a NUL; ``words.lost`` corrects the count of different texts."""
     head = vocab.prefix_size
-    if vocab.zero_bytes == 7 * len(vocab.records) and vocab.id_of("") is None:
+    if vocab.zero_bytes == 7 * vocab.listed and vocab.id_of("") is None:
         return
     texts: dict[bytes, int] = {}
     seen = set()
-    for i, record in enumerate(vocab.records):
+    for i, record in enumerate(vocab.records()):
         text = record[head:].partition(b"\0")[0]
         if not text:
             out.warnings.append(f"load: empty token at index {i}")

@@ -98,8 +98,8 @@ def special_tokens(asked: Asked, name: str) -> Iterable[Name]:
     if not isinstance(kinds, array):
         return ()
     ids = [i for i, kind in enumerate(kinds) if kind in (CONTROL, USER_DEFINED)][:MOST_TOKENS]
-    records = token_list(tokens).records
-    return [records[i][8:].decode(errors="surrogateescape") for i in ids if i < len(records)]
+    texts = token_list(tokens)
+    return [texts.raw(i).decode(errors="surrogateescape") for i in ids if i < texts.count]
 
 
 # -- out of our tables
