@@ -12,7 +12,7 @@ from gguftool.cli.options import Session, command, format_option, models_argumen
 
 if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
-    from gguftool.model.headers import Headers
+    from gguftool.model import Part
     from gguftool.source import Source
 
 # gguf-py and llama-gguf-hash leave these out.
@@ -49,7 +49,6 @@ def hash(
     prints. A file without GGUF in it is hashed as well, as long as nothing inside is asked for.
     """
     from gguftool.errors import Bug
-    from gguftool.model.headers import ROOM, Headers
     from gguftool.report import hash as report
     from gguftool.report.progress import Progress
     from gguftool.verify.digests import maker
@@ -66,11 +65,10 @@ def hash(
         algorithms=names,
         without=_WITHOUT if as_gguf_hash else (),
     )
-    known = Headers(room=ROOM)
-    targets, missing = _targets(session, models, want.inside, known)
+    targets, missing = _targets(session, models, want.inside)
     shown = sys.stderr if sys.stderr.isatty() and not session.quiet else None
     with Progress(sum(size for _, size in targets), shown) as progress:
-        outcome = hash_files([target for target, _ in targets], want, progress, known=known)
+        outcome = hash_files([target for target, _ in targets], want, progress)
     found = [h for h in outcome if isinstance(h, FileHashes)]
     failed = [*(error for error in outcome if not isinstance(error, FileHashes)), *missing]
     if session.format == "json":
@@ -86,11 +84,12 @@ def hash(
 
 
 def _targets(
-    session: Session, models: tuple[str, ...], strict: bool, known: Headers
-) -> tuple[list[tuple[str | Source, int]], list[GgufToolError]]:
+    session: Session, models: tuple[str, ...], strict: bool
+) -> tuple[list[tuple[str | Source | Part, int]], list[GgufToolError]]:
     """The files of every model with their sizes, a set's shards in order; what is no GGUF as it is; what is missing.
 
-    Files on this machine come as paths, so that a folder of thousands does not keep them all open.
+    Of several models, files on this machine come as paths, so that a folder of thousands does not keep them all open;
+    of one they stay open, and their headers need not be read again.
     """
     from gguftool import hub
     from gguftool.cli.opened import open_for
@@ -98,15 +97,17 @@ def _targets(
     from gguftool.model.missing import missing_text
     from gguftool.source import LocalFile
 
-    found: dict[str, tuple[str | Source, int]] = {}
+    found: dict[str, tuple[str | Source | Part, int]] = {}
     missing: dict[str, GgufToolError] = {}
     names: list[str] = []
     for name in models:
         names += _in_folder(name) if os.path.isdir(name) else [name]
     for name in names:
         try:
-            model = open_for(session, name, strict=False, known=known)
-            sources = [part.source for part in model.parts]
+            model = open_for(session, name, strict=False)
+            if len(names) == 1:
+                found = {part.name: (part, part.size) for part in model.parts}
+            sources = [part.source for part in model.parts if part.name not in found]
             if model.missing_shards:
                 text = missing_text(model.missing_shards, model.shard_count, model.missing_names)
                 missing.setdefault(text, FormatError(f"{name}: {text}", kind="shard-missing"))

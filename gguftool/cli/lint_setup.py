@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gguftool.cli.builds import asked
@@ -20,6 +19,7 @@ from gguftool.model import Model
 from gguftool.model.folder import gguf_files, what_is_in
 from gguftool.model.headers import ROOM, Headers
 from gguftool.model.role import ROLES, role
+from gguftool.records import dataclass, field
 from gguftool.run.lying import note, projectors
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def known_names(per_file: PerFile) -> PerFile:
     Raises:
         UsageError: one is not.
     """
-    from gguftool.lint.run import check_name
+    from gguftool.lint.catalogue import check_name
 
     for name in per_file.names:
         check_name(name)

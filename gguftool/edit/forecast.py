@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from gguftool.model.headers import Headers
 from gguftool.model.role import role
 from gguftool.model.shards import split_keys
 from gguftool.predict.idle import all_the_same
+from gguftool.records import dataclass, field
 from gguftool.source import LocalFile
 
 if TYPE_CHECKING:

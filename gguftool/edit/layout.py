@@ -11,18 +11,18 @@ strings, and scanners call one of more than 8,192 characters hidden data; so mor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError, Refused, UsageError
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Field, Header, align
 from gguftool.format.limits import HEADER
 from gguftool.format.render import length, pieces
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
-from gguftool.model.bytemap import FILLER_KEY, is_filler
+from gguftool.records import dataclass
 
 SLACK = 64 << 10
 """Room kept when the data has to move anyway, in bytes of the whole filler records."""

@@ -7,14 +7,14 @@ name is that of a family known to be nothing else and the architecture fits.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import facts
 from gguftool.facts.enums import numbers
 from gguftool.facts.machine.rows import head_tensors
 from gguftool.model.model import Model
-from gguftool.model.vocab import vocabulary
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 EMBEDS, RANKS, DECIDES = "embedder", "reranker", "decision"
 UNSPECIFIED = (1 << 32) - 1
@@ -44,7 +44,7 @@ class Family:
 
 def _family(name: str, pattern: str, archs: str, pooling: str, ends: bool | None = None) -> Family:
     text = r"(?<![a-z0-9])" + pattern.replace(" ", r"[-_ .]?") + r"(?![a-z])"
-    return Family(name, re.compile(text, re.IGNORECASE), tuple(archs.split()), pooling, ends)
+    return Family(name, regex(text, re.IGNORECASE), tuple(archs.split()), pooling, ends)
 
 
 FAMILIES = (
@@ -77,9 +77,9 @@ AROUND = frozenset(
 )
 """Architectures whose models were trained with one token before every text and one behind it."""
 
-_RANKS = re.compile(r"re-?rank(?:er|ing)?s?(?![a-z])", re.IGNORECASE)
-_EMBEDS = re.compile(r"embed(?:ding|der)?s?(?![a-z])|(?:^|[\W_])(?:e5|gte|bge)(?:$|[\W_])", re.IGNORECASE)
-_COLBERT = re.compile(r"col[-_ ]?bert", re.IGNORECASE)
+_RANKS = regex(r"re-?rank(?:er|ing)?s?(?![a-z])", re.IGNORECASE)
+_EMBEDS = regex(r"embed(?:ding|der)?s?(?![a-z])|(?:^|[\W_])(?:e5|gte|bge)(?:$|[\W_])", re.IGNORECASE)
+_COLBERT = regex(r"col[-_ ]?bert", re.IGNORECASE)
 _NAMES = ("general.name", "general.basename", "general.finetune")
 _TAGS = {"text-ranking": RANKS, "sentence-similarity": EMBEDS, "feature-extraction": EMBEDS,
          "sentence-transformers": EMBEDS}  # fmt: skip
@@ -256,6 +256,8 @@ def _named(m: Model, pattern: re.Pattern[str]) -> bool:
 
 def ends_of(m: Model) -> tuple[bool, bool]:
     """Whether llama.cpp puts a token before a text, and one behind it (`llama_vocab::impl::tokenize`, b11434)."""
+    from gguftool.model.vocab import vocabulary
+
     vocab = vocabulary(m)
     if vocab.kind is not None and vocab.kind.name == "WPM":
         # WordPiece looks at neither key: CLS and SEP stand around every text.

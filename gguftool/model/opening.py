@@ -6,7 +6,6 @@ import os
 
 from gguftool.errors import GgufToolError
 from gguftool.format.parse import parse
-from gguftool.model.folder import in_folder
 from gguftool.model.headers import Headers
 from gguftool.model.missing import missing_error
 from gguftool.model.model import Model
@@ -32,7 +31,12 @@ def open_model(
         FormatError: in strict mood, with offset and key.
         InterruptedEdit: it, or a shard of its set, is in the middle of an edit.
     """
-    first = _part(in_folder(os.fspath(path)), strict, known or Headers())
+    text = os.fspath(path)
+    if os.path.isdir(text):
+        from gguftool.model.folder import in_folder
+
+        text = in_folder(text)
+    first = beginning(text, strict=strict, known=known)
     model = whole(first, strict=strict, known=known) if whole_set else _alone(first)
     if known is not None:
         model.shared = known.found_of(first)

@@ -69,10 +69,10 @@ def read(monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], Counter[str]]:
         kept.append(header)
         return header
 
-    def started(self: Any, f: Any) -> None:
+    def started(self: Any, f: Any, *more: Any) -> None:
         if f is not None:
             lists[named.get(id(f.buffer.obj), "made")] += 1
-        start(self, f)
+        start(self, f, *more)
 
     kept: list[Any] = []
     monkeypatch.setattr(parse, "_collect", walked)
