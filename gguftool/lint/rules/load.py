@@ -23,6 +23,7 @@ from gguftool.predict.stages import OTHERS
 from gguftool.predict.verdict import LOAD_ERROR
 from gguftool.predict.words import INITS
 from gguftool.records import dataclass
+from gguftool.regex import regex
 
 _PREFIXES = (LOAD_ERROR, *INITS, APPLY)
 
@@ -149,7 +150,7 @@ class _Line:
 def _line(
     pattern: str, meaning: str, where: str, *rules: str, severity: Severity = Severity.INFO, chat: bool = False
 ) -> _Line:
-    return _Line(re.compile(pattern), meaning, where, rules, severity, chat)
+    return _Line(regex(pattern), meaning, where, rules, severity, chat)
 
 
 _TG = "field:tokenizer.ggml."
