@@ -8,12 +8,9 @@ are, so a graph is gone through once, and what it takes and gives back is then a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
 from typing import Any, Protocol
 
 from gguftool.brief import short_repr
-from gguftool.facts.data import load
-from gguftool.facts.machine.ggml import Tensor, nbytes
 from gguftool.records import dataclass
 
 IN_PLACE = (
@@ -36,13 +33,6 @@ class Allocated(Protocol):
 
 
 IN_PLACE_NAMES = frozenset(IN_PLACE.split())
-
-
-@cache
-def in_place() -> frozenset[int]:
-    """Numbers of those operations."""
-    constants = load("projectors.json")["constants"]
-    return frozenset(constants[f"GGML_OP_{n}"] for n in IN_PLACE_NAMES if f"GGML_OP_{n}" in constants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,22 +177,3 @@ def most(steps: Sequence[int], sizes: Sequence[int], alignment: int) -> int:
             at = next((i for i, block in enumerate(free) if block[0] > start), len(free))
             free.insert(at, [start, size])
     return top
-
-
-def _sources(t: Allocated) -> list[Any]:
-    return [s for s in t.src if s is not None]
-
-
-def arena(nodes: Sequence[Tensor], outside: Collection[int], alignment: int = 32) -> int:
-    """Bytes of the one buffer that a graph needs.
-
-    Args:
-        nodes: everything in the graph, in the order in which it was put there, inputs too.
-        outside: ``id`` of tensors that lie elsewhere, the weights.
-        alignment: of the buffer.
-    """
-    it = course(
-        [t for t in nodes if not t.op], [t for t in nodes if t.op], outside=lambda t: id(t) in outside,
-        where=lambda t: "", kept=lambda t: False, sources=_sources, in_place=in_place(),
-    )  # fmt: skip
-    return most(it.steps.get("", ()), [nbytes(t) for t in it.owners], alignment)

@@ -326,18 +326,16 @@ class Planner:
 
     def _laid_out(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed) -> dict[str, int]:
         """Compute buffers by device as the graph needs them; empty: the graph of this model is not known."""
-        c, at = cache.context, placed.layer_device
-        where = replace(p, split=(), gpu_layers=None), at
+        where = replace(p, split=(), gpu_layers=None), placed.layer_device, cache.context.ubatch
         # The graph is the same for contexts of any length, and on the host for all types that go the same way.
         types = tuple(map(way, (s.type_k, s.type_v))) if not self.machine.devices else (s.type_k, s.type_v)
-        key = replace(s, ctx=None, cache_ram=0, checkpoints=0, type_k="f16", type_v="f16"), types, where, c.ubatch
+        key = replace(s, ctx=None, cache_ram=0, checkpoints=0, type_k="f16", type_v="f16"), types, where
         cells = {x.name: x.cells for x in cache.caches}
         laid = key, *cells.values()
         if laid not in self._laid:
             if key not in self._reserves:
                 self._reserves[key] = self._reserve(s, p, cache, placed)
-            found = self._reserves[key]
-            self._laid[laid] = {} if found is None else found.bytes(cells)
+            self._laid[laid] = found.bytes(cells) if (found := self._reserves[key]) is not None else {}
         return self._laid[laid]
 
     def _reserve(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed) -> Reserve | None:

@@ -273,7 +273,9 @@ def _field_json(f: Field, full: bool, room: Room) -> Mapping[str, object]:
     n = f.count or 0
     out["count"] = n
     out["head"] = f.head(HEAD, most=MOST_HEAD)
-    if (full and n <= MOST) or n <= WHOLE:
+    # Few arrays can hold many numbers: of what is longer than a long text the beginning is shown.
+    deep = f.element_type == ARR and len(f.value_bytes) > LONG
+    if ((full and n <= MOST) or n <= WHOLE) and not deep:
         out["value"] = room.head(f, n)
     return out
 
