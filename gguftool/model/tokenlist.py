@@ -91,12 +91,13 @@ class TokenList(StringList):
 
     def _find(self, text: str) -> int | None:
         record = self.record(text)
-        if "different" in self.__dict__:
+        if not text and self.name:
+            return None
+        # What has no text may stand across two others at any place, and whoever asks for it counts them next.
+        if not text or "different" in self.__dict__:
             if record not in self.different:
                 return None
         elif (some := self._like(record)) is not None and record not in some:
-            return None
-        if not text and self.name:
             return None
         if "by_record" in self.__dict__ or self._searched > _MOST:
             return self.by_record.get(record)

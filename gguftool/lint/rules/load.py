@@ -18,10 +18,9 @@ from gguftool.model import Model
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
 from gguftool.predict import Prediction
-from gguftool.predict.adapter import APPLY
 from gguftool.predict.stages import OTHERS
 from gguftool.predict.verdict import LOAD_ERROR
-from gguftool.predict.words import INITS
+from gguftool.predict.words import APPLY, INITS
 from gguftool.records import dataclass
 from gguftool.regex import regex
 
