@@ -17,12 +17,12 @@ from gguftool.edit.far import too_far
 from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError, Refused, UsageError
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Field, Header, align
 from gguftool.format.limits import HEADER
 from gguftool.format.render import length, render_parts
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
-from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.records import dataclass
 
 SLACK = 64 << 10

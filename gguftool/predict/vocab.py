@@ -190,11 +190,7 @@ class _Words:
 
     def of(self, group: str) -> list[tuple[int, str]]:
         """Tokens of a list of texts that are there, with their ids, in the order of the list."""
-
-        def found() -> list[tuple[int, str]]:
-            return [(i, text) for text in names(group) if (i := self.id_of(text)) is not None]
-
-        return told(group, found)
+        return told(group, lambda: [(i, text) for text in names(group) if (i := self.id_of(text)) is not None])
 
 
 def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
