@@ -24,8 +24,8 @@ from gguftool.errors import Refused, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room, copy_range
 from gguftool.files.draft import clear_way, publish_beside, whole_file
+from gguftool.format.filler import is_filler
 from gguftool.model import Model, open_model
-from gguftool.model.bytemap import is_filler
 from gguftool.model.missing import refuse_unnamed
 from gguftool.predict.pairs import misfits
 from gguftool.records import dataclass, replace
