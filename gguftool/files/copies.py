@@ -12,6 +12,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from gguftool.errors import ChangedMeanwhile
 from gguftool.files.able import linux_calls, read_once_into
@@ -25,6 +26,14 @@ Tick = Callable[[int], None]
 Read = Callable[[memoryview, int], int]
 """Fills a buffer from an offset of the old file on; the bytes read, fewer than its length only at the end."""
 
+
+class Brought(NamedTuple):
+    """How ranges came into a new file."""
+
+    copied: list[Move]
+    shared: list[Move]
+
+
 UNIT = 4096
 """Bytes of a page, and of the smallest block that file systems share."""
 PIECE = 16 << 20
@@ -36,7 +45,7 @@ _FICLONERANGE = 0x4020940D
 
 def copy_ranges(
     src: int | None, dst: int, moves: Iterable[Move], tick: Tick | None = None, *, read: Read | None = None
-) -> list[Move]:
+) -> Brought:
     """Bring ranges of a file into a new one.
 
     Blocks are shared where the file system does that (FICLONERANGE): it has said so for each of them. Holes of the old
@@ -50,20 +59,22 @@ def copy_ranges(
         read: how the old file is read, where that is to say what failed; needed without ``src``.
 
     Returns:
-        What was copied: neither shared nor a hole.
+        What was copied, and what is shared; all else is a hole in both.
 
     Raises:
         ChangedMeanwhile: the old file ended before a range did.
         OSError: what reading or writing by hand said.
     """
-    todo, done = _shared_first(src, dst, moves)
-    _take_room(dst, [(to, n) for _, to, n in todo])
+    wanted = [move for move in moves if move[2]]
+    brought = Brought(wanted, []) if src is None else _shared_first(src, dst, wanted)
+    _take_room(dst, [(to, n) for _, to, n in brought.copied])
+    done = sum(n for _, _, n in wanted) - sum(n for _, _, n in brought.copied)
     if tick is not None and done:
         tick(done)
     copier = _Copier(src, dst, read)
-    for move in todo:
+    for move in brought.copied:
         copier.copy(move, tick)
-    return todo
+    return brought
 
 
 def share(src: int, at: int, dst: int, to: int, n: int) -> bool:
@@ -95,27 +106,23 @@ def shareable(at: int, to: int, n: int, unit: int = UNIT) -> tuple[int, int]:
     return skip, (n - skip) // unit * unit
 
 
-def _shared_first(src: int | None, dst: int, moves: Iterable[Move]) -> tuple[list[Move], int]:
-    """What is left to copy when all is shared that can be, and how many bytes need no copying."""
-    todo: list[Move] = []
-    done = 0
-    if src is None:
-        return [m for m in moves if m[2]], 0
+def _shared_first(src: int, dst: int, moves: Iterable[Move]) -> Brought:
+    """Shares what can be shared; the rest is to be copied yet."""
+    brought = Brought([], [])
     size = os.fstat(src).st_size
     unit, can = _unit(dst), True
     for old, new, n in moves:
-        done += n
         for at, length in data_in(lambda start: hole_at(src, start, size), old, n):
             to = new + at - old
             skip, whole = shareable(at, to, length, unit) if can else (0, 0)
             if whole and not share(src, at + skip, dst, to + skip, whole):
-                can, whole = False, 0
-            rest = ((0, skip), (skip + whole, length - skip - whole)) if whole else ((0, length),)
-            for start, left in rest:
+                can, skip, whole = False, 0, 0
+            if whole:
+                brought.shared.append((at + skip, to + skip, whole))
+            for start, left in ((0, skip), (skip + whole, length - skip - whole)):
                 if left:
-                    todo.append((at + start, to + start, left))
-                    done -= left
-    return todo, done
+                    brought.copied.append((at + start, to + start, left))
+    return brought
 
 
 def _unit(fd: int) -> int:
