@@ -14,11 +14,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool import endings
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed
+from gguftool.records import dataclass
 
 SERVER = "llama-server"
 QUANTIZE = "llama-quantize"

@@ -8,10 +8,11 @@ further escaping on a terminal.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterable, Sequence
 from enum import Enum
+
+from gguftool.regex import regex
 
 
 class Mark(Enum):
@@ -44,8 +45,8 @@ class Blank(str):
 Word = str | Mark
 Words = tuple[Word, ...]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLAIN = re.compile(r"[\w\\/.:=+~-]+")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = regex(r"[\w\\/.:=+~-]+")
 """What neither cmd.exe nor PowerShell acts on; a comma makes a list for the latter."""
 
 

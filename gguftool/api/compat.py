@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from gguftool.model import with_header
 from gguftool.predict import Prediction, predict
 from gguftool.predict.needs import CODE, Need, needs, newest_of
 from gguftool.predict.verdict import UNKNOWN
+from gguftool.records import dataclass, replace
 from gguftool.run.target import Target, target
 
 if TYPE_CHECKING:

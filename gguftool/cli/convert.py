@@ -134,12 +134,11 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
 
 
 def _check(session: Session, folder: str, output: str, options: Options) -> int:
-    from dataclasses import replace
-
     from gguftool.api.pretokenizer import unrecognised
     from gguftool.build import convert, converter
     from gguftool.build.folder.look import look
     from gguftool.build.left import Asked, left_out
+    from gguftool.records import replace
     from gguftool.report import build as report
 
     tool, more = converter.find(options.llama_cpp), options.more

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gguftool.cli.builds import asked
@@ -19,6 +18,7 @@ from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
 from gguftool.model.folder import gguf_files, what_is_in
 from gguftool.model.role import ROLES, role
+from gguftool.records import dataclass, field
 from gguftool.run.lying import note, projectors
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -33,6 +32,7 @@ from gguftool.cli.spelled import FormatOption, no_such_option, refuse_run_togeth
 from gguftool.cli.spelled import Option as Option
 from gguftool.cli.spelled import option as option
 from gguftool.cli.values import MODEL
+from gguftool.records import dataclass
 from gguftool.report.lines import cleared, fold, terminal_columns
 from gguftool.report.text import Style, safe_lines
 

@@ -74,7 +74,7 @@ def wish_options(
 
 def wished(extra: tuple[str, ...] = ()) -> Wishes:
     """What the command line of this moment asks."""
-    from dataclasses import replace
+    from gguftool.records import replace
 
     found: Wishes = click.get_current_context().params.get(WISHES, Wishes())
     return replace(found, extra=extra)

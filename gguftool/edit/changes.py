@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.layout import room
@@ -12,6 +11,7 @@ from gguftool.edit.schema import type_text
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model.bytemap import FILLER_KEY, is_filler
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

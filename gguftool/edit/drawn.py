@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.edit.forecast import Forecast
@@ -18,6 +17,7 @@ from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.model import Model
 from gguftool.model.datastart import misplaced_start, misplaced_words
 from gguftool.model.shards import split_keys
+from gguftool.records import dataclass, replace
 from gguftool.shell import gguftool, path_word, shell
 from gguftool.source import Source
 

@@ -11,7 +11,6 @@ strings, and scanners call one of more than 8,192 characters hidden data; so mor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
@@ -23,6 +22,7 @@ from gguftool.format.render import length, render_parts
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
 from gguftool.model.bytemap import FILLER_KEY, is_filler
+from gguftool.records import dataclass
 
 SLACK = 64 << 10
 """Room kept when the data has to move anyway, in bytes of the whole filler records."""

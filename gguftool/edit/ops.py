@@ -8,7 +8,6 @@ their place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.edit.schema import architecture, brief, key_types, resolve_type, type_text
@@ -19,6 +18,7 @@ from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, VALUE_TYPES, value_typ
 from gguftool.format.values import make_field, plain
 from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
+from gguftool.records import dataclass, replace
 from gguftool.shell import blank, shell
 
 

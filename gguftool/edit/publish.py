@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.edit.ops import Delete, Operation, Set, Strip
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT
@@ -15,6 +14,7 @@ from gguftool.model.credits import Credits, credits_of, repository
 from gguftool.model.embedder import no_chat
 from gguftool.model.filename import sizes, unlabelled
 from gguftool.model.terms import HUB, Terms, of_card
+from gguftool.records import dataclass
 
 BASE_COUNT = "general.base_model.count"
 OWN = "gguftool."

@@ -42,7 +42,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.gaps import find_gap
@@ -66,6 +65,7 @@ from gguftool.elsewhere import meant
 from gguftool.errors import DamagedJournal, MissingFile
 from gguftool.format.sniff import POISONED_MAGIC
 from gguftool.format.types import MAGIC
+from gguftool.records import dataclass
 from gguftool.source import attempts, journal_path
 
 

@@ -6,7 +6,6 @@ writes one must know. Types are written as in ``KEY:TYPE=VALUE``: ``u32``, ``[st
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from types import MappingProxyType
 
@@ -18,6 +17,7 @@ from gguftool.format.types import ARR, STR, value_type_name
 from gguftool.format.values import parse_type
 from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
+from gguftool.regex import regex
 
 
 def _table(text: str) -> dict[str, str]:
@@ -69,10 +69,10 @@ ALSO = MappingProxyType(
 """Keys that may have several types; the first is what gguftool writes."""
 
 _PATTERNS = (
-    (re.compile(rf"general\.(base_model|dataset)\.\d+\.({_MODEL_CARD.replace(' ', '|')})"), "str"),
-    (re.compile(r"tokenizer\.chat_template\.[^.]+"), "str"),
-    (re.compile(r"tokenizer\.ggml\.add_\w+"), "bool"),
-    (re.compile(r"tokenizer\.ggml\.\w+_token_id"), "u32"),
+    (regex(rf"general\.(base_model|dataset)\.\d+\.({_MODEL_CARD.replace(' ', '|')})"), "str"),
+    (regex(r"tokenizer\.chat_template\.[^.]+"), "str"),
+    (regex(r"tokenizer\.ggml\.add_\w+"), "bool"),
+    (regex(r"tokenizer\.ggml\.\w+_token_id"), "u32"),
 )
 
 
@@ -115,7 +115,7 @@ def read_by(key: str, arch: str) -> str:
     return "llama.cpp" if programs & set("LM") or key.startswith("adapter.") else "llama-server"
 
 
-_SERVER = re.compile(r"general\.(tags|license)|tokenizer\.chat_template\..*")
+_SERVER = regex(r"general\.(tags|license)|tokenizer\.chat_template\..*")
 """What llama-server hands on as it is."""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Delete, Operation, Set
@@ -23,6 +22,7 @@ from gguftool.model import Model
 from gguftool.model.bytemap import is_filler
 from gguftool.reading import Malformed
 from gguftool.reading import from_toml as read_toml
+from gguftool.records import dataclass
 
 BEGIN = "# gguftool metadata 1"
 """What a text of ours begins with."""

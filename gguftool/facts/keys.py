@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -17,6 +16,8 @@ from gguftool.facts.known import by_known
 from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, mapped, reads
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 
 __all__ = [
     "ALWAYS",
@@ -37,7 +38,7 @@ ARCH = "{arch}."
 LOADER = "L"
 ELEMENTS = {"u32": ("u32", "i32", "bool"), "i32": ("i32", "u32", "bool")}
 """Element types an array may have where llama.cpp stores that type (`llama-model-loader.cpp:get_arr`)."""
-_MANY = re.compile(r"\{\w+\}")
+_MANY = regex(r"\{\w+\}")
 _NAMESPACES = frozenset(
     "general tokenizer split adapter clip imatrix quantize xielu controlvector diffusion path_model".split()
 )

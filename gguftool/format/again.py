@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gguftool.format.header import Field
 from gguftool.format.types import STR, Layout
+from gguftool.records import dataclass, field
 
 T = TypeVar("T")
 MANY = 1 << 12

@@ -12,11 +12,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log
 
 from gguftool.format.types import Layout
+from gguftool.records import dataclass, field
 
 FIRST_READ = 1 << 16
 """Bytes of the first read. Headers without a vocabulary (projectors, adapters, later shards) have 2 to 60 KB, those

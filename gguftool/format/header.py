@@ -7,7 +7,6 @@ an edit of one field writes every other byte back untouched.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from gguftool.brief import line, short_repr, shown
@@ -22,6 +21,7 @@ from gguftool.format.types import (
     tensor_type_name,
     value_type_name,
 )
+from gguftool.records import dataclass
 
 LONG = 1 << 20
 """No text that llama.cpp, or a person, makes something of is longer than this, in bytes."""

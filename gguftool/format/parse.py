@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 import sys
-from dataclasses import dataclass, field
 
 from gguftool.errors import FormatError
 from gguftool.format import again, foresee, limits
@@ -19,6 +18,7 @@ from gguftool.format.foresee import FIRST_READ, Array, Seen
 from gguftool.format.header import Field, Header, Problem, TensorInfo, align
 from gguftool.format.sniff import HEAD, identify
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, Layout, value_type_name
+from gguftool.records import dataclass, field
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory, Source
 

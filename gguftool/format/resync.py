@@ -9,7 +9,6 @@ data that ends in the file. Without tensors there is no such evidence, and nothi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
 
 from gguftool.format.header import Field, Header, TensorInfo, align
@@ -25,6 +24,7 @@ from gguftool.format.parse import (
     _Walk,
 )
 from gguftool.format.types import ARR, STR, VALUE_TYPES
+from gguftool.records import dataclass
 from gguftool.source import Source
 
 MAX_SIZE = 1 << 16

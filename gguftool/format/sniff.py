@@ -8,6 +8,7 @@ from gguftool.errors import GgufToolError, InterruptedEdit, NotGguf
 from gguftool.format.oldggml import Found, old_ggml
 from gguftool.format.types import MAGIC
 from gguftool.format.zipped import Read, members
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word, shell
 
 HEAD = 4096
@@ -16,8 +17,8 @@ HEAD = 4096
 POISONED_MAGIC = b"GGTX"
 """First bytes of a file that gguftool is in the middle of editing; no reader loads it."""
 
-_LFS = re.compile(rb"oid sha256:([0-9a-f]{64})\s+size (\d{1,18})")
-_ANNEX = re.compile(rb"^(?:\.\./)*(?:\.git/annex|/annex)/objects/\S*?-s(\d{1,18})--(\S+)")
+_LFS = regex(rb"oid sha256:([0-9a-f]{64})\s+size (\d{1,18})")
+_ANNEX = regex(rb"^(?:\.\./)*(?:\.git/annex|/annex)/objects/\S*?-s(\d{1,18})--(\S+)")
 
 _CONVERT = "gguftool convert its folder"
 _LORA = "convert_lora_to_gguf.py of llama.cpp"

@@ -7,10 +7,11 @@ and whatever fsspec has a name for (``s3://bucket/path``, ``sftp://host/path`` â
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from gguftool.errors import UsageError
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.wire import Nonsense, without_login
 
 SCHEMES = ("hf://", "https://", "http://", "ollama://")
@@ -20,8 +21,8 @@ STORES = frozenset(
     "zip".split()
 )
 """Schemes of places that fsspec (2026.9) opens, by its own drivers or others' (`fsspec.registry`)."""
-_STORE = re.compile(r"((?:[a-z]+::)*)([a-z][a-z0-9_]*)://", re.I)
-_REPO = re.compile(r"^(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:@(?P<revision>[^/:]+))?(?:(?P<kind>[:/])(?P<rest>.*))?$")
+_STORE = regex(r"((?:[a-z]+::)*)([a-z][a-z0-9_]*)://", re.I)
+_REPO = regex(r"^(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:@(?P<revision>[^/:]+))?(?:(?P<kind>[:/])(?P<rest>.*))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def hub_address(spec: str) -> HubAddress:
 
 
 HUB_HOSTS = frozenset({"huggingface.co", "www.huggingface.co", "hf.co", "hf-mirror.com"})
-_PAGE = re.compile(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)/(?:resolve|blob|raw)/([^/]+)/([^?#]+)")
+_PAGE = regex(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)/(?:resolve|blob|raw)/([^/]+)/([^?#]+)")
 
 
 def hub_address_of_url(url: str, endpoint: str) -> HubAddress | None:

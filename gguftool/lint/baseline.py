@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from gguftool.brief import short_repr
@@ -19,11 +17,13 @@ from gguftool.errors import GgufToolError, MissingFile, UsageError
 from gguftool.lint.check import FileCheck, Known
 from gguftool.lint.rule import Finding
 from gguftool.reading import Malformed, file_bytes, from_json
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 from gguftool.shell import ELLIPSIS, INTO, blank, path_word, shell
 
 LIMIT = 1 << 30
 """Bytes: a report of very many models."""
-_VALUE = re.compile(r"\d[\d,.]*|'[^']*'")
+_VALUE = regex(r"\d[\d,.]*|'[^']*'")
 """What in a message is a fact rather than wording: numbers, and what is quoted."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
@@ -25,6 +24,7 @@ from gguftool.facts.keys import (
 )
 from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.near import near_names
+from gguftool.records import dataclass
 
 _LLAMA_CPP = {
     "L": "the loader of llama.cpp",

@@ -21,12 +21,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 from gguftool.shell import FILE, Blank, Words, blank
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ class Rule:
         return out
 
 
-_SECTION = re.compile(
+_SECTION = regex(
     r"^(?P<name>Why|Evidence|Example|Fix)[.:]\s(?P<body>.*?)(?=^(?:Why|Evidence|Example|Fix)[.:]\s|\Z)", re.M | re.S
 )
 

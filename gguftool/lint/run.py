@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from gguftool.model.role import ROLES, role
 from gguftool.near import near_names
 from gguftool.predict.needs import Need, needs
 from gguftool.predict.stages import OTHERS
+from gguftool.records import dataclass, replace
 
 if TYPE_CHECKING:
     from gguftool.model import Model

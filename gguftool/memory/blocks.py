@@ -5,8 +5,6 @@ What a layer has is seen from its tensors. A tensor that no part here uses ends 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.machine.hparams import MAX_EXPERTS
@@ -27,6 +25,7 @@ from gguftool.memory.graph import (
     written,
 )
 from gguftool.memory.graph import reshape as reshaped
+from gguftool.records import dataclass, field
 
 NO_ROPE = frozenset("bloom mpt gpt2 jais refact starcoder".split())
 """Architectures whose positions are not in Q and K."""

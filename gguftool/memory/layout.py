@@ -5,7 +5,6 @@ Layers that are alike need alike buffers, so of a long row of them only the firs
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -35,8 +34,9 @@ from gguftool.memory.recurrent import StateOf, delta_net, mamba
 from gguftool.memory.schedule import Backends, reserved
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Weight
+from gguftool.regex import regex
 
-_BLOCK = re.compile(r"blk\.(\d{1,18})\.(.+)")
+_BLOCK = regex(r"blk\.(\d{1,18})\.(.+)")
 ALIKE, ALIKE_APART = 2, 3
 """So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
 LATE = frozenset(

@@ -7,7 +7,6 @@ same graph is built from the header alone (`facts.machine.clip`) and given to gg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isqrt
 
 from gguftool.brief import short_repr
@@ -15,6 +14,7 @@ from gguftool.facts.machine.clip import AUDIO, VISION, Clip, Encoder, begun
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.memory.arena import arena
 from gguftool.model import Model
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

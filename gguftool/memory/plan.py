@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr, table
 from gguftool.facts.arch import Hparams
@@ -22,6 +21,7 @@ from gguftool.memory.settings import Context, Settings
 from gguftool.memory.use import PROJECTOR, DeviceUse, DraftContext, Side, Sums
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
 from gguftool.model import Model
+from gguftool.records import dataclass, field, replace
 
 GIB = 1 << 30
 DEFAULT_RESERVE = GIB

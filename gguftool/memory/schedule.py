@@ -9,13 +9,13 @@ several times, and they are never given back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
 from gguftool.brief import short_repr
 from gguftool.memory.arena import arenas
 from gguftool.memory.devices import HOST
 from gguftool.memory.graph import VIEWS, Graph, Node
+from gguftool.records import dataclass
 
 REARRANGED = "CPU_REPACK"
 """Matrices of the host that no device can read."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool.format.header import align
 from gguftool.model.part import Part
+from gguftool.records import dataclass
 
 FILLER_KEY = "gguftool.pad"
 """The key whose string keeps room in the header; more room is in several, each short enough for every scanner."""

@@ -7,7 +7,6 @@ name is that of a family known to be nothing else and the architecture fits.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import facts
@@ -15,6 +14,8 @@ from gguftool.facts.enums import numbers
 from gguftool.facts.machine.rows import head_tensors
 from gguftool.model.model import Model
 from gguftool.model.vocab import vocabulary
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 EMBEDS, RANKS, DECIDES = "embedder", "reranker", "decision"
 UNSPECIFIED = (1 << 32) - 1
@@ -77,9 +78,9 @@ AROUND = frozenset(
 )
 """Architectures whose models were trained with one token before every text and one behind it."""
 
-_RANKS = re.compile(r"re-?rank(?:er|ing)?s?(?![a-z])", re.IGNORECASE)
-_EMBEDS = re.compile(r"embed(?:ding|der)?s?(?![a-z])|(?:^|[\W_])(?:e5|gte|bge)(?:$|[\W_])", re.IGNORECASE)
-_COLBERT = re.compile(r"col[-_ ]?bert", re.IGNORECASE)
+_RANKS = regex(r"re-?rank(?:er|ing)?s?(?![a-z])", re.IGNORECASE)
+_EMBEDS = regex(r"embed(?:ding|der)?s?(?![a-z])|(?:^|[\W_])(?:e5|gte|bge)(?:$|[\W_])", re.IGNORECASE)
+_COLBERT = regex(r"col[-_ ]?bert", re.IGNORECASE)
 _NAMES = ("general.name", "general.basename", "general.finetune")
 _TAGS = {"text-ranking": RANKS, "sentence-similarity": EMBEDS, "feature-extraction": EMBEDS,
          "sentence-transformers": EMBEDS}  # fmt: skip

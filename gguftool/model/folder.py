@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
@@ -18,6 +16,8 @@ from gguftool.model.otherkinds import held
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.model.shards import LIKELY, find, is_gguf, naming
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 
@@ -25,7 +25,7 @@ LOOKED_INTO = 32
 """In a folder of more files their names alone say what they are."""
 ALIKE = 8
 """Projectors of such a folder that are held against one model."""
-_WORD = re.compile(r"[a-z]+|[0-9.]+")
+_WORD = regex(r"[a-z]+|[0-9.]+")
 
 
 FRONT = 1 << 16

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from gguftool.facts.data import load
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
 from gguftool.model.tokenlist import TokenList, token_list
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from gguftool.model.model import Model

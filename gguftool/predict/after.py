@@ -6,7 +6,6 @@ assertions show at the context, tensor types (which no loader checks) and RoPE w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gguftool.facts.machine.ends import Unknown
@@ -15,11 +14,12 @@ from gguftool.predict import context, decode
 from gguftool.predict.graph import ABORTS, CONTEXT, DECODE, OK, UNKNOWN
 from gguftool.predict.state import Run
 from gguftool.predict.verdict import AfterLoad
+from gguftool.regex import regex
 
 TEMPLATE = "template"
 TOO_LONG = 64_000
 """A piece of a template between two tags, in characters, that was seen to end b4798 and b7551 (and not b8672)."""
-_TAG = re.compile(r"\{[{%]")
+_TAG = regex(r"\{[{%]")
 
 
 def _template(state: Run) -> Iterator[AfterLoad]:

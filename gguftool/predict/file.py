@@ -7,7 +7,6 @@ llama.cpp walks it (`walk.py`), because only that tells which of its messages co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from gguftool.facts.marks import bears
 from gguftool.format.header import Field, Header, TensorInfo, align
@@ -28,6 +27,7 @@ from gguftool.predict.words import (
     tensor_twice,
     type_fault,
 )
+from gguftool.records import replace
 
 
 def check_file(part: Part) -> None:

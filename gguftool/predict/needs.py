@@ -6,9 +6,7 @@ has all of them may refuse the file for another reason; `predict` of that build 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts import NUMBER, llama_cpp, timeline
@@ -21,6 +19,8 @@ from gguftool.model import Model
 from gguftool.model.projector import named_type
 from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import KINDS
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
 TEMPLATE = "template_engine"
@@ -37,7 +37,7 @@ REFUSING = (ARCH, TOKENIZER, PRE, TYPE, PROJECTOR, CODE, SIDE)
 LONG_TEMPLATE = 64_000
 """A chat template of so many characters ends llama-server at its start where the engine before `jinja` reads it: it did
 with b4798 and b7551, and does no more with b8672."""
-_BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
+_BLOCK = regex(r"(?<=\.)\d+(?=\.)")
 _SIDES = {
     "adapter": ("adapters", "key", "adapter.type"),
     "control-vector": ("control vectors", "option", "--control-vector"),

@@ -7,7 +7,6 @@ since when a build knows the type of a projector, or reads such a file as GGUF a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from gguftool.facts import NUMBER, llama_cpp, timeline
 from gguftool.facts.editions import builds, reading
@@ -17,6 +16,7 @@ from gguftool.model.projector import named_type
 from gguftool.predict.byname import edition, span
 from gguftool.predict.needs import ARCH, KEY, PROJECTOR, SIDE, TYPE, Need, needs
 from gguftool.predict.verdict import REFUSED, UNKNOWN, Prediction
+from gguftool.records import replace
 
 _WORDED = 5308
 """From this build on, at the latest, an unknown type is told in today's words (`clip.cpp`)."""

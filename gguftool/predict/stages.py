@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +31,7 @@ from gguftool.predict.types import unknown_type
 from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
 from gguftool.predict.walk import walk
+from gguftool.records import replace
 from gguftool.source import Memory, Source
 
 _WRAP = {

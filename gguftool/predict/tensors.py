@@ -7,9 +7,7 @@ not looked at here (only RoPE factors are, by the test whether a buffer suits).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool.brief import short_repr
@@ -18,6 +16,8 @@ from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.program import DUPLICATED, OPTIONAL, RESHAPE, SKIP, Machine, Row
 from gguftool.facts.marks import bears
 from gguftool.format.header import TensorInfo
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 
 F32, NVFP4 = 0, 40
 
@@ -172,7 +172,7 @@ def _pattern(name: str) -> str:
 
 
 # Between dots, as in blk.12.attn_q.
-_NUMBER = re.compile(r"(?<=\.)[0-9]+(?=\.)")
+_NUMBER = regex(r"(?<=\.)[0-9]+(?=\.)")
 
 
 def padded(shape: tuple[int, ...]) -> tuple[int, ...]:

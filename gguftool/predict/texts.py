@@ -6,14 +6,14 @@ point outside itself; an RWKV vocabulary has no answer for letters that it lacks
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import where
 from gguftool.model.vocab import BYTE, NORMAL, TOKENS, TYPES, USER_DEFINED, Vocabulary, tokens_of_type
+from gguftool.regex import regex
 
-BEYOND = re.compile(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
+BEYOND = regex(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
 """Four bytes that decode to a number above U+10FFFF; llama.cpp reads any other odd bytes as U+FFFD."""
 CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
 _ESCAPES = {ord("t"): 9, ord("n"): 10, ord("r"): 13}
@@ -135,7 +135,7 @@ def _prefix(charsmap: bytes, text: bytes) -> tuple[int, bytes]:
     return length, piece
 
 
-_UTF8 = re.compile(rb"[\0-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}")
+_UTF8 = regex(rb"[\0-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}")
 
 
 def _letter(text: bytes) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import Reader, where
@@ -22,6 +20,7 @@ from gguftool.model.vocab import (
 )
 from gguftool.predict.older import length, must_be, must_reach
 from gguftool.predict.texts import CHARSMAP, check_pieces, normalised, rwkv_gaps
+from gguftool.records import dataclass, field
 
 NULL = -1
 _TG = "=tokenizer.ggml."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.facts.machine.clip import AUDIO, VISION
@@ -16,6 +15,7 @@ from gguftool.memory.use import PROJECTOR, Side
 from gguftool.model import Model
 from gguftool.model.projector import projector
 from gguftool.predict.pairs import Misfit, misfits
+from gguftool.records import dataclass, field
 from gguftool.run import speculative
 from gguftool.run.lying import note
 from gguftool.run.options.table import by_field

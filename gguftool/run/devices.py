@@ -7,12 +7,13 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.programs import Tool, run
 from gguftool.quantity import whole
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 MIB = 1 << 20
 KINDS = (
@@ -20,7 +21,7 @@ KINDS = (
     ("sycl", "sycl"), ("rpc", "rpc"), ("musa", "musa"), ("cann", "cann"), ("gpuopencl", "opencl"), ("opencl", "opencl"),
     ("htp", "hexagon"), ("webgpu", "webgpu"), ("openvino", "openvino"),
 )  # fmt: skip
-_LISTED = re.compile(
+_LISTED = regex(
     r"^\s+(?P<name>[^:\s]+(?:\[[^\]]*\])?): (?P<about>.*) \((?P<total>\d{1,18}) MiB, (?P<free>\d{1,18}) MiB free\)"
 )
 CGROUP = "/sys/fs/cgroup"

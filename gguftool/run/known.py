@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from gguftool.facts.data import load
 from gguftool.facts.machine.hparams import recurrent
 from gguftool.lint.call import lint
 from gguftool.model.vocab import CONTROL, USER_DEFINED, vocabulary
+from gguftool.records import dataclass, replace
 from gguftool.run.cuts import Own, lost, own_tokens
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 
 from gguftool.endings import run
 from gguftool.errors import ToolFailed
 from gguftool.memory.settings import BATCH, UBATCH
+from gguftool.records import asdict, dataclass
 
 PACKAGE = "xllamacpp"
 VERSION = "2026.10.11549"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from gguftool.facts.cachetypes import DEFAULT
 from gguftool.hub import open_any
@@ -24,6 +23,7 @@ from gguftool.model.drafting import DFLASH, DSPARK, EAGLE3, KINDS, MTP, drafting
 from gguftool.model.role import sidecar_by_name
 from gguftool.predict.pairs import Misfit, misfits
 from gguftool.predict.pairs.draft import by_itself, misfits_as
+from gguftool.records import replace
 from gguftool.run.wishes import Wishes
 
 DRAFT_MAX = 3

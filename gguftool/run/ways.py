@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
@@ -25,6 +24,7 @@ from gguftool.memory.speed.touched import is_plain, usage
 from gguftool.memory.weights import Weight
 from gguftool.model import Model
 from gguftool.model.kin import kin
+from gguftool.records import dataclass, replace
 from gguftool.run.args import masked, own_words
 from gguftool.run.deploy import Deployment
 from gguftool.shell import path_word

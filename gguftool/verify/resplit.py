@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from gguftool.brief import short_repr
@@ -27,6 +26,7 @@ from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
 from gguftool.model.missing import refuse_unnamed
 from gguftool.model.shards import MOST_SHARDS, SPLIT_KEYS, shard_name, split_keys
+from gguftool.records import dataclass
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile, Source
 from gguftool.verify import shards

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gguftool.cli.complete.offer import Asked, Name, Names
+from gguftool.regex import regex
 
 if TYPE_CHECKING:
     from gguftool.format.header import Field, Header
@@ -19,7 +20,7 @@ MOST_BYTES = 32 << 20
 MOST_TOKENS = 4096
 """Special tokens that are looked at; models have a few hundred, some some thousand placeholders."""
 RULES = "lint/rules"
-_RULE = re.compile(r'^@rule\b.*?^def (\w+)\(.*?^    (?:r)?"""(.*?)\.?$', re.MULTILINE | re.DOTALL)
+_RULE = regex(r'^@rule\b.*?^def (\w+)\(.*?^    (?:r)?"""(.*?)\.?$', re.MULTILINE | re.DOTALL)
 
 
 # -- out of the model

@@ -7,13 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.hub.stores import folders, huggingface, jan, ollama
 from gguftool.hub.stores.kept import Reader
 from gguftool.reading import file_bytes, json_file
+from gguftool.records import dataclass, field
 
 _SETTINGS = 1 << 20
 """Bytes of a file of settings that is read."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.facts import llama_cpp
 from gguftool.lint.predicted import asked
@@ -23,6 +22,7 @@ from gguftool.predict.adapter import APPLY
 from gguftool.predict.stages import OTHERS
 from gguftool.predict.verdict import LOAD_ERROR
 from gguftool.predict.words import INITS
+from gguftool.records import dataclass
 
 _PREFIXES = (LOAD_ERROR, *INITS, APPLY)
 

@@ -8,12 +8,12 @@ To give a role its facts, write ``about/<role>.py`` and put it into the table; t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gguftool.model.about import adapter, draft, encoder, imatrix, model, projector, sound, steering, strange, vocab
 from gguftool.model.about.fact import Facts
 from gguftool.model.model import Model
 from gguftool.model.role import role
+from gguftool.records import dataclass
 
 GENERAL = ("model", "quant", "attention", "rope", "vocab", "memory", "deploy")
 """Lines about a language model, in the order of the first screen."""

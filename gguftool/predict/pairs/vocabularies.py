@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import Reader
 from gguftool.model import Model
 from gguftool.model.vocab import KINDS, vocabulary
 from gguftool.predict.vocab import Loaded, load_vocab
+from gguftool.records import dataclass
 
 MOST_APART = 128
 """By so many tokens two vocabularies may differ in size (`SPEC_VOCAB_MAX_SIZE_DIFFERENCE`, b11434)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import repeat
 
 from gguftool.edit.ops import Operation, Set
@@ -16,6 +15,7 @@ from gguftool.model import Model
 from gguftool.model.tokenlist import split_strings
 from gguftool.model.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 from gguftool.near import near_names
+from gguftool.records import dataclass
 from gguftool.shell import FILE, Words
 
 MODEL = "tokenizer.ggml.model"

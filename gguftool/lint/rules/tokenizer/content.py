@@ -11,6 +11,7 @@ from gguftool.edit.ops import SetElement
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import BYTE, CONTROL, NORMAL, SCORES, TOKENS, TYPES, Vocabulary, names, vocabulary
+from gguftool.regex import regex
 
 LONGEST = 64 << 10
 """Bytes of a token beyond which a file is not taken for a model; the longest known real token has 1,024."""
@@ -209,7 +210,7 @@ def byte_token_malformed(m: Model, ctx: Context) -> Drafts:
     )
 
 
-_BYTE = re.compile(rb"<0x[0-9A-Fa-f]{2}>")
+_BYTE = regex(rb"<0x[0-9A-Fa-f]{2}>")
 
 
 @rule(Severity.WARNING, role="any")
