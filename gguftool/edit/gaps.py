@@ -29,7 +29,7 @@ def movable_holes(layer: OsLayer, fd: int, front: int) -> Holes | None:
         None when there is one, or when there are more than a journal holds.
     """
     holes = _holes(layer, fd)
-    if holes is None or (holes and holes[0][0] < align(front, BLOCK)):
+    if holes is None or len(holes) > MOST_HOLES or (holes and holes[0][0] < align(front, BLOCK)):
         return None
     return holes
 
@@ -92,5 +92,6 @@ def _with_gap(old: Holes, at: int, shift: int, size: int) -> Holes:
 
 
 def _holes(layer: OsLayer, fd: int) -> Holes | None:
+    # One more for the room.
     holes = holes_in(lambda at: layer.hole(fd, at), layer.fstat(fd).st_size, MOST_HOLES + 1)
     return None if holes is None else tuple(holes)

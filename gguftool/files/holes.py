@@ -36,7 +36,7 @@ def data_in(hole: Hole, start: int, n: int) -> Iterator[tuple[int, int]]:
     at, stop = start, start + n
     while at < stop:
         first, end = hole(at)
-        if first < at or end <= at:
+        if first < at or end < first or end == at:
             # Behind the end of the file, or a system that contradicts itself: taken for bytes, as reading will tell.
             yield at, stop - at
             return
@@ -51,7 +51,7 @@ def holes_in(hole: Hole, size: int, most: int) -> list[tuple[int, int]] | None:
     at = 0
     while at < size:
         first, end = hole(at)
-        if first >= size or end <= at:
+        if first >= size or first < at or end <= first:
             break
         if len(found) == most:
             return None
