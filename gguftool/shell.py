@@ -8,7 +8,6 @@ further escaping on a terminal.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
@@ -92,7 +91,7 @@ def quote(word: str) -> str:
     """
     word = word.replace("\0", "")
     if word.isprintable():
-        return shlex.quote(word)
+        return split_word(word)
     # A shell takes the newlines off the end of what a command prints; the third of its own separators is one.
     head = word.rstrip("\n")
     printed = f"$(printf '{_format(head)}')" if head else ""
@@ -130,6 +129,8 @@ def windows_quote(word: str, *, always: bool = False) -> str:
 
 def split_word(word: str) -> str:
     """One word for a program that takes a line apart as a shell does, but runs nothing: control characters stay."""
+    import shlex
+
     return shlex.quote(word)
 
 

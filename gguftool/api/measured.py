@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from gguftool.errors import MissingFile, ToolFailed
-from gguftool.files.draft import Draft
-from gguftool.files.small import scratch_folder
 from gguftool.memory.advice import Measure, refine
 from gguftool.memory.devices import HOST
 from gguftool.memory.fit import Fit
@@ -162,6 +160,9 @@ def _file(m: Model) -> Iterator[str]:
         return
     if m.shard_count > 1:
         raise ToolFailed("measuring a split model needs its files here", "plan without --measure")
+    from gguftool.files.draft import Draft
+    from gguftool.files.small import scratch_folder
+
     with scratch_folder() as folder:
         path = os.path.join(folder, "model.gguf")
         part = m.parts[0]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gguftool.build.ftypes import OUTTYPES
+from gguftool.cli.logfile import LOG
 from gguftool.cli.options import Session, command, format_option, option, pass_session
-from gguftool.cli.values import LOG, MODEL
+from gguftool.cli.values import MODEL
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:

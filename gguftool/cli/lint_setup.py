@@ -146,7 +146,7 @@ def known_names(per_file: PerFile) -> PerFile:
     Raises:
         UsageError: one is not.
     """
-    from gguftool.lint.run import check_name
+    from gguftool.lint.catalogue import check_name
 
     for name in per_file.names:
         check_name(name)

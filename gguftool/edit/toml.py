@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Delete, Operation, Set
 from gguftool.edit.schema import key_types, spell_type, type_text
+from gguftool.edit.texts import LONGEST_KEY
 from gguftool.errors import UsageError
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, VALUE_TYPES
@@ -50,6 +51,9 @@ def to_toml(model: Model, meaning: Callable[[str], str] = lambda key: "") -> str
     lines = [BEGIN, f"# of {_basic(model.name)}", ""]
     for f in model.fields.values():
         if not _editable(f.key):
+            continue
+        if len(f.key) > LONGEST_KEY:
+            lines += [f"# a key of {len(f.key):,} characters, longer than GGUF allows, left out", ""]
             continue
         left_out = _left_out(f)
         if left_out:

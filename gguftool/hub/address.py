@@ -12,7 +12,6 @@ from typing import TypeGuard
 from gguftool.errors import UsageError
 from gguftool.records import dataclass
 from gguftool.regex import regex
-from gguftool.wire import Nonsense, without_login
 
 SCHEMES = ("hf://", "https://", "http://", "ollama://")
 STORES = frozenset(
@@ -79,6 +78,8 @@ def hub_address_of_url(url: str, endpoint: str) -> HubAddress | None:
     """
     from urllib.parse import unquote
 
+    from gguftool.wire import without_login
+
     m = _PAGE.match(url)
     if m is None or (m[1] != endpoint and m[2] not in HUB_HOSTS):
         return None
@@ -111,6 +112,7 @@ def web_address(url: str, endpoint: str) -> WebAddress:
     from urllib.parse import quote
 
     from gguftool.hub.spot import spot
+    from gguftool.wire import Nonsense, without_login
 
     try:
         spot(url)
@@ -168,7 +170,7 @@ Address = HubAddress | WebAddress | OllamaName | StoreAddress
 
 def is_remote(spec: object) -> TypeGuard[str]:
     """Whether ``spec`` is an address and not a path."""
-    return isinstance(spec, str) and (spec[:9].lower().startswith(SCHEMES) or in_store(spec))
+    return isinstance(spec, str) and "://" in spec and (spec[:9].lower().startswith(SCHEMES) or in_store(spec))
 
 
 def in_store(spec: object) -> TypeGuard[str]:

@@ -18,7 +18,6 @@ A rule never opens files and never prints. One that cannot judge yields `not_eva
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
@@ -294,20 +293,32 @@ class Rule:
     @property
     def text(self) -> str:
         """The documentation: the docstring, dedented."""
-        return inspect.cleandoc(self.check.__doc__ or "")
+        from inspect import cleandoc
+
+        return cleandoc(self.check.__doc__ or "")
 
     @property
     def title(self) -> str:
         """First line of the documentation."""
-        return self.text.partition("\n")[0].rstrip(".")
+        return title_of(self.text)
 
     @property
     def sections(self) -> dict[str, str]:
         """The parts of the documentation by name: why, evidence, example, fix (those that are there)."""
-        out: dict[str, str] = {}
-        for match in _SECTION.finditer(self.text):
-            out[match["name"].lower()] = " ".join(match["body"].split())
-        return out
+        return sections_of(self.text)
+
+
+def title_of(text: str) -> str:
+    """First line of a rule's documentation."""
+    return text.partition("\n")[0].rstrip(".")
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """The parts of a rule's documentation by name: why, evidence, example, fix (those that are there)."""
+    out: dict[str, str] = {}
+    for match in _SECTION.finditer(text):
+        out[match["name"].lower()] = " ".join(match["body"].split())
+    return out
 
 
 _SECTION = regex(

@@ -13,7 +13,6 @@ from gguftool.facts.arch import facts
 from gguftool.facts.enums import numbers
 from gguftool.facts.machine.rows import head_tensors
 from gguftool.model.model import Model
-from gguftool.model.vocab import vocabulary
 from gguftool.records import dataclass
 from gguftool.regex import regex
 
@@ -45,7 +44,7 @@ class Family:
 
 def _family(name: str, pattern: str, archs: str, pooling: str, ends: bool | None = None) -> Family:
     text = r"(?<![a-z0-9])" + pattern.replace(" ", r"[-_ .]?") + r"(?![a-z])"
-    return Family(name, re.compile(text, re.IGNORECASE), tuple(archs.split()), pooling, ends)
+    return Family(name, regex(text, re.IGNORECASE), tuple(archs.split()), pooling, ends)
 
 
 FAMILIES = (
@@ -257,6 +256,8 @@ def _named(m: Model, pattern: re.Pattern[str]) -> bool:
 
 def ends_of(m: Model) -> tuple[bool, bool]:
     """Whether llama.cpp puts a token before a text, and one behind it (`llama_vocab::impl::tokenize`, b11434)."""
+    from gguftool.model.vocab import vocabulary
+
     vocab = vocabulary(m)
     if vocab.kind is not None and vocab.kind.name == "WPM":
         # WordPiece looks at neither key: CLS and SEP stand around every text.

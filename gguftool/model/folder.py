@@ -12,7 +12,6 @@ from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.parse import parse
 from gguftool.model.headers import Identity
 from gguftool.model.model import Model
-from gguftool.model.otherkinds import held
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.model.shards import LIKELY, find, is_gguf, naming
@@ -92,10 +91,13 @@ def in_folder(path: str) -> str:
 
 def what_is_in(folder: str) -> str | None:
     """What helps with a folder that holds a model of another kind, or models in folders of its own."""
+    from gguftool.model.otherkinds import held
+
     names = os.listdir(folder)
     endings = {os.path.splitext(n)[1].lower() for n in names}
     if "config.json" in names and endings & {".safetensors", ".bin", ".pth"}:
         return f"it holds a Hugging Face model: {gguftool('convert', path_word(folder))}"
+
     other = held(folder)
     if other is None and any(_holds_gguf(os.path.join(folder, name)) for name in names[:LOOKED_INTO]):
         return f"models lie in folders below it: {gguftool('scan', path_word(folder))}"

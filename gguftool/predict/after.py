@@ -25,7 +25,7 @@ _TAG = regex(r"\{[{%]")
 def _template(state: Run) -> Iterator[AfterLoad]:
     """The engine of chat templates until b7755 matched text by regular expressions that recurse at every character."""
     template = state.model.get("tokenizer.chat_template")
-    if bears("own-templates") or not isinstance(template, str) or len(template) < TOO_LONG:
+    if not isinstance(template, str) or len(template) < TOO_LONG or bears("own-templates"):
         return
     longest = max(len(piece) for piece in _TAG.split(template))
     if longest >= TOO_LONG:

@@ -11,12 +11,10 @@ from collections.abc import Container, Iterable, Iterator
 from gguftool.brief import short_repr
 from gguftool.facts import NUMBER, llama_cpp, timeline
 from gguftool.facts.data import load
-from gguftool.facts.machine.clip import ENCODERS, type_number
 from gguftool.facts.machine.rows import has_program
 from gguftool.facts.reads import reads
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, tensor_type_name
 from gguftool.model import Model
-from gguftool.model.projector import named_type
 from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import KINDS
 from gguftool.records import dataclass
@@ -145,6 +143,8 @@ def _in_facts(kind: str, name: str) -> bool:
     if kind == ARCH:
         return has_program(name)
     if kind == PROJECTOR:
+        from gguftool.facts.machine.clip import type_number
+
         return type_number(name) is not None
     known: dict[str, Container[str]] = {TOKENIZER: KINDS, TYPE: TENSOR_TYPE_BY_NAME}
     return name in known.get(kind, load("vocabulary.json")["pre"])
@@ -154,6 +154,9 @@ def _refusing(m: Model) -> Iterator[tuple[str, str, str]]:
     """Kind, name and place of what a loader compares with its lists."""
     own = role(m)
     if own == "mmproj":
+        from gguftool.facts.machine.clip import ENCODERS
+        from gguftool.model.projector import named_type
+
         for modality, (has, *_) in ENCODERS.items():
             name, key = named_type(m, modality)
             if name and m.get(has) is True:

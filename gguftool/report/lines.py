@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -86,8 +85,9 @@ def width(text: str) -> int:
     if text.isascii():
         return len(_SGR.sub("", text)) if "\x1b" in text else len(text)
     try:
-        # Of the first 256 characters those that print take one column; "640 × 262144" is asked for each tensor.
-        text.encode("latin-1")
+        # Of the first 256 characters those that print take one column; "640 × 262144" is asked for each tensor. What
+        # was shortened ends in the one other character that is often there.
+        text.replace("…", "").encode("latin-1")
         if text.isprintable():
             return len(text)
     except UnicodeEncodeError:
@@ -98,6 +98,8 @@ def width(text: str) -> int:
 def _columns_of(char: str) -> int:
     if char.isascii():
         return 1
+    import unicodedata
+
     # The vowels and final consonants of Hangul are drawn into the consonant before them.
     if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
         return 0

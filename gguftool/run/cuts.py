@@ -59,7 +59,7 @@ def own_tokens(model: Model) -> tuple[Own, ...]:
     if v.model != BYTE_LEVEL:
         return ()
     found: dict[str, list[Own]] = {}
-    for token in range(len(v.records)):
+    for token in range(v.listed):
         if v.type_of(token) != NORMAL:
             continue
         text = _plain(v.text(token))

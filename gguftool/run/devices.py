@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Iterator
 
 from gguftool.brief import short_repr
@@ -225,6 +224,12 @@ def _number(path: str) -> int | None:
 
 def command_output(*argv: str) -> str:
     """What a program of the system prints; "" when it is missing or fails."""
+    # No process is made to find out that there is nothing to run.
+    there = (os.access(os.path.join(folder, argv[0]), os.X_OK) for folder in os.get_exec_path())
+    if os.name == "posix" and not any(there):
+        return ""
+    import subprocess
+
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -97,6 +96,8 @@ def measure(path: str, asks: Sequence[Ask], *, repack: bool = True, timeout: flo
         raise ToolFailed(
             f"measuring needs {PACKAGE} {VERSION}, which is not installed", "pip install 'gguftool[server]'"
         )
+    import subprocess
+
     request = {
         "path": os.path.abspath(path),
         "asks": [asdict(a) for a in asks],

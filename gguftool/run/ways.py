@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.hub import is_remote, opened
-from gguftool.hub.address import HubAddress, parse
-from gguftool.hub.api import endpoint, listing
 from gguftool.memory.choices import MOST, Choice, choices, distinct, on_devices
 from gguftool.memory.fit import Fit, Free, search
 from gguftool.memory.plan import MemoryPlan, Planner, weights_of
@@ -189,6 +187,9 @@ def _in_folder(path: str) -> list[tuple[str, int]]:
 
 
 def _in_repository(named: str) -> list[tuple[str, int]]:
+    from gguftool.hub.address import HubAddress, parse
+    from gguftool.hub.api import endpoint, listing
+
     try:
         address = parse(named, endpoint())
         if not isinstance(address, HubAddress):

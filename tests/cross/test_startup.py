@@ -38,6 +38,7 @@ def test_help_loads_no_command():
         "gguftool.cli.main",
         "gguftool.cli.boundary",
         "gguftool.cli.group",
+        "gguftool.cli.helped",
         "gguftool.cli.names",
         "gguftool.cli.options",
         "gguftool.cli.spelled",

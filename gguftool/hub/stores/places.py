@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 import sys
@@ -189,6 +188,8 @@ def _line(path: str) -> str:
 
 def _ini(path: str, key: str) -> str:
     """A value of a file of settings of Qt: ``key=value`` in the section General; "" when there is none."""
+    import configparser
+
     reader = configparser.RawConfigParser(strict=False, delimiters=("=",), comment_prefixes=(";",))
     reader.optionxform = str  # type: ignore[assignment,method-assign]
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from gguftool.brief import short_repr
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import Reader
@@ -81,10 +83,13 @@ def texts_apart(target: Model, draft: Model) -> Apart | None:
     a, b = vocabulary(target), vocabulary(draft)
     if a.kind is KINDS["none"] or b.kind is KINDS["none"]:
         return None
-    n = min(len(a.records), len(b.records))
-    if a.records[FIRST:n] == b.records[FIRST:n]:
+    if a.name and a.name == b.name:
         return None
-    for i in range(FIRST, n):
+    n = min(a.listed, b.listed)
+    # Both as they stand: the length of a text is part of it.
+    for i, (one, other) in enumerate(islice(zip(a.records(), b.records(), strict=False), n)):
+        if i < FIRST or one == other:
+            continue
         x, y = a.text(i).partition("\0")[0], b.text(i).partition("\0")[0]
         if x != y:
             line = f"draft model vocab must match target model to use speculation but token {i} content differs"
