@@ -16,6 +16,7 @@ GROUPS = {
     "peers": "other programs at the same work",
     "curves": "the same commands on ever larger made files",
 }
+NOTHING = ("hash of a small file", "openssl of a small file")
 KEY, VALUE = "gemma3.context_length", "16384"
 TYPES = ("Q8_0", "Q4_K_M", "Q6_K", "IQ4_XS")
 
@@ -29,16 +30,19 @@ class Goal:
         most: times the processor time of ``base``, or MiB where there is no base.
         base: the row it is divided by.
         less: rows whose time is taken off first: the case and the base with nothing to do.
+        what: ``cpu``; or ``wall``, the clock, which is judged only while the base has a processor for itself.
     """
 
     case: str
     most: float
     base: str = CLICK
     less: tuple[str, str] | None = None
+    what: str = "cpu"
 
     @property
     def title(self) -> str:
-        return f"{self.case}, peak memory" if not self.base else self.case
+        """The row, and what of it when it is not processor time."""
+        return self.case + ("" if self.base and self.what == "cpu" else ", clock" if self.base else ", peak memory")
 
 
 GOALS = (
@@ -58,11 +62,14 @@ GOALS = (
     Goal("rules", 2.0),
     Goal("compat", 2.0),
     Goal("check-log", 2.0),
-    Goal("hash", 1.05, OPENSSL, ("hash of a small file", "openssl of a small file")),
-    Goal("hash --tensors", 1.6, OPENSSL, ("hash of a small file", "openssl of a small file")),
+    Goal("hash", 1.05, OPENSSL, NOTHING),
+    Goal("hash --tensors", 1.6, OPENSSL, NOTHING, "wall"),
+    Goal("hash --tensors", 2.05, OPENSSL, NOTHING),
+    Goal("hash --tensors --algorithm xxh64", 1.6, OPENSSL, NOTHING),
     *(Goal(f"quantize {kind}", 1.0, f"llama-quantize {kind}") for kind in TYPES),
 )
-"""Of issue 20. A command that hashes is judged without its start: openssl's is 5 ms, Python's alone 15."""
+"""Commands that hash are judged without their start: openssl's is 5 ms, Python's alone 15. A file and every tensor is
+the same bytes twice: 2 by arithmetic with sha256 on one processor, 1.6 by the clock where two are free."""
 
 
 def _ours(name: str, group: str, *words: str, needs: tuple[str, ...] = (), **more: object) -> Case:

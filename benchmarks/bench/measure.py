@@ -178,28 +178,38 @@ class Bench:
             stdin = case.stdin.format_map(paths)
             return run(command, case.exits, stdin=stdin, env=environment(self.folder))
 
-    def ratio(self, case: str, base: str, program: str | None = None, less: tuple[str, str] | None = None
-              ) -> float | None:  # fmt: skip
-        """Median of the ratios of processor time within a turn; None when one was not measured.
+    def ratio(
+        self, case: str, base: str, program: str | None = None, less: tuple[str, str] | None = None, what: str = "cpu"
+    ) -> float | None:
+        """Median of the ratios within a turn; None when one was not measured.
 
         Args:
+            case: the row.
+            base: what it is divided by.
+            program: the column; the first when left out.
             less: cases whose time is taken off, that of the case and that of the base: both doing nothing.
+            what: ``cpu``, or ``wall`` for the clock.
         """
-        wanted = [case, base, *(less or ())]
-        parts = [self.of(name, program) for name in wanted]
+        parts = [self.of(name, program) for name in (case, base, *(less or ()))]
         if any(part.cpu is None for part in parts):
             return None
 
-        def cpu(part: Found, turn: int) -> float:
-            return part.runs[turn].cpu if turn in part.runs else part.cpu or 0.0
+        def seconds(part: Found, turn: int) -> float:
+            runs = [part.runs[turn]] if turn in part.runs else part.runs.values()
+            return median(getattr(run, what) for run in runs)
 
         ratios = []
         for turn in parts[0].runs:
-            a, b, *taken = (cpu(part, turn) for part in parts)
+            a, b, *taken = (seconds(part, turn) for part in parts)
             if taken:
                 a, b = a - taken[0], b - taken[1]
             ratios.append(a / b if b > 0 else float("inf"))
         return median(ratios)
+
+    def busy(self, case: str) -> bool:
+        """Whether a program of one thread did not have a processor for itself: then the clock says nothing."""
+        runs = self.of(case).runs.values()
+        return not runs or median(run.wall / max(run.cpu, 1e-6) for run in runs) > 1.2
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -14,10 +14,11 @@ LEFT_OUT = "not measured"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal and what came; ``value`` is None when it was not measured."""
+    """A goal and what came; ``value`` is None when it was not measured, ``why`` the reason."""
 
     goal: Goal
     value: float | None
+    why: str = ""
 
     @property
     def good(self) -> bool:
@@ -25,13 +26,15 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        return "ok" if self.good else LEFT_OUT if self.value is None else "MISSED"
+        return "ok" if self.good else self.why or LEFT_OUT if self.value is None else "MISSED"
 
 
 def verdict(bench: Bench, goal: Goal, program: str | None = None) -> Verdict:
     """How a program does on one goal; the one of this tree when none is named."""
+    if goal.what == "wall" and bench.busy(goal.base):
+        return Verdict(goal, None, f"{LEFT_OUT}: others use the machine")
     if goal.base:
-        return Verdict(goal, bench.ratio(goal.case, goal.base, program, goal.less))
+        return Verdict(goal, bench.ratio(goal.case, goal.base, program, goal.less, goal.what))
     return Verdict(goal, bench.of(goal.case, program).mebibytes)
 
 
@@ -60,10 +63,16 @@ def times(ratio: float | None) -> str:
     return f"{ratio:,.2f}" if ratio < 20 else f"{ratio:,.0f}"
 
 
-def _base(case: Case, goals: Sequence[Goal]) -> str:
-    """What the row is divided by."""
-    own = next((g.base for g in goals if g.case == case.name and g.base), None)
-    return own or {"hash": OPENSSL, "start": CLICK, "copy": "cp"}.get(case.group, "")
+def _base(case: Case) -> str:
+    """What a row without a goal is divided by."""
+    return {"hash": OPENSSL, "start": CLICK, "copy": "cp"}.get(case.group, "")
+
+
+def _figure(done: Verdict) -> str:
+    """A ratio, or MiB."""
+    if done.value is None:
+        return ""
+    return times(done.value) if done.goal.base else f"{done.value:,.0f} MiB"
 
 
 def rows(bench: Bench, cases: Sequence[Case], goals: Sequence[Goal], limits: Mapping[str, float | None],
@@ -83,29 +92,30 @@ def rows(bench: Bench, cases: Sequence[Case], goals: Sequence[Goal], limits: Map
     out: list[list[str]] = []
 
     def add(case: Case, indent: str) -> None:
-        found, base = bench.of(case.name, now), _base(case, goals) if not indent else case.beside
+        found = bench.of(case.name, now)
         blank = [""] * len(older)
         if found.failed:
             out.append([indent + case.name, LEFT_OUT, *blank, "", *blank, "", "", found.failed, "", ""])
             return
+        own = [goal for goal in goals if goal.case == case.name]
+        goal = next((g for g in own if g.base and g.what == "cpu"), None)
         # Another's program: as many times our figure.
-        less = next((g.less for g in goals if g.case == case.name and g.less), None)
-        measured = bench.ratio(case.name, base, now, less) if base and base != case.name else None
-        goal = next((g for g in goals if g.case == case.name and g.base), None)
+        base = goal.base if goal else case.beside if indent else _base(case)
+        less = goal.less if goal else None
+        base = "" if base == case.name else base
+        ratio = bench.ratio(case.name, base, now, less) if base else None
+        ratios = [times(bench.ratio(case.name, base, name, less)) if case.ours and base else "" for name in older]
+        was = [ms(bench.of(case.name, name).cpu) if case.ours else "" for name in older]
         aim = ["", ""] if goal is None else [f"≤ {goal.most:g}", verdict(bench, goal).text]
-        was, ratios = [], []
-        for name in older:
-            was.append(ms(bench.of(case.name, name).cpu) if case.ours else "")
-            mine = bench.ratio(case.name, base, name, less) if case.ours and base else None
-            ratios.append(times(mine))
         limit = limits.get(case.name)
-        out.append([indent + case.name, ms(found.cpu), *was, times(measured), *ratios, base if measured else "", *aim,
+        out.append([indent + case.name, ms(found.cpu), *was, times(ratio), *ratios, base if ratio else "", *aim,
                     "" if limit is None else ms(limit), f"{found.mebibytes:,.0f}"])  # fmt: skip
-        for memory in (g for g in goals if g.case == case.name and not g.base):
-            value = verdict(bench, memory)
-            old = [f"{bench.of(case.name, name).mebibytes or 0:,.0f} MiB" for name in older]
-            out.append([memory.title, "", *blank, f"{value.value or 0:,.0f} MiB", *old, "", f"≤ {memory.most:g}",
-                        value.text, "", ""])  # fmt: skip
+        for other in own:
+            if other is not goal:
+                value = verdict(bench, other)
+                old = [_figure(verdict(bench, other, name)) for name in older]
+                out.append([other.title, "", *blank, _figure(value), *old, other.base, f"≤ {other.most:g}", value.text,
+                            "", ""])  # fmt: skip
 
     for case in cases:
         if case.beside:
