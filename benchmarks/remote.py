@@ -4,7 +4,7 @@
 127.0.0.1 that takes a round trip for a connection and one for a request, and opened by its address in a process of its
 own. Files of a folder are one row. Without any, the test models. ``--beside CHECKOUT`` measures that one's package as
 well; ``--made`` takes the generated headers of tests/hub/headers.py, without a server; ``--vocabularies FILE …`` prints
-the rows of `gguftool.format.foresee.KNOWN`.
+the rows of `gguftool.format.vocabularies.KNOWN`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gguftool.format import foresee  # noqa: E402
+from gguftool.format.header import Field  # noqa: E402
 from gguftool.format.parse import parse  # noqa: E402
+from gguftool.format.vocabularies import KNOWN, digest  # noqa: E402
+from gguftool.model.tokenlist import sound  # noqa: E402
+from gguftool.model.vocab import MERGES, TOKENS  # noqa: E402
 from gguftool.source import LocalFile  # noqa: E402
 from tests.hub.headers import Counting, every  # noqa: E402
 from tests.hub.server import Site, serve  # noqa: E402
@@ -96,13 +100,26 @@ def made() -> int:
     return code
 
 
+def digest_of(field: Field | None) -> str:
+    """What `KNOWN` says of an array; "" for none, or for one that is not sound."""
+    if field is None or not sound(field):
+        return ""
+    return digest(field.count or 0, field.value_bytes)
+
+
 def vocabularies(paths: list[Path]) -> None:
     """The rows of `KNOWN`."""
-    foresee.KNOWN.clear()
+    KNOWN.clear()
+    digests = {}
     for path in paths:
-        parse(LocalFile(path), strict=False)
+        before = set(foresee._MET)
+        header = parse(LocalFile(path), strict=False)
+        for name in set(foresee._MET) - before:
+            digests[name] = tuple(digest_of(header.get(key)) for key in (TOKENS, MERGES))
     for name, sizes in foresee._MET.items():
-        more = f", {sizes.charsmap}" if sizes.charsmap else ""
+        more = (
+            f", {sizes.charsmap}" if sizes.charsmap else ""
+        ) + f', digests=("{digests[name][0]}", "{digests[name][1]}")'
         print(f"    0x{name:08X}: Vocabulary({sizes.count}, {sizes.tokens}, {sizes.merges}, {sizes.scores}{more}),")
 
 

@@ -5,10 +5,11 @@ A model has hundreds of thousands of values; a prompt that prints them all is of
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
+
+from gguftool.records import fields, is_dataclass
 
 LONGEST = 160
 """Characters of a line."""
@@ -18,7 +19,7 @@ _TEXT = 48
 def short_repr(self: object) -> str:
     """``Name(field=value, …)`` for a dataclass, each value shortened: to be set as its ``__repr__``."""
     parts = []
-    for f in dataclasses.fields(self):  # type: ignore[arg-type]
+    for f in fields(self):  # type: ignore[arg-type]
         if not f.name.startswith("_") and f.repr:
             parts.append(f"{f.name}={shown(getattr(self, f.name))}")
     return line(type(self).__name__, parts)
@@ -51,7 +52,7 @@ def shown(value: object) -> str:
         return f"<{len(value):,} bytes>"
     if isinstance(value, tuple) and len(value) <= 4 and all(v is None or isinstance(v, (bool, int)) for v in value):
         return repr(value)
-    if isinstance(value, (Mapping, Sequence, set, frozenset)) and not dataclasses.is_dataclass(value):
+    if isinstance(value, (Mapping, Sequence, set, frozenset)) and not is_dataclass(value):
         return f"<{len(value):,}>" if value else repr(value)[:_TEXT]
     return f"<{type(value).__name__}>"
 

@@ -6,14 +6,15 @@ import os
 import re
 from collections.abc import Callable
 
+from gguftool.regex import regex
 from gguftool.shell import path_word, shell
 
 _REPO = r"[\w.-]+/[\w.-]+"
-_HUB = re.compile(
+_HUB = regex(
     rf"(?:hf:/?|hugging(?:face)?:/*|(?:www\.)?(?:huggingface\.co|hf\.co)/|git@hf\.co:)({_REPO}(?:[:/].*)?)", re.I
 )
-_SHORT = re.compile(rf"{_REPO}:[\w.-]+")
-_DRIVE = re.compile(r"([A-Za-z]):[\\/](.*)")
+_SHORT = regex(rf"{_REPO}:[\w.-]+")
+_DRIVE = regex(r"([A-Za-z]):[\\/](.*)")
 
 
 def meant(path: str) -> str | None:

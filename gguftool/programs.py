@@ -8,17 +8,18 @@ programs, a build folder, an unpacked release or a source tree.
 
 from __future__ import annotations
 
-import glob
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gguftool import endings
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed
+from gguftool.records import dataclass
+
+if TYPE_CHECKING:
+    import subprocess
 
 SERVER = "llama-server"
 QUANTIZE = "llama-quantize"
@@ -106,8 +107,11 @@ def everywhere(name: str, given: str | None = None) -> Iterator[Tool]:
     seen: set[str] = set()
     chosen = _named(name, given, may_lack=True)
     for tool in (*chosen, *_candidates(name)):
+        # Most candidates are not there, which one look tells; where they would lead takes a look at every folder.
+        if not _is_program(tool.path):
+            continue
         real = os.path.realpath(tool.path)
-        if real not in seen and _is_program(tool.path) and (tool in chosen or not _is_wrapper(tool.path)):
+        if real not in seen and (tool in chosen or not _is_wrapper(tool.path)):
             seen.add(real)
             yield tool
 
@@ -118,6 +122,8 @@ def library(symbol: str, given: str | None = None) -> str | None:
     Raises:
         MissingFile: what the user named is not there.
     """
+    import glob
+
     for folder, _ in _llama_cpp(given):
         for pattern in _LIBRARIES:
             for path in sorted(glob.glob(os.path.join(glob.escape(folder), pattern))):
@@ -137,7 +143,7 @@ def converter(given: str | None = None) -> str | None:
             path = os.path.join(place, CONVERTER)
             if os.path.isfile(path):
                 return path
-    return shutil.which(CONVERTER)
+    return on_path(CONVERTER)
 
 
 def _up(folder: str) -> Iterator[str]:
@@ -146,6 +152,14 @@ def _up(folder: str) -> Iterator[str]:
     while os.path.basename(folder) in ("bin", "build", "Release", "lib", "src"):
         folder = os.path.dirname(folder)
         yield folder
+
+
+def on_path(name: str) -> str | None:
+    """The program that a name stands for, as a shell finds it; None when there is none."""
+    # It brings the archives that it can make, and most commands ask for no program.
+    import shutil
+
+    return shutil.which(name)
 
 
 def variable(name: str) -> str:
@@ -159,6 +173,8 @@ def run(tool: Tool, *args: str, seconds: float = ANSWER_SECONDS) -> subprocess.C
     Raises:
         ToolFailed: it cannot be started or does not end in time.
     """
+    import subprocess
+
     try:
         return endings.run([tool.path, *args], seconds)
     except OSError as error:
@@ -197,7 +213,7 @@ def _given(name: str, given: str, how: str) -> Tool:
         if found is None:
             raise _Lacks(f"{given} ({how}): holds no {name}", f"name the {name} program, or a folder that has it")
         return Tool(name, found, how)
-    found = path if os.sep in path else shutil.which(path)
+    found = path if os.sep in path else on_path(path)
     if found is None or not _is_program(found):
         raise MissingFile(f"{given} ({how}): not an executable file", f"name the {name} program, or its folder")
     other = _what(found)
@@ -243,7 +259,7 @@ def _llama_cpp(given: str | None) -> Iterator[tuple[str, str]]:
             continue
         path = os.path.expanduser(root)
         if not os.path.exists(path):
-            path = shutil.which(path) or path
+            path = on_path(path) or path
         if not os.path.exists(path):
             if root == given:
                 raise MissingFile(f"{root}: no such folder", "name the folder of llama.cpp")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from gguftool.errors import UsageError
+from gguftool.regex import regex
 
 _NUMBER = r"\d+(?:_\d+)*|\d{1,3}(?:,\d{3})+"
-_COUNT = re.compile(rf"(?P<whole>{_NUMBER})(?P<part>\.\d+)?\s*(?:(?P<unit>[km])i?)?", re.IGNORECASE | re.ASCII)
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?)(?P<base>i?b)?", re.IGNORECASE | re.ASCII)
+_COUNT = regex(rf"(?P<whole>{_NUMBER})(?P<part>\.\d+)?\s*(?:(?P<unit>[km])i?)?", re.IGNORECASE | re.ASCII)
+_SIZE = regex(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?)(?P<base>i?b)?", re.IGNORECASE | re.ASCII)
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 SMALLEST = 1 << 20
 """Bytes below which a number without a unit is taken for one whose unit was forgotten."""

@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from gguftool.errors import MissingFile, Unreadable, UsageError
 from gguftool.quantity import LONGEST
+from gguftool.regex import regex
 
 DEEPEST = 100
 """Levels of lists and objects; whoever walks through what was read needs no bound of its own."""
 LARGEST = 64 << 20
 """Bytes of a file that is read whole."""
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = regex(r"\\u[dD][89a-fA-F]")
 
 
 class Malformed(ValueError):

@@ -8,10 +8,10 @@ further escaping on a terminal.
 from __future__ import annotations
 
 import os
-import re
-import shlex
 from collections.abc import Iterable, Sequence
 from enum import Enum
+
+from gguftool.regex import regex
 
 
 class Mark(Enum):
@@ -44,8 +44,8 @@ class Blank(str):
 Word = str | Mark
 Words = tuple[Word, ...]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLAIN = re.compile(r"[\w\\/.:=+~-]+")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = regex(r"[\w\\/.:=+~-]+")
 """What neither cmd.exe nor PowerShell acts on; a comma makes a list for the latter."""
 
 
@@ -91,7 +91,7 @@ def quote(word: str) -> str:
     """
     word = word.replace("\0", "")
     if word.isprintable():
-        return shlex.quote(word)
+        return split_word(word)
     # A shell takes the newlines off the end of what a command prints; the third of its own separators is one.
     head = word.rstrip("\n")
     printed = f"$(printf '{_format(head)}')" if head else ""
@@ -129,6 +129,8 @@ def windows_quote(word: str, *, always: bool = False) -> str:
 
 def split_word(word: str) -> str:
     """One word for a program that takes a line apart as a shell does, but runs nothing: control characters stay."""
+    import shlex
+
     return shlex.quote(word)
 
 

@@ -12,10 +12,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from gguftool.quantity import whole
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 
 if TYPE_CHECKING:
     import socket
@@ -286,7 +287,7 @@ def _status(line: str) -> int:
     return number(code, "status", 599)
 
 
-_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*@", re.I)
+_LOGIN = regex(r"(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*@", re.I)
 
 
 def without_login(text: str) -> str:

@@ -1,12 +1,17 @@
-"""Writes docs/rules.md: the documentation of every rule, out of its docstring. ``--check`` only compares."""
+"""Writes docs/rules.md, and the catalogue that is shipped: the documentation of every rule, out of its docstring.
+
+``--check`` only compares.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "rules.md"
+TABLE = ROOT / "gguftool" / "lint" / "catalogue.json"
 HEAD = """# Rules of lint
 
 Made from the rules' docstrings by `./dev docs`; a test keeps it in step. `gguftool rules RULE` shows one of them, and
@@ -45,6 +50,14 @@ def reference() -> str:
     return "".join(parts)
 
 
+def table() -> str:
+    """The catalogue as it should be: a line for each rule, in the order of `gguftool.lint.catalogue.Described`."""
+    from gguftool.lint.rules import catalogue
+
+    rows = ([r.id, r.family, r.severity.value, r.scope.value, r.since, r.changes_run, r.text] for r in catalogue())
+    return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n"
+
+
 def _about(name: str) -> str:
     """The first sentence of a family's module."""
     import importlib
@@ -64,10 +77,11 @@ def _escaped(text: str) -> str:
 
 def main() -> None:
     """Write the page, or with ``--check`` exit 1 when it is out of step."""
-    text = reference()
-    if "--check" in sys.argv[1:]:
-        sys.exit(0 if PAGE.is_file() and PAGE.read_text() == text else f"{PAGE.name} is out of step: ./dev docs")
-    PAGE.write_text(text)
+    for path, text in ((PAGE, reference()), (TABLE, table())):
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text)
+        elif not path.is_file() or path.read_text() != text:
+            sys.exit(f"{path.name} is out of step: ./dev docs")
 
 
 if __name__ == "__main__":

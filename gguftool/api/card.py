@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from gguftool.api.sums import Planned
 from gguftool.errors import GgufToolError, Refused, of_one
@@ -24,6 +23,8 @@ from gguftool.model.overview import overview
 from gguftool.model.role import ROLES, role, what_it_is
 from gguftool.quantity import human
 from gguftool.reading import file_bytes
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.run.cardlines import taken
 from gguftool.run.emit.words import yaml
 from gguftool.shell import path_word, shell
@@ -271,7 +272,7 @@ def _yaml(front: dict[str, str | list[str]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-_PLAIN_WORD = re.compile(r"[A-Za-z][\w./+-]*")
+_PLAIN_WORD = regex(r"[A-Za-z][\w./+-]*")
 _NOT_TEXT = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
@@ -19,7 +19,9 @@ from gguftool.lint.check import unreadable
 from gguftool.model import with_header
 from gguftool.predict import Prediction, predict
 from gguftool.predict.needs import CODE, Need, needs, newest_of
+from gguftool.predict.stages import by_build
 from gguftool.predict.verdict import UNKNOWN
+from gguftool.records import dataclass, replace
 from gguftool.run.target import Target, target
 
 if TYPE_CHECKING:
@@ -113,12 +115,7 @@ def compat(
     with opened(model) as m:
         whole = as_if_whole(m)
         found = needs(m, ignored=True)
-        done: dict[int, Prediction] = {}
-
-        def by(build: int) -> Prediction:
-            if build not in done:
-                done[build] = predict(whole or m, build)
-            return done[build]
+        by = cache(by_build(whole or m))
 
         if asked is None:
             found = (*asked_code(m, by, found, {} if code is None else code), *found)

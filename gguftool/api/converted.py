@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gguftool.api.judged import How, Judged, judge, mend
 from gguftool.brief import short_repr
@@ -15,6 +14,7 @@ from gguftool.lint.against import read_folder
 from gguftool.lint.rule import Context
 from gguftool.lint.run import Report, lint
 from gguftool.model import open_model
+from gguftool.records import dataclass
 from gguftool.shell import gguftool, path_word
 from gguftool.verify.stream import Progress
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.api.known import known_text
@@ -19,6 +18,7 @@ from gguftool.model import in_folder
 from gguftool.model.role import only_runnable
 from gguftool.programs import SERVER, find
 from gguftool.quantity import human
+from gguftool.records import dataclass, replace
 from gguftool.run.devices import devices
 from gguftool.run.known import BROKEN, KNOWS, Known
 from gguftool.run.symptoms import Symptom, Usual, match, symptoms

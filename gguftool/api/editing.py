@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,6 +29,7 @@ from gguftool.format.parse import parse
 from gguftool.hub import local_path, named, open_any
 from gguftool.lint.rule import Finding
 from gguftool.model import Model, Part, open_model, with_header
+from gguftool.records import dataclass
 from gguftool.shell import blank, gguftool, path_word, shell
 from gguftool.source import LocalFile, Memory
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.api.compat import Code, compat
@@ -24,6 +23,7 @@ from gguftool.model.kin import kin
 from gguftool.model.overview import overview
 from gguftool.model.role import ROLES
 from gguftool.predict.pairs import misfits
+from gguftool.records import dataclass, field, replace
 from gguftool.run.args import masked, own_words
 from gguftool.run.deploy import Found, look
 from gguftool.run.engine import Engine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.api.upgrade import Upgrade, upgrade
@@ -14,6 +13,7 @@ from gguftool.facts.timeline import build_number
 from gguftool.hub import opened
 from gguftool.hub.stores import stores
 from gguftool.programs import SERVER, find
+from gguftool.records import dataclass
 from gguftool.run.bybuild import of_build
 from gguftool.run.devices import devices, host_memory
 from gguftool.run.doctor import Examination, examine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.build.imatrix.coverage import Coverage, coverage, flaws, judged
@@ -23,6 +22,7 @@ from gguftool.files.draft import clear_way
 from gguftool.hub import file_of, opened
 from gguftool.model import Model
 from gguftool.predict.pairs.misfit import Misfit
+from gguftool.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.api.plan import fitted
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.quantity import human
+from gguftool.records import dataclass, replace
 from gguftool.run.args import masked, own_words
 from gguftool.run.deploy import Found
 from gguftool.run.engine import Engine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +31,7 @@ from gguftool.model.shards import NAME
 from gguftool.model.vocab import vocabulary
 from gguftool.predict.stages import OTHERS
 from gguftool.quantity import human
+from gguftool.records import dataclass, replace
 from gguftool.run.devices import host_memory
 from gguftool.run.known import BROKEN, KNOWS, subject
 from gguftool.run.measure import PACKAGE, VERSION, available

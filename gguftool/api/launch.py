@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.api.preflight import preflight
@@ -14,6 +13,7 @@ from gguftool.errors import FormatError, Refused
 from gguftool.files.small import kept_file
 from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.model.missing import missing_text
+from gguftool.records import dataclass
 from gguftool.run.deploy import Found, look
 from gguftool.run.engine import Engine, at_hand, choose
 from gguftool.run.launch import LaunchPlan, with_findings

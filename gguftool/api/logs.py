@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass
 from gguftool.run.diagnose import Judgement, judge
 from gguftool.run.files import json_object, log_text, text_of
 from gguftool.run.proof import Check, Expected, compare, from_json, proven

@@ -6,18 +6,17 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from gguftool.errors import MissingFile, ToolFailed
-from gguftool.files.draft import Draft
-from gguftool.files.small import scratch_folder
 from gguftool.memory.advice import Measure, refine
 from gguftool.memory.devices import HOST
 from gguftool.memory.fit import Fit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.model import Model, Part
 from gguftool.programs import SERVER, Tool, find, named, run
+from gguftool.records import replace
+from gguftool.regex import regex
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import known
 from gguftool.run.deploy import Deployment, resolved
@@ -27,7 +26,7 @@ from gguftool.run.options.table import options
 MIB = 1 << 20
 LIBRARY = f"llama.cpp library b11549 (xllamacpp {VERSION})"
 FIT_PARAMS = "llama-fit-params"
-_LINE = re.compile(r"^(?P<name>\S+) +(?P<model>\d+) +(?P<context>\d+) +(?P<compute>\d+) *$", re.MULTILINE)
+_LINE = regex(r"^(?P<name>\S+) +(?P<model>\d+) +(?P<context>\d+) +(?P<compute>\d+) *$", re.MULTILINE)
 
 _NOT_OF_A_CONTEXT = frozenset(
     ("verbosity", "slots", "cache_ram", "ctx_checkpoints", "slot_ctx", "spec_type", "embeddings", "rerank", "pooling")
@@ -161,6 +160,9 @@ def _file(m: Model) -> Iterator[str]:
         return
     if m.shard_count > 1:
         raise ToolFailed("measuring a split model needs its files here", "plan without --measure")
+    from gguftool.files.draft import Draft
+    from gguftool.files.small import scratch_folder
+
     with scratch_folder() as folder:
         path = os.path.join(folder, "model.gguf")
         part = m.parts[0]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.build.mix.candidates import Allowed
 from gguftool.errors import Unreadable, UsageError
 from gguftool.reading import json_file
+from gguftool.records import dataclass, field
 
 if TYPE_CHECKING:
     from gguftool.build.mix.propose import Proposal

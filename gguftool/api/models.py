@@ -164,4 +164,4 @@ def hash_tensors(model: AnyModel, algorithm: str = "sha256") -> dict[str, Tensor
     maker(algorithm)
     want = Want(tensors=True, algorithms=(algorithm,))
     with opened(model) as m:
-        return {t.name: t for part in m.parts for t in hash_file(part.source, want).tensors}
+        return {t.name: t for part in m.parts for t in hash_file(part, want).tensors}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from gguftool.api.editing import CONSENTS, NONE, Consent, Editing, choices, open
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, Refused
 from gguftool.lint.rule import Finding, Scope
+from gguftool.records import dataclass, replace
 
 if TYPE_CHECKING:
     from gguftool.edit.plan import EditPlan, Result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
@@ -19,6 +18,7 @@ from gguftool.model.role import only_runnable
 from gguftool.predict import predict
 from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
+from gguftool.records import dataclass, replace
 from gguftool.run.args import server_command
 from gguftool.run.deploy import (
     Deployment,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts import llama_cpp
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.lint.run import lint
 from gguftool.model import Model
+from gguftool.records import dataclass, replace
 from gguftool.run.beside import named
 from gguftool.run.options.table import by_field
 from gguftool.run.wishes import Obstacle, Wishes

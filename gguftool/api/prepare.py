@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.api import steps as judge
 from gguftool.api.judged import How
@@ -33,6 +32,7 @@ from gguftool.model import Model
 from gguftool.model.called import bare, place_of
 from gguftool.model.credits import repository
 from gguftool.model.filename import label, unlabelled
+from gguftool.records import dataclass, replace
 from gguftool.verify.manifest import check_name
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gguftool.api.sums import plan_lines
 from gguftool.brief import short_repr
@@ -13,6 +12,7 @@ from gguftool.lint.publishing import Publishing
 from gguftool.lint.rule import Context
 from gguftool.lint.run import lint
 from gguftool.model import open_model
+from gguftool.records import dataclass
 from gguftool.verify import deep
 from gguftool.verify.manifest import write
 from gguftool.verify.modelcheck import check

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.api.plan import engine_for, plan
@@ -23,6 +22,7 @@ from gguftool.lint.run import lint
 from gguftool.model.pieces import of_sure_name
 from gguftool.model.role import ROLES, role
 from gguftool.quantity import human
+from gguftool.records import dataclass, replace
 from gguftool.run.args import masked, own_words
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.target import older

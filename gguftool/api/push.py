@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.api.card import plan_card
 from gguftool.api.sums import plan_sums, sums_of
@@ -19,6 +18,7 @@ from gguftool.model.card import card_of
 from gguftool.model.credits import credits_of, repository
 from gguftool.model.folder import firsts, what_is_in
 from gguftool.model.role import ROLES, role, sidecar_by_name
+from gguftool.records import dataclass, replace
 from gguftool.run.cardlines import judged
 from gguftool.run.lying import projectors
 from gguftool.verify.hashes import FileHashes, hash_files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from gguftool.brief import short_repr
 from gguftool.chat.infolder import order
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.hub import open_source, opened
+from gguftool.records import dataclass, replace
 from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:

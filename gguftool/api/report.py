@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +33,7 @@ from gguftool.memory.points import kv_points
 from gguftool.model.overview import Overview, overview
 from gguftool.model.role import ROLES, role
 from gguftool.predict.pairs import Misfit, misfits
+from gguftool.records import dataclass, field
 from gguftool.run.beside import ROLES as GIVEN_AS
 from gguftool.run.beside import named as files_beside
 from gguftool.run.options.asked import wishes as asked_for
@@ -304,7 +304,7 @@ def _plan(m: Model, spec: str, said: Wishes, build: str | int | None) -> tuple[P
 
 def _hashes(m: Model, progress: Progress) -> tuple[FileHashes, ...]:
     """The hashes of all files of a model."""
-    return tuple(_raised(one) for one in hash_files([part.source for part in m.parts], ALL, progress))
+    return tuple(_raised(one) for one in hash_files(m.parts, ALL, progress))
 
 
 def _raised(found: FileHashes | GgufToolError) -> FileHashes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gguftool.api.launch import plan_launch
@@ -19,6 +18,7 @@ from gguftool.model.role import ROLES, role, what_it_is
 from gguftool.predict import predict
 from gguftool.predict.pairs import misfits
 from gguftool.quantity import human
+from gguftool.records import dataclass, field, replace
 from gguftool.run.beside import ROLES as BESIDE
 from gguftool.run.deploy import Found, look
 from gguftool.run.emit.folder import Folder, LeftOut, Serving, together, unique

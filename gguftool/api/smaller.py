@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gguftool.memory.advice import Advice, Smaller
 from gguftool.memory.fit import search
 from gguftool.model import Model
+from gguftool.records import replace
 from gguftool.run.ways import made
 
 

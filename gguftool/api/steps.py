@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.build.pipeline import Outcome, Step
 from gguftool.facts import llama_cpp
 from gguftool.quantity import human
+from gguftool.records import replace
 from gguftool.shell import shell
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
@@ -13,6 +12,7 @@ from gguftool.fleet.offers import Offers, offers
 from gguftool.fleet.scan import rows
 from gguftool.fleet.stores import Inventory, inventory
 from gguftool.fleet.want import Want
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from gguftool.verify.stream import Progress

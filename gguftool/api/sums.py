@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, Refused
 from gguftool.files.small import BEGIN, write_file
 from gguftool.lint.publishing import Publishing
 from gguftool.reading import file_bytes
+from gguftool.records import dataclass
 from gguftool.verify.expect import SUMS
 from gguftool.verify.manifest import HashList, parse, read, sum_line
 

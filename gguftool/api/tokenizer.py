@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
@@ -14,6 +13,7 @@ from gguftool.hub import file_of, on_this_machine, open_source, opened
 from gguftool.lint.tokenized import Compared, Cut, Differs, differences
 from gguftool.model.corpus import EVERYDAY, Sample, corpus, of_vocabulary
 from gguftool.model.vocab import Vocabulary, names, vocabulary
+from gguftool.records import dataclass
 from gguftool.run.hftokens import cut_by_source
 from gguftool.run.tokens import Tokens, agreeing, tokenize
 

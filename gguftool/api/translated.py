@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from gguftool import programs
 from gguftool.api.launch import plan_launch
 from gguftool.errors import GgufToolError
+from gguftool.records import replace
 from gguftool.run.args import MODEL
 from gguftool.run.engine import Engine, choose, engine_of
 from gguftool.run.options.extra import planned_words

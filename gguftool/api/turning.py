@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from gguftool.hub import is_remote
 from gguftool.memory.plan import Planner
 from gguftool.memory.settings import Settings
 from gguftool.memory.turning import BUDGET, MOST_DEVICES, SLOTS, TYPES, Spot, Turned, stops, turned
+from gguftool.records import dataclass, replace
 from gguftool.run.args import masked, own_words
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.deploy import deploy, look, settings_for

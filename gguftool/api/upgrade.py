@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 from gguftool.brief import short_repr
@@ -13,6 +12,7 @@ from gguftool.hub import opened
 from gguftool.hub.stores import Store
 from gguftool.predict import predict
 from gguftool.predict.needs import needs, sentence
+from gguftool.records import dataclass
 from gguftool.run.bybuild import between
 from gguftool.run.capabilities import Capabilities, known
 from gguftool.run.changed import OptionChange, changes

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from gguftool.api.glance import OVER, PARTLY, UNKNOWN, glance
 from gguftool.api.plan import plan
@@ -22,12 +20,14 @@ from gguftool.model.pieces import of_sure_name
 from gguftool.model.role import role, sidecar_by_name
 from gguftool.predict.pairs import misfits
 from gguftool.quantity import human
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 from gguftool.run.args import masked, own_words
 from gguftool.run.wishes import Wishes
 from gguftool.shell import gguftool, path_word, shell
 from gguftool.wire import without_login
 
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+_REPOSITORY = regex(r"[\w.-]+/[\w.-]+")
 """As people write the name of a repository of the Hub."""
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,8 @@ from gguftool.errors import GgufToolError
 from gguftool.facts.tensornames import called
 from gguftool.format.header import TensorInfo
 from gguftool.model import Model
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 from gguftool.source import LocalFile
 from gguftool.verify.result import Fault
 
@@ -36,7 +37,7 @@ WORDS = {
 MOST = 20
 """Tensors whose cause is looked for: each is a look into the source's data."""
 PIECE = 1 << 22
-_NUMBER = re.compile(r"\.(\d{1,6})\.")
+_NUMBER = regex(r"\.(\d{1,6})\.")
 
 
 @dataclass(frozen=True, slots=True)

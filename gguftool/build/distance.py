@@ -12,7 +12,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
@@ -22,6 +21,7 @@ from gguftool.errors import FormatError
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model.arrays import floats
 from gguftool.model.part import Tensor
+from gguftool.records import dataclass, fields
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from gguftool import programs
@@ -24,10 +22,12 @@ from gguftool.errors import Refused, ToolFailed, UsageError
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft, draft_folder, publish_all
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 NAMES = ("auto", "llama-quantize", "library", "builtin")
 Progress = Callable[[int, int], None]
-_COUNTER = re.compile(r"^\[\s*(\d+)/\s*(\d+)\]")
+_COUNTER = regex(r"^\[\s*(\d+)/\s*(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,15 @@ import re
 
 from gguftool.build.process import Ended
 from gguftool.errors import FormatError, GgufToolError, NoRoom, ToolFailed
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word
 
-_AT = re.compile(r"^\[\s*\d+/\s*\d+\]\s+(\S+)(?:.* converting to (\w+) \.\.)?")
+_AT = regex(r"^\[\s*\d+/\s*\d+\]\s+(\S+)(?:.* converting to (\w+) \.\.)?")
 """A line about one tensor (`llama-quant.cpp:llama_model_quantize_impl`, b11434)."""
-_ASSERTION = re.compile(r"\bGGML_ASSERT\(.*?\) failed|\bfatal error\b|Oops: found point \d+ not on grid")
+_ASSERTION = regex(r"\bGGML_ASSERT\(.*?\) failed|\bfatal error\b|Oops: found point \d+ not on grid")
 
 
-_REFUSED = re.compile(
+_REFUSED = regex(
     r"key not found in model: \S+|key \S+ has wrong type .*|(?:invalid|corrupted) model: .*|gguf_init_from_file\w*: .*"
     r"|illegal split file .*|tensor '.+?' (?:not found|is duplicated)"
 )

@@ -6,14 +6,14 @@ type is the one most tensors get (`llama-quant.cpp:llama_ftype_get_default_type`
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gguftool.errors import UsageError
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.near import near_names
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 OUTTYPES = ("auto", "f16", "bf16", "f32", "q8_0", "tq1_0", "tq2_0")
 """What llama.cpp's converter writes (``--outtype``); auto keeps the 16-bit type of the source."""
@@ -85,7 +85,7 @@ ALIASES = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
 COPY = Target("COPY", 0, "")
 """No quantisation: one file of what may be a set, with other metadata."""
 _BY_NUMBER = {str(t.ftype): t for t in TARGETS.values()}
-_NUMBER = re.compile(r"\+?0*([0-9]{1,4})")
+_NUMBER = regex(r"\+?0*([0-9]{1,4})")
 
 
 def _found(name: str) -> Target | None:

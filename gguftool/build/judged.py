@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
@@ -13,6 +12,7 @@ from gguftool.predict import judge as setback
 from gguftool.predict import predict
 from gguftool.predict.verdict import UNKNOWN
 from gguftool.quantity import human
+from gguftool.records import dataclass
 from gguftool.verify import deep
 from gguftool.verify.data import check_data, judge
 from gguftool.verify.modelcheck import check

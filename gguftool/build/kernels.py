@@ -11,12 +11,12 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 
 from gguftool.errors import ToolFailed
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, TENSOR_TYPES
+from gguftool.records import dataclass
 
 HOW_TO_GET = "pip install 'gguftool[quant]'"
 _NUMPY_TYPES = frozenset("F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 TQ1_0 TQ2_0 MXFP4".split())

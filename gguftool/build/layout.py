@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.build.step import Step
 from gguftool.errors import Refused
@@ -14,6 +13,7 @@ from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model
 from gguftool.model.shards import NAME, shard_name
+from gguftool.records import dataclass
 
 SPLIT = ("split.no", "split.count", "split.tensors.count")
 QUANTIZATION_VERSION = 2

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.build.converter import Converter
@@ -22,6 +21,8 @@ from gguftool.facts.converters import known
 from gguftool.facts.generation import without_key
 from gguftool.quantity import human
 from gguftool.reading import Malformed, from_json, json_file
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word
 
 
@@ -141,17 +142,17 @@ def left_out(folder: Folder, asked: Asked, told: Sequence[Told] | None) -> tuple
 
 # -- tensors
 
-_BUFFERS = re.compile(
+_BUFFERS = regex(
     r"(?:.*\.)?(?:inv_freq|masked_bias|attn\.bias|attention\.bias|position_ids|num_batches_tracked|rotary_emb\.\w+"
     r"|original_inv_freq|relative_position_index)$"
 )
 """Numbers that every program works out by itself: nothing is lost with them."""
-_SCALES = re.compile(r".*\.(?:input_scale|activation_scale|k_scale|v_scale|q_scale|kv_scale|output_scale|input_amax)$")
-_VOICE = re.compile(r"(?:.*\.)?(?:talker|token2wav|code2wav)\.")
-_SOUND = re.compile(r".*(?:audio|sound|speech|conformer|whisper)")
-_MTP = re.compile(r"(?:model\.)?mtp[._]|.*\.(?:nextn|eh_proj|enorm|hnorm|shared_head)\.|.*\bmtp_")
-_LAYER = re.compile(r"(?:model\.|transformer\.|language_model\.)*(?:layers|h|blocks)\.(\d{1,6})\.")
-_HEAD = re.compile(r"(?:.*\.)?lm_head\.(?:weight|bias)$")
+_SCALES = regex(r".*\.(?:input_scale|activation_scale|k_scale|v_scale|q_scale|kv_scale|output_scale|input_amax)$")
+_VOICE = regex(r"(?:.*\.)?(?:talker|token2wav|code2wav)\.")
+_SOUND = regex(r".*(?:audio|sound|speech|conformer|whisper)")
+_MTP = regex(r"(?:model\.)?mtp[._]|.*\.(?:nextn|eh_proj|enorm|hnorm|shared_head)\.|.*\bmtp_")
+_LAYER = regex(r"(?:model\.|transformer\.|language_model\.)*(?:layers|h|blocks)\.(\d{1,6})\.")
+_HEAD = regex(r"(?:.*\.)?lm_head\.(?:weight|bias)$")
 
 
 def _tensors(folder: Folder, asked: Asked, told: Sequence[Told] | None) -> Iterator[Left]:
@@ -246,9 +247,9 @@ _WHY: Mapping[str, Callable[[Folder, Asked, bool], tuple[str, str]]] = {
 # -- files
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".msgpack", ".h5", ".npz", ".tflite")
-_TRAINING = re.compile(r"(?:training_args|optimizer|scheduler|rng_state|scaler|random_states|trainer)[\w.-]*\.\w+")
+_TRAINING = regex(r"(?:training_args|optimizer|scheduler|rng_state|scaler|random_states|trainer)[\w.-]*\.\w+")
 """Of a trainer: nothing of the model is in them."""
-_TERMS = re.compile(r"(?:NOTICE|USE_POLICY|ACCEPTABLE_USE|USAGE_POLICY)(?:[-_.][\w.-]*)?", re.I)
+_TERMS = regex(r"(?:NOTICE|USE_POLICY|ACCEPTABLE_USE|USAGE_POLICY)(?:[-_.][\w.-]*)?", re.I)
 
 
 def _files(folder: Folder, asked: Asked) -> Iterator[Left]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from gguftool.build.category import Category, allowed, category, is_embedding
 from gguftool.build.ftypes import Target
 from gguftool.build.patterns import compiled, first
 from gguftool.errors import Refused
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.records import dataclass, field
 
 FALLBACK = {
     **dict.fromkeys("IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ4_XS".split(), "IQ4_NL"),

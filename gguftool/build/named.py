@@ -9,7 +9,6 @@ import os
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Operation, Set
@@ -21,6 +20,8 @@ from gguftool.model.card import Card, card_of
 from gguftool.model.filename import unlabelled
 from gguftool.model.terms import terms_of
 from gguftool.reading import json_file
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.source import Memory
 
 NAME = "general.name"
@@ -28,7 +29,7 @@ _OF_NAME = (NAME, "general.organization", "general.basename", "general.finetune"
 _TOGETHER = ("general.base_model.", "general.license", "general.source.")
 """Beginnings of keys that stand together: where the converter has one of them, the others are its own, too."""
 _TRAINED = ("trainer_state.json", "training_args.bin", "optimizer.pt")
-_HEADING = re.compile(r"^#\s+(?:model\s+card\s+for\s+)?`?([^\s`]+)`?\s*$", re.I | re.M)
+_HEADING = regex(r"^#\s+(?:model\s+card\s+for\s+)?`?([^\s`]+)`?\s*$", re.I | re.M)
 _EMPTY = b"GGUF" + struct.pack("<IQQ", 3, 0, 0)
 
 

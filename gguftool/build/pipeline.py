@@ -13,7 +13,6 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
@@ -21,6 +20,7 @@ from gguftool.files.faults import writing
 from gguftool.files.names import make_folder
 from gguftool.files.small import alone, append, begin_log, replace_own
 from gguftool.reading import from_json
+from gguftool.records import dataclass, field
 
 STATE = "state.json"
 _FORMAT = "gguftool.prepare-state/1"

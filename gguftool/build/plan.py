@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.build.changes import Changes, Override, pruned
 from gguftool.build.ftypes import Target, guessed
@@ -18,9 +16,11 @@ from gguftool.format.header import Field, align
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, Layout
 from gguftool.model import Model, Tensor, with_header
 from gguftool.model.role import role, way_on, what_it_is
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word
 
-_LAYER = re.compile(r"blk\.\s*([+-]?\d{1,18})")
+_LAYER = regex(r"blk\.\s*([+-]?\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True)

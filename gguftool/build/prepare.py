@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.build import beside
@@ -25,10 +24,11 @@ from gguftool.errors import Refused, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import check_room, copy_range
 from gguftool.files.draft import clear_way, publish_beside, whole_file
+from gguftool.format.filler import is_filler
 from gguftool.model import Model, open_model
-from gguftool.model.bytemap import is_filler
 from gguftool.model.missing import refuse_unnamed
 from gguftool.predict.pairs import misfits
+from gguftool.records import dataclass, replace
 from gguftool.shell import gguftool, path_word
 
 Progress = Callable[[str, int, int], None]

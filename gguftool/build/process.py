@@ -9,15 +9,16 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from gguftool.endings import start
 from gguftool.errors import ToolFailed
 from gguftool.files.small import begin_log
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+_LINE_END = regex(rb"\r\n|\n|\r")
 _TAIL = 200
 _LONGEST_LINE = 1 << 20
 _PATIENCE = 5.0

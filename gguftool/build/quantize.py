@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.build import engine as engines
@@ -28,6 +27,7 @@ from gguftool.model import Model, open_model
 from gguftool.model.missing import refuse_unnamed
 from gguftool.model.role import role, way_on, what_it_is
 from gguftool.model.shards import NAME
+from gguftool.records import dataclass, field, replace
 from gguftool.source import LocalFile
 from gguftool.verify.shards import refuse_mixed
 

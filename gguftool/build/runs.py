@@ -6,9 +6,7 @@ The projector comes first: it is small, and what is wrong with it shows before t
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.brief import short_repr
@@ -17,6 +15,8 @@ from gguftool.build.folder.look import Folder
 from gguftool.build.folder.seen import beside_text
 from gguftool.errors import GgufToolError
 from gguftool.reading import json_file
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 MODEL, PROJECTOR = "model.gguf", "mmproj-model.gguf"
 DENSE = "--sentence-transformers-dense-modules"
@@ -26,9 +26,7 @@ _BOTH = frozenset("--no-lazy --use-temp-file --bigendian --verbose --mistral-for
 _BOTH_WITH_VALUE = frozenset("--metadata --model-name --target-model-dir".split())
 """Options that mean the same for a projector. Splitting does not: llama.cpp loads no projector in pieces."""
 _FLOATS = ("auto", "f32", "f16", "bf16")
-_ENCODER = re.compile(
-    r"(?:.*\.)?(?:aligner|sam_model|qwen2_model|vqmodel|embed_vision|embed_audio|apm|mm_\w+)\.|image_"
-)
+_ENCODER = regex(r"(?:.*\.)?(?:aligner|sam_model|qwen2_model|vqmodel|embed_vision|embed_audio|apm|mm_\w+)\.|image_")
 """Names of encoders besides those that every language model is without (the models' own `filter_tensors`, b11434)."""
 LONGEST = 400
 """Characters of a tensor's name that are looked at; a real one has a hundred."""

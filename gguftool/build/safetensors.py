@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.errors import FormatError
 from gguftool.format.sniff import HEAD, what_is
 from gguftool.reading import from_json
+from gguftool.records import dataclass
 from gguftool.source import LocalFile
 
 _LONGEST_HEADER = 100_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gguftool.build.changes import Changes
 from gguftool.build.ftypes import TARGETS, Target
@@ -12,6 +11,7 @@ from gguftool.build.plan import plan_quantize
 from gguftool.errors import Refused
 from gguftool.format.header import Field
 from gguftool.model import Model
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

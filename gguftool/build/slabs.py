@@ -6,13 +6,13 @@ It runs in the child of `gguftool.build.rowworker`; nothing here knows plans or 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.build.kernels import Kernels
 from gguftool.errors import FormatError
 from gguftool.files.disk import write_at
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.records import dataclass
 from gguftool.source import LocalFile
 
 SLAB = 1 << 20

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.build.mixture import Choice
 from gguftool.model import Tensor
+from gguftool.records import dataclass
 
 FLOATS = ("F32", "F16", "BF16")
 

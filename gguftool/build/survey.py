@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.build import converter, kernels, tools
 from gguftool.errors import GgufToolError
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import dataclass
 
 from gguftool import programs
 from gguftool.quantity import whole
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from gguftool.build.folder.look import Folder
 from gguftool.build.process import Ended
 from gguftool.errors import GgufToolError, NoRoom, ToolFailed
 from gguftool.facts.unconverted import fault, meaning
+from gguftool.regex import regex
 from gguftool.shell import path_word
 
-_NO_ROOM = re.compile(r"No space left|Errno 28|Disk quota exceeded")
+_NO_ROOM = regex(r"No space left|Errno 28|Disk quota exceeded")
 _SIGNALS = {
     -9: ("the converter was killed, most likely for lack of memory", "--converter-arg=--use-temp-file"),
     -7: ("a file that the converter had mapped became shorter, or its disk failed", "look at the disk, then try again"),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from gguftool.chat.document import begins
 from gguftool.chat.engine.request import Asked
 from gguftool.reading import Malformed, from_json
+from gguftool.regex import regex
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = regex("[\ud800-\udfff]")
 _KNOWN = frozenset(
     "messages tools chat_template_kwargs add_generation_prompt continue_final_message reasoning_effort "
     "response_format json_schema".split()

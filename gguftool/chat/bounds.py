@@ -12,6 +12,7 @@ from string import Formatter
 from typing import Any
 
 from gguftool.chat.meter import LimitReached, Meter, children
+from gguftool.regex import regex
 
 Named = dict[str, Any]
 """Arguments behind the value, by name."""
@@ -29,9 +30,9 @@ def text(meter: Meter, value: Any) -> str:
 
 # -- patterns
 
-_PERCENT = re.compile(r"[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?[hlL]?(.?)", re.S)
-_DIGITS = re.compile(r"\d+")
-_CLOCK = re.compile(r"%[-_0^#+]*\d{3}")
+_PERCENT = regex(r"[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?[hlL]?(.?)", re.S)
+_DIGITS = regex(r"\d+")
+_CLOCK = regex(r"%[-_0^#+]*\d{3}")
 _FLOAT = 330
 """Characters of the largest float, written out."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from gguftool.records import dataclass, field, replace
 
 SYSTEM, USER, REPLY, MORE = (
     "Be brief, said xsystemx.",

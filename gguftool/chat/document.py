@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 
 from gguftool.reading import Malformed, from_json
+from gguftool.regex import regex
 
-_BEGINS = re.compile(r'\s*(?:\{\s*"[^"\n{}%]{1,80}"\s*:|\[\s*\{\s*"[^"\n{}%]{1,80}"\s*:|\[\s*")')
+_BEGINS = regex(r'\s*(?:\{\s*"[^"\n{}%]{1,80}"\s*:|\[\s*\{\s*"[^"\n{}%]{1,80}"\s*:|\[\s*")')
 """How a JSON object or list of such begins; a template begins with text or a brace and a second sign."""
-_STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?$)', re.S)
+_STRINGS = regex(r'"(?:[^"\\]++|\\.)*+(?:"|\\?$)', re.S)
 DEFAULT = "default"
 
 

@@ -10,10 +10,10 @@ and writes none without that file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass, field
 
 JINJA, LEGACY, CONFIG = "chat_template.jinja", "chat_template.json", "tokenizer_config.json"
 ADDITIONAL = "additional_chat_templates"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from gguftool.regex import regex
 
-MARKER = re.compile(r"<[|｜/]?[^<>\s]{1,60}>|\[/?[A-Z_]{2,30}\]")
+MARKER = regex(r"<[|｜/]?[^<>\s]{1,60}>|\[/?[A-Z_]{2,30}\]")
 """What may be one: anything in angle brackets, ``[INST]``."""
-SURE = re.compile(r"<[|｜][^<>\s]{1,60}[|｜]>|<(?:start|end)_of_\w+>|<\|?/?(?:turn|eos|bos|EOT|pad)\|?>")
+SURE = regex(r"<[|｜][^<>\s]{1,60}[|｜]>|<(?:start|end)_of_\w+>|<\|?/?(?:turn|eos|bos|EOT|pad)\|?>")
 """What can hardly be anything else; a whole marker is matched with it."""

@@ -8,7 +8,6 @@ This module imports jinja2; import it only when there is a template.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
@@ -19,6 +18,7 @@ from jinja2 import nodes
 from gguftool.chat.fold import Constants
 from gguftool.chat.scan import Hit, walk
 from gguftool.near import same_beginning
+from gguftool.regex import regex
 
 MOST_WORDS = 30
 """Words that are tried; no template has that many for an honest purpose."""
@@ -27,11 +27,11 @@ MOST_REFUSED = 6
 MOST_PAIRS = 100_000
 """Pairs of equal words up to which two prompts are compared in the order of their words; longer ones by counts."""
 NEUTRAL = "Hello there, said xuserx."
-_TRIGGER = re.compile(r"[^\W\d_]{2}")
-_SYNTAX = re.compile(r"[<>\[\]{}|/\\`]")
-_WORD = re.compile(r"[^\W\d_]+|\d+|[^\w\s]")
-_NATURAL = re.compile(r"[^\W\d_]{2,}")
-_DENSE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_TRIGGER = regex(r"[^\W\d_]{2}")
+_SYNTAX = regex(r"[<>\[\]{}|/\\`]")
+_WORD = regex(r"[^\W\d_]+|\d+|[^\w\s]")
+_NATURAL = regex(r"[^\W\d_]{2,}")
+_DENSE = regex("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 LONGEST = 3
 """Words of a text that is given a name, to be taken for one that messages are looked through for."""
 ENOUGH = 2

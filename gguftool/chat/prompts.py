@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 import jinja2
@@ -27,6 +26,7 @@ from gguftool.model import Model
 from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import Vocabulary, vocabulary
 from gguftool.near import same_beginning
+from gguftool.records import dataclass, replace
 from gguftool.shell import gguftool, path_word
 
 _MARKED = {3: "control", 4: "user-defined"}

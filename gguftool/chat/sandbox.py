@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -29,6 +28,7 @@ from gguftool.chat import bounds
 from gguftool.chat.meter import LimitReached, Meter, children
 from gguftool.chat.payments import Payments
 from gguftool.chat.syntax import parsed
+from gguftool.records import dataclass
 
 MAX_SOURCE = 128 << 10
 """Templates beyond this many characters are not rendered; the largest of 71 real ones has 18,096."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 import jinja2
@@ -20,6 +19,8 @@ from jinja2 import nodes
 
 from gguftool.chat.fold import Constants
 from gguftool.chat.markers import MARKER
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ MODULES = frozenset("os sys subprocess builtins importlib socket shutil pty ctyp
 HELPERS = frozenset("lipsum get_flashed_messages url_for".split())
 """Globals of jinja2 and of web frameworks that serve as first step to Python's insides."""
 
-_DUNDER = re.compile(r"__[a-zA-Z]\w*?__")
+_DUNDER = regex(r"__[a-zA-Z]\w*?__")
 _ENGINE_FUNCTIONS = frozenset(
     "range dict namespace raise_exception strftime_now cycler joiner caller super loop".split()
 )
@@ -166,15 +167,15 @@ def dialect(tree: nodes.Node) -> list[Hit]:
     return list(out.values())
 
 
-_INVISIBLE = re.compile(
+_INVISIBLE = regex(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 # Runs are only begun where they begin: otherwise one that is too short is looked at from each of its characters.
-_PADDING = re.compile(r"(?<![ \t])[ \t]{200,}|(?<![ \t\n])(?:[ \t]*\n){60,}")
-_URL = re.compile(r"(?:https?|ftp|wss?|file|data)://?[\w.:\[\]-]+[^\s\"'<>{}|\\)]*")
-_BLOB = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{160,}={0,2}|(?:[0-9a-fA-F]{2}[ :,]?){80,}")
-_PHRASE = re.compile(
+_PADDING = regex(r"(?<![ \t])[ \t]{200,}|(?<![ \t\n])(?:[ \t]*\n){60,}")
+_URL = regex(r"(?:https?|ftp|wss?|file|data)://?[\w.:\[\]-]+[^\s\"'<>{}|\\)]*")
+_BLOB = regex(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{160,}={0,2}|(?:[0-9a-fA-F]{2}[ :,]?){80,}")
+_PHRASE = regex(
     r"(?:ignore|disregard|forget|override)\s+(?:\w+\s+){0,3}(?:previous|prior|earlier|above|preceding|system)\s+"
     r"(?:\w+\s+)?(?:instruction|prompt|message|rule|direction)s?"
     r"|without\s+(?:telling|informing|alerting)\s+the\s+(?:user|human)",
@@ -223,9 +224,9 @@ def _mixed(text: str) -> bool:
     )
 
 
-_WORDS = re.compile(r"[^\W\d_]{4,}")
-_RUN = re.compile(r"(?:[^\W\d_]{1,40}[,;:]?[ \n]{1,20}){4}[^\W\d_]")
-_SYNTAX = re.compile(r"[<>\[\]{}|/\\#`=:*]")
+_WORDS = regex(r"[^\W\d_]{4,}")
+_RUN = regex(r"(?:[^\W\d_]{1,40}[,;:]?[ \n]{1,20}){4}[^\W\d_]")
+_SYNTAX = regex(r"[<>\[\]{}|/\\#`=:*]")
 
 
 def content_conditions(tree: nodes.Node) -> list[Hit]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gguftool.chat.conversations import MORE, REPLY, STANDARD, SYSTEM, USER, Talk, says
 from gguftool.chat.markers import MARKER, SURE
 from gguftool.model.vocab import NORMAL, Vocabulary, vocabulary
+from gguftool.regex import regex
 
 if TYPE_CHECKING:
     from gguftool.chat.sandbox import Rendered, Template
@@ -242,8 +243,8 @@ class Chat:
         return [(t, i) for t, i in found if i is not None]
 
 
-_PLAIN_TYPE = re.compile(r"'(?:str|int|float|bool|list|tuple) object' has no attribute")
-_NAME = re.compile(r"'(\w+)' is undefined")
+_PLAIN_TYPE = regex(r"'(?:str|int|float|bool|list|tuple) object' has no attribute")
+_NAME = regex(r"'(\w+)' is undefined")
 
 
 def chat(m: Model) -> Chat:

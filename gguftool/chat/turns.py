@@ -7,9 +7,9 @@ and behind a message of each role. It is given only where it then makes the same
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass, replace
 
 Messages = Sequence[Mapping[str, str]]
 Render = Callable[[Messages, bool], str | None]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -192,6 +191,8 @@ def _stdout_is_gone() -> bool:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):
         return False
+    import select
+
     if hasattr(select, "poll"):
         poll = select.poll()
         poll.register(descriptor, 0)

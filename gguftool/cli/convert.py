@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gguftool.build.ftypes import OUTTYPES
+from gguftool.cli.logfile import LOG
 from gguftool.cli.options import Session, command, format_option, option, pass_session
-from gguftool.cli.values import LOG, MODEL
+from gguftool.cli.values import MODEL
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
@@ -134,12 +135,11 @@ def _setup(session: Session, options: dict[str, Any]) -> int:
 
 
 def _check(session: Session, folder: str, output: str, options: Options) -> int:
-    from dataclasses import replace
-
     from gguftool.api.pretokenizer import unrecognised
     from gguftool.build import convert, converter
     from gguftool.build.folder.look import look
     from gguftool.build.left import Asked, left_out
+    from gguftool.records import replace
     from gguftool.report import build as report
 
     tool, more = converter.find(options.llama_cpp), options.more

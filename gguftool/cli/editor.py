@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from gguftool.endings import deferred, start
 from gguftool.errors import ChangedMeanwhile, ToolFailed, UsageError
+from gguftool.records import dataclass
 from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.endings import DONE
 from gguftool.errors import Bug, GgufToolError, Refused, UsageError, of_one
+from gguftool.records import dataclass
 from gguftool.report.text import safe
 from gguftool.shell import gguftool, path_word, shell
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import click
 
+from gguftool.cli.helped import Helped, version_option
 from gguftool.cli.options import NOTE, Session, attach_session_options
 from gguftool.cli.spelled import spellings
 from gguftool.near import near_names
@@ -136,7 +137,7 @@ def _as_settings(rest: list[str]) -> list[str]:
 _OF_EDIT = frozenset("-m --model -h --help -q --quiet -v --verbose --color --no-cache".split())
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Helped, click.Group):
     """A group whose commands live in modules of their own and are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -227,7 +228,6 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, "-V", "--version", prog_name="gguftool", message="%(prog)s %(version)s")
 @click.pass_context
 def gguftool(ctx: click.Context) -> None:
     """Inspect, lint, repair, plan and launch GGUF model files.
@@ -238,4 +238,5 @@ def gguftool(ctx: click.Context) -> None:
     ctx.ensure_object(Session).command = ctx.invoked_subcommand or "gguftool"
 
 
+gguftool.params.append(version_option())
 attach_session_options(gguftool, hidden=False)

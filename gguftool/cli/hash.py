@@ -12,6 +12,7 @@ from gguftool.cli.options import Session, command, format_option, models_argumen
 
 if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
+    from gguftool.model import Part
     from gguftool.source import Source
 
 # gguf-py and llama-gguf-hash leave these out.
@@ -84,10 +85,11 @@ def hash(
 
 def _targets(
     session: Session, models: tuple[str, ...], strict: bool
-) -> tuple[list[tuple[str | Source, int]], list[GgufToolError]]:
+) -> tuple[list[tuple[str | Source | Part, int]], list[GgufToolError]]:
     """The files of every model with their sizes, a set's shards in order; what is no GGUF as it is; what is missing.
 
-    Files on this machine come as paths, so that a folder of thousands does not keep them all open.
+    Of several models, files on this machine come as paths, so that a folder of thousands does not keep them all open;
+    of one they stay open, and their headers need not be read again.
     """
     from gguftool import hub
     from gguftool.cli.opened import open_for
@@ -95,7 +97,7 @@ def _targets(
     from gguftool.model.missing import missing_text
     from gguftool.source import LocalFile
 
-    found: dict[str, tuple[str | Source, int]] = {}
+    found: dict[str, tuple[str | Source | Part, int]] = {}
     missing: dict[str, GgufToolError] = {}
     names: list[str] = []
     for name in models:
@@ -103,7 +105,9 @@ def _targets(
     for name in names:
         try:
             model = open_for(session, name, strict=False)
-            sources = [part.source for part in model.parts]
+            if len(names) == 1:
+                found = {part.name: (part, part.size) for part in model.parts}
+            sources = [part.source for part in model.parts if part.name not in found]
             if model.missing_shards:
                 text = missing_text(model.missing_shards, model.shard_count, model.missing_names)
                 missing.setdefault(text, FormatError(f"{name}: {text}", kind="shard-missing"))

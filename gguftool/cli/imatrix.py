@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gguftool.cli.logfile import LOG
 from gguftool.cli.options import Session, command, format_option, option, pass_session
-from gguftool.cli.values import LOG, MODEL, CountType
+from gguftool.cli.values import MODEL, CountType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 from gguftool.cli.lint_setup import Settings
 from gguftool.cli.options import Session
 from gguftool.errors import GgufToolError, of_one
 from gguftool.lint.check import unreadable
 from gguftool.lint.fixes import Fixes, collect
+from gguftool.records import dataclass
 from gguftool.report.text import safe
 from gguftool.shell import gguftool, path_word
 

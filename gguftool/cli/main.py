@@ -6,11 +6,36 @@ starting Python. Everything else goes through `gguftool.cli.boundary.run`, which
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 from gguftool.cli.streams import ready
 from gguftool.version import __version__
+
+
+def script() -> int:
+    """What the ``gguftool`` that is installed calls, and ``python -m gguftool``: `main`, then the end of the process.
+
+    Python would take every module and class to pieces first, which costs as much as many a command. What was first to
+    be registered is last to be called: by then threads have ended, and all that others want done at the end is done.
+    """
+    import atexit
+
+    codes: list[int] = []
+    atexit.register(_leave, codes)
+    codes.append(main())
+    return codes[0]
+
+
+def _leave(codes: list[int]) -> None:
+    if codes:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            return  # Python says what it says then, and ends with its own code
+        os._exit(codes[0])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,15 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             pass
     if argv is None:
         _end_quietly()
-    from gguftool.cli.boundary import run
-
     if argv is not None:
+        from gguftool.cli.boundary import run
+
         return run(args)
-    # This process does one thing and ends. Python's collector would walk a quarter of a million tokens again and again,
-    # and once more at the end, which is up to a third of the time that a command takes.
+    # This process does one thing and ends. Python's collector would walk the classes of all that is imported, and a
+    # quarter of a million tokens, again and again, and once more at the end: up to a third of what a command takes.
     import gc
 
     gc.set_threshold(100_000, 20, 20)
+    from gguftool.cli.boundary import run
+
     code = run(args)
     gc.freeze()
     return code

@@ -19,22 +19,24 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
+from gguftool.cli.helped import Helped
 from gguftool.cli.names import as_known
 from gguftool.cli.spelled import FormatOption, no_such_option, refuse_run_together, spellings
 from gguftool.cli.spelled import Option as Option
 from gguftool.cli.spelled import option as option
 from gguftool.cli.values import MODEL
+from gguftool.records import dataclass
 from gguftool.report.lines import cleared, fold, terminal_columns
 from gguftool.report.text import Style, safe_lines
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 NOTE = "gguftool.note"
 """Where the group leaves a word about the command line for the command to say, once ``--quiet`` is known."""
@@ -137,13 +139,13 @@ def wants_color(choice: str, stream: Any) -> bool:
     return said("TERM") != "dumb" and said("CLICOLOR") != "0" and bool(stream.isatty())
 
 
-class Command(click.Command):
+class Command(Helped):
     """A click command with an Examples section, which also takes the session's options after its name."""
 
     def __init__(self, *args: Any, examples: str = "", words_for: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.words_for = words_for
-        self.examples = textwrap.dedent(examples).strip("\n")
+        self._examples = examples
         attach_session_options(self, hidden=True)
         taken = {
             name for param in self.params for name in getattr(param, "shown", (*param.opts, *param.secondary_opts))
@@ -152,6 +154,13 @@ class Command(click.Command):
             if isinstance(param, Option):
                 param.without(taken)
                 taken.update(param.opts)
+
+    @property
+    def examples(self) -> str:
+        """Command lines for the help, one a line."""
+        import textwrap
+
+        return textwrap.dedent(self._examples).strip("\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does it; what is unknown is looked up among all names there are."""
@@ -193,6 +202,8 @@ class Command(click.Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What click offers, without the names that no help shows; those only where no other goes on from the word."""
+        from click.shell_completion import CompletionItem
+
         ours = [p for p in self.get_params(ctx) if isinstance(p, Option)]
         hidden = {name for p in ours for name in p.opts if name not in p.shown}
         found = [item for item in super().shell_complete(ctx, incomplete) if item.value not in hidden]
@@ -209,6 +220,8 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples as they were written, then click's epilog."""
         if self.examples:
+            import textwrap
+
             with formatter.section("Examples"):
                 formatter.write(textwrap.indent(self.examples, "  ") + "\n")
         super().format_epilog(ctx, formatter)

@@ -53,7 +53,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     """
     from gguftool.api.plan import plan as work_out
     from gguftool.cli.opened import open_for
-    from gguftool.hub.repo import Collection, meant
+    from gguftool.hub.meant import meant
     from gguftool.report import plan as report
 
     wishes = wished(extra)
@@ -66,7 +66,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
             f" in 32 bits; kept in {safe(measured.path())}"
         )
     there = meant(model)
-    if isinstance(there, Collection):
+    if not isinstance(there, str):
         from gguftool.cli.plan_table import table
 
         return table(session, there, wishes, options)

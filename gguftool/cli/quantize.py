@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gguftool.cli.logfile import LOG
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.quantizing import chosen, quantizing
-from gguftool.cli.values import LOG, MODEL, SIZE
+from gguftool.cli.values import MODEL, SIZE
 
 if TYPE_CHECKING:
     from gguftool.build.quantize import Options

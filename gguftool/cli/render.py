@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ from gguftool.cli.options import Session, command, format_option, model_argument
 from gguftool.cli.values import MODEL
 from gguftool.errors import UsageError
 from gguftool.reading import Malformed, from_json
+from gguftool.records import replace
 
 if TYPE_CHECKING:
     from gguftool.chat.engine.request import Asked

@@ -19,14 +19,13 @@ from gguftool.cli.options import Session, command, format_option, pass_session
 @pass_session
 def rules(session: Session, name: str | None) -> int:
     """Show what lint checks, and why."""
-    from gguftool.lint.rules import by_id, catalogue, family
-    from gguftool.lint.run import check_name
+    from gguftool.lint.catalogue import check_name, described, of_family
     from gguftool.report import rules as report
 
     if name is not None:
         check_name(name)
-    one = by_id().get(name) if name else None
-    found = (one,) if one else family(name) if name else catalogue()
+    one = described().get(name) if name else None
+    found = (one,) if one else of_family(name) if name else tuple(described().values())
     if session.format == "json":
         session.write_json(ok=True, body={"rules": [report.rule_json(r) for r in found]})
     else:

@@ -129,10 +129,9 @@ def unused(way: str) -> None:
 
 def run(session: Session, paths: Sequence[str], options: Mapping[str, Any]) -> int:
     """The file on stdout, what is left out on stderr; 1 when no model is in it."""
-    from dataclasses import replace
-
     from gguftool.api.serving import serve_folder
     from gguftool.cli.wishes import wished
+    from gguftool.records import replace
     from gguftool.run.emit.folder import emit_folder
     from gguftool.run.engine import choose, engine_of
 

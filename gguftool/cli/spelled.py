@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -47,6 +46,8 @@ class Option(click.Option):
         self.opts = [name for name in self.opts if name in self.shown or name not in taken]
 
     def _as_shown(self) -> click.Option:
+        import copy
+
         twin = copy.copy(self)
         twin.opts = list(self.shown)
         return twin

@@ -1,4 +1,4 @@
-"""The types of option values: sizes, token counts, cache types, models, logs.
+"""The types of option values: sizes, token counts, cache types, models.
 
 Each takes what people write (``16GiB``, ``32k``, ``q8_0/q4_0``) and hands the command a plain value; a usage error
 says what to write instead.
@@ -6,7 +6,6 @@ says what to write instead.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -132,21 +131,3 @@ class CacheTypesType(CacheTypesParam):
 
 
 CACHE_TYPES = CacheTypesType()
-
-
-class LogFile(click.Path):
-    """A file to write a log to. It is made anew, so a model must not bear that name."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path as it is; a usage error for a GGUF file."""
-        path = super().convert(value, param, ctx)
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                if file.read(4) == b"GGUF":
-                    self.fail(f"{value} is a model; a log would take its place", param, ctx)
-        return path
-
-
-LOG = LogFile(dir_okay=False)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from gguftool.records import dataclass
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from gguftool.cli.logfile import LOG
 from gguftool.cli.spelled import Option
-from gguftool.cli.values import LOG
 from gguftool.errors import UsageError
 from gguftool.run.options.row import Constant
 from gguftool.run.options.row import Option as Row
@@ -74,7 +74,7 @@ def wish_options(
 
 def wished(extra: tuple[str, ...] = ()) -> Wishes:
     """What the command line of this moment asks."""
-    from dataclasses import replace
+    from gguftool.records import replace
 
     found: Wishes = click.get_current_context().params.get(WISHES, Wishes())
     return replace(found, extra=extra)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Operation, Set
@@ -20,6 +19,7 @@ from gguftool.model import Model
 from gguftool.model.biases import LARGE, largest_k_bias
 from gguftool.model.positions import learnt_positions
 from gguftool.model.role import ROLES, role
+from gguftool.records import dataclass
 
 SCALINGS = ("none", "linear", "yarn")
 GLM_DSA_LIMIT = 1 << 20

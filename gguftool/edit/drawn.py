@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
+from gguftool.edit.far import too_far
 from gguftool.edit.forecast import Forecast
-from gguftool.edit.layout import Fit, fit, too_far
+from gguftool.edit.layout import Fit, fit
 from gguftool.edit.ops import Front, Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.spelled import command
 from gguftool.edit.texts import refuse_texts
@@ -18,6 +18,7 @@ from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.model import Model
 from gguftool.model.datastart import misplaced_start, misplaced_words
 from gguftool.model.shards import split_keys
+from gguftool.records import dataclass, replace
 from gguftool.shell import gguftool, path_word, shell
 from gguftool.source import Source
 

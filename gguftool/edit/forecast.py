@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from gguftool.model import Model, Part, open_model, with_header
 from gguftool.model.role import role
 from gguftool.model.shards import split_keys
 from gguftool.predict.idle import all_the_same
+from gguftool.records import dataclass
 from gguftool.source import LocalFile
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.journal import Record
@@ -12,6 +11,7 @@ from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.errors import Refused
 from gguftool.format.header import align
+from gguftool.records import dataclass
 from gguftool.version import __version__
 
 SAVED_LIMIT = 1 << 30

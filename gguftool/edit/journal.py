@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import struct
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.format.header import align
 from gguftool.reading import from_json
+from gguftool.records import asdict, dataclass, field, replace
+from gguftool.regex import regex
 from gguftool.source import beside
 
 MAGIC = b"gguftool-record\x01"
@@ -31,7 +31,7 @@ RECORD_LIMIT = 3 << 30
 LARGEST_FILE = 1 << 62
 LAST_SECOND = 1 << 37
 """Seconds since 1970 that every calendar here still knows: the year 6325."""
-_SUM = re.compile("[0-9a-f]{64}")
+_SUM = regex("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from gguftool.edit.journal import Record
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import undo_records
 from gguftool.format.types import MAGIC
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

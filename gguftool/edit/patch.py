@@ -11,7 +11,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Front
@@ -22,6 +21,7 @@ from gguftool.files.small import write_file
 from gguftool.format.header import Field, Header, TensorInfo, align
 from gguftool.format.limits import HEADER
 from gguftool.reading import Malformed, from_json
+from gguftool.records import dataclass
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory
 

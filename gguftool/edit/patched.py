@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.changes import Change, changes_of
@@ -15,6 +14,7 @@ from gguftool.edit.remarks import of_another_program, remarks
 from gguftool.errors import UsageError
 from gguftool.format.header import Header
 from gguftool.model import Model
+from gguftool.records import dataclass
 from gguftool.version import __version__
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr, shown, table
 from gguftool.edit.changes import Change, changes_of
@@ -29,6 +28,7 @@ from gguftool.files.draft import Draft
 from gguftool.files.faults import writing
 from gguftool.format.header import Header, align
 from gguftool.model.shards import split_keys
+from gguftool.records import dataclass, replace
 from gguftool.source import LocalFile
 
 STRATEGIES = ("patch", "insert", "rewrite")

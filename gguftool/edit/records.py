@@ -14,10 +14,11 @@ import re
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from gguftool.edit.journal import MAGIC, Record, pack, read, undo_path
 from gguftool.edit.oslayer import OsLayer
+from gguftool.records import replace
+from gguftool.regex import regex
 
 KEEP = 5
 """Undo records kept beside a file; the oldest ones are joined."""
@@ -25,7 +26,7 @@ JOINED_LIMIT = 256 << 20
 """Saved bytes of a joined record, at most; larger ones stay apart."""
 _LINES = 100
 """Operations that a joined record names, at most."""
-_NAME = re.compile(r"(?P<stem>.+)-undo-(?P<number>[1-9]\d{0,17})", re.S)
+_NAME = regex(r"(?P<stem>.+)-undo-(?P<number>[1-9]\d{0,17})", re.S)
 
 
 def undo_numbers(layer: OsLayer, path: str) -> list[int]:

@@ -41,7 +41,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.journal import INSERTED, ROLLBACK, STARTED, Record, begun, pack, read, undo_path
@@ -64,6 +63,7 @@ from gguftool.elsewhere import meant
 from gguftool.errors import DamagedJournal, MissingFile
 from gguftool.format.sniff import POISONED_MAGIC
 from gguftool.format.types import MAGIC
+from gguftool.records import dataclass
 from gguftool.source import attempts, journal_path
 
 

@@ -6,18 +6,18 @@ writes one must know. Types are written as in ``KEY:TYPE=VALUE``: ``u32``, ``[st
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from types import MappingProxyType
 
 from gguftool.errors import UsageError
 from gguftool.facts import keys
-from gguftool.facts.keys import every_arch, read_keys, reading, reads, spelled
+from gguftool.facts.keys import read_keys, read_suffixes, read_under, reading, spelled
+from gguftool.format.filler import is_filler
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, STR, value_type_name
 from gguftool.format.values import parse_type
-from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
+from gguftool.regex import regex
 
 
 def _table(text: str) -> dict[str, str]:
@@ -69,10 +69,10 @@ ALSO = MappingProxyType(
 """Keys that may have several types; the first is what gguftool writes."""
 
 _PATTERNS = (
-    (re.compile(rf"general\.(base_model|dataset)\.\d+\.({_MODEL_CARD.replace(' ', '|')})"), "str"),
-    (re.compile(r"tokenizer\.chat_template\.[^.]+"), "str"),
-    (re.compile(r"tokenizer\.ggml\.add_\w+"), "bool"),
-    (re.compile(r"tokenizer\.ggml\.\w+_token_id"), "u32"),
+    (regex(rf"general\.(base_model|dataset)\.\d+\.({_MODEL_CARD.replace(' ', '|')})"), "str"),
+    (regex(r"tokenizer\.chat_template\.[^.]+"), "str"),
+    (regex(r"tokenizer\.ggml\.add_\w+"), "bool"),
+    (regex(r"tokenizer\.ggml\.\w+_token_id"), "u32"),
 )
 
 
@@ -115,17 +115,14 @@ def read_by(key: str, arch: str) -> str:
     return "llama.cpp" if programs & set("LM") or key.startswith("adapter.") else "llama-server"
 
 
-_SERVER = re.compile(r"general\.(tags|license)|tokenizer\.chat_template\..*")
+_SERVER = regex(r"general\.(tags|license)|tokenizer\.chat_template\..*")
 """What llama-server hands on as it is."""
 
 
 @cache
 def _anywhere() -> dict[str, tuple[str, ...]]:
     """Types of each key under an architecture where all that read it agree."""
-    seen: dict[str, set[tuple[str, ...]]] = {}
-    for arch in every_arch():
-        for suffix, r in reads(arch).items():
-            seen.setdefault(suffix, set()).add(spelled(r))
+    seen = {suffix: {spelled(r) for r, _ in read_under(suffix)} for suffix in read_suffixes()}
     return {suffix: said.pop() for suffix, said in seen.items() if len(said) == 1}
 
 

@@ -22,6 +22,7 @@ from gguftool.edit.schema import architecture, key_types, spell_type
 from gguftool.edit.toml import decimal
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, VALUE_TYPES
+from gguftool.regex import regex
 from gguftool.shell import ELLIPSIS, path_word, shell
 
 
@@ -55,11 +56,11 @@ def spellable_key(key: str) -> bool:
     return bool(key) and "=" not in key and "\0" not in key and TYPED.match(key) is None and ELEMENT.match(key) is None
 
 
-TYPED = re.compile(r"(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])\Z", re.DOTALL)
+TYPED = regex(r"(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])\Z", re.DOTALL)
 """``KEY:TYPE``."""
-ELEMENT = re.compile(r"(?P<key>.+)\[(?P<index>[0-9]+)\]\Z", re.DOTALL)
+ELEMENT = regex(r"(?P<key>.+)\[(?P<index>[0-9]+)\]\Z", re.DOTALL)
 """``KEY[5]``."""
-_SAFE_IN_LIST = re.compile(r"\s*[^\s,\[\]][^,\[\]]*")
+_SAFE_IN_LIST = regex(r"\s*[^\s,\[\]][^,\[\]]*")
 
 
 def _option(op: Operation, arch: str) -> list[str]:

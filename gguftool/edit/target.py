@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import OsLayer
@@ -14,16 +12,18 @@ from gguftool.edit.steps import refuse_unfinished
 from gguftool.elsewhere import meant
 from gguftool.errors import MissingFile, Refused, Unreadable
 from gguftool.files.attributes import APPEND_ONLY, IMMUTABLE
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.shell import path_word, shell
 
 # A path that matches is a blob of a content-addressed store: its name says what is in it, and other snapshots, models
 # or repositories may share it. Rewritten in place it would serve other bytes under the same name to all of them.
 _STORES = (
-    ("the Hugging Face cache", re.compile(r"/(models|datasets|spaces)--[^/]+/(blobs|snapshots)/")),
-    ("the Ollama or Docker store", re.compile(r"/blobs/sha256[-/:][0-9a-f]{64}$")),
-    ("the Git LFS store", re.compile(r"/\.git/lfs/objects/")),
-    ("the DVC cache", re.compile(r"/\.dvc/cache/")),
-    ("a content-addressed store", re.compile(r"/blobs/([0-9a-f]{2}/)?([0-9a-f]{40}|[0-9a-f]{64})$")),
+    ("the Hugging Face cache", regex(r"/(models|datasets|spaces)--[^/]+/(blobs|snapshots)/")),
+    ("the Ollama or Docker store", regex(r"/blobs/sha256[-/:][0-9a-f]{64}$")),
+    ("the Git LFS store", regex(r"/\.git/lfs/objects/")),
+    ("the DVC cache", regex(r"/\.dvc/cache/")),
+    ("a content-addressed store", regex(r"/blobs/([0-9a-f]{2}/)?([0-9a-f]{40}|[0-9a-f]{64})$")),
 )
 
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Delete, Operation, Set
 from gguftool.edit.schema import key_types, spell_type, type_text
+from gguftool.edit.texts import LONGEST_KEY
 from gguftool.errors import UsageError
+from gguftool.format.filler import is_filler
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.format.values import make_field
 from gguftool.model import Model
-from gguftool.model.bytemap import is_filler
 from gguftool.reading import Malformed
 from gguftool.reading import from_toml as read_toml
+from gguftool.records import dataclass
 
 BEGIN = "# gguftool metadata 1"
 """What a text of ours begins with."""
@@ -50,6 +51,9 @@ def to_toml(model: Model, meaning: Callable[[str], str] = lambda key: "") -> str
     lines = [BEGIN, f"# of {_basic(model.name)}", ""]
     for f in model.fields.values():
         if not _editable(f.key):
+            continue
+        if len(f.key) > LONGEST_KEY:
+            lines += [f"# a key of {len(f.key):,} characters, longer than GGUF allows, left out", ""]
             continue
         left_out = _left_out(f)
         if left_out:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 
 from gguftool import endings
 from gguftool.brief import short_repr
@@ -21,6 +20,7 @@ from gguftool.edit.target import check
 from gguftool.edit.which import metadata_file
 from gguftool.errors import Refused
 from gguftool.files.disk import Progress, check_room
+from gguftool.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from gguftool.brief import line, shown
 from gguftool.facts.data import INSTEAD, load, newest
 from gguftool.facts.shape import Shape, Stored
 from gguftool.near import near_names
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

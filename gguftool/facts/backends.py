@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from gguftool.facts.data import load
+from gguftool.records import dataclass
 
 COPIES: int = load("backends.json")["copies"]
 """`GGML_SCHED_MAX_COPIES`: how often the inputs of a graph exist when several devices work in a pipeline."""

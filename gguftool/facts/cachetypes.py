@@ -7,11 +7,10 @@ llama.cpp reads no such key. `{arch}.kv_cache_type` is gguftool's own note of wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.layers import is_mla, layers
+from gguftool.records import dataclass
 
 DEFAULT = "f16"
 RECORD_KEY = "kv_cache_type"

@@ -8,7 +8,6 @@ them. Both are generated (`scripts/facts/conversions.py`, `scripts/facts/constan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from gguftool.brief import short_repr
 from gguftool.facts.data import load, newest
 from gguftool.facts.formula import NotTold, Scope, evaluate
 from gguftool.facts.known import by_known
+from gguftool.records import dataclass
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "u32": (int,),

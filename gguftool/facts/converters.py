@@ -13,11 +13,12 @@ import ast
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 SCRIPT = "convert_hf_to_gguf.py"
 MODULES = "conversion"
@@ -27,15 +28,15 @@ NEEDED_BY_SOME = ("mistral_common",)
 """Packages that the converter imports for some models alone."""
 PROJECTOR_BASES = frozenset({"MmprojModel", "VisionModel"})
 """Classes that make the file beside a model."""
-_DECORATED = re.compile(r"^@Model(?:Base)?\.register\((?:.*\n)*?class (\w+)\(", re.M)
-_REGISTERED = re.compile(r"^@Model(?:Base)?\.register\(([^)]*)\)", re.M)
-_CLASS = re.compile(r"^class (\w+)\(([^)]*)\)", re.M)
-_IMPORT = re.compile(r"^from \.(\w+) import", re.M)
-_USED = re.compile(r"\bgguf\.([A-Z]\w*)\.([A-Z]\w*)")
-_ENUM = re.compile(r"^class (\w+)\(\w*Enum\):\n((?:[ \t]+[^\n]*\n|\n)*)", re.M)
-_CHECKED = re.compile(r"^ +chktxt = ('(?:[^'\\\n]|\\.)*')$", re.M)
-_HASH = re.compile(r"chkhsh == \"([0-9a-f]{64})\"")
-_MEMBER = re.compile(r"^    ([A-Z]\w*) *(?::[^=\n]*)?=", re.M)
+_DECORATED = regex(r"^@Model(?:Base)?\.register\((?:.*\n)*?class (\w+)\(", re.M)
+_REGISTERED = regex(r"^@Model(?:Base)?\.register\(([^)]*)\)", re.M)
+_CLASS = regex(r"^class (\w+)\(([^)]*)\)", re.M)
+_IMPORT = regex(r"^from \.(\w+) import", re.M)
+_USED = regex(r"\bgguf\.([A-Z]\w*)\.([A-Z]\w*)")
+_ENUM = regex(r"^class (\w+)\(\w*Enum\):\n((?:[ \t]+[^\n]*\n|\n)*)", re.M)
+_CHECKED = regex(r"^ +chktxt = ('(?:[^'\\\n]|\\.)*')$", re.M)
+_HASH = regex(r"chkhsh == \"([0-9a-f]{64})\"")
+_MEMBER = regex(r"^    ([A-Z]\w*) *(?::[^=\n]*)?=", re.M)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ are read: a line each, of which the differences from the newest build down to th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import Any
@@ -19,6 +19,9 @@ from gguftool.facts.difference import applied
 FILE = "builds/maps.jsonl"
 MEASURED = ("decode", "needs", "plain", "unadapted")
 """Parts of `load_maps.json` that were measured with the newest build, and are taken over."""
+
+_MADE: dict[tuple[str, int], Any] = {}
+"""Documents by name and the build from which downwards they are so."""
 
 
 @cache
@@ -70,6 +73,30 @@ class _Classes(dict[str, Any]):
         return found
 
 
+class _Architectures(Mapping[str, Any]):
+    """What is known of each architecture that a build names, put together where it is asked for."""
+
+    def __init__(self, names: Sequence[str], flags: Mapping[str, Sequence[str]]) -> None:
+        self.names = dict.fromkeys(names)
+        self.flags = flags
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(name)
+        if self.names[name] is None:
+            entry = newest("architectures.json")["architectures"].get(name, {"rope": "", "memory": "kv"})
+            said = [flag for flag, names in self.flags.items() if name in names]
+            rest = [flag for flag in entry.get("flags", ()) if flag not in self.flags]
+            self.names[name] = entry | {"flags": said + rest}
+        return self.names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 class Edition:
     """The facts of one stored build, by the names of the files they have in the newest.
 
@@ -84,21 +111,25 @@ class Edition:
             "architectures.json": lambda: self.architectures,
             "vocabulary.json": lambda: self.lists["vocabulary"],
         }
+        self._read: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Any:
         """What stands in that file, as far as it is known of this build; else of the newest."""
-        found = self._files.get(name)
-        return newest(name) if found is None else found()
+        if name not in self._read:
+            found = self._files.get(name)
+            self._read[name] = newest(name) if found is None else found()
+        return self._read[name]
 
     def document(self, name: str, value: Any = None) -> Any:
-        """A document of the file, from the value that the newest build has."""
+        """A document of the file, from the value that the newest build has; equal ones of two builds are one object."""
         steps = _steps(name)
         for build in builds():
             if build < self.build:
                 break
             step = steps.get(str(build))
             if step is not None:
-                value = applied(value, step)
+                made = (name, build)
+                value = _MADE[made] if made in _MADE else _MADE.setdefault(made, applied(value, step))
         return value
 
     @cached_property
@@ -128,14 +159,8 @@ class Edition:
     @cached_property
     def architectures(self) -> Mapping[str, Any]:
         """As `architectures.json`: the names of this build, of whose memory the newest build's word is taken."""
-        entries = newest("architectures.json")["architectures"]
-        out = {}
-        for name in self.lists["names"]:
-            entry = entries.get(name, {"rope": "", "memory": "kv"})
-            said = [flag for flag, names in self.lists["flags"].items() if name in names]
-            rest = [flag for flag in entry.get("flags", ()) if flag not in self.lists["flags"]]
-            out[name] = entry | {"flags": said + rest}
-        return {"build": f"b{self.build}", "architectures": out}
+        known = _Architectures(self.lists["names"], self.lists["flags"])
+        return {"build": f"b{self.build}", "architectures": known}
 
 
 @cache

@@ -7,7 +7,8 @@ b11434); the converter writes them (`gguf-py/gguf/metadata.py`, b11434; that of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from gguftool.records import dataclass
 
 PREFIX = "general.sampling."
 

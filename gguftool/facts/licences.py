@@ -7,10 +7,11 @@ legal advice, it says where to read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from gguftool.facts.data import load
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 USES = {
     "non-commercial": "forbids commercial use",
@@ -25,13 +26,13 @@ LONGEST = 400
 """Characters of an expression; a longer text is no name of a licence."""
 _TEXT = 4000
 """Characters of a text that are looked at: what it is stands at its beginning."""
-_TOKEN = re.compile(r"[()]|[^\s()]+")
-_JOINED = re.compile(r"\s*,\s*")
-_NOT_IN_A_REF = re.compile(r"[^A-Za-z0-9.-]+")
-_GNU = re.compile(r"(?<=\d)(?:-only|-or-later|\+)\Z")
-_NON_COMMERCIAL = re.compile(r"(?:^|[-_ .])nc(?:$|[-_ .])|non-?commercial", re.I)
-_RESEARCH = re.compile(r"(?:^|[-_ .])research(?:$|[-_ .])", re.I)
-_NO_CHANGES = re.compile(r"^cc-by-(?:nc-)?nd-", re.I)
+_TOKEN = regex(r"[()]|[^\s()]+")
+_JOINED = regex(r"\s*,\s*")
+_NOT_IN_A_REF = regex(r"[^A-Za-z0-9.-]+")
+_GNU = regex(r"(?<=\d)(?:-only|-or-later|\+)\Z")
+_NON_COMMERCIAL = regex(r"(?:^|[-_ .])nc(?:$|[-_ .])|non-?commercial", re.I)
+_RESEARCH = regex(r"(?:^|[-_ .])research(?:$|[-_ .])", re.I)
+_NO_CHANGES = regex(r"^cc-by-(?:nc-)?nd-", re.I)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ number may mean one thing here and another there: forks number their tensor type
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 from gguftool.facts.data import load
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

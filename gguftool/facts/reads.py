@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load, newest
 from gguftool.facts.known import by_known
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 
 Row = list[Any]
 ALWAYS, SOMETIMES, NEVER = "always", "sometimes", ""
@@ -175,7 +176,7 @@ def decided(node: ast.expr, arch: str) -> bool | None:
 
 # -- words
 
-_TARGET = re.compile(r"\b(?:key|arr|each|scalar|arr_n)\('=?([^']+)'[^)]*?'(?:h\.)?(\w+)', (?:True|False)\)")
+_TARGET = regex(r"\b(?:key|arr|each|scalar|arr_n)\('=?([^']+)'[^)]*?'(?:h\.)?(\w+)', (?:True|False)\)")
 
 
 @by_known(mapped)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gguftool.regex import regex
+
 C4NARY: Final = "c4nary 0.3.1 (canary scan --fail-on warn)"
 MODELAUDIT: Final = "modelaudit 0.2.54"
 GLYPHHOUND: Final = "glyphhound 0.1.0"
@@ -17,10 +19,10 @@ LONGEST_TEMPLATE = 50_000
 """Bytes of a chat template, above which c4nary warns (TPL012) and modelaudit's scan counts as incomplete."""
 MAY_HOLD_ADDRESSES = ("url", "repo", "source", "homepage", "website", "huggingface", "doi")
 """Words in a key whose value c4nary lets be an address (MET001); not "link"."""
-_ADDRESS = re.compile(r"https?://[^\s\"'<>`)]", re.IGNORECASE)
-_NUMBERS = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
+_ADDRESS = regex(r"https?://[^\s\"'<>`)]", re.IGNORECASE)
+_NUMBERS = regex(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
 _RISKS = ("non-commercial", "cc-by-nc", "agpl", "commons clause")
-_OBJECTED = re.compile(r"(?:a|l)?gpl-|cc-by-(?:nc|sa)", re.IGNORECASE)
+_OBJECTED = regex(r"(?:a|l)?gpl-|cc-by-(?:nc|sa)", re.IGNORECASE)
 
 OF_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "url": (f"{C4NARY} TPL011", PILLAR),

@@ -8,7 +8,6 @@ it is another question (`gguftool.predict`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +17,7 @@ from gguftool.facts.machine.hparams import MAX_LAYERS
 from gguftool.facts.machine.program import Machine
 from gguftool.facts.machine.reader import Reader
 from gguftool.facts.machine.rows import common, has_program, machine_of, program
+from gguftool.records import dataclass
 
 Stored = Callable[[str], tuple[int, ...] | None]
 """Shape of a tensor of the file by its name; None: it has none of that name."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
+from gguftool.records import dataclass
 
 FILE = "builds/shipping.json"
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 
 from gguftool.facts.data import load
+from gguftool.regex import regex
 
-_LAYER = re.compile(r"(?<![^.])[0-9]{1,6}(?=\.)")
+_LAYER = regex(r"(?<![^.])[0-9]{1,6}(?=\.)")
 _ENDS = (".weight", ".bias")
 """Endings that are tried, as of `conversion/base.py:ModelBase.map_tensor_name`."""
 _KEEPS_NAMES = frozenset(

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from gguftool.errors import UsageError
 from gguftool.facts.data import newest as load
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 
 KINDS = (
     "architecture", "loaded_architecture", "pre_tokenizer", "tokenizer_model", "tensor_type", "key", "tensor_name",
@@ -28,8 +29,8 @@ some had a name long before. Keys have ``%s`` in place of the architecture, tens
 (``gemma3.attention.layer_norm_rms_epsilon``). Options are llama-server's, as they are spelled; an ``option_value`` is
 ``--split-mode row``, a ``default`` is ``--ctx-size 4096``. A ``log`` is a message as it is printed, ``{}`` for values.
 """
-_NUMBER = re.compile(r"b?([0-9]{1,6})", re.IGNORECASE)
-_VERSION = re.compile(r"v?\d+\.\d+(\.\d+)?", re.ASCII)
+_NUMBER = regex(r"b?([0-9]{1,6})", re.IGNORECASE)
+_VERSION = regex(r"v?\d+\.\d+(\.\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

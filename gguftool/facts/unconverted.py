@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 _PARTS = ("error", "said", "file", "function", "line")
 _BEGIN = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^ *File "(?P<file>[^"]*)", line \d+, in (?P<function>\S+)')
-_ERROR = re.compile(r"^(?P<error>[A-Za-z_][\w.]*)(?:: (?P<said>.*))?$")
-_LOGGED = re.compile(r"^ERROR\b|^\S+: error: ")
-_OWN = re.compile(r"(?:conversion/\w+|gguf/\w+|convert_hf_to_gguf)\.py$")
+_FRAME = regex(r'^ *File "(?P<file>[^"]*)", line \d+, in (?P<function>\S+)')
+_ERROR = regex(r"^(?P<error>[A-Za-z_][\w.]*)(?:: (?P<said>.*))?$")
+_LOGGED = regex(r"^ERROR\b|^\S+: error: ")
+_OWN = regex(r"(?:conversion/\w+|gguf/\w+|convert_hf_to_gguf)\.py$")
 """Files of the converter; frames below them are of libraries."""
 
 

@@ -12,10 +12,10 @@ import os
 import stat
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.files.able import linux_calls
+from gguftool.records import dataclass
 
 IMMUTABLE, APPEND_ONLY = 0x10, 0x20
 # linux/fs.h. C: no copy on write (btrfs; has to be set while the file is empty), c: compressed, d: not dumped,

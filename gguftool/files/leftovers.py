@@ -6,13 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Sequence
 
 from gguftool.files.able import must_write
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, lock, read_at
 from gguftool.reading import from_json
+from gguftool.regex import regex
 
 MARK = ".gguftool-part"
 """Ending of files and folders that are being written."""
@@ -20,7 +20,7 @@ LOCK = "lock"
 """The file that is locked in a folder."""
 _LONGEST = 160
 """Bytes of the target's name in the name of its draft; a file name has 255 at most."""
-_NEW = re.compile(r"[0-9a-f]{8}")
+_NEW = regex(r"[0-9a-f]{8}")
 _INTENT = b"gguftool publishes 1\n"
 _LIMIT = 16 << 20
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from gguftool.brief import short_repr
 from gguftool.elsewhere import meant
 from gguftool.errors import MissingFile
+from gguftool.records import dataclass
 
 ALWAYS = (".git",)
 """What holds copies of what lies beside it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from gguftool.errors import GgufToolError
@@ -12,6 +11,7 @@ from gguftool.model import Model
 from gguftool.model.credits import Credits, Relative, credits_of, text_sha256
 from gguftool.model.embedder import no_chat
 from gguftool.model.filename import holds
+from gguftool.records import asdict
 from gguftool.verify.hashes import FILE, hash_file
 
 TEMPLATE = "tokenizer.chat_template"

@@ -6,7 +6,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
@@ -14,6 +13,7 @@ from gguftool.errors import GgufToolError
 from gguftool.files.extents import shares
 from gguftool.format.parse import parse
 from gguftool.hub.stores import File
+from gguftool.records import dataclass
 from gguftool.source import LocalFile
 
 if TYPE_CHECKING:

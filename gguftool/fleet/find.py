@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from gguftool.elsewhere import meant
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, Unreadable, UsageError
@@ -12,6 +11,7 @@ from gguftool.files.patterns import Patterns
 from gguftool.hub import entries, is_folder, is_remote
 from gguftool.model.folder import firsts
 from gguftool.model.shards import LIKELY, is_gguf
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

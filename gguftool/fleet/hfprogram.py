@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import IO, Any, cast
 
 from gguftool.errors import FormatError, Refused
@@ -13,6 +12,7 @@ from gguftool.files.small import append
 from gguftool.fleet.row import Row, stamp
 from gguftool.fleet.want import Want
 from gguftool.reading import Malformed, from_json
+from gguftool.records import fields, is_dataclass
 from gguftool.version import __version__
 
 LINE = 8 << 20

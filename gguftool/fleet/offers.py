@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.inuse import in_use
@@ -18,6 +17,7 @@ from gguftool.fleet.copies import Copies
 from gguftool.fleet.hfprogram import HfProgram
 from gguftool.fleet.stores import Held, Holding, Inventory
 from gguftool.hub.stores import File, Kept, Name, Store
+from gguftool.records import dataclass
 from gguftool.shell import AND, Word, path_word, shell
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.fleet.copies import Compared, Datum, compare
 from gguftool.hub.stores import File, Home, Kept, Store, closed, folder, homes
 from gguftool.hub.stores import stores as read_stores
+from gguftool.records import dataclass, field
 
 if TYPE_CHECKING:
     from gguftool.verify.stream import Progress

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 from gguftool.fleet.row import Row
+from gguftool.records import dataclass, field
 
 WHOLE, BROKEN, WAITING = "whole", "broken", "waiting"
 STATES = (WHOLE, BROKEN, WAITING)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from gguftool.fleet.find import Group
 from gguftool.fleet.row import Row, failed
 from gguftool.fleet.want import Seen, Task
+from gguftool.records import dataclass, field
 
 Waiting = tuple[int, str]
 """Number and path of a shard that is not the first."""

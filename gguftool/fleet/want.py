@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gguftool.brief import short_repr
@@ -14,6 +13,7 @@ from gguftool.lint.config import NOWHERE, PerFile
 from gguftool.model import Model
 from gguftool.model.opening import beginning, whole
 from gguftool.model.shards import naming, split_keys
+from gguftool.records import dataclass
 from gguftool.verify.modelcheck import check, check_here
 
 if TYPE_CHECKING:

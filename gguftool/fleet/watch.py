@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 from gguftool.errors import UsageError
 from gguftool.files.patterns import Patterns
@@ -20,6 +19,7 @@ from gguftool.fleet.todo import Todo
 from gguftool.fleet.want import Want
 from gguftool.fleet.watched import Event, Pace, Watched
 from gguftool.fleet.work import Here
+from gguftool.records import dataclass
 
 MOST = 256
 """Folders in which something happened that are looked at each; of more, all are looked through."""

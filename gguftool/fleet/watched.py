@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gguftool.errors import ChangedMeanwhile
@@ -17,6 +16,7 @@ from gguftool.fleet.find import Group
 from gguftool.fleet.row import Row, blank, failed, tell
 from gguftool.fleet.tally import BROKEN, NOTHING, WAITING, WHOLE, Says, Tally, says
 from gguftool.fleet.unfinished import Mark, mark, unfinished
+from gguftool.records import dataclass
 
 FOUND, NEW, CHANGED, HALF, DELETED, TROUBLE = "found", "new", "changed", "half", "deleted", "trouble"
 EVENTS = (FOUND, NEW, CHANGED, HALF, DELETED, TROUBLE)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gguftool.format.header import Field
 from gguftool.format.types import STR, Layout
+from gguftool.records import dataclass, field
 
 T = TypeVar("T")
 MANY = 1 << 12
@@ -69,11 +69,11 @@ def _stands(data: bytes, buffer: memoryview, at: int) -> bool:
     return len(data) + at <= len(buffer) and bytes(buffer[at : at + len(data)]) == data
 
 
-def of(f: Field, name: str, compute: Callable[[], T]) -> T:
-    """What is found out about the strings of an array, under a name; it must not hold the model."""
+def of(f: Field, name: str, compute: Callable[[bytes], T]) -> T:
+    """What is found out about the strings of an array, given as bytes, under a name; it must not hold the model."""
     view, count = f.value_bytes, f.count or 0
     if not LEAST <= len(view) <= _ROOM or f.element_type != STR:
-        return compute()
+        return compute(bytes(view))
     with _LOCK:
         alike = (one for one in _KNOWN if (one.count, len(one.data), one.layout) == (count, len(view), f.layout))
         known = next((one for one in alike if bytes(view) == one.data), None)
@@ -84,6 +84,6 @@ def of(f: Field, name: str, compute: Callable[[], T]) -> T:
         _KNOWN.append(known)
         _trim()
     if name not in known.found:
-        known.found[name] = compute()
+        known.found[name] = compute(known.data)
     value: T = known.found[name]
     return value

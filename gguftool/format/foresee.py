@@ -12,11 +12,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log
 
 from gguftool.format.types import Layout
+from gguftool.format.vocabularies import KNOWN, Vocabulary, Whole
+from gguftool.records import dataclass, field
 
 FIRST_READ = 1 << 16
 """Bytes of the first read. Headers without a vocabulary (projectors, adapters, later shards) have 2 to 60 KB, those
@@ -43,22 +44,9 @@ _LOOKED_AT, _TRIED = 4000, 500
 """Tokens that are looked at for how they were made, and those of them, the last ones, that are tried."""
 
 TOKENS = "tokenizer.ggml.tokens"
-_SCORES, _TYPES, _MERGES = "tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.merges"
+_SCORES, _TYPES, MERGES = "tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.merges"
 _CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
 MODEL, CHAT = "tokenizer.ggml.model", "tokenizer.chat_template"
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The sizes of a vocabulary: number of tokens, bytes of their strings, of the merges, of the map of characters;
-    whether scores follow.
-    """
-
-    count: int
-    tokens: int
-    merges: int
-    scores: bool
-    charsmap: int = 0
 
 
 _MARKS = {
@@ -66,28 +54,6 @@ _MARKS = {
 }  # fmt: skip
 """What the tokens of a kind of tokenizer look like; those of ``gpt2`` are joined of earlier ones."""
 
-KNOWN: dict[int, Vocabulary] = {
-    0x1F319E92: Vocabulary(100008, 1963839, 2060962, True),
-    0xACF392F5: Vocabulary(64000, 828144, 0, True),
-    0x7720F95E: Vocabulary(30522, 504591, 0, False),
-    0x74B99E1B: Vocabulary(256000, 4812783, 5027702, False),
-    0x7C36C810: Vocabulary(32256, 500546, 525410, False),
-    0x2F091D55: Vocabulary(102400, 1753835, 1805739, False),
-    0xF6929BE2: Vocabulary(65024, 982233, 1044601, False),
-    0xA2126E35: Vocabulary(262144, 4413447, 9251719, True),
-    0xA18733C0: Vocabulary(50257, 758791, 806304, False),
-    0x8317ABB3: Vocabulary(50432, 762287, 806647, False),
-    0x581424A9: Vocabulary(128256, 2099493, 5204765, False),
-    0xF1C2D824: Vocabulary(32000, 466919, 0, True),
-    0xC73AC710: Vocabulary(250048, 4582235, 0, True, 237539),
-    0xB01C7A60: Vocabulary(151936, 2588196, 2731548, False),
-    0xB8781D3F: Vocabulary(49216, 739016, 784033, False),
-    0x01933B2D: Vocabulary(49152, 738071, 783795, False),
-    0x6B4C13CC: Vocabulary(49152, 762386, 808677, False),
-    0x78536D0F: Vocabulary(262144, 4412518, 0, True),
-}
-"""By the CRC-32 of the first thousand tokens with their lengths: the `ggml-vocab-*.gguf` of llama.cpp (b11434), SmolLM2
-and Gemma 3; measured by ``benchmarks/remote.py --vocabularies FILE…``."""
 _MET: dict[int, Vocabulary] = {}
 _MOST_MET = 256
 
@@ -186,12 +152,12 @@ def _strings_left(seen: Seen, key: str | None, array: Array, buf: memoryview) ->
     """Bytes of the strings that are still to come in an array."""
     left, walked = array.count - array.seen, array.end - array.start
     tokens = seen.arrays.get(TOKENS)
-    if key in (TOKENS, _MERGES) and tokens and (known := vocabulary(seen, buf)):
+    if key in (TOKENS, MERGES) and tokens and (known := vocabulary(seen, buf)):
         whole = known.tokens if key == TOKENS else known.merges
         return max(left * seen.layout.length_size, whole * tokens.count // known.count - walked)
     few = array.seen < array.count // _FEW
     each = walked / array.seen if array.seen else 2.0 * seen.layout.length_size
-    if key == _MERGES and few and tokens and tokens.seen:
+    if key == MERGES and few and tokens and tokens.seen:
         # A merge is a token and a blank.
         each = (tokens.end - tokens.start) / tokens.seen + 1
     elif key == TOKENS and array.seen and joined(buf, array, seen.layout):
@@ -229,17 +195,17 @@ def _arrays_to_come(seen: Seen, buf: memoryview, left: int) -> list[int]:
     names: tuple[str, ...]
     if known := vocabulary(seen, buf):
         names = (_SCORES, _TYPES) if known.scores else (_TYPES,)
-        sized[_MERGES] = known.merges * tokens.count // known.count
+        sized[MERGES] = known.merges * tokens.count // known.count
         sized[_CHARSMAP] = known.charsmap
-        names += tuple(name for name in (_MERGES, _CHARSMAP) if sized[name])
+        names += tuple(name for name in (MERGES, _CHARSMAP) if sized[name])
     elif not _trained(seen, buf):
         return []
     elif seen.model != b"gpt2":
         names = (_TYPES,) if seen.model == b"bert" else (_SCORES, _TYPES)
     else:
         each = (tokens.end - tokens.start) / tokens.seen * (1 + _GROWTH * log(tokens.count / tokens.seen))
-        sized[_MERGES] = int(tokens.count * (each + 1))
-        names = (_TYPES, _MERGES)
+        sized[MERGES] = int(tokens.count * (each + 1))
+        names = (_TYPES, MERGES)
     names = tuple(name for name in names if name not in seen.arrays)
     return [sized[name] for name in names] if left >= len(names) else []
 
@@ -254,12 +220,28 @@ def vocabulary(seen: Seen, buf: memoryview) -> Vocabulary | None:
     return found if found and abs(found.count - tokens.count) <= found.count // 16 else None
 
 
+def whole(seen: Seen, buf: memoryview, key: str, count: int) -> Whole | None:
+    """What the array in hand is if it is that of the vocabulary that the first tokens tell; None if nothing is known.
+
+    Lengths must be those of version 2 or 3, little-endian.
+    """
+    tokens = seen.arrays.get(TOKENS)
+    if tokens is None or not tokens.strings or tokens.seen <= _PRINT or key not in (TOKENS, MERGES):
+        return None
+    name = _print_of(seen, buf, tokens)
+    known = KNOWN.get(name)
+    if known is None or (key == TOKENS and known.count != count):
+        return None
+    size, told = (known.tokens, known.digests[0]) if key == TOKENS else (known.merges, known.digests[1])
+    return Whole(name, size, told) if told else None
+
+
 def met(seen: Seen, buf: memoryview) -> None:
     """Remember the sizes of the vocabulary of a header that was read whole."""
     tokens = seen.arrays.get(TOKENS)
     if tokens is None or not tokens.strings or tokens.seen < tokens.count or tokens.seen <= _PRINT:
         return
-    merges, charsmap = (a.end - a.start if (a := seen.arrays.get(name)) else 0 for name in (_MERGES, _CHARSMAP))
+    merges, charsmap = (a.end - a.start if (a := seen.arrays.get(name)) else 0 for name in (MERGES, _CHARSMAP))
     sizes = Vocabulary(tokens.count, tokens.end - tokens.start, merges, _SCORES in seen.arrays, charsmap)
     name = _print_of(seen, buf, tokens)
     if KNOWN.get(name) != sizes:

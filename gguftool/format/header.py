@@ -7,7 +7,6 @@ an edit of one field writes every other byte back untouched.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from gguftool.brief import line, short_repr, shown
@@ -22,6 +21,7 @@ from gguftool.format.types import (
     tensor_type_name,
     value_type_name,
 )
+from gguftool.records import dataclass, field
 
 LONG = 1 << 20
 """No text that llama.cpp, or a person, makes something of is longer than this, in bytes."""
@@ -50,6 +50,22 @@ class Problem:
     __repr__ = short_repr
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Walked:
+    """What the walk over an array of many strings left, so that nobody needs to go that way again.
+
+    Attributes:
+        buffer: the record that was walked; one with other bytes is another array.
+        name: of the vocabulary that the array is of, byte by byte (`gguftool.format.vocabularies.KNOWN`); else 0.
+        places: where every `gguftool.format.strings.STEP`-th string begins, the first at 0 left out; empty where the
+            array is known.
+    """
+
+    buffer: memoryview
+    name: int
+    places: list[int]
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One metadata record: key, value type id and raw bytes; the value is decoded on demand.
@@ -61,6 +77,7 @@ class Field:
         value_at: offset of the value inside the record (after key and type; for arrays after the count).
         element_type: element type id of an array, else None.
         count: number of elements of an array, else None.
+        walked: what the parser learnt of an array of strings, see `strings`.
     """
 
     key: str
@@ -71,6 +88,12 @@ class Field:
     count: int | None
     layout: Layout
     buffer: memoryview
+    walked: Walked | None = field(default=None, compare=False)
+
+    @property
+    def strings(self) -> Walked | None:
+        """What the parser learnt of an array of many strings; None where these are not the bytes that it walked."""
+        return self.walked if self.walked is not None and self.walked.buffer is self.buffer else None
 
     @property
     def raw(self) -> bytes:
@@ -259,9 +282,9 @@ class Header:
 
     def get(self, key: str) -> Field | None:
         """The first field of that key, as gguf readers find it."""
-        for field in self.fields:
-            if field.key == key:
-                return field
+        for f in self.fields:
+            if f.key == key:
+                return f
         return None
 
     def where(self, tensor: TensorInfo) -> tuple[int, int | None]:
@@ -282,10 +305,10 @@ class Header:
     def duplicates(self) -> Iterator[Field]:
         """Fields whose key an earlier field has."""
         seen: set[str] = set()
-        for field in self.fields:
-            if field.key in seen:
-                yield field
-            seen.add(field.key)
+        for f in self.fields:
+            if f.key in seen:
+                yield f
+            seen.add(f.key)
 
 
 def align(offset: int, alignment: int) -> int:

@@ -7,7 +7,7 @@ own limits (a string of 1 GiB, 2^30 elements of an array, both since b8146) none
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from gguftool.records import dataclass, field
 
 HEADER = 1 << 27
 """A header longer than this is refused, in bytes."""

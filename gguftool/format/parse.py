@@ -2,23 +2,22 @@
 
 Every count and length is compared with the bytes left in the file before any loop or allocation. The file is read in
 growing pieces from the front, and no record is walked again because the piece ended in it; arrays are walked for their
-length, never decoded; `limits.py` says how much is read at most. On a little-endian host the lengths
-of a string array are read through eight shifted 64-bit views of the buffer, which is the fastest strict walk that
-plain Python knows (about 70 ns a string).
+length, never decoded (`strings.py`); `limits.py` says how much is read at most.
 """
 
 from __future__ import annotations
 
 import struct
 import sys
-from dataclasses import dataclass, field
 
 from gguftool.errors import FormatError
-from gguftool.format import again, foresee, limits
-from gguftool.format.foresee import FIRST_READ, Array, Seen
-from gguftool.format.header import Field, Header, Problem, TensorInfo, align
+from gguftool.format import foresee, limits
+from gguftool.format.foresee import FIRST_READ, Array
+from gguftool.format.header import Field, Header, Problem, TensorInfo, Walked, align
 from gguftool.format.sniff import HEAD, identify
+from gguftool.format.strings import skip_strings
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, Layout, value_type_name
+from gguftool.format.walk import Stop, Walk
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory, Source
 
@@ -29,80 +28,8 @@ MOST_DIMS = 1024
 """A tensor with more dimensions than this is taken for damage (ggml has 4)."""
 
 
-class _Short(Exception):
-    """The buffer ends before the record does, and there is no file to read on in."""
-
-
 class _Found(Exception):
     """The walk is at the key that is looked for."""
-
-
-class _Stop(Exception):
-    """The walk cannot go on."""
-
-    def __init__(self, kind: str, message: str, offset: int, key: str | None = None) -> None:
-        self.problem = Problem(kind, message, offset, key)
-
-
-@dataclass(slots=True)
-class _Walk:
-    """Where the walk stands; without a ``source`` it ends with the buffer."""
-
-    size: int
-    buf: memoryview
-    layout: Layout = field(default_factory=Layout)
-    pos: int = 0
-    source: Source | None = None
-    key: str | None = None
-    words: list[memoryview] | None = None
-    counted: limits.Counted = field(default_factory=limits.Counted)
-    seen: Seen = field(default_factory=Seen)
-
-    def grow(self, need: int) -> None:
-        """Read until ``need`` at least, and as far as the header will reach (`foresee`).
-
-        From the start again: reading twice what was there is cheaper than joining two buffers, and a source that
-        keeps what it read reads no more than the rest.
-        """
-        if self.source is None:
-            raise _Short
-        self.seen.layout = self.layout
-        want = min(self.source.size, limits.HEADER, foresee.foreseen(self.seen, self.buf, self.pos, need, self.key))
-        self.seen.grown += 1
-        self.words = None
-        self.buf = memoryview(b"")
-        self.buf = memoryview(self.source.read_at(0, want))
-        if len(self.buf) < need:
-            n = len(self.buf)
-            raise _Stop("truncated", f"only {n:,} of {need:,} bytes could be read", n, self.key)
-
-    def reach(self, n: int, what: str) -> int:
-        """Make sure ``n`` bytes stand at ``pos``; return ``pos`` and step over them."""
-        start, end = self.pos, self.pos + n
-        if end > len(self.buf):
-            if end > self.size:
-                left = self.size - start
-                raise _Stop(
-                    "truncated", f"{what} needs {n:,} bytes at offset {start:,}, {left:,} left", start, self.key
-                )
-            if end > limits.HEADER:
-                most = f"{limits.HEADER >> 20} MiB"
-                raise _Stop("too-large", f"{what} makes the header larger than {most}", start, self.key)
-            self.grow(end)
-        self.pos = end
-        return start
-
-    def number(self, code: str, n: int, what: str) -> int:
-        at = self.reach(n, what)
-        return int(struct.unpack_from(self.layout.order + code, self.buf, at)[0])
-
-    def length(self, what: str) -> int:
-        return self.number(self.layout.length_code, self.layout.length_size, what)
-
-    def string(self, what: str) -> bytes:
-        n = self.length(f"length of {what}")
-        at = self.reach(n, what)
-        return bytes(self.buf[at : at + n])
 
 
 def parse(source: Source, *, strict: bool = True, until: str | None = None) -> Header:
@@ -123,7 +50,7 @@ def parse(source: Source, *, strict: bool = True, until: str | None = None) -> H
     error = identify(buf[:HEAD], source.size, source.name, getattr(source, "journaled", False), source.read_at)
     if error is not None:
         raise error
-    header = _collect(_Walk(min(source.size, sys.maxsize), memoryview(buf), source=source), until)
+    header = _collect(Walk(min(source.size, sys.maxsize), memoryview(buf), source=source), until)
     if strict and header.problems:
         p = header.problems[0]
         hint = gguftool("lint", path_word(source.name))
@@ -136,11 +63,11 @@ def parse_bytes(data: bytes, *, strict: bool = True, size: int | None = None, na
     return parse(Memory(data, name, size), strict=strict)
 
 
-_FieldRow = tuple[str, int, int, int, int, int | None, int | None]
+_FieldRow = tuple[str, int, int, int, int, int | None, int | None, tuple[int, list[int]] | None]
 _TensorRow = tuple[str, tuple[int, ...], int, int, int, int]
 
 
-def _collect(walk: _Walk, until: str | None = None) -> Header:
+def _collect(walk: Walk, until: str | None = None) -> Header:
     """Walk all records; a fault ends the walk and is noted, the key that is looked for ends it."""
     problems: list[Problem] = []
     rows: list[_FieldRow] = []
@@ -165,7 +92,7 @@ def _collect(walk: _Walk, until: str | None = None) -> Header:
             walk.seen.infos += 1
     except _Found:
         pass
-    except _Stop as stop:
+    except Stop as stop:
         problems.append(stop.problem)
     except limits.Over as over:
         problems.append(Problem(over.kind, over.message, walk.pos, walk.key))
@@ -173,7 +100,7 @@ def _collect(walk: _Walk, until: str | None = None) -> Header:
     buf, layout = walk.buf, walk.layout
     if not problems and walk.seen.grown:
         foresee.met(walk.seen, buf)
-    fields = tuple(Field(k, t, (a, b), v - a, et, n, layout, buf[a:b]) for k, t, a, b, v, et, n in rows)
+    fields = tuple(_field(buf, layout, row) for row in rows)
     alignment, fault = _alignment(fields)
     if fault:
         problems.insert(0, fault)
@@ -182,7 +109,7 @@ def _collect(walk: _Walk, until: str | None = None) -> Header:
     return Header(layout, alignment, fields, tensors, end, data, n_fields, n_tensors, tuple(problems))
 
 
-def _read_prelude(walk: _Walk) -> tuple[int, int]:
+def _read_prelude(walk: Walk) -> tuple[int, int]:
     """Magic, version, byte order and the two counts (the walk's layout is set here)."""
     walk.reach(4, "magic")
     at = walk.reach(4, "version")
@@ -193,7 +120,7 @@ def _read_prelude(walk: _Walk) -> tuple[int, int]:
         version = int.from_bytes(raw, "big")
     if version not in (1, 2, 3):
         why = "0 is not a version" if version == 0 else f"version {version} is newer than this program (1 to 3)"
-        raise _Stop("bad-version", f"GGUF {why}", 4)
+        raise Stop("bad-version", f"GGUF {why}", 4)
     walk.layout = Layout(version, big)
     n_tensors = walk.length("number of tensors")
     at = walk.pos
@@ -203,7 +130,7 @@ def _read_prelude(walk: _Walk) -> tuple[int, int]:
     return n_tensors, n_fields
 
 
-def _check_count(walk: _Walk, count: int, least: int, what: str, most: int, at: int) -> None:
+def _check_count(walk: Walk, count: int, least: int, what: str, most: int, at: int) -> None:
     """Stop at a count that is absurd; one that a truncated file may have stated in good faith is walked until the end.
 
     Every record takes ``least`` bytes, and nothing is allocated ahead.
@@ -212,18 +139,25 @@ def _check_count(walk: _Walk, count: int, least: int, what: str, most: int, at: 
         return
     left = walk.size - walk.pos
     if count > left // least:
-        raise _Stop("bad-count", f"{count:,} {what} cannot fit into the {left:,} bytes left", at)
-    raise _Stop("too-many", f"{count:,} {what}, more than the {most:,} that are read", at)
+        raise Stop("bad-count", f"{count:,} {what} cannot fit into the {left:,} bytes left", at)
+    raise Stop("too-many", f"{count:,} {what}, more than the {most:,} that are read", at)
 
 
-def _read_field(walk: _Walk) -> _FieldRow:
+def _field(buf: memoryview, layout: Layout, row: _FieldRow) -> Field:
+    key, type_id, start, end, value_at, element, count, learnt = row
+    view = buf[start:end]
+    walked = Walked(view, *learnt) if learnt else None
+    return Field(key, type_id, (start, end), value_at - start, element, count, layout, view, walked)
+
+
+def _read_field(walk: Walk) -> _FieldRow:
     start = walk.pos
     walk.key = None
     raw = walk.string("key")
     key = walk.key = raw.decode("utf-8", "surrogateescape")
     walk.counted.key(key, len(raw))
     type_id = walk.number("I", 4, "type of the value")
-    element = count = None
+    element = count = learnt = None
     if type_id == ARR:
         element, count = _array_head(walk)
         value_at = walk.pos
@@ -232,6 +166,8 @@ def _read_field(walk: _Walk) -> _FieldRow:
         _skip_elements(walk, element, count, 1)
         if element != ARR:
             walk.seen.arrays[key] = Array(value_at, count, count, walk.pos, element == STR)
+        if element == STR and (walk.name or walk.places):
+            learnt = walk.name, walk.places
     else:
         value_at = walk.pos
         _skip_scalar(walk, type_id)
@@ -239,14 +175,14 @@ def _read_field(walk: _Walk) -> _FieldRow:
             name_at = value_at + walk.layout.length_size
             walk.seen.model = bytes(walk.buf[name_at : min(walk.pos, name_at + _MODEL)])
         walk.seen.template = walk.seen.template or key == foresee.CHAT
-    return key, type_id, start, walk.pos, value_at, element, count
+    return key, type_id, start, walk.pos, value_at, element, count, learnt
 
 
-def _array_head(walk: _Walk) -> tuple[int, int]:
+def _array_head(walk: Walk) -> tuple[int, int]:
     return walk.number("I", 4, "array element type"), walk.length("array length")
 
 
-def _skip_scalar(walk: _Walk, type_id: int) -> None:
+def _skip_scalar(walk: Walk, type_id: int) -> None:
     if type_id == STR:
         n = walk.length("string length")
         walk.reach(n, "string")
@@ -255,17 +191,17 @@ def _skip_scalar(walk: _Walk, type_id: int) -> None:
     if t is None:
         at = walk.pos - 4
         message = f"key {walk.key!r} has value type {type_id}, unknown to GGUF; nothing behind it can be read"
-        raise _Stop("unknown-value-type", message, at, walk.key)
+        raise Stop("unknown-value-type", message, at, walk.key)
     walk.reach(t.size, f"value of type {t.name}")
 
 
-def _skip_elements(walk: _Walk, element: int, count: int, depth: int) -> None:
+def _skip_elements(walk: Walk, element: int, count: int, depth: int) -> None:
     if element == STR:
-        _skip_strings(walk, count)
+        skip_strings(walk, count)
     elif element == ARR:
         if depth >= MAX_NESTING:
-            raise _Stop("nested-too-deep", f"arrays nested deeper than {MAX_NESTING}", walk.pos, walk.key)
-        _bound(walk, count, 4 + walk.layout.length_size, "arrays")
+            raise Stop("nested-too-deep", f"arrays nested deeper than {MAX_NESTING}", walk.pos, walk.key)
+        walk.bound(count, 4 + walk.layout.length_size, "arrays")
         walk.counted.elements(count, "arrays")
         for _ in range(count):
             inner, n = _array_head(walk)
@@ -274,89 +210,13 @@ def _skip_elements(walk: _Walk, element: int, count: int, depth: int) -> None:
         t = VALUE_TYPES.get(element)
         if t is None:
             message = f"array of value type {element}, unknown to GGUF; nothing behind it can be read"
-            raise _Stop("unknown-value-type", message, walk.pos, walk.key)
-        _bound(walk, count, t.size, f"{value_type_name(element)} elements")
+            raise Stop("unknown-value-type", message, walk.pos, walk.key)
+        walk.bound(count, t.size, f"{value_type_name(element)} elements")
         walk.counted.elements(count, "numbers")
         walk.reach(count * t.size, f"array of {count:,} {t.name}")
 
 
-def _bound(walk: _Walk, count: int, least: int, what: str) -> None:
-    left = walk.size - walk.pos
-    if count > left // least:
-        raise _Stop(
-            "truncated", f"array of {count:,} {what} cannot fit into the {left:,} bytes left", walk.pos, walk.key
-        )
-
-
-def _skip_strings(walk: _Walk, count: int) -> None:
-    _bound(walk, count, walk.layout.length_size, "strings")
-    walk.counted.elements(count, "strings")
-    start = walk.pos
-    if known := again.length(walk.buf, start, count, walk.layout):
-        walk.counted.strings_of(known)
-        walk.pos = start + known
-        return
-    left, o = count, start
-    size = walk.layout.length_size
-    order = walk.layout.order + walk.layout.length_code
-    words: list[memoryview] | None
-    buf: memoryview | None
-    while True:
-        done = iter(range(left))
-        try:
-            if size == 8 and not walk.layout.big_endian and sys.byteorder == "little":
-                words = walk.words
-                if words is None:
-                    words = walk.words = _shifted_words(walk.buf)
-                for _ in done:
-                    o += 8 + words[o & 7][o >> 3]
-            else:
-                unpack = struct.Struct(order).unpack_from
-                buf = walk.buf
-                for _ in done:
-                    o += size + unpack(buf, o)[0]
-            left = 0
-        except (IndexError, struct.error, OverflowError):
-            left -= next(done, left) - 1
-        if o <= len(walk.buf) and not left:
-            break
-        words = buf = None  # what still looks into the bytes would keep them beside those read next
-        walk.pos = o
-        _more_strings(walk, start, count, left)
-    walk.counted.strings_of(o - start)
-    walk.pos = o
-
-
-def _more_strings(walk: _Walk, start: int, count: int, left: int) -> None:
-    """The walk left the buffer with ``left`` strings to come: read on, or name the string that is too long."""
-    size, o = walk.layout.length_size, walk.pos
-    need = o + (size if left else 0)
-    if need <= min(walk.size, limits.HEADER):
-        if walk.key in walk.seen.arrays:
-            walk.seen.arrays[walk.key] = Array(start, count, count - left, o, True)
-        walk.grow(need)
-        return
-    if o > limits.HEADER and o <= walk.size:
-        raise _Stop("too-large", f"the header is larger than {limits.HEADER >> 20} MiB", start, walk.key)
-    unpack = struct.Struct(walk.layout.order + walk.layout.length_code).unpack_from
-    at, index = start, 0
-    while index < count and at + size <= len(walk.buf):
-        n = unpack(walk.buf, at)[0]
-        if at + size + n > walk.size:
-            room = walk.size - at - size
-            raise _Stop("truncated", f"string {index:,} of the array claims {n:,} bytes, {room:,} left", at, walk.key)
-        at += size + n
-        index += 1
-    raise _Stop("truncated", f"the file ends inside string {index:,} of {count:,}", at, walk.key)
-
-
-def _shifted_words(buf: memoryview) -> list[memoryview]:
-    """Eight 64-bit views of the buffer, the k-th starting at byte k."""
-    n = len(buf)
-    return [buf[k : k + max(0, n - k) // 8 * 8].cast("Q") for k in range(8)]
-
-
-def _read_tensor(walk: _Walk) -> _TensorRow:
+def _read_tensor(walk: Walk) -> _TensorRow:
     start = walk.pos
     walk.key = None
     raw = walk.string("tensor name")
@@ -366,7 +226,7 @@ def _read_tensor(walk: _Walk) -> _TensorRow:
     size = walk.layout.length_size
     if n_dims > min((walk.size - walk.pos) // size, MOST_DIMS):
         left = walk.size - walk.pos
-        raise _Stop(
+        raise Stop(
             "bad-count", f"tensor {name!r} claims {n_dims:,} dimensions, {left:,} bytes left", walk.pos - 4, name
         )
     at = walk.reach(n_dims * size, "shape")

@@ -9,7 +9,6 @@ data that ends in the file. Without tensors there is no such evidence, and nothi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
 
 from gguftool.format.header import Field, Header, TensorInfo, align
@@ -18,13 +17,12 @@ from gguftool.format.parse import (
     _alignment,
     _array_head,
     _read_tensor,
-    _Short,
     _skip_elements,
     _skip_scalar,
-    _Stop,
-    _Walk,
 )
 from gguftool.format.types import ARR, STR, VALUE_TYPES
+from gguftool.format.walk import Short, Stop, Walk
+from gguftool.records import dataclass
 from gguftool.source import Source
 
 MAX_SIZE = 1 << 16
@@ -86,13 +84,13 @@ def walk_past(source: Source, header: Header) -> Header | None:
 
 def _plausible(buf: memoryview, header: Header) -> Iterator[int]:
     """Lengths behind which a record could begin: what a whole attempt need not look at is sorted out quickly."""
-    walk = _Walk(len(buf), buf, header.layout, header.end)
+    walk = Walk(len(buf), buf, header.layout, header.end)
     try:
         walk.string("key")
         type_id, count = walk.number("I", 4, "type"), 1
         if type_id == ARR:
             type_id, count = _array_head(walk)
-    except (_Stop, _Short, Over):
+    except (Stop, Short, Over):
         return
     last = header.declared_fields - len(header.fields) == 1
     # What follows the name: of a field its type, of a tensor its number of dimensions.
@@ -110,7 +108,7 @@ def _plausible(buf: memoryview, header: Header) -> Iterator[int]:
 
 
 def _attempt(buf: memoryview, file_size: int, header: Header, size: int, work: _Work) -> Header | None:
-    walk = _Walk(len(buf), buf, header.layout, header.end)
+    walk = Walk(len(buf), buf, header.layout, header.end)
     fields = list(header.fields)
     infos: list[TensorInfo] = []
     unknown: set[int] = set()
@@ -124,7 +122,7 @@ def _attempt(buf: memoryview, file_size: int, header: Header, size: int, work: _
             work.take()
             name, shape, type_id, offset, start, end = _read_tensor(walk)
             infos.append(TensorInfo(name, shape, type_id, offset, (start, end), buf[start:end]))
-    except (_Stop, _Short, Over):
+    except (Stop, Short, Over):
         return None
     finally:
         work.left -= walk.counted.strings // _STRINGS
@@ -145,11 +143,11 @@ def _attempt(buf: memoryview, file_size: int, header: Header, size: int, work: _
     )
 
 
-def _field(walk: _Walk, size: int, unknown: set[int]) -> Field:
+def _field(walk: Walk, size: int, unknown: set[int]) -> Field:
     start = walk.pos
     key = walk.key = walk.string("key").decode("utf-8", "surrogateescape")
     if not key:
-        raise _Stop("malformed", "an empty key", start)
+        raise Stop("malformed", "an empty key", start)
     type_id = walk.number("I", 4, "type")
     element = count = None
     if type_id == ARR:
@@ -160,7 +158,7 @@ def _field(walk: _Walk, size: int, unknown: set[int]) -> Field:
         else:
             unknown.add(element)
             if count > len(walk.buf):
-                raise _Stop("truncated", "too many elements", walk.pos)
+                raise Stop("truncated", "too many elements", walk.pos)
             walk.reach(count * size, "elements")
     else:
         value_at = walk.pos

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from gguftool.errors import GgufToolError, InterruptedEdit, NotGguf
-from gguftool.format.oldggml import Found, old_ggml
 from gguftool.format.types import MAGIC
-from gguftool.format.zipped import Read, members
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word, shell
+
+if TYPE_CHECKING:
+    from gguftool.format.oldggml import Found
+    from gguftool.format.zipped import Read
 
 HEAD = 4096
 """Bytes of the file's start that `identify` wants to see."""
@@ -16,8 +20,8 @@ HEAD = 4096
 POISONED_MAGIC = b"GGTX"
 """First bytes of a file that gguftool is in the middle of editing; no reader loads it."""
 
-_LFS = re.compile(rb"oid sha256:([0-9a-f]{64})\s+size (\d{1,18})")
-_ANNEX = re.compile(rb"^(?:\.\./)*(?:\.git/annex|/annex)/objects/\S*?-s(\d{1,18})--(\S+)")
+_LFS = regex(rb"oid sha256:([0-9a-f]{64})\s+size (\d{1,18})")
+_ANNEX = regex(rb"^(?:\.\./)*(?:\.git/annex|/annex)/objects/\S*?-s(\d{1,18})--(\S+)")
 
 _CONVERT = "gguftool convert its folder"
 _LORA = "convert_lora_to_gguf.py of llama.cpp"
@@ -76,6 +80,8 @@ def what_is(head: bytes, size: int, name: str, read: Read | None = None) -> Foun
     if not head.strip(b"\0"):
         hint = "the download did not finish or the disk was full: download it again"
         return "zeros", f"it starts with {len(head):,} zero bytes (header never written)", hint, {}
+    from gguftool.format.oldggml import old_ggml
+
     found = old_ggml(head) or _packed(head, size, name, read)
     if found is not None:
         return found
@@ -103,6 +109,8 @@ def _packed(head: bytes, size: int, name: str, read: Read | None) -> Found | Non
     program = head.startswith(_PROGRAMS)
     if not program and not head.startswith(b"PK\x03\x04"):
         return None
+    from gguftool.format.zipped import members
+
     inside = members(read, size) if read is not None else []
     models = [m for m in inside if m.name.lower().endswith(".gguf")]
     facts: dict[str, object] = {

@@ -6,9 +6,8 @@ compares them with the real library. No logic beyond look-up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
+from gguftool.records import dataclass
 
 MAGIC = b"GGUF"
 DEFAULT_ALIGNMENT = 32

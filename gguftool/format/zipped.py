@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from gguftool.records import dataclass
 
 Read = Callable[[int, int], bytes]
 """At most n bytes from an offset of the file."""

@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from gguftool.hub.address import SCHEMES, is_remote
-from gguftool.wire import without_login
 
 if TYPE_CHECKING:
     from gguftool.hub.beyond import Entry
@@ -148,6 +147,7 @@ def patient() -> AbstractContextManager[None]:
 def named(model: Model | str | os.PathLike[str]) -> str:
     """The path or address that a model goes by, without credentials."""
     from gguftool.model import Model
+    from gguftool.wire import without_login
 
     return model.name if isinstance(model, Model) else without_login(os.fspath(model))
 

@@ -7,11 +7,11 @@ and whatever fsspec has a name for (``s3://bucket/path``, ``sftp://host/path`` â
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from gguftool.errors import UsageError
-from gguftool.wire import Nonsense, without_login
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 SCHEMES = ("hf://", "https://", "http://", "ollama://")
 STORES = frozenset(
@@ -20,8 +20,8 @@ STORES = frozenset(
     "zip".split()
 )
 """Schemes of places that fsspec (2026.9) opens, by its own drivers or others' (`fsspec.registry`)."""
-_STORE = re.compile(r"((?:[a-z]+::)*)([a-z][a-z0-9_]*)://", re.I)
-_REPO = re.compile(r"^(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:@(?P<revision>[^/:]+))?(?:(?P<kind>[:/])(?P<rest>.*))?$")
+_STORE = regex(r"((?:[a-z]+::)*)([a-z][a-z0-9_]*)://", re.I)
+_REPO = regex(r"^(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:@(?P<revision>[^/:]+))?(?:(?P<kind>[:/])(?P<rest>.*))?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def hub_address(spec: str) -> HubAddress:
 
 
 HUB_HOSTS = frozenset({"huggingface.co", "www.huggingface.co", "hf.co", "hf-mirror.com"})
-_PAGE = re.compile(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)/(?:resolve|blob|raw)/([^/]+)/([^?#]+)")
+_PAGE = regex(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)/(?:resolve|blob|raw)/([^/]+)/([^?#]+)")
 
 
 def hub_address_of_url(url: str, endpoint: str) -> HubAddress | None:
@@ -77,6 +77,8 @@ def hub_address_of_url(url: str, endpoint: str) -> HubAddress | None:
         UsageError: its path leads out of the repository.
     """
     from urllib.parse import unquote
+
+    from gguftool.wire import without_login
 
     m = _PAGE.match(url)
     if m is None or (m[1] != endpoint and m[2] not in HUB_HOSTS):
@@ -110,6 +112,7 @@ def web_address(url: str, endpoint: str) -> WebAddress:
     from urllib.parse import quote
 
     from gguftool.hub.spot import spot
+    from gguftool.wire import Nonsense, without_login
 
     try:
         spot(url)
@@ -167,7 +170,7 @@ Address = HubAddress | WebAddress | OllamaName | StoreAddress
 
 def is_remote(spec: object) -> TypeGuard[str]:
     """Whether ``spec`` is an address and not a path."""
-    return isinstance(spec, str) and (spec[:9].lower().startswith(SCHEMES) or in_store(spec))
+    return isinstance(spec, str) and "://" in spec and (spec[:9].lower().startswith(SCHEMES) or in_store(spec))
 
 
 def in_store(spec: object) -> TypeGuard[str]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError, MissingFile, ToolFailed, UsageError
 from gguftool.hub import pace, stamps
 from gguftool.hub.address import HubAddress, WebAddress, parse
 from gguftool.hub.session import keep_redirects_in
 from gguftool.hub.stores.places import hub_cache
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.wire import HEAD_SECONDS, within, without_login
 
-_SHA256 = re.compile("[0-9a-f]{64}")
+_SHA256 = regex("[0-9a-f]{64}")
 LOOKUP_SECONDS = 90.0
 """What one question to the Hub may take in all: huggingface-hub's own limits are for one wait, where it has any."""
 

@@ -11,7 +11,6 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gguftool.errors import ChangedMeanwhile, GgufToolError, MissingFile, ToolFailed, Unreadable, UsageError
@@ -21,6 +20,7 @@ from gguftool.hub.address import StoreAddress
 from gguftool.hub.headers import Front
 from gguftool.hub.pieces import Pieces
 from gguftool.model.shards import NAME
+from gguftool.records import dataclass
 from gguftool.shell import shell
 from gguftool.wire import GRACE_SECONDS, HEAD_SECONDS, LEAST_RATE, Broken, within, without_login
 

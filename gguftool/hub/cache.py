@@ -14,8 +14,9 @@ from gguftool.hub.stores.huggingface import COMMIT
 from gguftool.hub.stores.ollama import MODEL_LAYER
 from gguftool.hub.stores.places import hub_cache, me, ollama_roots
 from gguftool.reading import json_file
+from gguftool.regex import regex
 
-_DIGEST = re.compile(r"sha256[:-][0-9a-f]{1,64}")
+_DIGEST = regex(r"sha256[:-][0-9a-f]{1,64}")
 
 
 def snapshot(address: HubAddress) -> str | None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from gguftool.errors import Refused
 from gguftool.hub.spot import Reach, Spot, reach, spot
+from gguftool.records import dataclass
 from gguftool.wire import Broken, Clock, Nonsense, Pipe, TooSlow, exchange, within
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from fnmatch import fnmatch, fnmatchcase
 
 from gguftool.errors import MissingFile, ToolFailed, UsageError
@@ -11,6 +10,7 @@ from gguftool.hub.address import hub_address
 from gguftool.hub.api import listing, offline
 from gguftool.hub.cache import snapshot
 from gguftool.hub.pull import fetch, there
+from gguftool.records import replace
 
 PATTERNS = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja", "*.jsonl", "*.tiktoken", "README.md")
 """What a converter reads."""

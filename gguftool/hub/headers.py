@@ -16,13 +16,13 @@ import json
 import os
 import stat
 import zlib
-from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError
 from gguftool.files.attributes import Readers
 from gguftool.files.names import make_folder, user_cache
 from gguftool.files.small import replace_own
 from gguftool.reading import Malformed, from_json
+from gguftool.records import dataclass
 
 VARIABLE = "GGUFTOOL_CACHE"
 OFF = ("off", "0", "no", "none")

@@ -6,13 +6,13 @@ Whoever asks for one model waits a few seconds between tries. Who looks at thous
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from gguftool.regex import regex
 from gguftool.wire import Nonsense, number
 
 LONG = 1800.0
@@ -20,7 +20,7 @@ LONG = 1800.0
 _patience: ContextVar[float] = ContextVar("patience", default=0.0)
 _closed: dict[object, float] = {}
 _lock = threading.Lock()
-_LEFT = re.compile(r"\br=0\b.*?\bt=(\d{1,6})\b|\bt=(\d{1,6})\b.*?\br=0\b")
+_LEFT = regex(r"\br=0\b.*?\bt=(\d{1,6})\b|\bt=(\d{1,6})\b.*?\br=0\b")
 
 
 @contextmanager

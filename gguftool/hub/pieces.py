@@ -8,9 +8,9 @@ piece is kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gguftool.format.foresee import FIRST_READ
+from gguftool.records import dataclass
 
 LARGEST = 16 << 20
 """Bytes that are fetched ahead at most."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -14,6 +13,7 @@ from gguftool.hub.api import endpoint, listing, offline, token
 from gguftool.hub.cache import cached, in_cache, ollama_blob, pick, snapshot
 from gguftool.hub.stores.huggingface import COMMIT
 from gguftool.hub.stores.places import hub_cache
+from gguftool.records import dataclass, replace
 from gguftool.shell import gguftool, path_word, shell
 from gguftool.wire import without_login
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -24,6 +23,7 @@ from gguftool.hub.cache import cached
 from gguftool.hub.session import keep_redirects_in
 from gguftool.hub.stall import while_growing
 from gguftool.hub.stores import hub_cache
+from gguftool.records import replace
 
 HINT = "type the same command again: it goes on where it ended"
 XET_HINT = "check the network, and type the same command again"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from gguftool.brief import short_repr
@@ -29,6 +27,8 @@ from gguftool.model.folder import firsts, gguf_files, in_folder
 from gguftool.model.pieces import of_sure_name
 from gguftool.model.role import sidecar_by_name
 from gguftool.model.shards import naming
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def collection(spec: str) -> Collection | None:
     return Collection(spec, address, tuple(map(listed, models)), tuple(map(listed, beside)))
 
 
-_PAGE = re.compile(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)(?:/tree/([^/?#]+)(?:/([^?#]+))?)?/?(?:[?#].*)?$")
+_PAGE = regex(r"^(https?://([^/]+))/([\w.-]+/[\w.-]+)(?:/tree/([^/?#]+)(?:/([^?#]+))?)?/?(?:[?#].*)?$")
 
 
 def place_on_hub(spec: str) -> HubAddress | None:

@@ -12,13 +12,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
 from gguftool.errors import Refused
 from gguftool.hub.connect import addresses
 from gguftool.hub.spot import Reach, Spot, reach, spot
+from gguftool.records import dataclass
 from gguftool.wire import Broken, Clock, Nonsense
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

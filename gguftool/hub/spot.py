@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.wire import Nonsense, number
 
 PORTS = {"http": 80, "https": 443}
 _PORT = 65535
-_HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(?:%25[\w.-]+)?\]|[^\[\]:@]+)(?::(?P<port>.*))?", re.S)
+_HOST = regex(r"(?P<host>\[[0-9A-Fa-f:.]+(?:%25[\w.-]+)?\]|[^\[\]:@]+)(?::(?P<port>.*))?", re.S)
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +17,7 @@ from gguftool.model.card import NAME as CARD
 from gguftool.model.card import Card, read_card
 from gguftool.model.hfconfig import HfConfig
 from gguftool.reading import Malformed, from_json
+from gguftool.records import dataclass, field
 
 FILES = (
     "config.json",

@@ -6,12 +6,9 @@ the facts. So a warning that became an error is new, and so is one that stands o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from gguftool.brief import short_repr
@@ -19,11 +16,13 @@ from gguftool.errors import GgufToolError, MissingFile, UsageError
 from gguftool.lint.check import FileCheck, Known
 from gguftool.lint.rule import Finding
 from gguftool.reading import Malformed, file_bytes, from_json
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 from gguftool.shell import ELLIPSIS, INTO, blank, path_word, shell
 
 LIMIT = 1 << 30
 """Bytes: a report of very many models."""
-_VALUE = re.compile(r"\d[\d,.]*|'[^']*'")
+_VALUE = regex(r"\d[\d,.]*|'[^']*'")
 """What in a message is a fact rather than wording: numbers, and what is quoted."""
 
 
@@ -122,6 +121,8 @@ def _how(path: str) -> str:
 
 def digest(finding: Finding) -> str:
     """The facts of a finding in 16 characters: its data, and the numbers and names in its message."""
+    import hashlib
+
     facts = {key: value for key, value in finding.data.items() if key != "fix_withheld"}
     said = [word.rstrip(".,") for word in _VALUE.findall(finding.message.replace(finding.path, ""))]
     text = json.dumps([facts, said], sort_keys=True, default=str).replace(json.dumps(finding.path)[1:-1], "")

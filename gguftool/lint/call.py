@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gguftool.hub import opened
 from gguftool.lint.rule import Context, Wish
 from gguftool.lint.run import Report
 from gguftool.lint.run import lint as run
+from gguftool.records import replace
 
 if TYPE_CHECKING:
     from gguftool.lint.tokenized import Compared

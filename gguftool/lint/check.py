@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, of_one
+from gguftool.lint.catalogue import check_name
 from gguftool.lint.rule import Context, Finding, Severity
-from gguftool.lint.run import Report, check_name, lint
+from gguftool.lint.run import Report, lint
+from gguftool.records import dataclass, replace
 
 if TYPE_CHECKING:
     from gguftool.model import Model

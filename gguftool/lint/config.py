@@ -25,7 +25,6 @@ The heading ``[lint]`` may be left out (then ``[tool.gguftool]`` in pyproject.to
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.brief import short_repr
@@ -33,6 +32,7 @@ from gguftool.errors import UsageError
 from gguftool.files.patterns import covers
 from gguftool.near import near_names
 from gguftool.reading import toml_file
+from gguftool.records import dataclass
 
 FAIL_ON = ("error", "warning", "info", "never")
 SCAN_FAIL_ON = ("error", "warning", "broken", "never")

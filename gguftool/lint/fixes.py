@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.ops import Operation
@@ -13,6 +12,7 @@ from gguftool.lint.rule import Context, Finding, Scope
 from gguftool.lint.run import lint, selected
 from gguftool.model import Model
 from gguftool.model.role import ROLES, role
+from gguftool.records import dataclass
 
 ROUNDS = 5
 """A fix may uncover what another rule then fixes; more rounds than this means that two rules fight."""

@@ -8,9 +8,8 @@ confirms.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
-from gguftool.edit.layout import too_far
+from gguftool.edit.far import too_far
 from gguftool.edit.ops import Operation, Realign, Repack, Set, apply
 from gguftool.errors import GgufToolError
 from gguftool.lint.predicted import newest
@@ -23,6 +22,7 @@ from gguftool.predict import harm, predict, setback
 from gguftool.predict.idle import all_the_same, changed_keys
 from gguftool.predict.solver import SUFFIXES
 from gguftool.predict.stages import OTHERS, numbers, screen
+from gguftool.records import dataclass, replace
 
 RECORDS = frozenset({"vocab_size", "context_length"})
 """Of the keys that tensors can tell, those that other witnesses tell as well (the token list, the person who asks)."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -30,6 +29,7 @@ from gguftool.errors import UsageError
 from gguftool.near import near_names
 from gguftool.quantity import size
 from gguftool.reading import toml_file
+from gguftool.records import dataclass, field, fields
 
 
 @dataclass(frozen=True, slots=True)

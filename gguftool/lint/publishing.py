@@ -6,11 +6,11 @@ Rules open no files: `gguftool.api.push` reads all of this before they run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gguftool.brief import short_repr
 from gguftool.model.card import Card
+from gguftool.records import dataclass, field
 from gguftool.verify.manifest import HashList
 
 

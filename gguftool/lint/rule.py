@@ -18,15 +18,15 @@ A rule never opens files and never prints. One that cannot judge yields `not_eva
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 from gguftool.shell import FILE, Blank, Words, blank
 
 if TYPE_CHECKING:
@@ -293,23 +293,35 @@ class Rule:
     @property
     def text(self) -> str:
         """The documentation: the docstring, dedented."""
-        return inspect.cleandoc(self.check.__doc__ or "")
+        from inspect import cleandoc
+
+        return cleandoc(self.check.__doc__ or "")
 
     @property
     def title(self) -> str:
         """First line of the documentation."""
-        return self.text.partition("\n")[0].rstrip(".")
+        return title_of(self.text)
 
     @property
     def sections(self) -> dict[str, str]:
         """The parts of the documentation by name: why, evidence, example, fix (those that are there)."""
-        out: dict[str, str] = {}
-        for match in _SECTION.finditer(self.text):
-            out[match["name"].lower()] = " ".join(match["body"].split())
-        return out
+        return sections_of(self.text)
 
 
-_SECTION = re.compile(
+def title_of(text: str) -> str:
+    """First line of a rule's documentation."""
+    return text.partition("\n")[0].rstrip(".")
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """The parts of a rule's documentation by name: why, evidence, example, fix (those that are there)."""
+    out: dict[str, str] = {}
+    for match in _SECTION.finditer(text):
+        out[match["name"].lower()] = " ".join(match["body"].split())
+    return out
+
+
+_SECTION = regex(
     r"^(?P<name>Why|Evidence|Example|Fix)[.:]\s(?P<body>.*?)(?=^(?:Why|Evidence|Example|Fix)[.:]\s|\Z)", re.M | re.S
 )
 

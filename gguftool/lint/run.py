@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr, table
-from gguftool.errors import Bug, UsageError, named
+from gguftool.errors import Bug, named
 from gguftool.facts.arch import facts
 from gguftool.format.header import Field, TensorInfo
+from gguftool.lint.catalogue import check_name
 from gguftool.lint.offer import offered
 from gguftool.lint.predicted import asked, newest
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
-from gguftool.lint.rules import FAMILIES, by_id, family
+from gguftool.lint.rules import FAMILIES, family
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
-from gguftool.near import near_names
 from gguftool.predict.needs import Need, needs
 from gguftool.predict.stages import OTHERS
+from gguftool.records import dataclass, replace
 
 if TYPE_CHECKING:
     from gguftool.model import Model
@@ -107,8 +107,9 @@ def lint(
         UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
     """
     ctx = replace(context or Context(), memo={})
-    rules = selected(select, ignore, _families(ctx, load))
     what = role(model)
+    families = [name for name in _families(ctx, load) if what in _FOR.get(name, (what,))]
+    rules = selected(select, ignore, families)
     findings: list[Finding] = []
     skipped: list[NotEvaluated] = []
     for one in rules:
@@ -166,6 +167,14 @@ def _trip(e: Exception, name: str, skipped: list[NotEvaluated]) -> None:
     skipped.append(NotEvaluated(f"the rule itself failed: {named(e)}", name, failed=True))
 
 
+_FOR = {
+    "adapter": frozenset({"adapter", "control-vector", "imatrix"}),
+    "draft": frozenset({"draft"}),
+    "projector": frozenset({"mmproj"}),
+}
+"""Roles that all rules of a family are for: for other files it is not even imported."""
+
+
 def _families(ctx: Context, load: bool) -> list[str]:
     """Families that may have something to say: the others are not even imported."""
     idle = {
@@ -211,15 +220,6 @@ def _selected(wanted: tuple[str, ...], unwanted: tuple[str, ...], families: tupl
         # A rule named itself outweighs its family being ignored.
         and not (r.id in unwanted or (r.family in unwanted and r.id not in wanted))
     )
-
-
-def check_name(name: str) -> None:
-    """Raise `UsageError` with the nearest names when ``name`` is neither a rule nor a family."""
-    if name in by_id() or name in FAMILIES:
-        return
-    near = near_names(name.lower().replace("_", "-"), [*by_id(), *FAMILIES], 3, 0.5)
-    guess = f"did you mean {' or '.join(near)}?" if near else "`gguftool rules` lists them"
-    raise UsageError(f"there is no rule or family {name!r}", guess)
 
 
 @cache

@@ -5,11 +5,10 @@ The only place where lint looks into verify: the checks of the data are verify's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.lint.rule import Context
 from gguftool.model import Model
 from gguftool.model.part import Part, Tensor
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

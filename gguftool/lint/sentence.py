@@ -7,10 +7,10 @@ Source: `modules.json` and the ``config.json`` of each module's folder, as sente
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from gguftool.lint.against import HfFolder

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.model.corpus import EVERYDAY, Sample
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

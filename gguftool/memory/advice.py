@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import refusals
@@ -12,6 +11,7 @@ from gguftool.memory.kv import bytes_per_token
 from gguftool.memory.notes import Assumption, assumptions, warnings
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.quantity import human
+from gguftool.records import dataclass, replace
 
 Measure = Callable[[MemoryPlan], "dict[str, dict[str, int]] | None"]
 """Asks the real library about a plan: bytes of ``weights``, ``context`` and ``compute`` by device; None: it refused."""

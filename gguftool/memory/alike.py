@@ -7,7 +7,6 @@ come to the same are one class. Where the graph is not known, the formula looks 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 from gguftool.brief import named_repr
 from gguftool.memory.devices import HOST
@@ -15,6 +14,7 @@ from gguftool.memory.layout import picked
 from gguftool.memory.plan import Planner
 from gguftool.memory.use import PROJECTOR
 from gguftool.memory.weights import Placement
+from gguftool.records import replace
 
 
 class Alike:

@@ -5,8 +5,6 @@ What a layer has is seen from its tensors. A tensor that no part here uses ends 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.machine.hparams import MAX_EXPERTS
@@ -27,6 +25,7 @@ from gguftool.memory.graph import (
     written,
 )
 from gguftool.memory.graph import reshape as reshaped
+from gguftool.records import dataclass, field
 
 NO_ROPE = frozenset("bloom mpt gpt2 jais refact starcoder".split())
 """Architectures whose positions are not in Q and K."""
@@ -253,10 +252,11 @@ def attend(
             out = made("CONT", (latent.ne[1], heads, n // s, s), permute(out, latent.ne[1], heads, n // s, s))
         out = reshaped(out, out.ne[0] * heads, n)
     else:
-        scores = made("MUL_MAT", (cache.cells, n // s, heads, s), all_k, look)
+        scores = made("MUL_MAT", (cache.cells, n // s, heads, s), all_k, look, grows=all_k.grows)
         scores = like("SOFT_MAX", scores, cache.mask, *more)
         if cache.v is None:
-            all_v = made("CONT", (cache.cells, wide, kv, s), all_v, kind=F32 if cache.type_k == "f32" else F16)
+            kind = F32 if cache.type_k == "f32" else F16
+            all_v = made("CONT", (cache.cells, wide, kv, s), all_v, kind=kind, grows=all_v.grows)
         out = made("MUL_MAT", (wide, n // s, heads, s), all_v, scores)
         if latent is not None:
             out = mul_mat(latent, out)
@@ -280,7 +280,7 @@ def _v_kept(b: Build, v: Node, cache: CacheOf) -> Node:
 
 def _half(x: Node, kind: str, *, cells: int, kv: int) -> Node:
     """FlashAttention takes no 32-bit K and V."""
-    return made("CPY", (x.ne[0] * kv, cells), x, kind=F16) if kind == "f32" else x
+    return made("CPY", (x.ne[0] * kv, cells), x, kind=F16, grows=x.grows) if kind == "f32" else x
 
 
 def feed_forward(b: Build, t: Tensors, x: Node, end: str = "") -> Node:

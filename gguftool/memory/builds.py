@@ -8,9 +8,8 @@ next, the larger figure is taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ Each is the same search with less of it free (`gguftool.memory.fit`), so that it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import CACHE_TYPES
@@ -14,6 +13,7 @@ from gguftool.memory.fit import CAREFUL, Fit, Free, admissible, largest_context,
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Placement
+from gguftool.records import dataclass, replace
 
 MOST = 6
 STEP = 1024

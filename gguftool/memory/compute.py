@@ -9,7 +9,6 @@ the logits. The terms were fitted to what real llama.cpp libraries reserved; `do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
@@ -23,6 +22,7 @@ from gguftool.memory.kv import CachePlan
 from gguftool.memory.settings import Settings
 from gguftool.memory.state import conv_width, recurrent_width
 from gguftool.memory.weights import Placed, Placement
+from gguftool.records import dataclass
 
 F32, F16 = 4, 2
 ROWS = 5

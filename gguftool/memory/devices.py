@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.facts.backends import Backend, backend
+from gguftool.records import dataclass
 
 HOST = "CPU"
 

@@ -9,7 +9,6 @@ Nothing is proposed that llama.cpp refuses or that runs on a slow path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
@@ -20,6 +19,7 @@ from gguftool.memory.settings import CELL_PAD, Settings
 from gguftool.memory.split import balanced
 from gguftool.memory.weights import Placement
 from gguftool.quantity import human
+from gguftool.records import dataclass, replace
 
 PAIRS = (("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"))
 CAREFUL = PAIRS[:2]

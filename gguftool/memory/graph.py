@@ -28,12 +28,14 @@ class Node:
         weight: it is a matrix of the model.
         input, output: filled in before, or kept after, the graph is computed.
         pin: the device it has to be computed on; "": any.
+        grows: the cache in proportion to whose cells its size is; "": it has nothing to do with them.
         at: where the scheduler put it.
     """
 
     __slots__ = (
         "at",
         "buffer",
+        "grows",
         "input",
         "nb",
         "ne",
@@ -54,7 +56,7 @@ class Node:
         self.size = prod(ne) * _BYTES[kind] if size < 0 else size
         self.src = list(src)
         self.view_src: Node | None = None
-        self.buffer = self.pin = self.at = ""
+        self.buffer = self.pin = self.at = self.grows = ""
         self.weight = self.input = self.output = False
 
     @property
@@ -88,28 +90,32 @@ class Graph:
         return t
 
 
-def given(kind: str, *ne: int) -> Node:
+def given(kind: str, *ne: int, grows: str = "") -> Node:
     """An input."""
     t = Node("", kind, ne)
-    t.input = True
+    t.input, t.grows = True, grows
     return t
 
 
-def stored(buffer: str, size: int, *ne: int, weight: bool = False) -> Node:
+def stored(buffer: str, size: int, *ne: int, weight: bool = False, grows: str = "") -> Node:
     """A matrix, cache or state that lies on a device already."""
     t = Node("", F32, ne, size=size)
-    t.buffer, t.weight = buffer, weight
+    t.buffer, t.weight, t.grows = buffer, weight, grows
     return t
 
 
 def like(op: str, a: Node, *more: Node) -> Node:
     """An operation whose result has the sizes of its first source."""
-    return Node(op, F32, a.ne, (a, *more))
+    t = Node(op, F32, a.ne, (a, *more))
+    t.grows = a.grows
+    return t
 
 
-def made(op: str, ne: tuple[int, ...], *src: Node, kind: str = F32) -> Node:
+def made(op: str, ne: tuple[int, ...], *src: Node, kind: str = F32, grows: str = "") -> Node:
     """An operation whose result has other sizes."""
-    return Node(op, kind, ne, src)
+    t = Node(op, kind, ne, src)
+    t.grows = grows
+    return t
 
 
 def view(a: Node, *ne: int, dense: bool = False, size: int = -1) -> Node:
@@ -129,7 +135,8 @@ def permute(a: Node, *ne: int) -> Node:
 
 
 def _of(a: Node, t: Node, *, dense: bool) -> Node:
-    t.view_src = a.root
+    # What is taken of a cache is taken of all its cells.
+    t.view_src, t.grows = a.root, a.grows
     t.nb = "" if dense and not a.nb else (t.op, t.ne, id(a))
     return t
 
@@ -144,7 +151,7 @@ def _spanned(a: Node, count: int) -> int:
 def written(op: str, into: Node, *src: Node) -> Node:
     """An operation that writes into a tensor that is there."""
     t = Node(op, F32, into.ne, (*src, into), size=into.size)
-    t.view_src = into.root
+    t.view_src, t.grows = into.root, into.grows
     t.nb = into.nb or "into"
     return t
 

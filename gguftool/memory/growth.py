@@ -9,7 +9,6 @@ cells of the windows, and of a context that drafts with a plain cache all of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
@@ -20,6 +19,7 @@ from gguftool.memory.kv import Cache, CachePlan
 from gguftool.memory.settings import Context, Settings
 from gguftool.memory.state import F32
 from gguftool.quantity import human
+from gguftool.records import dataclass
 
 MIB = 1 << 20
 CELL = 12

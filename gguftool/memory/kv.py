@@ -7,7 +7,6 @@ wide a row of K and of V, how many cells, how many streams. `docs/memory.md` der
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
@@ -15,6 +14,7 @@ from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import Layer, is_mla, layers, window, windowed
 from gguftool.memory.settings import CELL_PAD, Context, Settings, context, pad
 from gguftool.memory.state import StateLayer, state_layers
+from gguftool.records import dataclass
 
 CPU_ALIGNMENT = 32
 """A tensor in a host buffer starts at a multiple of this (`ggml-impl.h:TENSOR_ALIGNMENT`)."""

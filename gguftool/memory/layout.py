@@ -5,7 +5,6 @@ Layers that are alike need alike buffers, so of a long row of them only the firs
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -30,13 +29,14 @@ from gguftool.memory.builds import Formula
 from gguftool.memory.compute import turns
 from gguftool.memory.devices import HOST
 from gguftool.memory.graph import F16, F32, I32, I64, Graph, Node, get_rows, given, like, made, mul_mat, stored, written
-from gguftool.memory.kv import CachePlan
+from gguftool.memory.kv import Cache, CachePlan
 from gguftool.memory.recurrent import StateOf, delta_net, mamba
-from gguftool.memory.schedule import Backends, reserved
+from gguftool.memory.schedule import Backends, Reserve, reserve
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Weight
+from gguftool.regex import regex
 
-_BLOCK = re.compile(r"blk\.(\d{1,18})\.(.+)")
+_BLOCK = regex(r"blk\.(\d{1,18})\.(.+)")
 ALIKE, ALIKE_APART = 2, 3
 """So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
 LATE = frozenset(
@@ -77,13 +77,18 @@ class Layout:
                 self.blocks.setdefault(int(m[1]), {})[m[2]] = w
             else:
                 self.rest[w.name] = w
-        numbers: dict[object, int] = {}
-        kinds = {i: tuple((k, w.shape, w.type_name) for k, w in sorted(t.items())) for i, t in self.blocks.items()}
-        self.kinds = {i: numbers.setdefault(kind, len(numbers)) for i, kind in kinds.items()}
+        self.shapes = self._numbers(lambda w: w.shape)
+        self.kinds = self._numbers(lambda w: (w.shape, w.type_name))
 
     __repr__ = named_repr
 
-    def reserved(
+    def _numbers(self, sign: Callable[[Weight], object]) -> dict[int, int]:
+        """A number for each layer; those whose tensors have the same names and signs have the same."""
+        numbers: dict[object, int] = {}
+        kinds = {i: tuple((k, sign(w)) for k, w in sorted(t.items())) for i, t in self.blocks.items()}
+        return {i: numbers.setdefault(kind, len(numbers)) for i, kind in kinds.items()}
+
+    def reserve(
         self,
         s: Settings,
         plan: CachePlan,
@@ -95,8 +100,8 @@ class Layout:
         kv_offload: bool = True,
         pins: bool = True,
         drafts: bool = False,
-    ) -> dict[str, int]:
-        """Bytes of the compute buffer of every device and the host.
+    ) -> Reserve:
+        """What the compute buffers of every device and the host hold, for caches of any number of cells.
 
         Args:
             s: settings.
@@ -132,7 +137,7 @@ class Layout:
             if not self.layers:
                 raise NotKnownHere
             last = self.layers[-1].index
-            for layer in self._kept(at, lies):
+            for layer in self._kept(at, lies, apart=bool(backends.devices)):
                 b.pin, b.used = at[layer.index] if full else "", set()
                 rows = out_ids if layer.index == last and hp.arch not in LATE else None
                 x = self._layer(b, layer, x, memory, lies, rows)
@@ -144,7 +149,7 @@ class Layout:
         x = mul_mat(w, x)
         x.output = True
         b.graph.expand(x)
-        return reserved(b.graph, backends)
+        return reserve(b.graph, backends, {x.name: x.cells for x in plan.caches})
 
     def _drafted(
         self, b: Build, memory: _Memory, lies: Callable[[Weight], str], at: Sequence[str], out_ids: Node
@@ -178,12 +183,20 @@ class Layout:
     def _globals(self, lies: Callable[[Weight], str]) -> Tensors:
         return {k: stored(lies(w), w.nbytes, *w.shape, weight=True) for k, w in self.rest.items()}
 
-    def _kept(self, at: Sequence[str], lies: Callable[[Weight], str]) -> list[Layer]:
-        """Layers that are built: of those between like neighbours the first few, and the last."""
+    def _kept(self, at: Sequence[str], lies: Callable[[Weight], str], *, apart: bool) -> list[Layer]:
+        """Layers that are built: of those between like neighbours the first few, and the last.
+
+        Args:
+            at: device of each layer.
+            lies: buffer of a tensor.
+            apart: there are devices beside the host. Without, nothing is copied, and the types of matrices, which lie
+                where they are, decide nothing.
+        """
         if any(x.index not in self.blocks for x in self.layers):
             raise NotKnownHere("a layer without tensors")
         numbered: dict[object, int] = {}
-        marks = [numbered.setdefault(sign, len(numbered)) for sign in self.signs(at, lies)]
+        signs = self.signs(at, lies) if apart else [(self.shapes[x.index], x.swa, x.recurrent) for x in self.layers]
+        marks = [numbered.setdefault(sign, len(numbered)) for sign in signs]
         return [self.layers[i] for i in picked(marks, apart=HOST in at and len(set(at)) > 1)]
 
     def signs(self, at: Sequence[str], lies: Callable[[Weight], str]) -> list[object]:
@@ -236,6 +249,11 @@ class Layout:
         if strange:
             raise NotKnownHere(strange[0])
         return x
+
+
+def way(cache_type: str) -> tuple[bool, bool]:
+    """What of a cache type decides about the graph: it is rotated, it is cast."""
+    return CACHE_TYPES[cache_type].quantized, cache_type == "f32"
 
 
 def picked(marks: Sequence[int], *, apart: bool) -> list[int]:
@@ -307,7 +325,7 @@ class _Memory:
             c.name: (
                 g(I64, n),
                 g(I64, n if b.flash else n * max(x.v_width for x in c.layers)),
-                _mask(b, c.cells, wide=wide),
+                _mask(b, c, wide=wide),
                 g(F32, k_side, k_side) if k_side else None,
                 g(F32, v_side, v_side) if v_side else None,
             )
@@ -325,8 +343,9 @@ class _Memory:
         k_row, v_row = CACHE_TYPES[c.type_k].row_bytes(x.k_width), CACHE_TYPES[c.type_v].row_bytes(x.v_width)
         numbers_k, numbers_v, mask, k_turn, v_turn = self.inputs[c.name]
         home = self.device(layer)
-        k = stored(home, k_row * c.cells * c.streams, x.k_width, c.cells, c.streams)
-        v = stored(home, v_row * c.cells * c.streams, x.v_width, c.cells, c.streams) if x.v_width else None
+        all_cells = c.cells * c.streams
+        k = stored(home, k_row * all_cells, x.k_width, c.cells, c.streams, grows=c.name)
+        v = stored(home, v_row * all_cells, x.v_width, c.cells, c.streams, grows=c.name) if x.v_width else None
         return CacheOf(k, v, k_row, v_row, c.cells, c.type_k, c.type_v, numbers_k, numbers_v, mask, k_turn, v_turn)
 
     def state(self, layer: int) -> StateOf:
@@ -339,8 +358,8 @@ class _Memory:
         return StateOf(window, state, self.rows, slots, x.rows // slots - 1)
 
 
-def _mask(b: Build, cells: int, *, wide: bool) -> Node:
-    ne = (cells, b.tokens // b.streams, 1, b.streams)
+def _mask(b: Build, c: Cache, *, wide: bool) -> Node:
+    ne = (c.cells, b.tokens // b.streams, 1, b.streams)
     if b.flash and wide:
-        return made("CPY", ne, given(F32, *ne), kind=F16)
-    return given(F16 if b.flash else F32, *ne)
+        return made("CPY", ne, given(F32, *ne, grows=c.name), kind=F16, grows=c.name)
+    return given(F16 if b.flash else F32, *ne, grows=c.name)

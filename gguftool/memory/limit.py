@@ -5,12 +5,11 @@ One answer for everything that names a limit: emitted units, containers and pods
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from gguftool.brief import short_repr
 from gguftool.memory.growth import CHECKPOINTS, MIB, PROMPTS
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import Settings
+from gguftool.records import dataclass, replace
 
 SLACK = 64 * MIB
 """Requests in work, memory of threads, what the allocator keeps (measured, docs/memory.md)."""

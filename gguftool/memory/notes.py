@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts import llama_cpp
@@ -17,6 +16,7 @@ from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import SERVER_SLOTS
 from gguftool.memory.spread import unseen, words
 from gguftool.quantity import human
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

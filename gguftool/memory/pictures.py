@@ -7,14 +7,20 @@ same graph is built from the header alone (`facts.machine.clip`) and given to gg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from functools import cache
 from math import isqrt
+from typing import Any
 
 from gguftool.brief import short_repr
+from gguftool.facts.data import load
 from gguftool.facts.machine.clip import AUDIO, VISION, Clip, Encoder, begun
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
-from gguftool.memory.arena import arena
+from gguftool.facts.machine.ggml import Tensor, nbytes
+from gguftool.memory.arena import IN_PLACE_NAMES, course, most
+from gguftool.memory.kv import CPU_ALIGNMENT as ALIGNMENT
 from gguftool.model import Model
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +97,29 @@ def _reserved(clip: Clip, it: Encoder) -> tuple[int, int]:
     nodes = list(clip.build(it).values())
     weights = {id(t) for t in clip.machine.top["tensors_to_load"]}
     inputs = sum(t.nb[3] * t.ne[3] for t in nodes if not t.op and id(t) not in weights)
-    return arena(nodes, weights), inputs
+    return _most(nodes, weights), inputs
+
+
+@cache
+def _in_place() -> frozenset[int]:
+    """Numbers of the operations that may write over what they read."""
+    constants = load("projectors.json")["constants"]
+    return frozenset(constants[f"GGML_OP_{n}"] for n in IN_PLACE_NAMES if f"GGML_OP_{n}" in constants)
+
+
+def _sources(t: Tensor) -> list[Any]:
+    return [s for s in t.src if s is not None]
+
+
+def _most(nodes: Sequence[Tensor], outside: Collection[int]) -> int:
+    """Bytes of the one buffer that a graph needs.
+
+    Args:
+        nodes: everything in the graph, in the order in which it was put there, inputs too.
+        outside: ``id`` of tensors that lie elsewhere, the weights.
+    """
+    it = course(
+        [t for t in nodes if not t.op], [t for t in nodes if t.op], outside=lambda t: id(t) in outside,
+        where=lambda t: "", kept=lambda t: False, sources=_sources, in_place=_in_place(),
+    )  # fmt: skip
+    return most(it.steps.get("", ()), [nbytes(t) for t in it.owners], ALIGNMENT)

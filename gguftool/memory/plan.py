@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr, table
 from gguftool.facts.arch import Hparams
@@ -15,13 +14,14 @@ from gguftool.memory.compute import Terms, by_formula, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.growth import PICTURES, Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
-from gguftool.memory.layout import Layout
+from gguftool.memory.layout import Layout, way
 from gguftool.memory.program import Program, graphs, program, vocabulary
-from gguftool.memory.schedule import Backends
+from gguftool.memory.schedule import Backends, Reserve
 from gguftool.memory.settings import Context, Settings
 from gguftool.memory.use import PROJECTOR, DeviceUse, DraftContext, Side, Sums
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
 from gguftool.model import Model
+from gguftool.records import dataclass, field, replace
 
 GIB = 1 << 30
 DEFAULT_RESERVE = GIB
@@ -145,6 +145,7 @@ class Planner:
     build: int | None = None
     weights: Weights = field(init=False)
     layout: Layout = field(init=False)
+    _reserves: dict[object, Reserve | None] = field(init=False, default_factory=dict)
     _laid: dict[object, dict[str, int]] = field(init=False, default_factory=dict)
 
     __repr__ = short_repr
@@ -325,10 +326,20 @@ class Planner:
 
     def _laid_out(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed) -> dict[str, int]:
         """Compute buffers by device as the graph needs them; empty: the graph of this model is not known."""
+        where = replace(p, split=(), gpu_layers=None), placed.layer_device, cache.context.ubatch
+        # The graph is the same for contexts of any length, and on the host for all types that go the same way.
+        types = tuple(map(way, (s.type_k, s.type_v))) if not self.machine.devices else (s.type_k, s.type_v)
+        key = replace(s, ctx=None, cache_ram=0, checkpoints=0, type_k="f16", type_v="f16"), types, where
+        cells = {x.name: x.cells for x in cache.caches}
+        laid = key, *cells.values()
+        if laid not in self._laid:
+            if key not in self._reserves:
+                self._reserves[key] = self._reserve(s, p, cache, placed)
+            self._laid[laid] = found.bytes(cells) if (found := self._reserves[key]) is not None else {}
+        return self._laid[laid]
+
+    def _reserve(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed) -> Reserve | None:
         devices, at = self.machine.devices, placed.layer_device
-        key = (replace(s, cache_ram=0, checkpoints=0), replace(p, split=(), gpu_layers=None), at)
-        if key in self._laid:
-            return self._laid[key]
         backends = Backends(
             tuple(d.name for d in devices),
             {HOST: HOST_ALIGNMENT, **{d.name: d.rules.alignment for d in devices}},
@@ -336,14 +347,12 @@ class Planner:
             self._copies(p, placed),
         )
         try:
-            found = self.layout.reserved(
+            return self.layout.reserve(
                 s, cache, formula(self.build), at, lambda w: self.weights.lies(w, at, p), backends,
                 kv_offload=p.kv_offload, drafts=self.layers == "draft",
             )  # fmt: skip
         except NotKnownHere:
-            found = {}
-        self._laid[key] = found
-        return found
+            return None
 
 
 def _unknown(hp: Hparams) -> list[str]:

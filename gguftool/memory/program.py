@@ -6,11 +6,10 @@ figures stand 1.5 MiB below to 5 MiB above each of them. A build with drivers of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.memory.settings import Context
+from gguftool.records import dataclass
 
 MIB = 1 << 20
 CODE = 16 * MIB

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.memory.blocks import Build, NotKnownHere, Tensors, matrix, norm, project
 from gguftool.memory.graph import Node, get_rows, like, made, permute, view, written
 from gguftool.memory.graph import reshape as reshaped
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ several times, and they are never given back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
 from gguftool.brief import short_repr
-from gguftool.memory.arena import arenas
+from gguftool.memory.arena import IN_PLACE_NAMES, course, most
 from gguftool.memory.devices import HOST
 from gguftool.memory.graph import VIEWS, Graph, Node
+from gguftool.records import dataclass
 
 REARRANGED = "CPU_REPACK"
 """Matrices of the host that no device can read."""
@@ -40,6 +40,34 @@ class Backends:
     copies: int = 1
 
     __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """What the devices must hold at once, for caches of any number of cells.
+
+    Attributes:
+        steps: by buffer, as in `gguftool.memory.arena.Course`.
+        sizes: by number, bytes, or of what grows with a cache bytes a cell.
+        grows: by number, the name of that cache; "": none.
+        alignments: of the buffers.
+    """
+
+    steps: Mapping[str, Sequence[int]]
+    sizes: tuple[int, ...]
+    grows: tuple[str, ...]
+    alignments: Mapping[str, int]
+
+    __repr__ = short_repr
+
+    def bytes(self, cells: Mapping[str, int]) -> dict[str, int]:
+        """Bytes of the compute buffer of every device and the host.
+
+        Args:
+            cells: of each cache, by name.
+        """
+        sizes = [n * cells[cache] if cache else n for n, cache in zip(self.sizes, self.grows, strict=True)]
+        return {name: most(self.steps.get(name, ()), sizes, n) for name, n in self.alignments.items()}
 
 
 class _Schedule:
@@ -125,11 +153,12 @@ class _Schedule:
 
     def copy(self, s: Node, device: str) -> Node:
         made = Node("", s.type, s.ne, size=s.size)
-        made.nb, made.at = s.nb, device
+        made.nb, made.at, made.grows = s.nb, device, s.grows
         made.input = made.output = self.b.copies > 1
         return made
 
-    def sizes(self) -> dict[str, int]:
+    def order(self) -> tuple[list[Node], list[Node]]:
+        """What is placed first, and all the rest in order."""
         self.assign()
         leaves: list[Node] = []
         nodes: list[Node] = []
@@ -149,7 +178,7 @@ class _Schedule:
                 for s in reads:
                     leaves += self.copied[id(s), device]
         leaves += self.graph.leaves
-        return _arenas(leaves, nodes, self.b)
+        return leaves, nodes
 
 
 def _large(t: Node) -> bool:
@@ -162,22 +191,23 @@ def _large(t: Node) -> bool:
     return t.ne[1] * t.ne[2] * t.ne[3] >= LARGE_BATCH
 
 
-def reserved(graph: Graph, backends: Backends) -> dict[str, int]:
-    """Bytes of the compute buffer of every device and the host.
+def reserve(graph: Graph, backends: Backends, cells: Mapping[str, int]) -> Reserve:
+    """What every device and the host must hold at once.
 
     Args:
         graph: it is used up: what is read from elsewhere is replaced by its copy.
         backends: where it runs.
+        cells: of each cache the graph was built with, by name.
     """
+    leaves, nodes = graph.leaves, graph.nodes
     if backends.devices:
-        return _Schedule(graph, backends).sizes()
-    for t in (*graph.leaves, *graph.nodes):
-        t.at = HOST
-    return _arenas(graph.leaves, graph.nodes, backends)
-
-
-def _arenas(leaves: Sequence[Node], nodes: Sequence[Node], backends: Backends) -> dict[str, int]:
-    return arenas(
-        leaves, nodes, outside=attrgetter("buffer"), where=attrgetter("at"), size=attrgetter("size"),
-        kept=attrgetter("output"), sources=attrgetter("src"), alignments=backends.alignments,
+        leaves, nodes = _Schedule(graph, backends).order()
+    else:
+        for t in (*leaves, *nodes):
+            t.at = HOST
+    it = course(
+        leaves, nodes, outside=attrgetter("buffer"), where=attrgetter("at"), kept=attrgetter("output"),
+        sources=attrgetter("src"), in_place=IN_PLACE_NAMES,
     )  # fmt: skip
+    sizes = tuple(t.size // cells[t.grows] if t.grows else t.size for t in it.owners)
+    return Reserve(it.steps, sizes, tuple(t.grows for t in it.owners), backends.alignments)

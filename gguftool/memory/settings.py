@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES
+from gguftool.records import dataclass, replace
 
 SERVER_SLOTS = 4
 """Slots llama-server opens, sharing one context, when it is not told `-np` (`server.cpp:main`)."""

@@ -6,13 +6,13 @@ The same bytes as `Weights.place` and `Planner.plan` give, taken apart by layer 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.kv import CachePlan
 from gguftool.memory.plan import Planner
 from gguftool.memory.weights import INPUT, Group, Placement
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

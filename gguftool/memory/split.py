@@ -7,11 +7,10 @@ those layers to each device.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Placement
+from gguftool.records import replace
 
 ROUNDS = 24
 

@@ -7,11 +7,11 @@ They are 32-bit floats, do not depend on the context length or the cache types, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.layers import Layer
+from gguftool.records import dataclass
 
 F32 = 4
 

@@ -9,7 +9,6 @@ guessed in its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import CACHE_TYPES, refusals
@@ -20,6 +19,7 @@ from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.settings import Settings
 from gguftool.memory.shares import LayerCache, WeightShares, layer_caches, weight_shares
 from gguftool.memory.weights import Placement
+from gguftool.records import dataclass, field, replace
 
 TYPES = ("f16", "q8_0", "q5_1", "q4_0")
 USUAL = frozenset({"f16", "q8_0", "q4_0"})

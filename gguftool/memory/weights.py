@@ -11,7 +11,6 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from gguftool.brief import named_repr, short_repr
 from gguftool.errors import UsageError
@@ -21,11 +20,13 @@ from gguftool.format.header import MOST
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.memory.devices import HOST, Device, row_padding
 from gguftool.memory.settings import pad
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 
 INPUT = -1
 """Layer number of the input tensors."""
-_BLOCK = re.compile(r"(?:enc\.|dec\.|v\.)?blk\.(\d{1,18})\.")
-_EXPERTS = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
+_BLOCK = regex(r"(?:enc\.|dec\.|v\.)?blk\.(\d{1,18})\.")
+_EXPERTS = regex(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
 """What `-ncmoe` matches (`common.h:LLM_FFN_EXPS_REGEX`)."""
 _INPUT_NAMES = frozenset({"token_embd", "position_embd", "token_types", "per_layer_token_embd"})
 _FREQUENCY_NAMES = frozenset({"rope_freqs", "rope_factors_long", "rope_factors_short"})

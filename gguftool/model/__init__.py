@@ -1,10 +1,32 @@
-"""Typed views of one file or set of shards."""
+"""Typed views of one file or set of shards. Names are loaded on first use: most commands need two of them."""
 
-from gguftool.model.draft import with_header
-from gguftool.model.folder import in_folder
-from gguftool.model.model import Model
-from gguftool.model.opening import from_source, open_model
-from gguftool.model.part import Part, Tensor
-from gguftool.model.shards import is_gguf
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gguftool.model.draft import with_header
+    from gguftool.model.folder import in_folder
+    from gguftool.model.model import Model
+    from gguftool.model.opening import from_source, open_model
+    from gguftool.model.part import Part, Tensor
+    from gguftool.model.shards import is_gguf
 
 __all__ = ["Model", "Part", "Tensor", "from_source", "in_folder", "is_gguf", "open_model", "with_header"]
+_HOME = {
+    "with_header": "draft",
+    "in_folder": "folder",
+    "Model": "model",
+    "from_source": "opening",
+    "open_model": "opening",
+    "Part": "part",
+    "Tensor": "part",
+    "is_gguf": "shards",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'gguftool.model' has no attribute {name!r}")
+    return getattr(import_module(f"gguftool.model.{_HOME[name]}"), name)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.format.header import TensorInfo
 from gguftool.model.model import Model
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 TYPE, ALPHA, INVOCATION = "adapter.type", "adapter.lora.alpha", "adapter.alora.invocation_tokens"
 TASK, PREFIX = "adapter.lora.task_name", "adapter.lora.prompt_prefix"
@@ -23,7 +24,7 @@ NORM = "_norm.weight"
 """End of the names of tensors that may stand beside the pairs; llama.cpp does not look at them."""
 EMBEDDING = "token_embd.weight"
 MOST_TOKENS = 1024
-_LAYER = re.compile(r"(?:enc\.|dec\.)?blk\.(\d{1,9})\.(.*)", re.S)
+_LAYER = regex(r"(?:enc\.|dec\.)?blk\.(\d{1,9})\.(.*)", re.S)
 
 
 @dataclass(frozen=True, slots=True)

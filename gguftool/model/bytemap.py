@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gguftool.format.filler import is_filler
 from gguftool.format.header import align
 from gguftool.model.part import Part
-
-FILLER_KEY = "gguftool.pad"
-"""The key whose string keeps room in the header; more room is in several, each short enough for every scanner."""
-
-
-def is_filler(key: str) -> bool:
-    """Whether a key holds nothing but room for later edits."""
-    return key == FILLER_KEY or key.startswith(f"{FILLER_KEY}.")
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

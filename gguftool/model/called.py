@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.reading import file_bytes
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
-_HASH = re.compile(r"(?:sha256[-:])?[0-9a-f]{20,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TEMPORARY = re.compile(r"tmp[a-z0-9_]{6,10}")
+_HASH = regex(r"(?:sha256[-:])?[0-9a-f]{20,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TEMPORARY = regex(r"tmp[a-z0-9_]{6,10}")
 """As `tempfile.mkdtemp` makes them."""
 _WORDS = frozenset(
     "ggml gguf hf safetensors pytorch model models weights converted conversion output outputs out result results tmp "
@@ -24,21 +25,21 @@ _WORDS = frozenset(
     "workspace new old test copy unknown none n/a 16bit 4bit 8bit bf16 f16 fp16 fp32 f32".split()
 )
 """Words of folders; what is made of them and of numbers alone is no name."""
-_BREAKS = re.compile(r"[\s._-]+")
-_NUMBER = re.compile(r"v?\d+")
-_CACHED = re.compile(r"(?:.*/)?models--(?P<name>[^/]+)/snapshots/(?P<commit>[^/]+)(?:/.*)?")
-_LM_STUDIO = re.compile(r"(?:.*/)?\.?lm-?studio/models/(?P<name>[^/]+/[^/]+)(?:/.*)?")
-_MODELSCOPE = re.compile(r"(?:.*/)?modelscope/(?:hub/)?(?:models/)?(?P<name>[^/]+/[^/]+)(?:/.*)?")
-_REMOTE = re.compile(
+_BREAKS = regex(r"[\s._-]+")
+_NUMBER = regex(r"v?\d+")
+_CACHED = regex(r"(?:.*/)?models--(?P<name>[^/]+)/snapshots/(?P<commit>[^/]+)(?:/.*)?")
+_LM_STUDIO = regex(r"(?:.*/)?\.?lm-?studio/models/(?P<name>[^/]+/[^/]+)(?:/.*)?")
+_MODELSCOPE = regex(r"(?:.*/)?modelscope/(?:hub/)?(?:models/)?(?P<name>[^/]+/[^/]+)(?:/.*)?")
+_REMOTE = regex(
     r"^\s*url\s*=\s*(?:https?://(?:[^@/\s]+@)?|git@)(?:huggingface\.co|hf\.co)[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?\s*$",
     re.M,
 )
 _GIT = os.path.join(".git", "config")
 _LARGEST = 1 << 16
-_MADE = re.compile(r"[-_.](?:gguf|ggml)$", re.I)
+_MADE = regex(r"[-_.](?:gguf|ggml)$", re.I)
 """What a repository of files made for llama.cpp has behind the name of the model."""
-_VERSION = re.compile(r"v\d+(?:\.\d+)*|\d.*")
-_SPEAKS = re.compile(r"[\w.+-]{3,96}")
+_VERSION = regex(r"v\d+(?:\.\d+)*|\d.*")
+_SPEAKS = regex(r"[\w.+-]{3,96}")
 
 
 @dataclass(frozen=True, slots=True)

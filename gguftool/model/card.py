@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.facts.licences import Licence, licence
 from gguftool.reading import Malformed, file_bytes, from_yaml
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 NAME = "README.md"
 LARGEST = 4 << 20
 """Bytes of a card that are read."""
 LONGEST_FRONT = 256 << 10
-_FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.S | re.M)
+_FRONT = regex(r"\A\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.S | re.M)
 
 
 BEGIN = "<!-- gguftool:begin {} (written by gguftool push-check --write; what stands outside is kept) -->"
 END = "<!-- gguftool:end -->"
-_MARK = re.compile(r"<!-- gguftool:begin (?P<digest>[0-9a-f]{16}) [^\n]{0,200}-->\r?\n")
+_MARK = regex(r"<!-- gguftool:begin (?P<digest>[0-9a-f]{16}) [^\n]{0,200}-->\r?\n")
 _FRONT_MARK = "<!-- gguftool:begin "
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr, shown, table
+from gguftool.format.filler import is_filler
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, STR
-from gguftool.model.bytemap import is_filler
 from gguftool.model.model import Model
 from gguftool.model.part import Tensor
+from gguftool.records import dataclass
 
 MUCH_WORSE = 1.5
 """Times the error of our own quantiser from which a tensor is much worse than its type. One that was made with an

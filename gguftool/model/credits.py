@@ -5,20 +5,19 @@ What is no text there counts as absent: a rule of its own says that a key has th
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gguftool.facts.licences import Licence, licence
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, STR
 from gguftool.model.model import Model
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 MOST = 32
 """Base models and data sets that are looked at, and tags that are taken."""
-_HUB = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+?)(?:/(?:tree|blob)/.*)?/?$")
-_REPO = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_HUB = regex(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+?)(?:/(?:tree|blob)/.*)?/?$")
+_REPO = regex(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +133,8 @@ def text_sha256(f: Field | None) -> str | None:
     """SHA-256 of the bytes of a text, as a policy pins that of a chat template; None for no text."""
     if f is None or f.type != STR:
         return None
+    import hashlib
+
     return hashlib.sha256(f.value_bytes[f.layout.length_size :]).hexdigest()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
 from gguftool.format.header import Header
 from gguftool.format.render import pieces
 from gguftool.model.model import Model
+from gguftool.records import dataclass, replace
 
 
 def with_header(model: Model, header: Header, size: int | None = None) -> Model:

@@ -6,12 +6,12 @@ Facts: `common/speculative.cpp`, `src/llama-context.cpp`, `src/models/{eagle3,df
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
 
 from gguftool.brief import short_repr
 from gguftool.facts.layers import nextn_layers
 from gguftool.model.model import Model
+from gguftool.records import dataclass
 
 SIMPLE, EAGLE3, MTP, DFLASH, DSPARK = "draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash", "draft-dspark"
 """Values of ``--spec-type`` that need something that drafts; all others find repetitions in the text."""

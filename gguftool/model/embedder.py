@@ -7,14 +7,15 @@ name is that of a family known to be nothing else and the architecture fits.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import facts
 from gguftool.facts.enums import numbers
 from gguftool.facts.machine.rows import head_tensors
 from gguftool.model.model import Model
-from gguftool.model.vocab import vocabulary
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 EMBEDS, RANKS, DECIDES = "embedder", "reranker", "decision"
 UNSPECIFIED = (1 << 32) - 1
@@ -23,45 +24,40 @@ LABELS = "classifier.output_labels"
 RERANK_TEMPLATE = "tokenizer.chat_template.rerank"
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """A family of embedding models that is built on a language model, or was converted without its way of pooling.
 
     Attributes:
         name: what people call it.
-        pattern: its name in `general.name`.
+        words: its name in `general.name`, a regular expression in which a blank is any separator, or none; what stands
+            before the first blank is plain.
         archs: architectures of its conversions.
         pooling: how it was trained, "" where that differs within the family or is not known.
         ends: it was trained with an end token behind every text; None: not known.
     """
 
     name: str
-    pattern: re.Pattern[str]
-    archs: tuple[str, ...]
+    words: str
+    archs: str
     pooling: str
     ends: bool | None = None
 
 
-def _family(name: str, pattern: str, archs: str, pooling: str, ends: bool | None = None) -> Family:
-    text = r"(?<![a-z0-9])" + pattern.replace(" ", r"[-_ .]?") + r"(?![a-z])"
-    return Family(name, re.compile(text, re.IGNORECASE), tuple(archs.split()), pooling, ends)
-
-
 FAMILIES = (
-    _family("Qwen3-Reranker", "qwen3 (?:vl )?reranker", "qwen3 qwen3vl", "rank"),
-    _family("Qwen3-Embedding", "qwen3 (?:vl )?embedding", "qwen3 qwen3vl", "last", True),
-    _family("gte-Qwen", r"gte qwen(?:1 5|2)", "qwen2", "last", True),
-    _family("E5-Mistral", "e5 mistral", "llama", "last", True),
-    _family("SFR-Embedding", "sfr embedding", "llama", "last", True),
-    _family("Linq-Embed", "linq embed", "llama", "last", True),
-    _family("BGE-ICL", "bge en icl", "llama", "last", True),
-    _family("BGE-Gemma2", "bge multilingual gemma2", "gemma2", "last", True),
-    _family("nomic-embed-code", "nomic embed code", "qwen2", "last"),
-    _family("jina-code-embeddings", "jina code embeddings", "qwen2", "last"),
-    _family("jina-embeddings-v4", "jina embeddings v4", "qwen2vl", "mean"),
-    _family("NV-Embed", "nv embed", "llama", ""),
-    _family("Llama-Embed-Nemotron", "llama embed nemotron", "llama llama-embed", "mean"),
-    _family("EmbeddingGemma", "embedding ?gemma", "gemma3 gemma-embedding", "mean"),
+    Family("Qwen3-Reranker", "qwen3 (?:vl )?reranker", "qwen3 qwen3vl", "rank"),
+    Family("Qwen3-Embedding", "qwen3 (?:vl )?embedding", "qwen3 qwen3vl", "last", True),
+    Family("gte-Qwen", r"gte qwen(?:1 5|2)", "qwen2", "last", True),
+    Family("E5-Mistral", "e5 mistral", "llama", "last", True),
+    Family("SFR-Embedding", "sfr embedding", "llama", "last", True),
+    Family("Linq-Embed", "linq embed", "llama", "last", True),
+    Family("BGE-ICL", "bge en icl", "llama", "last", True),
+    Family("BGE-Gemma2", "bge multilingual gemma2", "gemma2", "last", True),
+    Family("nomic-embed-code", "nomic embed code", "qwen2", "last"),
+    Family("jina-code-embeddings", "jina code embeddings", "qwen2", "last"),
+    Family("jina-embeddings-v4", "jina embeddings v4", "qwen2vl", "mean"),
+    Family("NV-Embed", "nv embed", "llama", ""),
+    Family("Llama-Embed-Nemotron", "llama embed nemotron", "llama llama-embed", "mean"),
+    Family("EmbeddingGemma", "embedding ?gemma", "gemma3 gemma-embedding", "mean"),
 )
 """From the models' cards and their 1_Pooling/config.json; architectures as llama.cpp's converter names them."""
 
@@ -77,9 +73,9 @@ AROUND = frozenset(
 )
 """Architectures whose models were trained with one token before every text and one behind it."""
 
-_RANKS = re.compile(r"re-?rank(?:er|ing)?s?(?![a-z])", re.IGNORECASE)
-_EMBEDS = re.compile(r"embed(?:ding|der)?s?(?![a-z])|(?:^|[\W_])(?:e5|gte|bge)(?:$|[\W_])", re.IGNORECASE)
-_COLBERT = re.compile(r"col[-_ ]?bert", re.IGNORECASE)
+_RANKS = regex(r"re-?rank(?:er|ing)?s?(?![a-z])", re.IGNORECASE)
+_EMBEDS = regex(r"embed(?:ding|der)?s?(?![a-z])|(?:^|[\W_])(?:e5|gte|bge)(?:$|[\W_])", re.IGNORECASE)
+_COLBERT = regex(r"col[-_ ]?bert", re.IGNORECASE)
 _NAMES = ("general.name", "general.basename", "general.finetune")
 _TAGS = {"text-ranking": RANKS, "sentence-similarity": EMBEDS, "feature-extraction": EMBEDS,
          "sentence-transformers": EMBEDS}  # fmt: skip
@@ -162,7 +158,7 @@ def _embedder(m: Model, asked: bool) -> Embedder | None:
     known = facts(m.architecture)
     if known is None or known.unsupported or "diffusion" in known.flags or m.architecture == "wavtokenizer-dec":
         return None
-    family = next((f for f in FAMILIES if m.architecture in f.archs and _named(m, f.pattern)), None)
+    family = _family(m)
     head = tuple(name for name in head_tensors(m.architecture) if name in m.tensors)
     number = _pooling_number(m)
     pooling = _WAYS.get(0 if number is None else number, "")
@@ -191,6 +187,18 @@ def _embedder(m: Model, asked: bool) -> Embedder | None:
         head=head,
         token_by_token=m.architecture in BARE or _named(m, _COLBERT),
     )
+
+
+def _family(m: Model) -> Family | None:
+    """The family whose name a model of one of its architectures has."""
+    names = [value for key in _NAMES if isinstance(value := m.get(key), str)]
+    folded = "\0".join(names).casefold()
+    for family in FAMILIES:
+        if m.architecture in family.archs.split() and family.words.partition(" ")[0] in folded:
+            text = r"(?<![a-z0-9])" + family.words.replace(" ", r"[-_ .]?") + r"(?![a-z])"
+            if any(re.search(text, name, re.IGNORECASE) for name in names):
+                return family
+    return None
 
 
 def no_chat(m: Model) -> bool:
@@ -256,6 +264,8 @@ def _named(m: Model, pattern: re.Pattern[str]) -> bool:
 
 def ends_of(m: Model) -> tuple[bool, bool]:
     """Whether llama.cpp puts a token before a text, and one behind it (`llama_vocab::impl::tokenize`, b11434)."""
+    from gguftool.model.vocab import vocabulary
+
     vocab = vocabulary(m)
     if vocab.kind is not None and vocab.kind.name == "WPM":
         # WordPiece looks at neither key: CLS and SEP stand around every text.

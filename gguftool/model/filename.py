@@ -8,17 +8,16 @@ import re
 from gguftool.format.types import FILE_TYPES, file_type_name
 from gguftool.model.model import Model
 from gguftool.model.shards import NAME
+from gguftool.regex import regex
 
-_QUANT = re.compile(
+_QUANT = regex(
     r"(?<![A-Za-z0-9])(?P<label>IQ\d_(?:XXS|XS|NL|S|M|L)|Q\d_(?:K(?:_(?:XXL|XL|S|M|L))?|0|1)|TQ[12]_0|MXFP4(?:_MOE)?"
     r"|NVFP4|BF16|FP?16|FP?32)(?![A-Za-z0-9])",
     re.I,
 )
-_SIZE = re.compile(
-    r"(?<![A-Za-z0-9.])(?:(?P<times>\d{1,3})x)?(?P<n>\d{1,4}(?:\.\d{1,3})?)(?P<unit>[KMBTbm])(?![A-Za-z0-9])"
-)
+_SIZE = regex(r"(?<![A-Za-z0-9.])(?:(?P<times>\d{1,3})x)?(?P<n>\d{1,4}(?:\.\d{1,3})?)(?P<unit>[KMBTbm])(?![A-Za-z0-9])")
 _UNIT = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
-_MIXED = re.compile(r"(?<![A-Za-z0-9])UD(?![A-Za-z0-9])")
+_MIXED = regex(r"(?<![A-Za-z0-9])UD(?![A-Za-z0-9])")
 """Mark of a mixture of one's own beside a known label."""
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.parse import parse
 from gguftool.model.headers import Identity
 from gguftool.model.model import Model
-from gguftool.model.otherkinds import held
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.model.shards import LIKELY, find, is_gguf, naming
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 
@@ -25,7 +24,7 @@ LOOKED_INTO = 32
 """In a folder of more files their names alone say what they are."""
 ALIKE = 8
 """Projectors of such a folder that are held against one model."""
-_WORD = re.compile(r"[a-z]+|[0-9.]+")
+_WORD = regex(r"[a-z]+|[0-9.]+")
 
 
 FRONT = 1 << 16
@@ -92,10 +91,13 @@ def in_folder(path: str) -> str:
 
 def what_is_in(folder: str) -> str | None:
     """What helps with a folder that holds a model of another kind, or models in folders of its own."""
+    from gguftool.model.otherkinds import held
+
     names = os.listdir(folder)
     endings = {os.path.splitext(n)[1].lower() for n in names}
     if "config.json" in names and endings & {".safetensors", ".bin", ".pth"}:
         return f"it holds a Hugging Face model: {gguftool('convert', path_word(folder))}"
+
     other = held(folder)
     if other is None and any(_holds_gguf(os.path.join(folder, name)) for name in names[:LOOKED_INTO]):
         return f"models lie in folders below it: {gguftool('scan', path_word(folder))}"

@@ -6,11 +6,11 @@ Many models keep the language model's part under a name of their own; the conver
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from gguftool.facts import converters
+from gguftool.records import dataclass
 
 TEXT = "text_config"
 RENAMED = ("llm_config", "lm_config", "thinker_config", "language_config", "lfm")

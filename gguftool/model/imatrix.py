@@ -7,12 +7,11 @@ one number for each expert; in some files ``NAME.in_sum``, the plain sums
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.format.header import TensorInfo
 from gguftool.model.adapter import c_names
 from gguftool.model.model import Model
+from gguftool.records import dataclass
 
 SQUARES, COUNTS, SUMS = ".in_sum2", ".counts", ".in_sum"
 DATASETS, CHUNKS, CHUNK = "imatrix.datasets", "imatrix.chunk_count", "imatrix.chunk_size"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass
 
 CROWD = 400
 """Keys side by side, at most; more of them are told apart by their first and last."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
+from gguftool.regex import regex
 
-_BLOCK = re.compile(r"(?:[a-z_]{1,8}\.){0,2}(?:blk|layers|block)\.(\d{1,18})\.")
+_BLOCK = regex(r"(?:[a-z_]{1,8}\.){0,2}(?:blk|layers|block)\.(\d{1,18})\.")
 KINDS = (
-    ("norm", re.compile(r"(?:^|[._])(?:norm|ln|layernorm|layer_norm)\d*[._]|_norms?(?:_|\.|$)|\.ln\d?\.|_ln\.")),
-    ("experts", re.compile(r"_(?:ch)?exps?(?:\.|_)|_shexp|ffn_gate_inp|exp_probs|ffn_gate_tid2eid")),
-    ("state", re.compile(r"\b(?:ssm|time_mix|channel_mix|shortconv|kda|wkv)|ssm_")),
-    ("attention", re.compile(r"attn|cross_attn|indexer|compressor|\.k_|\.q_|\.v_b")),
-    ("feed-forward", re.compile(r"ffn|mlp|vis_(?:gate|up|down)")),
-    ("embedding", re.compile(r"embd|embed|token_types|altup|per_layer_|patch|class_")),
-    ("output", re.compile(r"^(?:output|cls|dec\.output|head)|nextn\.shared_head_head")),
-    ("rope", re.compile(r"^rope_")),
+    ("norm", regex(r"(?:^|[._])(?:norm|ln|layernorm|layer_norm)\d*[._]|_norms?(?:_|\.|$)|\.ln\d?\.|_ln\.")),
+    ("experts", regex(r"_(?:ch)?exps?(?:\.|_)|_shexp|ffn_gate_inp|exp_probs|ffn_gate_tid2eid")),
+    ("state", regex(r"\b(?:ssm|time_mix|channel_mix|shortconv|kda|wkv)|ssm_")),
+    ("attention", regex(r"attn|cross_attn|indexer|compressor|\.k_|\.q_|\.v_b")),
+    ("feed-forward", regex(r"ffn|mlp|vis_(?:gate|up|down)")),
+    ("embedding", regex(r"embd|embed|token_types|altup|per_layer_|patch|class_")),
+    ("output", regex(r"^(?:output|cls|dec\.output|head)|nextn\.shared_head_head")),
+    ("rope", regex(r"^rope_")),
 )
 """By the first that is found in the name; what none of them is, is ``other``."""
 

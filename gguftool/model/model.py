@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import Named, line, shown, table
 from gguftool.errors import UsageError
@@ -13,9 +13,11 @@ from gguftool.facts.data import INSTEAD
 from gguftool.format.header import MANY, Field, Header, Problem
 from gguftool.format.types import ARR, BOOL, STR
 from gguftool.model.part import Part, Tensor
-from gguftool.model.shards import Shard
 from gguftool.near import near_names
 from gguftool.shell import gguftool, path_word
+
+if TYPE_CHECKING:
+    from gguftool.model.shards import Shard
 
 
 class Model(Mapping[str, object]):

@@ -6,7 +6,6 @@ import os
 
 from gguftool.errors import GgufToolError
 from gguftool.format.parse import parse
-from gguftool.model.folder import in_folder
 from gguftool.model.headers import Headers
 from gguftool.model.missing import missing_error
 from gguftool.model.model import Model
@@ -29,7 +28,12 @@ def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: 
         FormatError: in strict mood, with offset and key.
         InterruptedEdit: it, or a shard of its set, is in the middle of an edit.
     """
-    first = beginning(in_folder(os.fspath(path)), strict=strict)
+    text = os.fspath(path)
+    if os.path.isdir(text):
+        from gguftool.model.folder import in_folder
+
+        text = in_folder(text)
+    first = beginning(text, strict=strict)
     return whole(first, strict=strict) if whole_set else _alone(first)
 
 

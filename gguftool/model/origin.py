@@ -6,10 +6,8 @@ llama.cpp left behind, the names of its tensors. What llama.cpp itself can use h
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gguftool.facts.arch import facts
@@ -18,6 +16,8 @@ from gguftool.format.header import Header
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.model.model import Model
 from gguftool.model.part import Tensor
+from gguftool.records import dataclass, field, replace
+from gguftool.regex import regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _by_architecture(m: Model) -> Origin | None:
 
 # -- by layouts that llama.cpp left behind, and files that hold more than llama.cpp wants
 
-_EXPERT = re.compile(r"blk\.\d+\.ffn_(?:gate|down|up)\.\d+\.weight")
+_EXPERT = regex(r"blk\.\d+\.ffn_(?:gate|down|up)\.\d+\.weight")
 _TOWERS = ("v.", "mm.", "a.", "s.", "mtp.", "model.vision_tower.")
 _MERGED = frozenset(
     "gemma3 gemma3n gemma4 mistral3 llama4 qwen2vl qwen3vl qwen3vlmoe qwen35 qwen35moe deepseek2-ocr glm4 "
@@ -241,18 +241,18 @@ def _by_layout(m: Model) -> Origin | None:
 
 # -- by the names of tensors, where no key says anything
 
-_IMAGE_TENSOR = re.compile(
+_IMAGE_TENSOR = regex(
     r"(?:model\.diffusion_model|first_stage_model|cond_stage_model|text_encoders|double_blocks|single_blocks"
     r"|joint_blocks|joint_transformer_blocks|single_transformer_blocks|transformer_blocks|input_blocks|down_blocks"
     r"|double_stream_blocks|double_layers|distilled_guidance_layer|img_in|txt_in|patch_embedding|text_model"
     r"|(?:en|de)coder\.(?:conv_in|down_blocks|up_blocks))\."
 )
-_AUDIO_TENSOR = re.compile(r"(?:model\.)?(?:encoder\.(?:conv1|blocks\.\d+\.attn)|decoder\.blocks\.\d+\.cross_attn)\.")
-_OWN_TENSOR = re.compile(
+_AUDIO_TENSOR = regex(r"(?:model\.)?(?:encoder\.(?:conv1|blocks\.\d+\.attn)|decoder\.blocks\.\d+\.cross_attn)\.")
+_OWN_TENSOR = regex(
     r"(?:token_embd|token_types|position_embd|output|output_norm|rope_freqs|(?:enc\.|dec\.)?blk\.\d+)\."
 )
 """Names that llama.cpp gives to tensors of a language model (`llama-arch.cpp`, b11434)."""
-_SIDE = re.compile(r"(?:v|mm|a|resampler|direction)\.|.*\.(?:lora_[ab]|in_sum2?|counts)$")
+_SIDE = regex(r"(?:v|mm|a|resampler|direction)\.|.*\.(?:lora_[ab]|in_sum2?|counts)$")
 """Names in projectors, control vectors, adapters and importance matrices."""
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word, shell
 
 CONFIG = "config.json"
-_CHECKPOINT = re.compile(r"(?:checkpoint|step|epoch|global_step|iter)[-_]?0*(\d+)(?:-merged)?")
+_CHECKPOINT = regex(r"(?:checkpoint|step|epoch|global_step|iter)[-_]?0*(\d+)(?:-merged)?")
 _LOOKED_INTO = 200
 
 

@@ -6,7 +6,6 @@ Pure arithmetic over headers; nothing here prints or estimates memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.format.header import NAME
@@ -18,6 +17,7 @@ from gguftool.model.model import Model
 from gguftool.model.origin import measured, origin, stored_as
 from gguftool.model.part import Part
 from gguftool.model.role import role, way_on, what_it_is
+from gguftool.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.brief import line, short_repr, shown
 from gguftool.errors import FormatError
 from gguftool.format.header import Header, TensorInfo
 from gguftool.model.arrays import floats, stored
+from gguftool.records import dataclass
 from gguftool.source import Source
 
 if TYPE_CHECKING:

@@ -6,14 +6,15 @@ import os
 import re
 
 from gguftool.quantity import whole
+from gguftool.regex import regex
 
 # Groups: name of the whole file, number, count. Whether numbers start at 0 or 1 is found by looking.
 PATTERNS = (
-    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_]?(?P<no>\d{1,9})of(?P<count>\d{1,9})$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>\d{1,9})$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>[a-z]{1,3})$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-]?(?P<no>\d{2,4})$", re.I),
-    re.compile(r"^(?P<base>.+\.gguf)[.-]?(?P<no>[a-z]{2,3})$"),
+    regex(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_]?(?P<no>\d{1,9})of(?P<count>\d{1,9})$", re.I),
+    regex(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>\d{1,9})$", re.I),
+    regex(r"^(?P<base>.+\.gguf)[.-](?:split|part)[-_.]?(?P<no>[a-z]{1,3})$", re.I),
+    regex(r"^(?P<base>.+\.gguf)[.-]?(?P<no>\d{2,4})$", re.I),
+    regex(r"^(?P<base>.+\.gguf)[.-]?(?P<no>[a-z]{2,3})$"),
 )
 SURE = 3
 """So many of them say it themselves; the others may be other endings."""

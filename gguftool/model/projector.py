@@ -6,13 +6,13 @@ Every number is what llama.cpp itself comes to: its own loading code runs over t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.facts.machine.clip import AUDIO, ENCODERS, GEN_AUDIO, VISION, Clip, begun, type_number
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.model.model import Model
+from gguftool.records import dataclass
 
 TYPE_KEY = "clip.projector_type"
 """Names the type for every encoder; where it is absent or empty, each encoder has a key of its own."""

@@ -7,9 +7,7 @@ them, the name of the file is none. Every command asks `role`, and takes its wor
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from gguftool.errors import UsageError
@@ -17,6 +15,8 @@ from gguftool.facts.layers import nextn_layers
 from gguftool.model.embedder import embedder, what_it_gives
 from gguftool.model.model import Model
 from gguftool.model.origin import Origin, of_two_towers, origin
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ ROLES: dict[str, Role] = {
 DRAFTS = frozenset({"eagle3", "dflash", "gemma4-assistant"})
 """Architectures whose context needs that of a target model (`ctx_other`, llama.cpp b11434)."""
 
-_PROJECTOR_TENSOR = re.compile(r"(?:v|mm|a|resampler)\.")
+_PROJECTOR_TENSOR = regex(r"(?:v|mm|a|resampler)\.")
 _LORA = (".lora_a", ".lora_b")
 _LOOKED_AT = 64
 """Tensors whose names are looked at when no key says what a file is."""

@@ -15,18 +15,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from gguftool.format.header import Header
 from gguftool.format.types import MAGIC
 from gguftool.model.headers import Headers
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 
-NAME = re.compile(r"^(?P<prefix>.*)-(?P<no>\d{5})-of-(?P<count>\d{5})\.gguf$", re.S)
+NAME = regex(r"^(?P<prefix>.*)-(?P<no>\d{5})-of-(?P<count>\d{5})\.gguf$", re.S)
 SPLIT_KEYS = ("split.no", "split.count", "split.tensors.count", "general.split", "general.split_count")
 SEARCH_LIMIT = 4096
 """Files of a folder looked at when shards do not carry the usual names."""
 
-LIKELY = re.compile(r"(?:.*\.gguf(?:-\d+-of-\d+)?|(?:sha256[-:])?[0-9a-f]{40,64})", re.I | re.S)
+LIKELY = regex(r"(?:.*\.gguf(?:-\d+-of-\d+)?|(?:sha256[-:])?[0-9a-f]{40,64})", re.I | re.S)
 """Names a shard may have: ``.gguf``, the count put behind it, or the hash a content store gives (no ending at all)."""
 MOST_SHARDS = 65535
 """`split.count` is a u16."""
@@ -34,12 +35,12 @@ FEW_FIELDS = 16
 """Shards other than the first carry the split keys and little else."""
 
 _LOOSE = (
-    re.compile(r"(?P<stem>.*?)\.gguf-(?P<no>\d{1,5})-of-(?P<count>\d{1,5})", re.I | re.S),
-    re.compile(
+    regex(r"(?P<stem>.*?)\.gguf-(?P<no>\d{1,5})-of-(?P<count>\d{1,5})", re.I | re.S),
+    regex(
         r"(?P<stem>.*?)[-_. ]?(?:part|shard|split)?[-_. ]?(?P<no>\d{1,5})[-_. ]?of[-_. ]?(?P<count>\d{1,5})\.gguf",
         re.I | re.S,
     ),
-    re.compile(r"(?P<stem>.*?)[-_. ]?(?:part|shard|split)?[-_. ]?(?P<no>\d{1,5})(?P<count>)\.gguf", re.I | re.S),
+    regex(r"(?P<stem>.*?)[-_. ]?(?:part|shard|split)?[-_. ]?(?P<no>\d{1,5})(?P<count>)\.gguf", re.I | re.S),
 )
 
 

@@ -6,20 +6,19 @@ b11434). Layers count from 1: the state behind the embedding has no direction.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import MAX_NAME
 from gguftool.model.adapter import c_names
 from gguftool.model.model import Model
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 ARCHITECTURE = "controlvector"
 HINT, COUNT = "controlvector.model_hint", "controlvector.layer_count"
 HEAD = "direction."
 # What `std::stoi` reads: blanks, a sign, digits, and whatever follows.
-_NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_NUMBER = regex(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 INT_MAX = (1 << 31) - 1
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
 
 from gguftool.errors import GgufToolError
 from gguftool.facts.licences import OTHER, names, of_text
 from gguftool.model.card import NAME, Card
 from gguftool.reading import file_bytes
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 
 HUB = "https://huggingface.co/"
-_FILES = re.compile(r"(?:LICEN[CS]E|COPYING)(?:[-_.](?!pdf|html?$)[\w.-]+)?", re.I)
+_FILES = regex(r"(?:LICEN[CS]E|COPYING)(?:[-_.](?!pdf|html?$)[\w.-]+)?", re.I)
 _LARGEST = 1 << 20
 _LONGEST = 100
 """Characters of a first line that serves as the name of a licence."""

@@ -1,120 +1,175 @@
-"""The token list of a vocabulary as bytes, and its tokens by their text; nothing in it holds the model."""
+"""The token list of a vocabulary as bytes, and its tokens by their text; nothing in it holds the model.
+
+A large list has 262,144 tokens in 4 MB, and making an object of each takes longer than anything else that is asked of a
+model. So the bytes stay as they are: a text is searched in them, and a token is found from the places that the parser
+left. What takes an object of each is known already where the list is one that many models share (`sound`).
+"""
 
 from __future__ import annotations
 
-import re
-import struct
-from functools import cache, cached_property
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from gguftool.format import again
+from gguftool.format.foresee import MERGES, TOKENS
 from gguftool.format.header import Field
+from gguftool.model.stringlist import StringList
 
-_WINDOW = 1 << 20
-"""Bytes of strings that are cut at a time."""
-_WALK = 1 << 20
-"""Tokens walked past in searches, after which a map is made."""
+_MOST = 1 << 27
+"""Bytes that are searched for texts, after which a map is made: a search in 4 MB takes a millisecond, the map 80."""
+_KEPT = 1 << 12
+"""Texts of which it is kept where they are: rules ask for the same few names again and again."""
+_OFTEN = 1 << 15
+"""Places of a bracket that are looked at; where there are more, every text is searched."""
+_MARKS = b"<", b"["
+_WINDOW = 24
+"""Bytes from a bracket on by which a text that has it inside is missed."""
+_ZEROS = bytes(7)
 
 
-class TokenList:
-    """The strings of an array, each with its length prefix, so that no slice per token is needed.
+class TokenList(StringList):
+    """The tokens of a file.
 
     Attributes:
-        records: in order.
-        all_short: none has more than 255 bytes, as far as that was told on the way.
-        prefix: how a length is written.
         told: what else was found out about them, by name.
     """
 
-    def __init__(self, f: Field | None) -> None:
-        found = [] if f is None else short_strings(f)
-        self.all_short = f is not None and found is not None
-        self.records: list[bytes] = long_strings(f) if found is None and f is not None else found or []
-        self.prefix = struct.Struct(f.layout.order + f.layout.length_code if f is not None else "<Q")
-        self._walked = 0
+    def __init__(self, f: Field | None, data: bytes = b"") -> None:
+        super().__init__(f, data)
+        if f is not None and f.key == TOKENS and f.strings is not None:
+            self.name = f.strings.name
         self.told: dict[str, Any] = {}
+        self._searched = 0
+        self._found: dict[str, int | None] = {}
+        self._marked: dict[bytes, tuple[frozenset[bytes] | None, bytes | None]] = {}
 
     @cached_property
     def zero_bytes(self) -> int:
-        """Zero bytes among them, length prefixes included."""
-        return b"".join(self.records).count(0)
+        """Zero bytes among them, lengths included."""
+        return 7 * self.count if self.name else self.data.count(0)
+
+    @cached_property
+    def different(self) -> frozenset[bytes]:
+        """The tokens with their lengths; half the time and memory of the map."""
+        found: set[bytes] = set()
+        for some in self.chunks():
+            found.update(some)
+        return frozenset(found)
+
+    @property
+    def distinct(self) -> int:
+        """Number of different ones."""
+        return self.count if self.name else len(self.different)
 
     @cached_property
     def by_record(self) -> dict[bytes, int]:
         """Number of each; of equal ones the last one wins, as in llama.cpp's map."""
-        return dict(zip(self.records, range(len(self.records)), strict=True))
-
-    @cached_property
-    def different(self) -> frozenset[bytes]:
-        """Half the time and memory of the map, and most questions are for tokens that are not there."""
-        return frozenset(self.records)
+        return {record: i for i, record in enumerate(record for some in self.chunks() for record in some)}
 
     def record(self, text: str) -> bytes:
         """As it would stand in the list."""
         data = text.encode("utf-8", "surrogateescape")
         return self.prefix.pack(len(data)) + data
 
-    def find(self, text: str) -> int | None:
-        """Number of a text; None when it is not there."""
-        if not self.records:
-            return None
+    def has(self, text: str) -> bool:
+        """Whether one of them has this text."""
         record = self.record(text)
-        if record not in self.different:
+        if "different" in self.__dict__:
+            return record in self.different
+        if self.name and (some := self._like(record)) is not None:
+            return record in some
+        return self.find(text) is not None
+
+    def find(self, text: str) -> int | None:
+        """Number of a text, of equal ones the last; None when it is not there."""
+        if text not in self._found:
+            if len(self._found) >= _KEPT:
+                self._found.clear()
+            self._found[text] = self._find(text)
+        return self._found[text]
+
+    def _find(self, text: str) -> int | None:
+        record = self.record(text)
+        if not text and self.name:
             return None
-        # A few are found faster by walking than by making the map; of equal ones the map knows the last.
-        if "by_record" in self.__dict__ or self._walked > _WALK or len(self.different) < len(self.records):
-            return self.by_record[record]
-        found = self.records.index(record)
-        self._walked += found
-        return found
+        # What has no text may stand across two others at any place, and whoever asks for it counts them next.
+        if not text or "different" in self.__dict__:
+            if record not in self.different:
+                return None
+        elif (some := self._like(record)) is not None and record not in some:
+            return None
+        if "by_record" in self.__dict__ or self._searched > _MOST:
+            return self.by_record.get(record)
+        # The last one, unless all are known to be different: that of a special token is often near the beginning.
+        once = self.name or ("different" in self.__dict__ and self.distinct == self.count)
+        at = self.data.find(record) if once else self.data.rfind(record)
+        self._searched += at if at >= 0 and once else len(self.data)
+        if at < 0:
+            return None
+        found = self.index(at)
+        # Inside a token, which then has zero bytes: nothing that a search is worth.
+        return self.by_record.get(record) if found is None else found
+
+    def _like(self, record: bytes) -> frozenset[bytes] | None:
+        """Records among which this one must be; None when that is not known.
+
+        Nearly all names that are asked for have a bracket, and few other tokens do.
+        """
+        size = self.prefix.size
+        if size != 8 or self.big_endian or len(record) > 255 + size:
+            return None
+        at, mark = next(((at, mark) for mark in _MARKS if (at := record.find(mark, size)) >= 0), (0, b""))
+        if not at:
+            return None
+        if mark not in self._marked:
+            self._marked[mark] = self._around(mark)
+        beginning, inside = self._marked[mark]
+        if at == size:
+            return beginning
+        # Behind a zero byte it may have been taken for a beginning.
+        if inside is None or not record[at - 1]:
+            return None
+        return None if record[at : at + _WINDOW] in inside else frozenset()
+
+    def _around(self, mark: bytes) -> tuple[frozenset[bytes] | None, bytes | None]:
+        """What looks like records that begin with a mark, and what stands where it is not at the beginning."""
+        data, found, inside = self.data, set(), []
+        at, left = data.find(mark), _OFTEN
+        while at >= 0:
+            if data.startswith(_ZEROS, at - 7) and at > 7:
+                found.add(data[at - 8 : at + data[at - 8]])
+            else:
+                inside.append(data[at : at + _WINDOW])
+            left -= 1
+            if not left:
+                return None, None
+            at = data.find(mark, at + 1)
+        return frozenset(found), b"".join(inside)
 
 
 def token_list(f: Field | None) -> TokenList:
     """The token list in a field; None gives an empty one."""
-    return TokenList(None) if f is None else again.of(f, "tokens", lambda: TokenList(f))
-
-
-@cache
-def _pattern() -> re.Pattern[bytes]:
-    """One alternative per length up to 255, most frequent lengths first: three times as fast as a loop in Python."""
-    order = sorted(range(256), key=lambda n: (abs(n - 5), n))
-    some = (re.escape(bytes([n])) + b"\0" * 7 + (b"." * n if n < 4 else b".{%d}" % n) for n in order)
-    return re.compile(b"|".join(some), re.S)
-
-
-def short_strings(f: Field) -> list[bytes] | None:
-    """As `split_strings`, the fast way; None when a string has more than 255 bytes or the array is too small for it."""
-    view, layout, count = f.value_bytes, f.layout, f.count or 0
-    if layout.length_size == 8 and not layout.big_endian and count > 64:
-        found: list[bytes] = []
-        at = 0
-        while at < len(view):
-            # In windows: where a longer string makes it slip, what lies in that one may match at every place.
-            some: list[bytes] = _pattern().findall(view, at, at + _WINDOW)
-            together = b"".join(some)
-            if not some or len(found) + len(some) > count or together != view[at : at + len(together)]:
-                return None
-            found += some
-            at += len(together)
-        if len(found) == count:
-            return found
-    return None
+    return TokenList(None) if f is None else again.of(f, "tokens", lambda data: TokenList(f, data))
 
 
 def split_strings(f: Field) -> list[bytes]:
     """The strings of an array field as bytes, each with its length prefix."""
-    found = short_strings(f)
-    return long_strings(f) if found is None else found
+    return StringList(f, bytes(f.value_bytes)).records
 
 
-def long_strings(f: Field) -> list[bytes]:
-    """As `split_strings`, string by string, of any length."""
-    view, layout, count = f.value_bytes, f.layout, f.count or 0
-    unpack = struct.Struct(layout.order + layout.length_code).unpack_from
-    size, o, out = layout.length_size, 0, []
-    data = bytes(view)
-    for _ in range(count):
-        end = o + size + unpack(data, o)[0]
-        out.append(data[o:end])
-        o = end
-    return out
+def unpaired(records: Sequence[bytes], head: int) -> list[int]:
+    """Merges that are not two pieces with a blank between them; ``head``: bytes of a length."""
+    return [i for i, r in enumerate(records) if r.find(b" ", head + 1) < 0 or r[-1] == 32]
+
+
+def sound(f: Field) -> bool:
+    """What holds for every list that has a digest in `gguftool.format.vocabularies.KNOWN`.
+
+    Every token has a text, no two are equal, and of zero bytes there are only the seven of each length. Every merge is
+    two pieces.
+    """
+    records = split_strings(f)
+    if f.key == MERGES:
+        return not unpaired(records, f.layout.length_size)
+    return len(set(records)) == len(records) and all(len(r) > 8 and r.count(0) == 7 for r in records)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
@@ -18,6 +18,7 @@ from gguftool.facts.data import load
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
 from gguftool.model.tokenlist import TokenList, token_list
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from gguftool.model.model import Model
@@ -112,6 +113,7 @@ class Vocabulary:
         model: value of `tokenizer.ggml.model`, None when absent or not a string.
         kind: what that means to llama.cpp, None when it does not know it.
         pre: value of `tokenizer.ggml.pre`, None when absent or not a string.
+        byte_faults: the first byte token that ends a load, by kind of vocabulary and number of tokens.
     """
 
     def __init__(self, m: Model) -> None:
@@ -120,6 +122,7 @@ class Vocabulary:
         self.model = _string(m.get("tokenizer.ggml.model"))
         self.kind = KINDS.get(self.model) if self.model is not None else None
         self.pre = _string(m.get("tokenizer.ggml.pre"))
+        self.byte_faults: dict[tuple[str, int], int | None] = {}
 
     @cached_property
     def count(self) -> int | None:
@@ -133,14 +136,30 @@ class Vocabulary:
         return token_list(f if f is not None and is_array(f, STR) else None)
 
     @property
-    def records(self) -> list[bytes]:
-        """Tokens in order, each with its length prefix, so that no slice per token is needed; [] without a list."""
-        return self._list.records
+    def listed(self) -> int:
+        """Number of tokens; 0 without a proper token list."""
+        return self._list.count
 
     @property
-    def all_short(self) -> bool:
-        """Known that no token has more than 255 bytes."""
-        return self._list.all_short
+    def name(self) -> int:
+        """Of the known vocabulary that the list is, byte by byte; 0 for any other."""
+        return self._list.name
+
+    def records(self) -> Iterator[bytes]:
+        """Tokens in order, each with its length in front, made one after another; a large list has many."""
+        return chain.from_iterable(self._list.chunks())
+
+    def longer(self, than: int) -> list[int]:
+        """Tokens of more bytes."""
+        return self._list.longer(than)
+
+    def size(self, token: int) -> int:
+        """Bytes of a token of the vocabulary."""
+        return self._list.length(token)
+
+    def contains(self, data: bytes) -> bool:
+        """Whether the bytes stand anywhere in the list, in a token or across two of them."""
+        return data in self._list.data
 
     @property
     def zero_bytes(self) -> int:
@@ -163,18 +182,15 @@ class Vocabulary:
 
     def has(self, text: str) -> bool:
         """Whether there is a token of exactly this text; `id_of` also finds it."""
-        return self._list.record(text) in self._list.different
+        return self._list.has(text)
 
     def raw(self, token: int) -> bytes:
         """Bytes of a token; b"" outside the vocabulary."""
-        return self.records[token][self.prefix_size :] if 0 <= token < len(self.records) else b""
+        return self._list.raw(token)
 
     def text(self, token: int) -> str:
         """Text of a token, of a longer one the first `LONG` bytes; "" outside the vocabulary."""
-        if not 0 <= token < len(self.records):
-            return ""
-        head = self.prefix_size
-        return str(self.records[token][head : head + LONG], "utf-8", "surrogateescape")
+        return str(self._list.raw(token, LONG), "utf-8", "surrogateescape")
 
     def show(self, token: int | None) -> str:
         """``2 '<eos>'`` for messages."""
@@ -183,15 +199,15 @@ class Vocabulary:
     @property
     def distinct(self) -> int:
         """Number of different tokens."""
-        return len(self._list.different)
+        return self._list.distinct
 
     def duplicates(self, limit: int = 5) -> list[tuple[int, int]]:
         """Up to ``limit`` pairs (first id, later id) of tokens with equal text."""
-        if self.distinct == len(self.records):
+        if self.distinct == self.listed:
             return []
         first: dict[bytes, int] = {}
         out = []
-        for i, record in enumerate(self.records):
+        for i, record in enumerate(self.records()):
             j = first.setdefault(record, i)
             if j != i:
                 out.append((j, i))
@@ -212,13 +228,27 @@ class Vocabulary:
         """Type of one token: NORMAL when the file has no (or too short) types, as in llama.cpp."""
         return self.types[token] if 0 <= token < len(self.types) else NORMAL
 
-    def ids_of_type(self, kind: int) -> list[int]:
-        """Tokens of one type, in order. Only for types 1 to 6."""
+    @cached_property
+    def _kinds(self) -> bytes:
+        """The low byte of each type: a search in bytes is far faster than a loop over 262,144 integers."""
         types = self.types
         if not isinstance(types, array):
-            return []
-        # The low byte of every element: a search in bytes is far faster than a loop over 262,144 integers.
-        low = types.tobytes()[0 if sys.byteorder == "little" else types.itemsize - 1 :: types.itemsize]
+            return b""
+        return types.tobytes()[0 if sys.byteorder == "little" else types.itemsize - 1 :: types.itemsize]
+
+    @property
+    def all_typed(self) -> bool:
+        """Whether every type is one of 1 to 6."""
+        types = self.types
+        if not isinstance(types, array):
+            return not types
+        # Each low byte is one of these, and the zeros are the other bytes.
+        above = (types.itemsize - 1) * len(types)
+        return not self._kinds.translate(None, b"\1\2\3\4\5\6") and types.tobytes().count(0) == above
+
+    def ids_of_type(self, kind: int) -> list[int]:
+        """Tokens of one type, in order. Only for types 1 to 6."""
+        types, low = self.types, self._kinds
         out, at = [], low.find(kind)
         while at >= 0:
             if types[at] == kind:
@@ -318,16 +348,3 @@ def is_array(f: Field, element: int) -> bool:
 
 def _string(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def tokens_of_type(vocab: Vocabulary, wanted: int, n: int) -> Iterator[int]:
-    """Ids of one token type, without a Python step per token."""
-    types, i = vocab.types, -1
-    while True:
-        try:
-            i = types.index(wanted, i + 1)
-        except ValueError:
-            return
-        if i >= n:
-            return
-        yield i

@@ -6,7 +6,6 @@ assertions show at the context, tensor types (which no loader checks) and RoPE w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gguftool.facts.machine.ends import Unknown
@@ -15,17 +14,18 @@ from gguftool.predict import context, decode
 from gguftool.predict.graph import ABORTS, CONTEXT, DECODE, OK, UNKNOWN
 from gguftool.predict.state import Run
 from gguftool.predict.verdict import AfterLoad
+from gguftool.regex import regex
 
 TEMPLATE = "template"
 TOO_LONG = 64_000
 """A piece of a template between two tags, in characters, that was seen to end b4798 and b7551 (and not b8672)."""
-_TAG = re.compile(r"\{[{%]")
+_TAG = regex(r"\{[{%]")
 
 
 def _template(state: Run) -> Iterator[AfterLoad]:
     """The engine of chat templates until b7755 matched text by regular expressions that recurse at every character."""
     template = state.model.get("tokenizer.chat_template")
-    if bears("own-templates") or not isinstance(template, str) or len(template) < TOO_LONG:
+    if not isinstance(template, str) or len(template) < TOO_LONG or bears("own-templates"):
         return
     longest = max(len(piece) for piece in _TAG.split(template))
     if longest >= TOO_LONG:

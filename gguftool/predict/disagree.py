@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool.facts.arch import Hparams, facts
@@ -17,6 +16,7 @@ from gguftool.predict.stages import hyperparameters
 from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, local_names, run
 from gguftool.predict.vocab import Loaded, load_vocab
+from gguftool.records import dataclass, field
 
 KEYS, TENSORS, COUNT, ASIDE, AFTER = range(5)
 """How far a trial got."""

@@ -7,12 +7,11 @@ llama.cpp walks it (`walk.py`), because only that tells which of its messages co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from gguftool.facts.marks import bears
 from gguftool.format.header import Field, Header, TensorInfo, align
 from gguftool.format.types import ARR, MAX_NAME, U32, value_type_name
-from gguftool.model import Model, Part, with_header
+from gguftool.model import Model, Part
 from gguftool.predict.verdict import LOAD_ERROR, LoadEnds
 from gguftool.predict.walk import walk
 from gguftool.predict.words import (
@@ -28,6 +27,7 @@ from gguftool.predict.words import (
     tensor_twice,
     type_fault,
 )
+from gguftool.records import replace
 
 
 def check_file(part: Part) -> None:
@@ -69,7 +69,11 @@ def as_c_reads(header: Header) -> Header:
 def keys_as_c(m: Model) -> Model:
     """The model with the keys of its first file as `as_c_reads` has them."""
     header = as_c_reads(m.header)
-    return m if header is m.header else with_header(m, header, m.parts[0].size)
+    if header is m.header:
+        return m
+    from gguftool.model import with_header
+
+    return with_header(m, header, m.parts[0].size)
 
 
 def _nested(fields: Iterable[Field]) -> bool:
@@ -116,10 +120,9 @@ def check_alignment(fields: Iterable[Field], path: str) -> None:
 def check_tensor(index: int, tensor: TensorInfo, path: str, seen: Mapping[str, int]) -> None:
     """Name, dimensions, type and size of one tensor record; ``seen``: the names before it with their numbers."""
     raw_name = tensor.name.encode("utf-8", "surrogateescape")
-    where = f"tensor:{tensor.name}"
 
     def end(line: str) -> LoadEnds:
-        return LoadEnds(failed(path, init() + line, init() + TENSOR_FAILED), where=where)
+        return LoadEnds(failed(path, init() + line, init() + TENSOR_FAILED), where=f"tensor:{tensor.name}")
 
     if len(raw_name) >= MAX_NAME:
         raise end(f"tensor name {index} is too long: {len(raw_name)} >= {MAX_NAME}")

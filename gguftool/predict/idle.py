@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from gguftool.format.header import Field, Header
+from gguftool.regex import regex
 
-_IDLE = re.compile(
+_IDLE = regex(
     r"general\.(?!architecture$|alignment$|file_type$|name$|type$|tensor_extra)[^\0]+"
     r"|(tokenizer\.chat_template|gguftool\.|quantize\.)[^\0]*"
     r"|[^\0]+\.(attention\.)?(kv_cache_type|rope\.freq_scale)"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gguftool.model import Model
 from gguftool.predict.surveyed import survey
 from gguftool.predict.tensors import adapted, padded
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

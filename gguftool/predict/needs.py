@@ -6,21 +6,19 @@ has all of them may refuse the file for another reason; `predict` of that build 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.facts import NUMBER, llama_cpp, timeline
 from gguftool.facts.data import load
-from gguftool.facts.machine.clip import ENCODERS, type_number
 from gguftool.facts.machine.rows import has_program
 from gguftool.facts.reads import reads
 from gguftool.format.types import TENSOR_TYPE_BY_NAME, tensor_type_name
 from gguftool.model import Model
-from gguftool.model.projector import named_type
 from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import KINDS
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
 TEMPLATE = "template_engine"
@@ -37,7 +35,7 @@ REFUSING = (ARCH, TOKENIZER, PRE, TYPE, PROJECTOR, CODE, SIDE)
 LONG_TEMPLATE = 64_000
 """A chat template of so many characters ends llama-server at its start where the engine before `jinja` reads it: it did
 with b4798 and b7551, and does no more with b8672."""
-_BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
+_BLOCK = regex(r"(?<=\.)\d+(?=\.)")
 _SIDES = {
     "adapter": ("adapters", "key", "adapter.type"),
     "control-vector": ("control vectors", "option", "--control-vector"),
@@ -145,6 +143,8 @@ def _in_facts(kind: str, name: str) -> bool:
     if kind == ARCH:
         return has_program(name)
     if kind == PROJECTOR:
+        from gguftool.facts.machine.clip import type_number
+
         return type_number(name) is not None
     known: dict[str, Container[str]] = {TOKENIZER: KINDS, TYPE: TENSOR_TYPE_BY_NAME}
     return name in known.get(kind, load("vocabulary.json")["pre"])
@@ -154,6 +154,9 @@ def _refusing(m: Model) -> Iterator[tuple[str, str, str]]:
     """Kind, name and place of what a loader compares with its lists."""
     own = role(m)
     if own == "mmproj":
+        from gguftool.facts.machine.clip import ENCODERS
+        from gguftool.model.projector import named_type
+
         for modality, (has, *_) in ENCODERS.items():
             name, key = named_type(m, modality)
             if name and m.get(has) is True:

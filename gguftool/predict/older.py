@@ -21,6 +21,12 @@ def length(f: Field) -> int:
     return 1 if f.type != ARR else f.count or 0
 
 
+def holds(f: Field, *elements: str) -> bool:
+    """Whether it is an array of such elements."""
+    element = f.element_type if f.type == ARR else None
+    return element is not None and value_type_name(element) in elements
+
+
 def must_be(f: Field, *elements: str) -> None:
     """The array holds such elements.
 
@@ -29,10 +35,11 @@ def must_be(f: Field, *elements: str) -> None:
     """
     element = f.element_type if f.type == ARR else f.type
     named = value_type_name(element if element is not None else -1)
+    if holds(f, *elements):
+        return
     if bears("types"):
-        if f.type != ARR or named not in elements:
-            raise Refusal(f"invalid gguf type for {f.key}", where(f.key), expected=list(elements), got=f.type_name)
-    elif elements == ("str",):
+        raise Refusal(f"invalid gguf type for {f.key}", where(f.key), expected=list(elements), got=f.type_name)
+    if elements == ("str",):
         if element != STR and length(f):
             raise Abort(_STRING.format("=="), where(f.key))
     elif elements == ("i8", "u8"):

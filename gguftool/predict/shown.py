@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from gguftool.format.header import TensorInfo
 from gguftool.model import Model
 from gguftool.predict.stages import stored_tensors
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
-_BLOCK = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d{1,18})\.(.*)")
+_BLOCK = regex(r"(?:(?:enc|dec)\.)?blk\.(\d{1,18})\.(.*)")
 _PLACES: dict[str, tuple[tuple[str, int], ...]] = {
     "embedding_length": (("token_embd.weight", 0), ("output_norm.weight", 0)),
     "feed_forward_length": (("ffn_up.weight", 1), ("ffn_gate.weight", 1), ("ffn_down.weight", 0)),

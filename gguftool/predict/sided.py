@@ -7,16 +7,14 @@ since when a build knows the type of a projector, or reads such a file as GGUF a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from gguftool.facts import NUMBER, llama_cpp, timeline
 from gguftool.facts.editions import builds, reading
-from gguftool.facts.machine.clip import ENCODERS
 from gguftool.model import Model
-from gguftool.model.projector import named_type
 from gguftool.predict.byname import edition, span
 from gguftool.predict.needs import ARCH, KEY, PROJECTOR, SIDE, TYPE, Need, needs
 from gguftool.predict.verdict import REFUSED, UNKNOWN, Prediction
+from gguftool.records import replace
 
 _WORDED = 5308
 """From this build on, at the latest, an unknown type is told in today's words (`clip.cpp`)."""
@@ -68,6 +66,9 @@ def side(model: Model, own: str, build: int, newest: Callable[[], Prediction]) -
 
 def _unread(model: Model, build: int) -> Iterator[str]:
     """Keys that say what a projector is, and that a build does not look at yet."""
+    from gguftool.facts.machine.clip import ENCODERS
+    from gguftool.model.projector import named_type
+
     for modality, (has, _) in ENCODERS.items():
         if model.get(has) is True:
             for key in (has, named_type(model, modality)[1]):

@@ -8,7 +8,6 @@ it depends on, so only those are tried, then those that the next disagreement de
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.keys import read_keys
@@ -19,6 +18,7 @@ from gguftool.model import Model, with_header
 from gguftool.predict.disagree import Fault, fault_of, granted
 from gguftool.predict.shown import Shown, shown_by
 from gguftool.predict.surveyed import survey
+from gguftool.records import dataclass, field, replace
 
 MOST_KEYS = 2
 MOST_WORK = 40_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +15,7 @@ from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import common, has_program, machine_of, program
 from gguftool.facts.marks import bears
+from gguftool.facts.watched import Answers, known_by, told
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, Part, from_source
@@ -32,6 +32,7 @@ from gguftool.predict.types import unknown_type
 from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
 from gguftool.predict.walk import walk
+from gguftool.records import replace
 from gguftool.source import Memory, Source
 
 _WRAP = {
@@ -84,14 +85,30 @@ def predict(
             stored = None if build is None or build >= NUMBER else nearest(build) or builds()[-1]
             return _by(stored, lambda: _of_other_bytes(source, given_as))
     model = what
+    own = given_as or role(model)
+    return _by_build(model, build, own, lambda: _as(model, own, keep))
+
+
+def by_build(model: Model) -> Callable[[int], Prediction]:
+    """As `predict` for many builds; what builds agree in is worked out once.
+
+    Args:
+        model: opened with ``strict=False``.
+    """
+    own = role(model)
+    answers = Answers(lambda: _as(model, own))
+    return lambda build: _by_build(model, build, own, answers)
+
+
+def _by_build(model: Model, build: int | None, own: str, predicted: Callable[[], Prediction]) -> Prediction:
     if build is None or build >= NUMBER:
-        return _as(model, given_as, keep)
-    if (own := given_as or role(model)) in OTHERS:
-        return side(model, own, build, lambda: _as(model, own))
+        return predicted()
+    if own in OTHERS:
+        return side(model, own, build, predicted)
     stored, why = edition(model, build, builds())
     if why:
         return Prediction(UNKNOWN, "file", not_evaluated=(why,), build=None)
-    return by_names(model, build) if stored is None else _by(stored, lambda: _as(model, given_as))
+    return by_names(model, build) if stored is None else _by(stored, predicted)
 
 
 def _by(stored: int | None, predicted: Callable[[], Prediction]) -> Prediction:
@@ -102,8 +119,8 @@ def _by(stored: int | None, predicted: Callable[[], Prediction]) -> Prediction:
         return replace(predicted(), build=stored)
 
 
-def _as(model: Model, given_as: str | None, keep: Callable[[Run], None] | None = None) -> Prediction:
-    module = OTHERS.get(given_as or role(model))
+def _as(model: Model, own: str, keep: Callable[[Run], None] | None = None) -> Prediction:
+    module = OTHERS.get(own)
     if module is None:
         return _of_model(model, keep=keep)
     found: Prediction = import_module(f"gguftool.predict.{module}").predict(model)
@@ -193,7 +210,7 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     Raises:
         LoadEnds, Refusal, Abort, Unknown: how it ends; ``state.stage`` says where.
     """
-    check_file(state.model.parts[0])
+    _read_file(state.model)
     m = state.model = keys_as_c(state.model)
     state.stage = "architecture"
     reader = _reader(m)
@@ -205,7 +222,8 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     state.warnings += unknown_type(m)
     state.stage = "architecture"
     reader.scalar("=general.file_type", "u32")
-    machine, asking = hyperparameters(state)
+    machine, _ = known_by("hyperparameters", lambda: _numbers_and_end(m), lambda: hyperparameters(state))
+    asking = program(m.architecture.partition("\0")[0], "tensors")
     state.stage = "vocabulary"
     vocab = state.vocab = granted or load_vocab(machine.reader, vocabulary(m))
     state.warnings += vocab.warnings
@@ -214,6 +232,22 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     _tensors(state, machine, vocab, asking)
     state.stage = "data"
     _mapped(state)
+
+
+def _read_file(m: Model) -> None:
+    """What the reader of GGUF says to the first file; raises as `check_file`."""
+
+    def end() -> tuple[Any, ...] | None:
+        try:
+            check_file(m.parts[0])
+        except LoadEnds as end:
+            return end.messages, end.verdict, end.where, end.data
+        return None
+
+    found = told("file", end)
+    if found is not None:
+        messages, verdict, where, data = found
+        raise LoadEnds(messages, verdict=verdict, where=where, **data)
 
 
 def _named_twice(m: Model) -> None:
@@ -274,6 +308,21 @@ def numbers(model: Model) -> dict[str, Any] | None:
     except (Refusal, Abort, Unknown) as end:
         end.__traceback__ = end.__context__ = None
         return None
+    finally:
+        state.close()
+
+
+def _numbers_and_end(model: Model) -> tuple[object, ...]:
+    """All that later stages see of the hyperparameter stage."""
+    state = Run(model)
+    try:
+        machine, _ = hyperparameters(state)
+        names = {name: value for name, value in machine.names.items() if not name.endswith("()")}
+        return (machine.h, names, machine.slots, machine.procs, machine.rounds, machine.layer, state.warnings)
+    except (Refusal, Abort) as end:
+        return (type(end), end.text, end.where, end.data, state.stage, state.warnings)
+    except Unknown as end:
+        return (type(end), end.why, end.where, state.stage, state.warnings)
     finally:
         state.close()
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from gguftool.facts.machine.program import Machine
 from gguftool.model import Model
 from gguftool.predict.tensors import Asked
 from gguftool.predict.vocab import Loaded
+from gguftool.records import dataclass, field
 
 
 @dataclass(slots=True)

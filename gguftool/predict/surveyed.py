@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine
 from gguftool.format.header import TensorInfo
@@ -13,6 +11,7 @@ from gguftool.predict.stages import hyperparameters, stored_tensors
 from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, Wanted, local_names, run
 from gguftool.predict.vocab import Loaded, load_vocab
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

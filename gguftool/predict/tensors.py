@@ -7,9 +7,7 @@ not looked at here (only RoPE factors are, by the test whether a buffer suits).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool.brief import short_repr
@@ -18,6 +16,8 @@ from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.program import DUPLICATED, OPTIONAL, RESHAPE, SKIP, Machine, Row
 from gguftool.facts.marks import bears
 from gguftool.format.header import TensorInfo
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 
 F32, NVFP4 = 0, 40
 
@@ -65,33 +65,34 @@ class Asked:
     created: int = 0
     slots: dict[tuple[str, int], TensorInfo] = field(default_factory=dict)
     forgiven: frozenset[str] = frozenset()
-    ops: Mapping[str, str] = field(default_factory=lambda: _ops())
-    dims_first: bool = field(default_factory=lambda: bears("dims-first"))
-    all_sizes: bool = field(default_factory=lambda: bears("all-sizes"))
+    patterns: dict[str, tuple[bool, str]] = field(default_factory=dict)
 
     def __call__(
         self, name: str, index: list[int], shape: list[int], flags: int, pattern: str, layer: int, row: Row
     ) -> bool:
         """`create_tensor`: True when the tensor is there and used."""
-        ops = self.ops
-        base = pattern.rsplit(".", 1)[0] if pattern not in ops else pattern
-        op = ops[pattern] if pattern in ops else _op(pattern)
+        known = self.patterns.get(pattern)
+        if known is None:
+            base = pattern if pattern in _ops() else pattern.rsplit(".", 1)[0]
+            known = self.patterns[pattern] = base.startswith("rope_f"), _op(pattern)
+        factors, op = known
         required = not flags & OPTIONAL
         used = op != "NONE" and not flags & SKIP
         if name not in self.wanted or required:
             formula = tuple(row[3]) if not flags & RESHAPE else ()
             self.wanted[name] = Wanted(name, tuple(shape), required, pattern, formula, used, op, row[5])
-        info, dims_first = self.stored.get(name), self.dims_first
+        info = self.stored.get(name)
         if info is None:
             if required:
-                words = "check_tensor_dims: tensor '{}' not found" if dims_first else "missing tensor '{}'"
+                words = "check_tensor_dims: tensor '{}' not found" if bears("dims-first") else "missing tensor '{}'"
                 return self._fault(Refusal(words.format(name), f"tensor:{name}"))
             return False
-        have = padded(info.shape)
-        # Before b2500 the sizes behind those that were expected were not looked at.
-        seen = have if self.all_sizes else padded(have[: len(shape)])
-        fits = math.prod(have) == math.prod(shape) if flags & RESHAPE else seen == padded(tuple(shape))
-        if not fits and (used or dims_first):
+        have, want = padded(info.shape), padded(tuple(shape))
+        fits = math.prod(have) == math.prod(shape) if flags & RESHAPE else have == want
+        if not fits and not flags & RESHAPE and not bears("all-sizes"):
+            # Before b2500 the sizes behind those that were expected were not looked at.
+            fits = padded(have[: len(shape)]) == want
+        if not fits and (used or bears("dims-first")):
             text = f"check_tensor_dims: tensor '{name}' has wrong shape; expected {_dims(shape)}, got {_dims(have)}"
             fault = Refusal(text, f"tensor:{name}", expected=list(shape), got=list(info.shape))
             self._fault(fault)
@@ -99,7 +100,7 @@ class Asked:
             self.warnings.append(f"model has unused tensor {name} (size = {info.nbytes} bytes) -- ignoring")
             self.created += 1
             return False
-        if base.startswith("rope_f") and info.type_id != F32:
+        if factors and info.type_id != F32:
             self._fault(Abort("GGML_ASSERT(c->type == GGML_TYPE_F32) failed", f"tensor:{name}"))
         if not flags & DUPLICATED:
             self.created += 1
@@ -172,7 +173,7 @@ def _pattern(name: str) -> str:
 
 
 # Between dots, as in blk.12.attn_q.
-_NUMBER = re.compile(r"(?<=\.)[0-9]+(?=\.)")
+_NUMBER = regex(r"(?<=\.)[0-9]+(?=\.)")
 
 
 def padded(shape: tuple[int, ...]) -> tuple[int, ...]:

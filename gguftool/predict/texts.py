@@ -6,14 +6,14 @@ point outside itself; an RWKV vocabulary has no answer for letters that it lacks
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import where
-from gguftool.model.vocab import BYTE, NORMAL, TOKENS, TYPES, USER_DEFINED, Vocabulary, tokens_of_type
+from gguftool.model.vocab import BYTE, NORMAL, TOKENS, TYPES, USER_DEFINED, Vocabulary
+from gguftool.regex import regex
 
-BEYOND = re.compile(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
+BEYOND = regex(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}")
 """Four bytes that decode to a number above U+10FFFF; llama.cpp reads any other odd bytes as U+FFFD."""
 CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
 _ESCAPES = {ord("t"): 9, ord("n"): 10, ord("r"): 13}
@@ -38,30 +38,40 @@ def check_pieces(kind: str, vocab: Vocabulary, n: int, escaped: bool) -> None:
         Refusal: a byte token that does not look like ``<0x0A>``, a letter beyond Unicode.
         Abort: a byte token in a vocabulary that has none.
     """
-    fault = next(_byte_faults(kind, vocab, n), None) if kind in ("SPM", "UGM", "BPE", "WPM") else None
-    if kind == "BPE" and not escaped and vocab.records:
-        beyond = _beyond(vocab, n if fault is None else fault[0])
+    at = _first_fault(kind, vocab, n) if kind in ("SPM", "UGM", "BPE", "WPM") else None
+    if kind == "BPE" and not escaped and vocab.listed:
+        beyond = _beyond(vocab, n if at is None else at)
         if beyond is not None:
             raise Refusal("invalid codepoint", where(TOKENS), token=beyond)
+    fault = _byte_fault(kind, vocab, at) if at is not None else None
     if fault is not None:
-        raise fault[1]
+        raise fault
 
 
-def _byte_faults(kind: str, vocab: Vocabulary, n: int) -> Iterator[tuple[int, Refusal | Abort]]:
-    for i in tokens_of_type(vocab, BYTE, n):
-        if kind == "WPM":
-            yield i, Abort("fatal error", where(TYPES), token=i)
-        token = vocab.raw(i)
-        size = len(token) if token and b"\0" not in token else len(token_bytes(vocab, i))
-        if size < 3:
-            text = f"basic_string::substr: __pos (which is 3) > this->size() (which is {size})"
-            yield i, Refusal(text, where(TYPES), token=i)
+def _first_fault(kind: str, vocab: Vocabulary, n: int) -> int | None:
+    """The first byte token that ends the load; looked for once, for no build takes them otherwise."""
+    asked = (kind, n)
+    if asked not in vocab.byte_faults:
+        faulty = (i for i in vocab.ids_of_type(BYTE) if i < n and _byte_fault(kind, vocab, i) is not None)
+        vocab.byte_faults[asked] = next(faulty, None)
+    return vocab.byte_faults[asked]
+
+
+def _byte_fault(kind: str, vocab: Vocabulary, i: int) -> Refusal | Abort | None:
+    if kind == "WPM":
+        return Abort("fatal error", where(TYPES), token=i)
+    token = vocab.raw(i)
+    size = len(token) if token and b"\0" not in token else len(token_bytes(vocab, i))
+    if size < 3:
+        text = f"basic_string::substr: __pos (which is 3) > this->size() (which is {size})"
+        return Refusal(text, where(TYPES), token=i)
+    return None
 
 
 def _beyond(vocab: Vocabulary, n: int) -> int | None:
     """First ordinary token below ``n`` with a letter beyond Unicode."""
     if "beyond" not in vocab.told:
-        vocab.told["beyond"] = BEYOND.search(b"".join(vocab.records)) is not None
+        vocab.told["beyond"] = any(vocab.contains(bytes([first])) for first in range(0xF4, 0xF8))
     if not vocab.told["beyond"]:
         return None
     ordinary = (i for i in range(n) if vocab.type_of(i) == NORMAL)
@@ -82,7 +92,7 @@ def normalised(vocab: Vocabulary, charsmap: bytes, text: bytes) -> bytes:
     Raises:
         Refusal: the map points outside itself.
     """
-    own = sorted((token_bytes(vocab, i) for i in tokens_of_type(vocab, USER_DEFINED, len(vocab.records))), key=len)
+    own = sorted((token_bytes(vocab, i) for i in vocab.ids_of_type(USER_DEFINED) if i < vocab.listed), key=len)
     out, at = bytearray(), 0
     while at < len(text):
         kept = next((token for token in reversed(own) if text.startswith(token, at)), None)
@@ -135,7 +145,7 @@ def _prefix(charsmap: bytes, text: bytes) -> tuple[int, bytes]:
     return length, piece
 
 
-_UTF8 = re.compile(rb"[\0-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}")
+_UTF8 = regex(rb"[\0-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}")
 
 
 def _letter(text: bytes) -> int:
@@ -181,7 +191,7 @@ def rwkv_gaps(vocab: Vocabulary, text: bytes) -> Iterator[tuple[int, bool]]:
     starts = set(text)
     tokens: set[bytes] = set()
     prefixes: set[bytes] = set()
-    for i in range(len(vocab.records)):
+    for i in range(vocab.listed):
         raw = unescaped(token_bytes(vocab, i))
         if raw and raw[0] in starts:
             tokens.add(raw)

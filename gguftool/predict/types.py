@@ -26,6 +26,8 @@ _NO_FILE_TYPE = frozenset({9, 15, 24, 25, 26, 27, 28, 39})
 
 def unknown_type(m: Model) -> list[str]:
     """llama.cpp names a model after the type that most tensors have, and warns where it has no such name."""
+    if all(tensor.type_id not in _NO_FILE_TYPE for part in m.parts for tensor in part.header.tensors):
+        return []
     counts: dict[int, int] = {}
     most, best = 0, F32
     # Of equal counts the one that is reached first counts, in the order of the layers.

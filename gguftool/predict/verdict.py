@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gguftool.brief import short_repr, table
 from gguftool.facts import NUMBER
+from gguftool.records import dataclass, field
 
 LOADS, WARNS, REFUSED, ABORTS, UNKNOWN = "loads", "warns", "refused", "aborts", "unknown"
 

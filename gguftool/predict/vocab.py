@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.marks import bears
+from gguftool.facts.watched import told
 from gguftool.model.vocab import (
     ADD_BOS_PRE,
     BYTE,
@@ -20,8 +19,9 @@ from gguftool.model.vocab import (
     Vocabulary,
     names,
 )
-from gguftool.predict.older import length, must_be, must_reach
+from gguftool.predict.older import holds, length, must_be, must_reach
 from gguftool.predict.texts import CHARSMAP, check_pieces, normalised, rwkv_gaps
+from gguftool.records import dataclass, field
 
 NULL = -1
 _TG = "=tokenizer.ggml."
@@ -163,11 +163,12 @@ def _charsmap(reader: Reader) -> None:
 
 def _pre(pre: str, out: Loaded) -> None:
     """Pre-tokenizer of a BPE vocabulary."""
-    if not names("pre"):
+    known = told(("pre", pre), lambda: pre in names("pre") if names("pre") else None)
+    if known is None:
         return  # until b2750 or so a vocabulary was cut in one way
     if not pre:
         out.warnings += [f"load: {line}" for line in _BANNER]
-    elif pre not in names("pre") and pre != "default":
+    elif not known and pre != "default":
         raise Refusal(f"unknown pre-tokenizer type: '{pre}'", "field:tokenizer.ggml.pre")
     out.add_bos = pre in ADD_BOS_PRE
     if pre in NO_BOS_PRE:
@@ -187,12 +188,16 @@ class _Words:
         found = self.special.get(text)
         return self.vocab.id_of(text) if found is None else found
 
+    def of(self, group: str) -> list[tuple[int, str]]:
+        """Tokens of a list of texts that are there, with their ids, in the order of the list."""
+        return told(group, lambda: [(i, text) for text in names(group) if (i := self.id_of(text)) is not None])
+
 
 def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
     f = reader.fields.get(TOKENS)
     if f is None:
         raise Refusal("cannot find tokenizer vocab in model file\n", where(TOKENS))
-    if bears("types"):
+    if not holds(f, "str") and bears("types"):
         must_be(f, "str")
     n = out.n_tokens = length(f)
     for key, elements, word in (
@@ -202,14 +207,14 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
         other = reader.fields.get(key)
         if other is None:
             continue
-        if bears("types"):
+        if not holds(other, *elements) and bears("types"):
             must_be(other, *elements)
         must_reach(other, n, word)
         must_be(other, *elements)
     must_be(f, "str")
     words = _Words(vocab)
     _rename_empty(vocab, words, out)
-    if vocab.distinct - words.lost != len(vocab.records):
+    if vocab.distinct - words.lost != vocab.listed:
         raise Abort("GGML_ASSERT(id_to_token.size() == token_to_id.size()) failed", where(TOKENS))
     return words
 
@@ -217,11 +222,11 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
 def _rename_empty(vocab: Vocabulary, words: _Words, out: Loaded) -> None:
     """Tokens that are empty, or become so at a NUL; ``words.lost`` corrects the count of different texts."""
     head = vocab.prefix_size
-    if vocab.zero_bytes == 7 * len(vocab.records) and vocab.id_of("") is None:
+    if vocab.zero_bytes == 7 * vocab.listed and vocab.id_of("") is None:
         return
     texts: dict[bytes, int] = {}
     seen = set()
-    for i, record in enumerate(vocab.records):
+    for i, record in enumerate(vocab.records()):
         text = record[head:].partition(b"\0")[0]
         if not text:
             out.warnings.append(f"load: empty token at index {i}")
@@ -308,7 +313,7 @@ def _special_ids(reader: Reader, out: Loaded, pre: str) -> None:
         out.add_bos = True
         out.warnings.append("load: override 'tokenizer.ggml.add_bos_token' to 'true' for Gemma4")
     for mark in ("lowercase", "strip_accents"):
-        if bears(mark):
+        if f"tokenizer.ggml.normalizer.{mark}" in reader.fields and bears(mark):
             reader.scalar(f"{_TG}normalizer.{mark}", "bool")
     suppress = reader.fields.get("tokenizer.ggml.suppress_tokens")
     if suppress is not None and bears("suppress"):
@@ -330,24 +335,21 @@ def _named(out: Loaded, words: _Words) -> None:
     for role in _BY_NAME:
         if out.ids[role] != NULL:
             continue
-        found = [(i, text) for text in names(role) if (i := words.id_of(text)) is not None]
+        found = words.of(role)
         if len(found) > 1 and role not in ("eot", "eom") and not all(is_control(i) for i, _ in found):
             out.not_evaluated.append(f"which of several tokens becomes {role}: it depends on llama.cpp's hash order")
         if found:
             out.ids[role] = found[0][0]
             made_control(*found[0])
     eog = {out.ids[r] for r in ("fim_pad", "fim_rep", "fim_sep") if out.ids[r] != NULL}
-    by_name = sorted((i, text) for text in names("eog") if (i := words.id_of(text)) is not None)
-    for token, text in by_name:
+    for token, text in sorted(words.of("eog")):
         eog.add(token)
         made_control(token, text)
-    for text in names("user_defined"):
-        token_id = words.id_of(text)
-        if token_id is not None:
-            old = _attr(words.vocab.type_of(token_id)) | (8 if control.get(token_id) else 0)
-            out.warnings.append(
-                f"load: setting token '{text}' ({token_id}) attribute to USER_DEFINED (16), old attributes: {old}"
-            )
+    for token, text in words.of("user_defined"):
+        old = _attr(words.vocab.type_of(token)) | (8 if control.get(token) else 0)
+        out.warnings.append(
+            f"load: setting token '{text}' ({token}) attribute to USER_DEFINED (16), old attributes: {old}"
+        )
     for role in ("eos", "eot", "eom"):
         if out.ids[role] != NULL and out.ids[role] not in eog:
             eog.add(out.ids[role])

@@ -6,6 +6,7 @@ Shared by the two ways to judge a file: from the records that our own parser rea
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -17,10 +18,14 @@ from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LoadEnds
 
 INITS = ("gguf_init_from_reader: ", "gguf_init_from_file_ptr: ", "gguf_init_from_file_impl: ")
 """What the lines of the reader begin with: the name of its function, the newest first."""
+APPLY = "llama_adapter_lora_init_from_file_ptr: failed to apply lora adapter: "
+"""What the reason stands behind why an adapter is not applied."""
 KV_FAILED = "failed to read key-value pairs"
 TENSOR_FAILED = "failed to read tensor info"
 INT64_MAX = (1 << 63) - 1
 SIZE_MAX = (1 << 64) - 1
+_FEW = INT64_MAX >> 1
+"""Elements that no build has ever counted as too many, in whatever way it asks."""
 _ODD_NAMES = {4: "DEPRECATED", 5: "DEPRECATED"} | {
     i: f"TYPE_{name} REMOVED, use {name[:-4]} with runtime repacking"
     for i, name in REMOVED_TENSOR_TYPES.items()
@@ -82,6 +87,8 @@ def shape_fault(name: str, shape: tuple[int, ...]) -> str:
     """What is wrong with the dimensions, "" when nothing."""
     if len(shape) > MAX_DIMS:
         return f"tensor '{name}' has invalid number of dimensions: {len(shape)} > {MAX_DIMS}"
+    if 0 < math.prod(shape) <= _FEW:
+        return ""
     signed = [signed64(n) for n in shape] + [1] * (MAX_DIMS - len(shape))
     for j, n in enumerate(signed):
         if n < 0:
@@ -120,13 +127,14 @@ def _too_many_before(name: str, signed: list[int]) -> str:
 
 def type_fault(name: str, shape: tuple[int, ...], type_id: int) -> str:
     """What is wrong with the tensor type over this shape, "" when nothing."""
-    signed_id = type_id - (1 << 32) if type_id >> 31 else type_id
     types = load("load_maps.json").get("types")
-    count = TYPE_COUNT if types is None else types["count"]
-    if not 0 <= signed_id < count:
-        why = f". should be in [0, {count})" if bears("type-range") else " (NONE)"
-        return f"tensor '{name}' has invalid ggml type {signed_id}{why}"
     t = TENSOR_TYPES.get(type_id) if types is None or type_id in types["known"] else None
+    if t is None:
+        signed_id = type_id - (1 << 32) if type_id >> 31 else type_id
+        count = TYPE_COUNT if types is None else types["count"]
+        if not 0 <= signed_id < count:
+            why = f". should be in [0, {count})" if bears("type-range") else " (NONE)"
+            return f"tensor '{name}' has invalid ggml type {signed_id}{why}"
     row = shape[0] if shape else 1
     block = t.block_size if t else 0
     if t is None or row % block:
@@ -134,9 +142,7 @@ def type_fault(name: str, shape: tuple[int, ...], type_id: int) -> str:
             f"tensor '{name}' of type {type_id} ({type_name(type_id)}) has {row} elements per row, "
             f"not a multiple of block size ({block})"
         )
-    elements = 1
-    for n in shape:
-        elements *= n
+    elements = math.prod(shape)
     if elements // block > SIZE_MAX // t.block_bytes and bears("size-in-bytes"):
         dims = ", ".join(str(d) for d in (*shape, *[1] * (MAX_DIMS - len(shape))))
         return f"tensor '{name}' with shape ({dims}) has a size in bytes > {SIZE_MAX}"

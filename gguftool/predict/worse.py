@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.facts import llama_cpp
 from gguftool.model import Model
@@ -13,6 +11,7 @@ from gguftool.predict.idle import all_the_same, changed_keys
 from gguftool.predict.shown import shown_by
 from gguftool.predict.stages import OTHERS, predict, screen
 from gguftool.predict.verdict import ABORTS, REFUSED, UNKNOWN, AfterLoad, Prediction
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

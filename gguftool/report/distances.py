@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from gguftool.model.compare import DataChange
 from gguftool.model.kinds import block
+from gguftool.records import dataclass
 from gguftool.report.chart import GRAY, Canvas
 from gguftool.report.text import Style, count, safe, table
 

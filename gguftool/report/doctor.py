@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
 
 from gguftool.api.health import Health
 from gguftool.api.upgrade import Upgrade
 from gguftool.build.survey import Found
 from gguftool.facts import llama_cpp
 from gguftool.hub.stores import PROGRAMS, Store
+from gguftool.records import asdict
 from gguftool.report.compat import dated
 from gguftool.report.text import Style, safe, size, table
 from gguftool.run.changed import DEFAULT, OptionChange

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import translate
 from itertools import islice
 
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
 from gguftool.model import Model, Tensor
-from gguftool.model.bytemap import regions
 from gguftool.model.origin import stored_as
 from gguftool.model.overview import Overview
 from gguftool.report.overview import summary_json
@@ -48,6 +46,8 @@ def matching_tensors(m: Model, globs: Sequence[str]) -> list[Tensor]:
 def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
     if not globs:
         return lambda text: True
+    from fnmatch import translate
+
     pattern = re.compile("|".join(translate(g) for g in globs))
     return lambda text: pattern.match(text) is not None
 
@@ -155,6 +155,8 @@ def tensor_text(m: Model, tensors: Sequence[Tensor], *, style: Style, markdown: 
 
 def layout_text(m: Model, style: Style) -> str:
     """The byte map of every file of the model."""
+    from gguftool.model.bytemap import regions
+
     out: list[str] = []
     for part in m.parts:
         if len(m.parts) > 1:
@@ -212,6 +214,8 @@ class TokensJson(list[dict[str, object]]):
 
 def layout_json(m: Model) -> list[dict[str, object]]:
     """The byte map as objects, file by file."""
+    from gguftool.model.bytemap import regions
+
     return [
         {"file": part.name, "start": r.start, "end": r.end, "kind": r.kind, "name": r.name}
         for part in m.parts
@@ -269,7 +273,9 @@ def _field_json(f: Field, full: bool, room: Room) -> Mapping[str, object]:
     n = f.count or 0
     out["count"] = n
     out["head"] = f.head(HEAD, most=MOST_HEAD)
-    if (full and n <= MOST) or n <= WHOLE:
+    # Few arrays can hold many numbers: of what is longer than a long text the beginning is shown.
+    deep = f.element_type == ARR and len(f.value_bytes) > LONG
+    if ((full and n <= MOST) or n <= WHOLE) and not deep:
         out["value"] = room.head(f, n)
     return out
 

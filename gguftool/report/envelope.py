@@ -14,11 +14,12 @@ from itertools import islice
 from os import PathLike, fspath
 from typing import Any, TextIO
 
+from gguftool.regex import regex
 from gguftool.version import __version__
 
 TOOL = {"name": "gguftool", "version": __version__}
 _CHUNKS = 1 << 14
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = regex("[\ud800-\udfff]")
 
 
 def envelope(

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 
 from gguftool.errors import UsageError
+from gguftool.regex import regex
 from gguftool.report.text import safe_lines
 
 _NAMED = {"\r": "\\r", "\n": "\\n", "\t": "\\t", "\\": "\\\\"}
 _MEANT = {said[1]: char for char, said in _NAMED.items()}
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.)|\Z)", re.DOTALL)
+_ESCAPE = regex(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.)|\Z)", re.DOTALL)
 
 
 def hides(text: str) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Severity
+from gguftool.regex import regex
 from gguftool.report.gates import from_root
 from gguftool.report.lint import with_fix
 from gguftool.report.text import safe
 
-_NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
+_NO_XML = regex("[\ud800-\udfff\ufffe\uffff]")
 
 
 def text(checks: Sequence[FileCheck], fail_on: Severity | None = None) -> str:

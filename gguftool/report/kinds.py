@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-_OURS = re.compile(rb'\A\s*\{\s*"format":\s*"gguftool\.([a-z-]+)/')
+from gguftool.regex import regex
+
+_OURS = regex(rb'\A\s*\{\s*"format":\s*"gguftool\.([a-z-]+)/')
 _REPORTS = (b"lint", b"scan", b"scan-row", b"push-check")
 _SUMMARY = rb"(?:Nothing found|[\d,]+ (?:errors?|warnings?|info|not readable|rules? failed)\b[^\n]*) in [\d,]+ files?\."
 _MARKS = tuple(
-    re.compile(mark, re.MULTILINE)
+    regex(mark, re.MULTILINE)
     for mark in (
         # SARIF, CycloneDX, SPDX, code quality
         rb'\A\s*\{(?s:.*?)"name":\s*"gguftool"',

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from gguftool.records import dataclass
 from gguftool.report.chart import Canvas
 from gguftool.report.known import known_json
 from gguftool.report.text import Style, count, safe, size, table

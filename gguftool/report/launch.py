@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.facts.cachetypes import shown
+from gguftool.regex import regex
 from gguftool.report.choices import choices_json, short_lines, speed_json, speed_lines
 from gguftool.report.growth import grows_line, growth_json
 from gguftool.report.known import known_json
@@ -23,7 +23,7 @@ from gguftool.run.target import build_name
 from gguftool.run.wishes import Obstacle
 from gguftool.shell import shell as shell
 
-_HIDDEN = re.compile(r"gguftool-hides-([A-Z0-9_]+)")
+_HIDDEN = regex(r"gguftool-hides-([A-Z0-9_]+)")
 
 
 def shell_line(argv: Sequence[str]) -> str:

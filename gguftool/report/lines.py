@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TextIO
 
-_SGR = re.compile("\x1b\\[[0-9;]*m")
+from gguftool.regex import regex
+
+_SGR = regex("\x1b\\[[0-9;]*m")
 _COLUMNS: ContextVar[int | None] = ContextVar("columns", default=None)
 LEAST = 24
 """A narrower terminal is written to as if it had so many columns."""
@@ -23,14 +24,14 @@ READABLE = 100
 _NARROWEST = 12
 """Columns of a table's text that is wrapped; where it would be narrower, each row becomes lines of its own."""
 _NAMES = r"gguftool|hf|pip|ollama|mv|cp|rm|chmod|mkdir|truncate|git|head|tail|llama-[a-z-]+(?=.* -)"
-_COMMAND = re.compile(
+_COMMAND = regex(
     rf"(?:(?<=: )|(?<=; )|(?<=-> )|(?<=\$ )|(?<=  )|^ *)(?:{_SGR.pattern})*(?:{_NAMES})(?: (?! )[^ ]+)+"
     r"|(?<= )gguftool [a-z-]+(?: (?! )[^ ]+)* --?[a-z](?:(?! {2}).)*|`[^`]*`"
 )
 _TALL = 3
 """Lines of a row; where more than half are as tall, each row becomes lines of its own, too."""
-_WIDE_SPACE = re.compile(" {2,}")
-_WHOLE = re.compile(r"[ /]|\.gguf")
+_WIDE_SPACE = regex(" {2,}")
+_WHOLE = regex(r"[ /]|\.gguf")
 """What a word has that is a path or a command."""
 _JOIN = "\x00"
 """Stands for a blank that no line is broken at."""
@@ -83,12 +84,22 @@ def width(text: str) -> int:
     """Columns that ``text`` takes on a terminal: wide characters count two, combining ones and colours none."""
     if text.isascii():
         return len(_SGR.sub("", text)) if "\x1b" in text else len(text)
+    try:
+        # Of the first 256 characters those that print take one column; "640 × 262144" is asked for each tensor. What
+        # was shortened ends in the one other character that is often there.
+        text.replace("…", "").encode("latin-1")
+        if text.isprintable():
+            return len(text)
+    except UnicodeEncodeError:
+        pass
     return sum(map(_columns_of, _SGR.sub("", text)))
 
 
 def _columns_of(char: str) -> int:
     if char.isascii():
         return 1
+    import unicodedata
+
     # The vowels and final consonants of Hangul are drawn into the consonant before them.
     if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
         return 0
@@ -228,11 +239,11 @@ def lay_table(
     ]
 
 
-def line_of(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -> str:
-    """Cells side by side, two blanks apart."""
+def line_of(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str], own: Iterable[int] | None = None) -> str:
+    """Cells side by side, two blanks apart; ``own``: the widths of the cells themselves, where they are known."""
     parts = []
-    for cell, size, side in zip(cells, widths, sides, strict=False):
-        filler = " " * (size - width(cell))
+    for cell, size, side, taken in zip(cells, widths, sides, own or map(width, cells), strict=False):
+        filler = " " * (size - taken)
         parts.append(filler + cell if side == "r" else cell + filler)
     return "  ".join(parts).rstrip(" ")
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gguftool.api.mix import MEASURED, USUAL, Mixed
 from gguftool.build.mix.propose import Part, Proposal
 from gguftool.build.mixture import Overrides
 from gguftool.build.quantize import Options, Quantized
+from gguftool.records import replace
+from gguftool.regex import regex
 from gguftool.report.text import Style, count, safe, size, table
 from gguftool.shell import gguftool, path_word
 
-_LAYER = re.compile(r"blk\.([0-9]{1,9})\.(.*)", re.DOTALL)
+_LAYER = regex(r"blk\.([0-9]{1,9})\.(.*)", re.DOTALL)
 _SHOWN = 6
 """Stretches of layers of one row that are shown."""
 

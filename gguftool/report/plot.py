@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import io
 import os
-from dataclasses import replace
 from typing import Any
 
 from gguftool.errors import ToolFailed, UsageError
@@ -14,6 +13,7 @@ from gguftool.files.small import check_mine, write_file
 from gguftool.memory.advice import Advice
 from gguftool.memory.fit import PAIRS
 from gguftool.memory.plan import MemoryPlan
+from gguftool.records import replace
 from gguftool.report.text import size
 
 GIB = 1 << 30

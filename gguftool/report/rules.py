@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from gguftool.lint.explain import Explanation
-from gguftool.lint.rule import Rule
 from gguftool.report.lines import paragraph
 from gguftool.report.text import Style, safe, table
 from gguftool.shell import gguftool
 
+if TYPE_CHECKING:
+    from gguftool.lint.catalogue import Described
+    from gguftool.lint.explain import Explanation
+    from gguftool.lint.rule import Rule
+
 NOBODY = "no part of llama.cpp"
 
 
-def rule_list(rules: Sequence[Rule], style: Style) -> Iterator[str]:
+def rule_list(rules: Sequence[Described], style: Style) -> Iterator[str]:
     """All rules, family by family."""
-    families: dict[str, list[Rule]] = {}
+    families: dict[str, list[Described]] = {}
     for r in rules:
         families.setdefault(r.family, []).append(r)
     left = max((len(r.id) for r in rules), default=0)
@@ -28,12 +32,12 @@ def rule_list(rules: Sequence[Rule], style: Style) -> Iterator[str]:
     yield style.dim(f"{len(rules)} rules{one}")
 
 
-def _severity(r: Rule, style: Style) -> str:
+def _severity(r: Described, style: Style) -> str:
     paint = {"error": style.red, "warning": style.yellow, "info": style.cyan}[r.severity.value]
     return paint(f"{r.severity.value:<7}")
 
 
-def rule_text(r: Rule, style: Style) -> Iterator[str]:
+def rule_text(r: Described, style: Style) -> Iterator[str]:
     """One rule in full."""
     yield f"{style.bold(r.id)}  {_severity(r, style).rstrip()}  {style.dim(f'family {r.family}, since {r.since}')}"
     yield ""
@@ -54,7 +58,7 @@ def rule_text(r: Rule, style: Style) -> Iterator[str]:
         yield style.dim("  Changes no run of llama.cpp: launch tells it and starts.")
 
 
-def rule_json(r: Rule) -> dict[str, object]:
+def rule_json(r: Described | Rule) -> dict[str, object]:
     """One rule as JSON."""
     parts = r.sections
     return {

@@ -16,6 +16,8 @@ from gguftool.report.lint import finding_json, with_fix
 from gguftool.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LONGEST = 256
+"""Characters of a place, which a file can make as long as it likes."""
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
@@ -74,7 +76,8 @@ def _result(f: Finding, index: dict[str, int]) -> dict[str, object]:
         region["startLine"] = 1
     if region:
         physical["region"] = region
-    properties: dict[str, object] = {"where": f.where, "family": f.family}
+    where = _place(f.where)
+    properties: dict[str, object] = {"where": where, "family": f.family}
     if f.fix is not None:
         properties["fix"] = finding_json(f)["fix"]
     return {
@@ -82,11 +85,20 @@ def _result(f: Finding, index: dict[str, int]) -> dict[str, object]:
         "ruleIndex": index[f.rule],
         "level": _LEVEL[f.severity],
         "message": {"text": with_fix(f)},
-        "locations": [{"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": f.where}]}],
+        "locations": [{"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": where}]}],
         # The place, not the message, which holds numbers: so that a scanner knows a finding again.
-        "partialFingerprints": {"gguftool/v1": f"{os.path.basename(f.path)}:{f.rule}:{f.where}"},
+        "partialFingerprints": {"gguftool/v1": f"{os.path.basename(f.path)}:{f.rule}:{where}"},
         "properties": properties,
     }
+
+
+def _place(where: str) -> str:
+    """The place of a finding; a long one, which a hostile key can be, by its beginning and its hash."""
+    if len(where) <= LONGEST:
+        return where
+    from hashlib import sha256
+
+    return f"{where[:LONGEST]}…{sha256(where.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
 
 def _notification(check: FileCheck, error: GgufToolError) -> dict[str, object]:

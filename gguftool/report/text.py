@@ -6,11 +6,11 @@ terminal passes through `safe`, so that no file can move the cursor, change colo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from gguftool.quantity import human
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.report.lines import columns as room
 from gguftool.report.lines import lay_table, line_of
 from gguftool.report.lines import width as width
@@ -19,7 +19,7 @@ from gguftool.report.lines import width as width
 # bidirectional marks, line and paragraph separators, invisible operators, the byte order mark, interlinear
 # annotations, tag characters, and lone surrogates (bytes that were not UTF-8, as os.fsdecode keeps them).
 # A run of one of them at a time: a text can be a hundred million zero bytes.
-_UNSAFE = re.compile(
+_UNSAFE = regex(
     "([\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e007f])\\1*"
 )
@@ -35,7 +35,7 @@ def safe(text: str) -> str:
     Args:
         text: anything, also with lone surrogates.
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return _UNSAFE.sub(lambda match: _escape(match[1]) * len(match[0]), text)
 
@@ -152,11 +152,12 @@ def table(
     ]
     titles = [paint.bold(title) for title in headers]
     lines = ([titles] if titles else []) + grid
-    widths = [max((width(line[i]) for line in lines if i < len(line)), default=0) for i in range(columns)]
+    taken = [[width(cell) for cell in line] for line in lines]
+    widths = [max((sizes[i] for sizes in taken if i < len(sizes)), default=0) for i in range(columns)]
     most = room()
     if most is not None and len(indent) + sum(widths) + 2 * (columns - 1) > most:
         return "\n".join(lay_table(grid, titles, sides, indent, most))
-    return "\n".join(indent + line_of(line, widths, sides) for line in lines)
+    return "\n".join(indent + line_of(line, widths, sides, sizes) for line, sizes in zip(lines, taken, strict=True))
 
 
 def _cell(value: object) -> str:

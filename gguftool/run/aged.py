@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_said
 from gguftool.memory.settings import SERVER_SLOTS
+from gguftool.records import replace
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.options.table import by_field
 from gguftool.run.wishes import Wishes

@@ -7,10 +7,10 @@ build does not list is left out and named in a note, so an old or new build gets
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, flash_attn_said
+from gguftool.records import dataclass, field
 from gguftool.run.aged import ONE_IS_ONE, one_needs_unified, slots_opened
 from gguftool.run.capabilities import Capabilities, known
 from gguftool.run.options.extra import is_secret, listed

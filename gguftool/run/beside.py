@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
-from gguftool.facts.machine.clip import AUDIO, VISION
 from gguftool.hub import open_any
 from gguftool.memory.devices import HOST
-from gguftool.memory.pictures import graphs
 from gguftool.memory.plan import Machine
 from gguftool.memory.use import PROJECTOR, Side
 from gguftool.model import Model
-from gguftool.model.projector import projector
 from gguftool.predict.pairs import Misfit, misfits
+from gguftool.records import dataclass, field
 from gguftool.run import speculative
 from gguftool.run.lying import note
 from gguftool.run.options.table import by_field
@@ -123,6 +120,9 @@ def media(w: Wishes) -> tuple[str, ...]:
     """What the projector of these wishes lets the server take, as its ``/props`` name it: ``vision``, ``audio``."""
     if w.mmproj is None:
         return ()
+    from gguftool.facts.machine.clip import AUDIO, VISION
+    from gguftool.model.projector import projector
+
     with open_any(w.mmproj, strict=False) as m:
         return tuple(e.modality for e in projector(m).encoders if e.modality in (VISION, AUDIO))
 
@@ -155,6 +155,8 @@ def _side(m: Model, name: str, w: Wishes, model: Model, *, again: bool) -> Side:
         row = 0 if again else model.arch.embedding_length * 4
         rows = tuple((n, row) for n in range(1, model.arch.block_count))
         return Side(ROLES[name], row * len(rows), layers=rows)
+    from gguftool.memory.pictures import graphs
+
     host = not w.mmproj_offload or w.mmproj_device == "none"
     use = graphs(m)
     return Side(

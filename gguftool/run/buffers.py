@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from gguftool.run.log import Buffer

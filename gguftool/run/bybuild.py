@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from gguftool.facts import NUMBER, timeline
+from gguftool.records import replace
 from gguftool.run.capabilities import Capabilities, Option, known
 from gguftool.run.flags import normal, substitutes
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from gguftool.brief import short_repr
@@ -16,17 +15,19 @@ from gguftool.errors import ToolFailed
 from gguftool.facts.data import load
 from gguftool.near import near_names
 from gguftool.programs import Tool, run
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
-_NAME = re.compile(r"(-{1,2}[A-Za-z0-9][\w.-]*)")
-_ENV = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
-_DEFAULT = re.compile(r"\(default: ([^)]*?)\s*\)")
+_NAME = regex(r"(-{1,2}[A-Za-z0-9][\w.-]*)")
+_ENV = regex(r"\(env: ([A-Z][A-Z0-9_]*)\)")
+_DEFAULT = regex(r"\(default: ([^)]*?)\s*\)")
 _BUILDS = (
-    re.compile(r"version: \S+ \(build (?P<build>\d{1,9}), commit (?P<commit>[0-9a-f]+|\w+)\)"),
-    re.compile(r"version: (?P<build>\d{1,9}) \((?P<commit>[0-9a-f]+|\w+)\)"),
-    re.compile(r"\bb(?P<build>\d{3,6})-(?P<commit>[0-9a-f]{6,})"),
+    regex(r"version: \S+ \(build (?P<build>\d{1,9}), commit (?P<commit>[0-9a-f]+|\w+)\)"),
+    regex(r"version: (?P<build>\d{1,9}) \((?P<commit>[0-9a-f]+|\w+)\)"),
+    regex(r"\bb(?P<build>\d{3,6})-(?P<commit>[0-9a-f]{6,})"),
 )
-_NUMBER = re.compile(r"-?[0-9]{1,9}(?![0-9.])")
-_STARTS = re.compile(r" {0,4}-(?!-{3})")
+_NUMBER = regex(r"-?[0-9]{1,9}(?![0-9.])")
+_STARTS = regex(r" {0,4}-(?!-{3})")
 SMALLEST_BUILD = 100
 """Lower numbers come from a build outside its repository (0, 1) and say nothing."""
 

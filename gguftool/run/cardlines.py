@@ -12,6 +12,7 @@ from gguftool.model.role import sidecar_by_name
 from gguftool.model.shards import NAME
 from gguftool.near import near_names
 from gguftool.quantity import is_number
+from gguftool.regex import regex
 from gguftool.run import tools
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.flags import normal
@@ -21,16 +22,16 @@ from gguftool.shell import shell
 
 MOST = 200
 """Commands of a card that are looked at."""
-_FENCE = re.compile(r"(?P<mark>```+|~~~+)[ \t]*(?P<kind>[\w+-]*)")
+_FENCE = regex(r"(?P<mark>```+|~~~+)[ \t]*(?P<kind>[\w+-]*)")
 _TEXTS = 500
 """Pieces of code that are looked at."""
-_OURS = re.compile(r"llama|\bhf |huggingface-cli|\bmain\b|\bserver\b|quantize|gguf")
+_OURS = regex(r"llama|\bhf |huggingface-cli|\bmain\b|\bserver\b|quantize|gguf")
 """What stands in any command that is judged."""
-_INLINE = re.compile(r"(?<!`)`([^`\n]{4,2000})`(?!`)")
+_INLINE = regex(r"(?<!`)`([^`\n]{4,2000})`(?!`)")
 _SHELLS = frozenset({"", "sh", "bash", "shell", "console", "zsh", "text", "txt", "cmd", "powershell", "shellsession"})
-_BLANK = re.compile(r"[<>{}…]|\.\.\.|YOUR|path/to|PATH|\$|\*")
+_BLANK = regex(r"[<>{}…]|\.\.\.|YOUR|path/to|PATH|\$|\*")
 """What a reader of the card has to put a value for."""
-_HUB = re.compile(r"(?:https?://)?(?:hf\.co|huggingface\.co)/([\w.-]+/[\w.-]+)(?::(\S+))?")
+_HUB = regex(r"(?:https?://)?(?:hf\.co|huggingface\.co)/([\w.-]+/[\w.-]+)(?::(\S+))?")
 _MODEL = frozenset({"-m", "--model"})
 _FILES = _MODEL | {"-mm", "--mmproj", "-hff", "--hf-file", "-md", "--model-draft", "--spec-draft-model"}
 _REPO = frozenset({"-hf", "-hfr", "--hf-repo"})

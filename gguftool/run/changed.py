@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.quantity import is_number
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.run.capabilities import Capabilities, Option
 from gguftool.run.flags import normal, substitutes
 from gguftool.run.options.extra import listed
 from gguftool.run.options.table import options
 
 GONE, RENAMED, VALUES, DEFAULT, LATER = "gone", "renamed", "values", "default", "later"
-_FIRST = re.compile(r"[^,;\s(]+")
+_FIRST = regex(r"[^,;\s(]+")
 
 
 @dataclass(frozen=True, slots=True)

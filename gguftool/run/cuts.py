@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.model.vocab import NORMAL, vocabulary
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 if TYPE_CHECKING:
     from gguftool.model import Model
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 BYTE_LEVEL = "gpt2"
 SIGNS = r"[!-/:-@\[-`{-~]"
 SORTS = (
-    ("numbers", re.compile(r" ?[0-9]{2,3}")),
-    ("contractions", re.compile(r"'(?:s|t|re|ve|m|ll|d)")),
-    ("signs after a blank", re.compile(rf" {SIGNS}+")),
-    ("rows of signs", re.compile(rf"{SIGNS}{{2,}}")),
-    ("signs before a word", re.compile(rf"{SIGNS}[A-Za-z]+")),
-    ("line ends", re.compile(r"(?=.*\n)\s{2,}", re.DOTALL)),
-    ("words", re.compile(r" ?[A-Za-z]{2,}")),
-    ("Chinese, Japanese and Korean", re.compile("[\u3040-\u9fff\uac00-\ud7a3]{2,}")),
-    ("other letters", re.compile(r" ?[^\W\d_A-Za-z]{2,}")),
+    ("numbers", regex(r" ?[0-9]{2,3}")),
+    ("contractions", regex(r"'(?:s|t|re|ve|m|ll|d)")),
+    ("signs after a blank", regex(rf" {SIGNS}+")),
+    ("rows of signs", regex(rf"{SIGNS}{{2,}}")),
+    ("signs before a word", regex(rf"{SIGNS}[A-Za-z]+")),
+    ("line ends", regex(r"(?=.*\n)\s{2,}", re.DOTALL)),
+    ("words", regex(r" ?[A-Za-z]{2,}")),
+    ("Chinese, Japanese and Korean", regex("[\u3040-\u9fff\uac00-\ud7a3]{2,}")),
+    ("other letters", regex(r" ?[^\W\d_A-Za-z]{2,}")),
 )  # fmt: skip
 """Kinds of tokens that pre-tokenizers keep or cut, the first that matches counts."""
 EACH, LEAST = 30, 7
@@ -58,7 +59,7 @@ def own_tokens(model: Model) -> tuple[Own, ...]:
     if v.model != BYTE_LEVEL:
         return ()
     found: dict[str, list[Own]] = {}
-    for token in range(len(v.records)):
+    for token in range(v.listed):
         if v.type_of(token) != NORMAL:
             continue
         text = _plain(v.text(token))

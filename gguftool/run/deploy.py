@@ -7,7 +7,6 @@ here, so the same words mean the same everywhere. `resolved` goes the other way:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
@@ -25,6 +24,7 @@ from gguftool.model import Model
 from gguftool.model.drafting import MTP
 from gguftool.model.embedder import Embedder
 from gguftool.programs import Tool
+from gguftool.records import dataclass, field, replace
 from gguftool.run import devices as hardware
 from gguftool.run import speculative
 from gguftool.run.aged import flash, slots

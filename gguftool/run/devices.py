@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.programs import Tool, run
 from gguftool.quantity import whole
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 MIB = 1 << 20
 KINDS = (
@@ -20,7 +20,7 @@ KINDS = (
     ("sycl", "sycl"), ("rpc", "rpc"), ("musa", "musa"), ("cann", "cann"), ("gpuopencl", "opencl"), ("opencl", "opencl"),
     ("htp", "hexagon"), ("webgpu", "webgpu"), ("openvino", "openvino"),
 )  # fmt: skip
-_LISTED = re.compile(
+_LISTED = regex(
     r"^\s+(?P<name>[^:\s]+(?:\[[^\]]*\])?): (?P<about>.*) \((?P<total>\d{1,18}) MiB, (?P<free>\d{1,18}) MiB free\)"
 )
 CGROUP = "/sys/fs/cgroup"
@@ -224,6 +224,12 @@ def _number(path: str) -> int | None:
 
 def command_output(*argv: str) -> str:
     """What a program of the system prints; "" when it is missing or fails."""
+    # No process is made to find out that there is nothing to run.
+    there = (os.access(os.path.join(folder, argv[0]), os.X_OK) for folder in os.get_exec_path())
+    if os.name == "posix" and not any(there):
+        return ""
+    import subprocess
+
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS,

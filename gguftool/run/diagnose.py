@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.programs import architectures, program, tensor_types
 from gguftool.facts.unconverted import fault, meaning
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.programs import CONVERTER, RPC_SERVER, SERVER
+from gguftool.records import dataclass, field, replace
+from gguftool.regex import regex
 from gguftool.run.explained import explain_flag
 from gguftool.run.lines import Line, lines_of
 from gguftool.run.log import LogFacts, read_log
@@ -233,7 +234,7 @@ def _unnamed(lines: list[Line], facts: LogFacts, known: set[int]) -> Diagnosis |
 
 MOST_UNKNOWN = 5
 """Errors that the table does not know, of a log that may hold thousands."""
-_ERROR = re.compile(r"(?:error|fatal)\b", re.IGNORECASE)
+_ERROR = regex(r"(?:error|fatal)\b", re.IGNORECASE)
 
 
 def _all_known(lines: Sequence[Line]) -> tuple[list[Diagnosis], list[Diagnosis]]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts import data
 from gguftool.programs import Tool, find, named
+from gguftool.records import dataclass
 from gguftool.run import perplexity
 from gguftool.run.child import converse, cores
 from gguftool.run.known import UNJUDGED, Known, Subject, of_perplexity

@@ -13,9 +13,9 @@ import os
 import sys
 import time
 from ctypes import POINTER, Structure, c_bool, c_char_p, c_float, c_int8, c_int32, c_uint32, c_void_p
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gguftool.records import dataclass, field
 from gguftool.run.abi import FLASH, TYPE_IDS, ContextParams, Library
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.hub.stores import Store
 from gguftool.programs import PROGRAMS, SERVER, Tool, everywhere
+from gguftool.records import dataclass
 from gguftool.run.capabilities import Capabilities, capabilities
 from gguftool.run.devices import FoundDevice, HostMemory, devices, host_memory
 from gguftool.run.silent import SilentSetting, silent_settings

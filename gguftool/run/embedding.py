@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gguftool.memory.settings import BATCH, SERVER_SLOTS, UBATCH
 from gguftool.model import Model
 from gguftool.model.embedder import DECIDES, Embedder, embedder
+from gguftool.records import replace
 from gguftool.run.wishes import Wishes
 
 LONGEST = 8192

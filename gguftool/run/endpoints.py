@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass, replace
 from gguftool.run.features import mark
 from gguftool.run.known import KNOWS, UNJUDGED, Known, Subject
 from gguftool.run.proof import Check, Expected

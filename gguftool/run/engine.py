@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 
 from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.facts.timeline import build_number
 from gguftool.programs import SERVER, Tool
+from gguftool.records import dataclass
 from gguftool.run import embedded
 from gguftool.run.bybuild import of_build
 from gguftool.run.capabilities import Capabilities, capabilities, known

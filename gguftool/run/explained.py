@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 from gguftool.run import tools
 from gguftool.run.capabilities import Capabilities, Option, known
 from gguftool.run.flags import foreign, meaning_of, normal, notes, substitutes
 
 BUILD = "llama.cpp's build"
 CODE = "llama.cpp's code"
-_DEFINED = re.compile(r"-D\s*([A-Za-z]\w*)(?::\w+)?(?:=.*)?", re.ASCII | re.DOTALL)
-_UPPER = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
+_DEFINED = regex(r"-D\s*([A-Za-z]\w*)(?::\w+)?(?:=.*)?", re.ASCII | re.DOTALL)
+_UPPER = regex(r"[A-Z][A-Z0-9_]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

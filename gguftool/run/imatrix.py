@@ -10,7 +10,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
@@ -30,6 +29,8 @@ from gguftool.model.role import only_runnable
 from gguftool.predict.pairs.imatrix import unfit
 from gguftool.predict.pairs.misfit import Misfit
 from gguftool.programs import Tool, find
+from gguftool.records import dataclass, field, replace
+from gguftool.regex import regex
 from gguftool.run.capabilities import capabilities
 from gguftool.run.child import converse, cores
 from gguftool.run.diagnose import explain_text
@@ -45,10 +46,10 @@ CHILD = "gguftool.run.imatrixchild"
 DEFAULT_TEXT = "alice.txt"
 BATCH = 2048
 """Tokens that llama-imatrix reads at once, if not told otherwise."""
-_SCORE = re.compile(r"\[(\d{1,9})\]([0-9.]{1,30}|nan|inf)")
-_FINAL = re.compile(r"Final estimate: PPL = ([0-9.]+)")
-_COUNT = re.compile(r"computing over (\d{1,9}) chunks")
-_PARTS = re.compile(rb"\r\n|\n|\r|,(?=\[|\Z)")
+_SCORE = regex(r"\[(\d{1,9})\]([0-9.]{1,30}|nan|inf)")
+_FINAL = regex(r"Final estimate: PPL = ([0-9.]+)")
+_COUNT = regex(r"computing over (\d{1,9}) chunks")
+_PARTS = regex(rb"\r\n|\n|\r|,(?=\[|\Z)")
 """Ends of what it says: the scores of the chunks stand in one line, and come one by one."""
 
 

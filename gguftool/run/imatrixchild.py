@@ -15,10 +15,10 @@ import sys
 import time
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.files.small import new_file
+from gguftool.records import dataclass
 from gguftool.run.abi import FLASH, ContextParams, Library
 from gguftool.run.divergencechild import Batch, Model, Unable
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.facts.machine.hparams import recurrent
-from gguftool.lint.call import lint
 from gguftool.model.vocab import CONTROL, USER_DEFINED, vocabulary
+from gguftool.records import dataclass, replace
 from gguftool.run.cuts import Own, lost, own_tokens
 
 if TYPE_CHECKING:
@@ -149,6 +148,8 @@ def subject(model: Model, template: str | None = None, *, asked: bool = True) ->
     about = Subject(sum(sizes) if sizes else None, languages, v.eog, chats, not recurrent(model.architecture))
     if not asked:
         return about
+    from gguftool.lint.call import lint
+
     native, marks = _native(v)
     found = lint(model, select=DOUBTS, load=False)
     return replace(

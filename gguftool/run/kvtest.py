@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 
 from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, FAST_PAIRS, shown
 from gguftool.hub import file_of, opened
 from gguftool.model import Model
 from gguftool.model.role import only_runnable
+from gguftool.records import dataclass, fields
 from gguftool.run.divergence import GRADES, OWN_TEXT, UNREAD, Outcome, Reader, divergence, grade, soundness
 from gguftool.run.known import BROKEN, Known, Subject, subject
 

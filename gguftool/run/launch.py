@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gguftool.brief import short_repr
@@ -23,6 +22,7 @@ from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
 from gguftool.model.role import only_runnable
 from gguftool.predict.pairs import DOUBT
+from gguftool.records import dataclass, field, replace
 from gguftool.run import devices as hardware
 from gguftool.run.args import TRACE, CommandLine, server_command
 from gguftool.run.beside import media

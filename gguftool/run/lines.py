@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.quantity import LONGEST
 from gguftool.reading import Malformed, from_json
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 MAX_LINE = 4096
 """Longer lines are cut: only dumps of tokens and templates are that long."""
 FIRST, LAST = 600_000, 200_000
 """Lines that are read of a longer log: it is decided at its beginning and its end."""
 
-_SGR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_OWN = re.compile(r"(?:^|(?<=[\s|]))\d+\.\d{2}\.\d{3}\.\d{3} (?P<level>[IWED]) ")
+_SGR = regex(r"\x1b\[[0-9;?]*[A-Za-z]")
+_OWN = regex(r"(?:^|(?<=[\s|]))\d+\.\d{2}\.\d{3}\.\d{3} (?P<level>[IWED]) ")
 """What llama.cpp puts before a line (`common/log.cpp:common_log_entry::print`)."""
-_BARE = re.compile(r"(?P<level>[IWED]) (?=\S)")
+_BARE = regex(r"(?P<level>[IWED]) (?=\S)")
 _COLOUR = r"\x1b\[[0-9;]{0,9}m"
-_IS_BARE = re.compile(
+_IS_BARE = regex(
     rf"(?:^|[\s|:\]]|{_COLOUR})[IWED] (?:{_COLOUR})?"
     r"(?:(?:srv|cmn|slot) +\w+: |llama_model_loader: |(?:print_info|load_tensors): )",
     re.M,
@@ -35,7 +36,7 @@ _HASH = "[bcdfghjklmnpqrstvwxz2456789]"
 """What Kubernetes makes names of pods of (`k8s.io/apimachinery/pkg/util/rand`)."""
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)"
-FRONT = re.compile(
+FRONT = regex(
     "|".join(
         (
             rf"{_DAY} (?:stdout|stderr) [FP] ",  # Kubernetes' files (CRI)
@@ -62,8 +63,8 @@ FRONT = re.compile(
     )
 )
 """What stands before a line; several of them may."""
-_SLOG = re.compile(r'time=\S+ level=(?P<level>\w+) source=\S+ msg=(?P<msg>"(?:[^"\\]|\\.)*"|\S+)(?P<rest>.*)')
-_RUN = re.compile(rf"[0-9]{{{LONGEST},}}")
+_SLOG = regex(r'time=\S+ level=(?P<level>\w+) source=\S+ msg=(?P<msg>"(?:[^"\\]|\\.)*"|\S+)(?P<rest>.*)')
+_RUN = regex(rf"[0-9]{{{LONGEST},}}")
 _LEVELS = {"error": "E", "err": "E", "fatal": "E", "warn": "W", "warning": "W", "info": "I", "trace": "I", "debug": "D"}
 _TEXTS = ("msg", "log", "MESSAGE", "message")
 """Where a line stands in an object: ``--log-jsonl``, Docker's files, ``journalctl -o json``, others."""

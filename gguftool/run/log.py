@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.programs import SERVER
+from gguftool.records import dataclass, field, replace
 from gguftool.run.capabilities import parse_version
 from gguftool.run.lines import Line, lines_of
 from gguftool.run.loglines import PATTERNS, Dull

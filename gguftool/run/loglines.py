@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from gguftool.regex import regex
+
 PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, re.compile(pattern))
+    (name, regex(pattern))
     for name, pattern in (
         ("hparam", r"(?:(?<!\w)print_info|llm_load_print_meta): (?P<name>[\w .]+?)\s+= (?P<value>.*?)\s*$"),
         (
@@ -66,7 +68,7 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 """Name of a handler in `gguftool.run.log`, and the line it is for; the first that fits takes it."""
 
-_NUMBERS = re.compile(r"[\d\s.:/-]+")
+_NUMBERS = regex(r"[\d\s.:/-]+")
 MAX_SHAPES = 10_000
 
 

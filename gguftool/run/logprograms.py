@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gguftool.programs import RPC_SERVER, SERVER
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.run.lines import Line
 
 
@@ -73,9 +74,9 @@ PROGRAMS: tuple[Known, ...] = (
            r"successfully exported to"),
 )  # fmt: skip
 """In the order in which they are asked: what a program prints that another starts, before the other."""
-LATE = re.compile(r"llama_perf_context_print|llama_print_timings|common_perf_print|sampler chain|interactive mode")
+LATE = regex(r"llama_perf_context_print|llama_print_timings|common_perf_print|sampler chain|interactive mode")
 """What several programs print; where nothing else tells, it was the one that writes answers."""
-_ANY = re.compile("|".join(f"(?:{re.sub(r'[(][?]P<[^>]*>', '(?:', x.marks.pattern)})" for x in PROGRAMS))
+_ANY = regex("|".join(f"(?:{re.sub(r'[(][?]P<[^>]*>', '(?:', x.marks.pattern)})" for x in PROGRAMS))
 
 
 @dataclass(slots=True)

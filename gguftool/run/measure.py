@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 
 from gguftool.endings import run
 from gguftool.errors import ToolFailed
 from gguftool.memory.settings import BATCH, UBATCH
+from gguftool.records import asdict, dataclass
 
 PACKAGE = "xllamacpp"
 VERSION = "2026.10.11549"
@@ -97,6 +96,8 @@ def measure(path: str, asks: Sequence[Ask], *, repack: bool = True, timeout: flo
         raise ToolFailed(
             f"measuring needs {PACKAGE} {VERSION}, which is not installed", "pip install 'gguftool[server]'"
         )
+    import subprocess
+
     request = {
         "path": os.path.abspath(path),
         "asks": [asdict(a) for a in asks],

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from gguftool.facts.data import load
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
-WORD = re.compile(r"\w+")
+WORD = regex(r"\w+")
 ANY = "*"
 """In place of a word: any line may fit. Only for what needs something before it."""
-_HOLE = re.compile(r"\{(\w*)\}")
+_HOLE = regex(r"\{(\w*)\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gguftool.errors import ToolFailed
 from gguftool.files.small import scratch_folder
 from gguftool.programs import Tool, run
+from gguftool.regex import regex
 from gguftool.run.args import TRACE, has_levels, spellings
 from gguftool.run.capabilities import Capabilities, capabilities
 from gguftool.run.diagnose import explain_text
@@ -24,26 +24,26 @@ PROGRAM = "llama-perplexity"
 _NUMBER = r"\s*(-?[\d.]+)"
 # Between a value and its error stands a plus-minus sign, which some consoles spoil.
 _WITH_ERROR = _NUMBER + r"\s+\S+\s+([\d.]+)"
-_PPL = re.compile(r"Final estimate: PPL =" + _WITH_ERROR)
+_PPL = regex(r"Final estimate: PPL =" + _WITH_ERROR)
 _FEWEST_PRINTED = 100
 """Positions below which the program prints no statistics (`perplexity.cpp`)."""
 _PAIRS = {
-    ("perplexity", "perplexity_error"): re.compile(r"Mean\s+PPL\(Q\)\s*:" + _WITH_ERROR),
-    ("log_ratio", "ratio_error"): re.compile(r"Mean\s+ln\(PPL\(Q\)/PPL\(base\)\)\s*:" + _WITH_ERROR),
-    ("divergence", "divergence_error"): re.compile(r"Mean\s+KLD:" + _WITH_ERROR),
-    ("same_first", "same_error"): re.compile(r"Same top p:" + _WITH_ERROR),
-    ("change", "change_error"): re.compile(r"Mean\s+\S*p:" + _WITH_ERROR),
-    ("change_rms", "rms_error"): re.compile(r"RMS\s+\S*p\s*:" + _WITH_ERROR),
+    ("perplexity", "perplexity_error"): regex(r"Mean\s+PPL\(Q\)\s*:" + _WITH_ERROR),
+    ("log_ratio", "ratio_error"): regex(r"Mean\s+ln\(PPL\(Q\)/PPL\(base\)\)\s*:" + _WITH_ERROR),
+    ("divergence", "divergence_error"): regex(r"Mean\s+KLD:" + _WITH_ERROR),
+    ("same_first", "same_error"): regex(r"Same top p:" + _WITH_ERROR),
+    ("change", "change_error"): regex(r"Mean\s+\S*p:" + _WITH_ERROR),
+    ("change_rms", "rms_error"): regex(r"RMS\s+\S*p\s*:" + _WITH_ERROR),
 }
 _ONES = {
-    "median": re.compile(r"Median\s+KLD:" + _NUMBER),
-    "divergence_high": re.compile(r"99\.0%\s+KLD:" + _NUMBER),
-    "highest": re.compile(r"99\.9%\s+KLD:" + _NUMBER),
-    "largest": re.compile(r"Maximum\s+KLD:" + _NUMBER),
+    "median": regex(r"Median\s+KLD:" + _NUMBER),
+    "divergence_high": regex(r"99\.0%\s+KLD:" + _NUMBER),
+    "highest": regex(r"99\.9%\s+KLD:" + _NUMBER),
+    "largest": regex(r"Maximum\s+KLD:" + _NUMBER),
 }
 _PERCENT = ("same_first", "same_error", "change", "change_error", "change_rms", "rms_error")
 _VITAL = ("log_ratio", "divergence", "same_first")
-_SPEED = re.compile(r"prompt eval time =.*?([\d.]+) tokens per second")
+_SPEED = regex(r"prompt eval time =.*?([\d.]+) tokens per second")
 BASE = "base.kld"
 
 

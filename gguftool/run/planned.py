@@ -24,11 +24,12 @@ def planned_command(model: str, first: str, said: Wishes, build: Capabilities | 
 def _source(model: str, first: str) -> list[str]:
     """How llama-server gets the model: the file that was read, or by itself from where it was read."""
     from gguftool.hub import is_remote
-    from gguftool.hub.address import HubAddress, WebAddress, parse
-    from gguftool.hub.api import endpoint
 
     if not is_remote(model) or os.path.isfile(first):
         return ["-m", first]
+    from gguftool.hub.address import HubAddress, WebAddress, parse
+    from gguftool.hub.api import endpoint
+
     address = parse(model, endpoint())
     if isinstance(address, HubAddress) and address.revision == "main":
         label = f":{address.quant}" if address.quant else ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.quantity import whole
+from gguftool.records import dataclass, fields
 from gguftool.run.buffers import ExpectedCompute, by_device, last_told, within
 
 if TYPE_CHECKING:
@@ -342,13 +342,14 @@ _LISTS = ("devices", "rpc", "media", "drafting", "features", "kv_devices")
 
 
 def _own(whole: Mapping[str, Any]) -> Expected:
-    fields: dict[str, Any] = {k: v for k, v in whole.items() if k in Expected.__dataclass_fields__}
-    fields["caches"] = tuple(ExpectedCache(**c) for c in whole.get("caches", ()))
+    known = {f.name for f in fields(Expected)}
+    said: dict[str, Any] = {k: v for k, v in whole.items() if k in known}
+    said["caches"] = tuple(ExpectedCache(**c) for c in whole.get("caches", ()))
     for name in _COMPUTE:
-        fields[name] = tuple(ExpectedCompute(**c) for c in whole.get(name, ()))
+        said[name] = tuple(ExpectedCompute(**c) for c in whole.get(name, ()))
     for name in _LISTS:
-        fields[name] = tuple(str(v) for v in whole.get(name, ()))
-    return Expected(**fields)
+        said[name] = tuple(str(v) for v in whole.get(name, ()))
+    return Expected(**said)
 
 
 def _planned(body: Mapping[str, Any]) -> Expected:
@@ -390,9 +391,9 @@ def to_json(e: Expected) -> dict[str, object]:
     """The expectations as `from_json` reads them back."""
     plain = {
         name: getattr(e, name)
-        for name in Expected.__dataclass_fields__
+        for name in (f.name for f in fields(Expected))
         if name not in ("caches", *_COMPUTE, *_LISTS) and getattr(e, name) is not None
     }
-    caches = [{n: getattr(c, n) for n in ExpectedCache.__dataclass_fields__} for c in e.caches]
+    caches = [{f.name: getattr(c, f.name) for f in fields(ExpectedCache)} for c in e.caches]
     compute = {k: [{"device": c.device, "bytes": c.bytes} for c in getattr(e, k)] for k in _COMPUTE}
     return {**plain, "caches": caches, **compute, **{name: list(getattr(e, name)) for name in _LISTS}}

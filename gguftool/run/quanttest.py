@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gguftool.brief import short_repr
@@ -22,6 +21,7 @@ from gguftool.model.compare import KeyChange, compare, first_difference
 from gguftool.model.overview import overview
 from gguftool.model.part import Tensor
 from gguftool.model.role import only_runnable
+from gguftool.records import dataclass, replace
 from gguftool.run.devices import host_memory
 from gguftool.run.divergence import (
     GRADES,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
+from gguftool.records import dataclass
 from gguftool.run.capabilities import known
 from gguftool.run.options.kinds import row
 from gguftool.run.options.table import by_field

@@ -7,12 +7,12 @@ of their messages, which row of the table explains them, or why no user can meet
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.records import dataclass
 from gguftool.run.messages import WORD, KnownError, anchor, table, values
 
 LETTERS = 12

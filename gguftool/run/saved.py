@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, Unreadable, UsageError
 from gguftool.programs import SERVER
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.run.translation.starts import start
 from gguftool.run.translation.windows import read
 from gguftool.run.translation.words import LONGEST
 
 MOST = 1 << 20
 """Bytes of a file; a longer one is no file of commands."""
-_UNIT = re.compile(r"^\s*Exec(?:Start|StartPre|Reload)\s*=\s*[-@:+!|]*\s*(?P<words>(?:[^\n]*\\\n)*[^\n]*)", re.M)
+_UNIT = regex(r"^\s*Exec(?:Start|StartPre|Reload)\s*=\s*[-@:+!|]*\s*(?P<words>(?:[^\n]*\\\n)*[^\n]*)", re.M)
 _WORDS = ("args", "command", "entrypoint")
 """Keys of a container whose words are run, the last first."""
-_MACRO = re.compile(r"\$\{([\w.-]+)\}")
+_MACRO = regex(r"\$\{([\w.-]+)\}")
 
 
 @dataclass(frozen=True, slots=True)

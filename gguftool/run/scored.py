@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 
 from gguftool.facts import data
+from gguftool.records import dataclass, field, replace
 from gguftool.run import known as limits
 from gguftool.run.known import KNOWS, Known, Look, Prompt, Subject, Word, judge, prompts, with_looks
 from gguftool.run.server import Running

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +31,8 @@ from gguftool.files.small import scratch_file, scratch_folder
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, Tensor
 from gguftool.model.role import only_runnable
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.run.child import QUIET
 from gguftool.run.measure import PACKAGE, VERSION, available
 from gguftool.shell import gguftool, path_word
@@ -42,7 +43,7 @@ PROBE = "Q4_0"
 BANDS = 6
 """Stretches of layers that are told apart; the first and the last layer are one each."""
 TOKENS, CHUNK = 1024, 512
-_LAYER = re.compile(r"blk\.([0-9]{1,9})\.(.+)", re.DOTALL)
+_LAYER = regex(r"blk\.([0-9]{1,9})\.(.+)", re.DOTALL)
 _SLAB = 1 << 20
 
 

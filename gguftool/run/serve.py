@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.endings import cancelling
 from gguftool.model.drafting import KINDS
 from gguftool.quantity import whole
+from gguftool.records import dataclass, replace
 from gguftool.run import vectors
 from gguftool.run.devices import MIB, command_output
 from gguftool.run.diagnose import Diagnosis, Judgement, judge

@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool import endings
@@ -19,6 +18,7 @@ from gguftool.brief import short_repr
 from gguftool.errors import Refused, ToolFailed
 from gguftool.files.small import begin_log
 from gguftool.reading import LARGEST, Malformed, from_json
+from gguftool.records import dataclass
 from gguftool.run.args import masked
 from gguftool.run.reach import Way
 from gguftool.wire import Broken, Clock, exchange

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from gguftool.errors import MissingFile, Unreadable, UsageError
+from gguftool.records import dataclass, replace
 from gguftool.run.options.extra import Role, mapped
 from gguftool.run.options.table import options
 from gguftool.run.wishes import Wishes

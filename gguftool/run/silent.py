@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass
 from gguftool.run.capabilities import Capabilities
 
 SYSTEM_CONFIG = "/etc/llama.cpp/config.ini"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from gguftool.facts.cachetypes import DEFAULT
 from gguftool.hub import open_any
@@ -23,7 +22,7 @@ from gguftool.model import Model
 from gguftool.model.drafting import DFLASH, DSPARK, EAGLE3, KINDS, MTP, drafting, drafts_itself, prediction_layers
 from gguftool.model.role import sidecar_by_name
 from gguftool.predict.pairs import Misfit, misfits
-from gguftool.predict.pairs.draft import by_itself, misfits_as
+from gguftool.records import replace
 from gguftool.run.wishes import Wishes
 
 DRAFT_MAX = 3
@@ -137,6 +136,10 @@ def useless(w: Wishes) -> Iterator[tuple[str, str]]:
 def unfit(model: Model, draft: Model | None, w: Wishes) -> list[tuple[str, Misfit]]:
     """Why the kinds asked for would not draft: each with the kind, "" where the file is at fault whatever the kind."""
     kinds = [kind for kind in asked(w) if kind in KINDS]
+    if draft is None and not kinds:
+        return []
+    from gguftool.predict.pairs.draft import by_itself, misfits_as
+
     if draft is None:
         return [(kind, one) for kind in kinds for one in by_itself(model, kind)]
     alone = [m for m in misfits(model, draft, "draft") if m.rule in ("pair-role", "pair-load")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass, replace
 from gguftool.run.server import Answer, Running, ask
 
 LISTED = 500

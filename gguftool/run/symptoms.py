@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from gguftool.brief import short_repr
 from gguftool.facts.data import load
 from gguftool.near import near_names
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-_ONE_SIGN = re.compile(r"(\S)\1{3,}")
+_WORD = regex(r"[^\W_]+(?:'[^\W_]+)?")
+_ONE_SIGN = regex(r"(\S)\1{3,}")
 NEAR = 0.8
 _FILLERS = frozenset("a an the it is its my model of in to and with does do just i me on at this that llm gguf".split())
 

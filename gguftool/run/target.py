@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.facts import NUMBER, shipping, timeline
 from gguftool.near import near_names
 from gguftool.programs import PROGRAMS, SERVER, Tool
+from gguftool.records import dataclass
 from gguftool.run.bybuild import between
 from gguftool.run.capabilities import Capabilities, capabilities, parse_version
 

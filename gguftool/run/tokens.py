@@ -13,12 +13,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_void_p
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.endings import run
 from gguftool.errors import ToolFailed
+from gguftool.records import dataclass
 from gguftool.run.measure import PACKAGE, VERSION, available
 
 TIMEOUT = 300.0

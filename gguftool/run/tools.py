@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,12 +11,14 @@ from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.data import load
 from gguftool.quantity import LONGEST, count
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.run.capabilities import Capabilities, Option, known
 from gguftool.run.options.table import normal
 
 SERVER, CLI = "llama-server", "llama-cli"
-_INT = re.compile(r"\s*[+-]?[0-9]+", re.ASCII)
-_FLOAT = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_INT = regex(r"\s*[+-]?[0-9]+", re.ASCII)
+_FLOAT = regex(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

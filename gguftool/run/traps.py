@@ -5,15 +5,15 @@ from __future__ import annotations
 import glob
 import mmap
 import os
-import re
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.hub.stores import Store, misplaced
 from gguftool.programs import SERVER, VARIABLE, Tool
 from gguftool.quantity import human, whole
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.run.devices import FoundDevice, HostMemory, amd, command_output, nvidia
 from gguftool.run.embedded import PACKAGE, available
 from gguftool.run.engine import NONE
@@ -21,8 +21,8 @@ from gguftool.run.measure import VERSION
 from gguftool.run.silent import SilentSetting
 from gguftool.shell import gguftool, shell
 
-_DRIVER = re.compile(r"CUDA Version:\s*(\d+)\.(\d+)")
-_CUDART = re.compile(rb"libcudart\.so\.(\d+)")
+_DRIVER = regex(r"CUDA Version:\s*(\d+)\.(\d+)")
+_CUDART = regex(rb"libcudart\.so\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.model.embedder import Embedder
+from gguftool.records import dataclass
 from gguftool.run.embedding import way
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.proof import Check

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.hub import is_remote, opened
-from gguftool.hub.address import HubAddress, parse
-from gguftool.hub.api import endpoint, listing
 from gguftool.memory.choices import MOST, Choice, choices, distinct, on_devices
 from gguftool.memory.fit import Fit, Free, search
 from gguftool.memory.plan import MemoryPlan, Planner, weights_of
@@ -25,6 +22,7 @@ from gguftool.memory.speed.touched import is_plain, usage
 from gguftool.memory.weights import Weight
 from gguftool.model import Model
 from gguftool.model.kin import kin
+from gguftool.records import dataclass, replace
 from gguftool.run.args import masked, own_words
 from gguftool.run.deploy import Deployment
 from gguftool.shell import path_word
@@ -189,6 +187,9 @@ def _in_folder(path: str) -> list[tuple[str, int]]:
 
 
 def _in_repository(named: str) -> list[tuple[str, int]]:
+    from gguftool.hub.address import HubAddress, parse
+    from gguftool.hub.api import endpoint, listing
+
     try:
         address = parse(named, endpoint())
         if not isinstance(address, HubAddress):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 from gguftool.brief import line, short_repr, shown
+from gguftool.records import dataclass, fields
 from gguftool.run.options.kinds import RpcServer as RpcServer
 from gguftool.run.options.ours import OwnWishes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
@@ -16,6 +15,7 @@ from textual.widgets.option_list import Option
 
 from gguftool.api.editing import CONSENTS, NONE, Consent, Editing
 from gguftool.errors import GgufToolError
+from gguftool.records import dataclass
 from gguftool.report.escaped import escaped, hides, unescaped
 from gguftool.screen.fields import Line, Lines
 from gguftool.screen.words import error_text

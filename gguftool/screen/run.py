@@ -7,13 +7,13 @@ import contextlib
 import os
 import signal
 import threading
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool import endings
 from gguftool.api.editing import Editing
 from gguftool.edit.plan import EditPlan, Result
 from gguftool.edit.undo import Undone
+from gguftool.records import dataclass, field
 from gguftool.screen.app import Editor
 
 PATIENCE = 3.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
@@ -18,6 +17,7 @@ from gguftool.api.editing import NONE, Consent, Editing
 from gguftool.api.outlook import Judged, judge, plan, ways
 from gguftool.edit.plan import EditPlan
 from gguftool.errors import GgufToolError, of_one
+from gguftool.records import dataclass
 from gguftool.report.text import size
 from gguftool.screen.words import error_text, plan_text
 

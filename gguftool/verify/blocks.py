@@ -6,8 +6,9 @@ llama.cpp does. Types without floating-point numbers have an empty row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.errors import FormatError, GgufToolError, UsageError
 from gguftool.files.attributes import readers_of
@@ -17,6 +16,7 @@ from gguftool.files.draft import Draft
 from gguftool.format.parse import parse
 from gguftool.model.pieces import PATTERNS, number, piece_name
 from gguftool.quantity import whole
+from gguftool.records import dataclass
 from gguftool.source import LocalFile
 from gguftool.verify.inside import ends
 from gguftool.verify.stream import Progress, run

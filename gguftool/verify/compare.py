@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from gguftool.records import replace
 from gguftool.shell import INTO, gguftool, path_word, shell
 from gguftool.source import LocalFile
 from gguftool.verify.digests import EMPTY_SHA256

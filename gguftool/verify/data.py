@@ -11,10 +11,10 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gguftool.format.header import Header, TensorInfo
+from gguftool.records import dataclass, field
 from gguftool.source import LocalFile, Source
 from gguftool.verify.blocks import FLOATS, NOT_FOR_FILES, NUMBERS, any_special, special
 from gguftool.verify.result import Fault

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from gguftool.errors import UsageError, of_one
 from gguftool.format.parse import parse
 from gguftool.hub import is_remote
+from gguftool.records import replace
 from gguftool.source import LocalFile, Source
 from gguftool.verify.compare import compare, wanted
 from gguftool.verify.expect import Expectation, around, of_hex, of_list

@@ -11,10 +11,11 @@ import codecs
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool.reading import Malformed, from_json
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 
 LENGTHS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
 """Hexadecimal digits of a hash -> what it most likely is, where nobody says."""
@@ -22,15 +23,15 @@ _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
 )  # fmt: skip
-_HEX = re.compile(
+_HEX = regex(
     r"(?<![0-9A-Za-z])(?:(?P<label>[A-Za-z]+[0-9]*(?:[-_][0-9]+)*)[:=-] ?)?"
     r"(?P<hex>[0-9a-fA-F]{128}|[0-9a-fA-F]{96}|[0-9a-fA-F]{64}|[0-9a-fA-F]{56}|[0-9a-fA-F]{40}|[0-9a-fA-F]{32})(?![0-9A-Za-z])"
 )
-_GNU = re.compile(r"^(\\?)([0-9a-fA-F]{32,128})(?: [ *]|\t)(.+)$")
-_BSD = re.compile(r"^(\\?)([A-Za-z][A-Za-z0-9/_-]*) ?\((.+)\) ?= ?([0-9a-fA-F]{32,128})$")
-_CERTUTIL = re.compile(r"^([A-Za-z0-9]+)\b[^:]*(?<=\s)(\S.*?):$")
-_ROW = re.compile(r"^([A-Z][A-Z0-9]+)\s+([0-9A-F]{32,128})\s+(.+)$")
-_PAIR = re.compile(r"^(Algorithm|Hash|Path)\s*:(.*)$")
+_GNU = regex(r"^(\\?)([0-9a-fA-F]{32,128})(?: [ *]|\t)(.+)$")
+_BSD = regex(r"^(\\?)([A-Za-z][A-Za-z0-9/_-]*) ?\((.+)\) ?= ?([0-9a-fA-F]{32,128})$")
+_CERTUTIL = regex(r"^([A-Za-z0-9]+)\b[^:]*(?<=\s)(\S.*?):$")
+_ROW = regex(r"^([A-Z][A-Z0-9]+)\s+([0-9A-F]{32,128})\s+(.+)$")
+_PAIR = regex(r"^(Algorithm|Hash|Path)\s*:(.*)$")
 _NAMES = ("path", "rfilename", "filename", "file", "name", "file_name")
 _DIGESTS = ("sha256", "sha-256", "sha256sum", "sha_256", "hash", "digest", "checksum", "oid")
 _ALGORITHMS = frozenset({*LENGTHS.values(), "sha3-256", "blake2b", "blake2s", "blake3", "b3", "crc32"})

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError, UsageError
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.verify.dialects import LENGTHS
 from gguftool.verify.manifest import Entry, read
 from gguftool.verify.result import Fault
 
-_BLOB = re.compile(r"^(?:sha256[-:])?([0-9a-f]{64})$")
+_BLOB = regex(r"^(?:sha256[-:])?([0-9a-f]{64})$")
 LISTS = frozenset(
     f"{name}{ending}"
     for name in (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gguftool.errors import EditPending, FormatError, GgufToolError, MissingFile
 from gguftool.format.header import Header, TensorInfo, align
@@ -15,6 +14,7 @@ from gguftool.format.parse import parse
 from gguftool.model import Model, Part
 from gguftool.model.datastart import misplaced_start, misplaced_words
 from gguftool.model.origin import measured, origin, stored_as
+from gguftool.records import replace
 from gguftool.shell import AND, INTO, PIPE, gguftool, path_word, shell
 from gguftool.source import LocalFile, Source
 from gguftool.verify import siblings

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping
 
 from gguftool.format.header import Header, TensorInfo
 from gguftool.format.types import file_type_name
+from gguftool.regex import regex
 from gguftool.verify.result import Fault
 
 STRONG = 0.6
 """Share of the roles in common that must disagree before a shard counts as foreign."""
 LEAST_ROLES = 2
-_NUMBER = re.compile(r"\d+")
+_NUMBER = regex(r"\d+")
 
 Roles = Mapping[str, set[object]]
 

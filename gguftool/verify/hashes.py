@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError, of_one
 from gguftool.format.header import Header, TensorInfo
 from gguftool.format.parse import parse
 from gguftool.hub import file_of
-from gguftool.model import Model
+from gguftool.model import Model, Part
+from gguftool.records import dataclass
 from gguftool.source import LocalFile, Source
 from gguftool.verify.digests import Digest, maker
 from gguftool.verify.stream import Progress, Sink, each, run
@@ -187,12 +187,12 @@ ALL = Want(tensors=True, data=True)
 
 
 def hash_file(
-    target: Model | str | os.PathLike[str] | Source, want: Want = FILE, progress: Progress | None = None
+    target: Model | Part | str | os.PathLike[str] | Source, want: Want = FILE, progress: Progress | None = None
 ) -> FileHashes:
     """Hash one file in one pass; it need not be a GGUF when only the whole file is asked for.
 
     Args:
-        target: a path, a model of one file, or a source that is open already.
+        target: a path, a model of one file, or a source that is open already; of a part the header is not read again.
         want: what to hash beside the file itself.
         progress: called with the bytes done since the last call.
 
@@ -206,15 +206,21 @@ def hash_file(
         raise UsageError(
             f"{target.name}: has {len(target.parts)} files", "name one of them; `hash_tensors` takes the set"
         )
-    source = LocalFile(file_of(target)) if isinstance(target, (Model, str, os.PathLike)) else target
+    known: Header | None = None
+    if isinstance(target, (Model, str, os.PathLike)):
+        source: Source = LocalFile(file_of(target))
+    elif isinstance(target, Part):
+        source, known = target.source, target.header
+    else:
+        source = target
     try:
-        header = _header(source, want.inside)
+        header = known or _header(source, want.inside)
         found = _without_header(source, want, progress) if header is None else _hash(source, header, want, progress)
         if isinstance(source, LocalFile):
             source.check_unchanged()
         return found
     finally:
-        if source is not target:
+        if isinstance(target, (Model, str, os.PathLike)):
             source.close()
 
 
@@ -285,18 +291,21 @@ def _span(header: Header, t: TensorInfo, size: int) -> tuple[int, int]:
 
 
 def hash_files(
-    targets: Sequence[str | Source], want: Want = FILE, progress: Progress | None = None, jobs: int | None = None
+    targets: Sequence[str | Source | Part],
+    want: Want = FILE,
+    progress: Progress | None = None,
+    jobs: int | None = None,
 ) -> list[FileHashes | GgufToolError]:
     """`hash_file` for several files at once; a file that fails gives its error in its place.
 
     Args:
-        targets: paths, or sources that are open already.
+        targets: paths, or sources and parts that are open already.
         want: as for `hash_file`.
         progress: called with the bytes done since the last call, from several threads.
         jobs: how many at a time; the number of processors when None.
     """
 
-    def one(target: str | Source, tick: Progress) -> FileHashes | GgufToolError:
+    def one(target: str | Source | Part, tick: Progress) -> FileHashes | GgufToolError:
         try:
             return hash_file(target, want, tick)
         except Exception as error:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header, align
 from gguftool.format.parse import parse
 from gguftool.format.types import MAGIC
 from gguftool.model.shards import SplitKeys, split_keys
+from gguftool.records import dataclass
 from gguftool.source import Source
 
 MOST = 4096

@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from gguftool.errors import FormatError, MissingFile, Unreadable
 from gguftool.files.attributes import readers_of
@@ -19,6 +18,8 @@ from gguftool.files.small import check_mine, write_file
 from gguftool.model import is_gguf
 from gguftool.quantity import whole
 from gguftool.reading import from_json
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 from gguftool.shell import ELLIPSIS, blank, gguftool, path_word
 from gguftool.verify import dialects
 from gguftool.verify.dialects import decode
@@ -108,9 +109,9 @@ def _ends(path: str, name: str) -> bool:
     return os.path.abspath(path).replace(os.sep, "/").split("/")[-len(names) :] == names
 
 
-_GGUF_HASH = re.compile(r"^(xxh64|sha1|sha256)\s+([0-9a-f]{16,64})\s+(.+?)$")
-_LFS = re.compile(r"^oid sha256:([0-9a-f]{64})$", re.M)
-_LFS_SIZE = re.compile(r"^size (\d+)$", re.M)
+_GGUF_HASH = regex(r"^(xxh64|sha1|sha256)\s+([0-9a-f]{16,64})\s+(.+?)$")
+_LFS = regex(r"^oid sha256:([0-9a-f]{64})$", re.M)
+_LFS_SIZE = regex(r"^size (\d+)$", re.M)
 
 
 def read(path: str) -> HashList:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.format.header import Header
@@ -16,6 +15,7 @@ from gguftool.model.role import ROLES, role, way_on, what_it_is
 from gguftool.predict import predict
 from gguftool.predict.stages import OTHERS
 from gguftool.predict.verdict import UNKNOWN
+from gguftool.records import replace
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory
 from gguftool.verify import bytesplit, shards

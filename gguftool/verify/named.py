@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gguftool.errors import GgufToolError
 from gguftool.hub.address import HubAddress, WebAddress, parse
 from gguftool.hub.api import endpoint
 from gguftool.hub.cache import cached
 from gguftool.model import Model
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.verify.expect import Expectation, around
 from gguftool.verify.published import published
 
@@ -23,8 +24,8 @@ KEYS = (
     "general.source.url",
 )  # fmt: skip
 """Keys that name where a file, or what it was made of, is published (`gguf-py/gguf/constants.py`)."""
-_REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
-_STORE = re.compile(r"[/\\](?:\.lmstudio|lm-studio)[/\\]models[/\\]([\w.-]+)[/\\]([\w.-]+)[/\\]", re.ASCII)
+_REPO = regex(r"[\w.-]+/[\w.-]+", re.ASCII)
+_STORE = regex(r"[/\\](?:\.lmstudio|lm-studio)[/\\]models[/\\]([\w.-]+)[/\\]([\w.-]+)[/\\]", re.ASCII)
 """LM Studio keeps a file under the names of its repository."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.journal import undo_path
@@ -17,12 +16,12 @@ from gguftool.files.faults import writing
 from gguftool.files.names import move_new, symlink_new
 from gguftool.format.parse import parse
 from gguftool.model.shards import NAME, shard_name
+from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.source import LocalFile
 from gguftool.verify.result import SetReport
 
-_COUNTS = re.compile(
-    r"(?:[-_. ]?(?:part|shard|split)?[-_. ]?\d+(?:[-_. ]?of[-_. ]?\d+)?)?\.gguf(?:-\d+-of-\d+)?$", re.I
-)
+_COUNTS = regex(r"(?:[-_. ]?(?:part|shard|split)?[-_. ]?\d+(?:[-_. ]?of[-_. ]?\d+)?)?\.gguf(?:-\d+-of-\d+)?$", re.I)
 
 
 @dataclass(frozen=True, slots=True)

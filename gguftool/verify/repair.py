@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import OsLayer
@@ -21,6 +20,7 @@ from gguftool.files.draft import Draft
 from gguftool.files.faults import writing
 from gguftool.format.parse import parse
 from gguftool.model import Model, Part
+from gguftool.records import dataclass
 from gguftool.source import LocalFile
 from gguftool.verify.expect import Expectation
 from gguftool.verify.hashes import FileHashes, Want, hash_file

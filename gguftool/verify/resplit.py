@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, InterruptedEdit, Refused, Unreadable, UsageError
@@ -23,6 +22,7 @@ from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
 from gguftool.model.missing import refuse_unnamed
 from gguftool.model.shards import MOST_SHARDS, SPLIT_KEYS, shard_name, split_keys
+from gguftool.records import dataclass
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile
 from gguftool.verify import shards

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from gguftool.brief import short_repr, table
 from gguftool.errors import GgufToolError
+from gguftool.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile, journal_path
 from gguftool.verify.result import Fault
@@ -24,7 +24,7 @@ ENDINGS = {
     "-partial": "Ollama",
 }
 # The file has its full length from the start while these are there.
-_REST = re.compile(r"(\.[\w=-]+)?\.incomplete")
+_REST = regex(r"(\.[\w=-]+)?\.incomplete")
 PREALLOCATED = (".aria2", ".!qB")
 
 

@@ -1,7 +1,8 @@
-"""One pass over a file, many readers of it: bytes are read once while other threads hash what came before.
+"""One pass over a file, many readers of it: bytes are read once, and each hash but the first has a thread of its own.
 
-hashlib lets other threads run while it works on more than 2 KiB, so reading and every hash have a thread of their own
-and the slowest of them sets the speed.
+hashlib lets other threads run while it works on more than 2 KiB, so the slowest hash sets the speed. The thread that
+reads also works for the first of them: a copy out of the page cache costs a tenth of a hash, and what was just read is
+still in the cache of this processor. So one hash alone needs no threads at all.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from gguftool.source import LocalFile, Source
 
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 """Bytes read at a time: small enough to stay in the processor's cache between reader and hash."""
 AHEAD = 8
 """Chunks in flight."""
@@ -35,20 +36,22 @@ class Sink(Protocol):
 
 
 def run(source: Source, sinks: Sequence[Sink], progress: Progress | None = None) -> None:
-    """Read a source from front to end and give every byte to every sink, each in a thread of its own.
+    """Read a source from front to end and give every byte to every sink, to all but the first in threads.
 
     Raises:
         Unreadable, ChangedMeanwhile: as the source's `read_at`.
         Exception: whatever a sink raises, after all threads have stopped.
     """
-    if source.size <= INLINE:
-        for offset, data in _chunks(source):
-            for sink in sinks:
-                sink.feed(data, offset)
-            if progress:
-                progress(len(data))
+    if len(sinks) > 1 and source.size > INLINE:
+        _run_threads(source, sinks[0], sinks[1:], progress)
         return
-    _run_threads(source, sinks, progress)
+    buffer = memoryview(bytearray(min(CHUNK, source.size)))
+    for offset in range(0, source.size, CHUNK):
+        data = buffer[: fill(source, buffer, offset)]
+        for sink in sinks:
+            sink.feed(data, offset)
+        if progress:
+            progress(len(data))
 
 
 class Stopped(Exception):
@@ -93,11 +96,6 @@ def ignored(n: int) -> None:
     """Progress that nobody watches."""
 
 
-def _chunks(source: Source) -> Iterable[tuple[int, memoryview]]:
-    for offset in range(0, source.size, CHUNK):
-        yield offset, memoryview(source.read_at(offset, CHUNK))
-
-
 class _Chunk:
     """One buffer: given back to the reader when the last sink is done with it."""
 
@@ -115,7 +113,7 @@ class _Chunk:
             return self.left == 0
 
 
-def _run_threads(source: Source, sinks: Sequence[Sink], progress: Progress | None) -> None:
+def _run_threads(source: Source, first: Sink, others: Sequence[Sink], progress: Progress | None) -> None:
     free: queue.SimpleQueue[_Chunk] = queue.SimpleQueue()
     for _ in range(AHEAD):
         free.put(_Chunk())
@@ -132,24 +130,30 @@ def _run_threads(source: Source, sinks: Sequence[Sink], progress: Progress | Non
             if chunk.done():
                 free.put(chunk)
 
-    queues: list[queue.SimpleQueue[_Chunk | None]] = [queue.SimpleQueue() for _ in sinks]
+    queues: list[queue.SimpleQueue[_Chunk | None]] = [queue.SimpleQueue() for _ in others]
     threads = [
-        threading.Thread(target=work, args=(sink, todo), daemon=True) for sink, todo in zip(sinks, queues, strict=True)
+        threading.Thread(target=work, args=(sink, todo), daemon=True) for sink, todo in zip(others, queues, strict=True)
     ]
     for thread in threads:
         thread.start()
     try:
-        size = source.size
-        for offset in range(0, size, CHUNK):
+        for offset in range(0, source.size, CHUNK):
             chunk = free.get()
             if failed:
                 break
-            chunk.offset, chunk.left = offset, len(sinks)
-            chunk.n = fill(source, chunk.buffer, offset)
+            chunk.offset, chunk.left = offset, len(others) + 1
+            n = chunk.n = fill(source, chunk.buffer, offset)
             for todo in queues:
                 todo.put(chunk)
+            first.feed(chunk.buffer[:n], offset)
+            if chunk.done():
+                free.put(chunk)
             if progress:
-                progress(chunk.n)
+                progress(n)
+    except BaseException as error:
+        # The others need not go on with what they have.
+        failed.append(error)
+        raise
     finally:
         for todo in queues:
             todo.put(None)

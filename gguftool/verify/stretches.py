@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.format.header import TensorInfo
+from gguftool.records import dataclass
 from gguftool.source import Source
 from gguftool.verify.result import Fault
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,16 @@ DATA = HERE.parents[1] / "gguftool" / "facts" / "data"
 NUMBER = HERE.parents[1] / "gguftool" / "facts" / "__init__.py"
 
 
-def dense(data: dict[str, Any]) -> str:
+def dense(data: Any) -> str:
     """One line."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def apart(data: dict[str, Any], part: str) -> str:
+    """As `dense`, but each entry of one part on a line, to be read alone (`gguftool.facts.data.Entries`)."""
+    entries = ",\n".join(f"{dense(name)}:{dense(value)}" for name, value in data[part].items())
+    rows = [f"{dense(k)}:" + (f"{{\n{entries}\n}}" if k == part else dense(v)) for k, v in data.items()]
+    return "{" + ",".join(rows) + "}"
 
 
 def lines(data: dict[str, Any]) -> str:
@@ -90,7 +98,7 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     maps = noted(load_maps(t, measured, build))
     written = noted(conversions(source, build))
     out = {
-        "load_maps.json": dense(maps),
+        "load_maps.json": apart(maps, "classes"),
         "architectures.json": lines(noted(architectures(t, maps, measured, build))),
         "readers.json": lines(noted(readers(source, t, maps, measured, build))),
         "vocabulary.json": lines(noted(vocabulary(t, build))),
@@ -142,6 +150,8 @@ def main() -> int:
         print("flags.json: not written, no server was named")
     if asked.output == DATA:
         _stamp(build)
+        # In a process of its own: here the rows of before have been read.
+        subprocess.run([sys.executable, str(HERE / "read_by.py")], check=True)
     for gap in gaps:
         print(f"not read: {gap}", file=sys.stderr)
     return 1 if gaps else 0

@@ -38,6 +38,7 @@ def test_help_loads_no_command():
         "gguftool.cli.main",
         "gguftool.cli.boundary",
         "gguftool.cli.group",
+        "gguftool.cli.helped",
         "gguftool.cli.names",
         "gguftool.cli.options",
         "gguftool.cli.spelled",
@@ -60,3 +61,25 @@ def test_import_gguftool_loads_nothing_heavy():
     code = "import sys, gguftool; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert not set(done.stdout.split()) & (HEAVY | {"click"})
+
+
+def test_the_process_ends_at_once_but_not_before_what_is_to_be_done_at_its_end():
+    code = (
+        "import atexit, sys, threading, time\n"
+        "from gguftool.cli import main\n"
+        "def later():\n"
+        "    time.sleep(0.2); print('thread')\n"
+        "def run():\n"
+        "    atexit.register(print, 'last')\n"
+        "    threading.Thread(target=later).start()\n"
+        "    print('first')\n"
+        "    return 7\n"
+        "class Never:\n"
+        "    def __del__(self): print('taken to pieces')\n"
+        "never = Never()\n"
+        "main.main = run\n"
+        "sys.exit(main.script())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["first", "thread", "last"]
+    assert done.returncode == 7

@@ -184,3 +184,15 @@ def test_what_cannot_be_read_is_an_error(tree: Path, tmp_path: Path) -> None:
     assert "readers.json: names new: {arch}.new_one" in done.stdout
     written = json.loads((tmp_path / "out" / "load_maps.json").read_text())
     assert written["build"] == BUILD
+
+
+def test_what_is_read_entry_by_entry_is_what_stands_in_the_file() -> None:
+    whole = json.loads((DATA / "load_maps.json").read_text(encoding="utf-8"))
+    read = load("load_maps.json")
+    classes = read["classes"]
+    assert not isinstance(classes, dict)
+    assert list(read) == list(whole)
+    assert (list(classes), len(classes)) == (list(whole["classes"]), len(whole["classes"]))
+    assert {**read, "classes": dict(classes)} == whole
+    assert classes.get("lama") is None
+    assert '"' not in classes

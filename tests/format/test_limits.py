@@ -94,11 +94,11 @@ def test_no_record_is_walked_again_when_the_buffer_grows(tmp_path: Path, monkeyp
     # The lengths of the strings misguide: the first are short, so that the buffer grows again and again in one array.
     tokens = ["a"] * 40_000 + ["b" * 400] * 40_000
     path = llama().replace("tokenizer.ggml.tokens", tokens).write(tmp_path / "m.gguf")
-    from gguftool.format import parse as module
+    from gguftool.format import walk as module
 
     walked = []
-    real = module._Walk.string
-    monkeypatch.setattr(module._Walk, "string", lambda walk, what: walked.append(what) or real(walk, what))
+    real = module.Walk.string
+    monkeypatch.setattr(module.Walk, "string", lambda walk, what: walked.append(what) or real(walk, what))
     source = Counting(path)
     h = parse(source)
     assert source.reads > 2

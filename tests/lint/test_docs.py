@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.lint.catalogue import described, of_family
 from gguftool.lint.config import read_config
 from gguftool.lint.policy import Policy, read_policy
-from gguftool.lint.rules import catalogue
+from gguftool.lint.rules import FAMILIES, catalogue
 from tests.lint.samples import ready
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +24,16 @@ def blocks(language: str) -> list[str]:
 def test_rules_page_has_every_rule() -> None:
     page = (ROOT / "docs" / "rules.md").read_text()
     assert all(f"### {r.id}\n" in page for r in catalogue())
+
+
+def test_the_catalogue_that_is_shipped_is_that_of_the_rules() -> None:
+    found = list(described().values())
+    names = ("id", "family", "severity", "scope", "since", "changes_run", "text", "title", "sections")
+    assert [[getattr(r, name) for name in names] for r in found] == [
+        [getattr(r, name) for name in names] for r in catalogue()
+    ]
+    assert all(of_family(name) == tuple(r for r in found if r.family == name) for name in FAMILIES)
+    assert list(dict.fromkeys(r.family for r in found)) == list(FAMILIES)
 
 
 def test_configuration_of_the_page_is_valid(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.format import foresee
 from gguftool.lint.run import lint
-from gguftool.model import open_model, tokenlist
+from gguftool.model import open_model, stringlist
+from gguftool.model.vocab import TOKENS
 
 HEAVY = ("numpy", "gguf", "jinja2", "huggingface_hub", "requests", "tabulate", "yaml", "asyncio")
 
@@ -36,15 +38,20 @@ def test_no_heavy_imports(gemma3: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_tokens_are_read_once(gemma3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_tokens_are_read_once(gemma3: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     reads: list[str] = []
-    for way in ("short_strings", "long_strings"):
-        real = getattr(tokenlist, way)
-        monkeypatch.setattr(tokenlist, way, lambda f, real=real: reads.append(f.key) or real(f))
+    real = stringlist.StringList.chunks
+    monkeypatch.setattr(
+        stringlist.StringList, "chunks", lambda self: reads.append("tokenizer.ggml.tokens") or real(self)
+    )
+    if not known:
+        monkeypatch.setattr(foresee, "KNOWN", {})
     with open_model(gemma3, strict=False) as m:
         monkeypatch.setattr(type(m), "get", _counted(type(m).get, reads))
         lint(m)
-    assert reads.count("tokenizer.ggml.tokens") == 1
+    # Those of a vocabulary that many models share are not even made into objects.
+    assert reads.count(TOKENS) == (0 if known else 1)
 
 
 def _counted(get, reads):  # type: ignore[no-untyped-def]

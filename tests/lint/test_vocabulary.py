@@ -136,7 +136,7 @@ def test_template_text_is_decoded_as_utf8() -> None:
 
 def test_nothing_is_assumed_of_files_without_a_vocabulary() -> None:
     v = vocabulary(open_(GGUF("llama").kv("llama.block_count", 1)))
-    assert (v.count, v.records, v.kind, v.eog, v.special("eos"), v.id_of("a"), v.text(3)) == (
+    assert (v.count, list(v.records()), v.kind, v.eog, v.special("eos"), v.id_of("a"), v.text(3)) == (
         None, [], None, frozenset(), None, None, "",
     )  # fmt: skip
 
@@ -153,6 +153,6 @@ def test_long_tokens_are_read_like_short_ones(tmp_path: Path, longest: int) -> N
     tokens = [f"t{i}" for i in range(100)] + ["x" * longest, "", "é", "end"]
     with open_model(llama().replace("tokenizer.ggml.tokens", tokens).write(tmp_path / "m.gguf")) as m:
         v = vocabulary(m)
-        assert [r[8:].decode() for r in v.records] == tokens
-        assert v.all_short == (longest <= 255)
+        assert [r[8:].decode() for r in v.records()] == tokens
+        assert v.longer(255) == [i for i, token in enumerate(tokens) if len(token) > 255]
         assert v.id_of("end") == 103

@@ -260,7 +260,8 @@ def test_a_server_keeps_its_norms_where_measuring_forgets_them(giant_plan):
         return planner.weights.lies(w, at, p)
 
     for pins, bytes_ in ((True, 147169280), (False, 180723712)):
-        found = planner.layout.reserved(s, cache, formula(None), at, lies, backends, pins=pins)
+        reserve = planner.layout.reserve(s, cache, formula(None), at, lies, backends, pins=pins)
+        found = reserve.bytes({x.name: x.cells for x in cache.caches})
         assert found["MOCK1"] == bytes_
         assert found["MOCK0"] == 222683136
         assert found["CPU"] == 92676224

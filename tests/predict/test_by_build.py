@@ -15,9 +15,10 @@ from gguftool.facts.data import load
 from gguftool.facts.machine.rows import program
 from gguftool.model import from_source
 from gguftool.predict import predict
+from gguftool.predict.stages import by_build
 from gguftool.source import Memory
 from tests.build import llama
-from tests.predict.recipes import built
+from tests.predict.recipes import built, recipes
 
 MODEL = "llama_model_load: error loading model: "
 NO_VOCAB = [{"op": "set", "key": "tokenizer.ggml.model", "type": "str", "value": "no_vocab"}]
@@ -88,3 +89,13 @@ def test_since_when_a_repeated_or_empty_key_is_refused(key: str) -> None:
     said = [" ".join(predict(m, build).messages) for build in (4436, 4600, 9871, 9974, 9975, 9993)]
     words = ["duplicate key"] * 6 if key else ["!key.empty()"] * 4 + ["key 19 is empty"] * 2
     assert [word in text for word, text in zip(words, said, strict=True)] == [True] * 6
+
+
+@pytest.mark.parametrize("number", range(0, 2400, 60))
+def test_builds_one_after_the_other_do_what_each_does_alone(number: int) -> None:
+    """Faults of every kind, in files that load in some builds and end in others."""
+    recipe = recipes()[number]
+    one = from_source(built(recipe), strict=False)
+    by = by_build(one)
+    for build in editions.builds()[number % 7 :: 7]:
+        assert by(build) == predict(from_source(built(recipe), strict=False), build)

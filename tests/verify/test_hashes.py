@@ -7,15 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import xxhash
 
 from gguftool.errors import ToolFailed
+from gguftool.model import open_model
+from gguftool.source import Memory
 from gguftool.verify import digests
 from gguftool.verify.hashes import FILE, FileHashes, Want, hash_file, hash_files
-from gguftool.verify.stream import CHUNK, INLINE
+from gguftool.verify.stream import CHUNK, INLINE, run
 from tests.build import GGUF, llama
 from tests.verify.sets import three
 
@@ -189,13 +192,46 @@ def test_file_that_changes_while_it_is_read(tmp_path: Path):
         hash_file(path, progress=grow)
 
 
-def test_a_short_disk_read_stops_all_threads(tmp_path: Path):
+@pytest.mark.parametrize("tails", [(), (5, 7)], ids=["one hash", "three"])
+def test_a_short_disk_read_stops_all_threads(tmp_path: Path, tails: tuple[int, ...]):
     from gguftool.errors import ChangedMeanwhile
 
-    path = tmp_path / "f"
-    path.write_bytes(bytes(INLINE + 20 * CHUNK))
+    path = llama().write(tmp_path / "m.gguf")
+    with open(path, "ab") as f:
+        f.write(bytes(INLINE + 20 * CHUNK))
+    before = threading.active_count()
     with pytest.raises(ChangedMeanwhile):
-        hash_file(path, progress=lambda n: os.truncate(path, CHUNK))
+        hash_file(path, Want(tails=tails), progress=lambda n: os.truncate(path, CHUNK))
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_a_sink_raises_ends_all(which: int):
+    """Of the one that works in the thread that reads, and of the one that does not."""
+
+    class Sink:
+        def __init__(self, bad: bool) -> None:
+            self.bad = bad
+
+        def feed(self, data: memoryview, offset: int) -> None:
+            if self.bad and offset >= INLINE:
+                raise OSError(28, "no space")
+
+    before = threading.active_count()
+    with pytest.raises(OSError, match="no space"):
+        run(Memory(bytes(INLINE + 20 * CHUNK)), [Sink(which == 0), Sink(which == 1)])
+    assert threading.active_count() == before
+
+
+def test_a_part_is_hashed_as_its_file(large):
+    """Its header is not read again, its file stays open."""
+    path, _ = large
+    want = Want(tensors=True, data=True)
+    with open_model(path) as model:
+        part = model.parts[0]
+        again, listed = hash_file(part, want), hash_files([part], want)
+        assert part.source.read_at(0, 4) == b"GGUF"
+    assert [again] == listed == [hash_file(path, want)]
 
 
 def test_speed_is_that_of_hashlib(large, tmp_path: Path):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.format.header import NAME, Field
 from gguftool.format.types import STR
 from gguftool.lint.explain import Explanation, explain
 from gguftool.model import Model
+from gguftool.records import dataclass
 
 LONG = 300
 """Characters of a text that are shown."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
@@ -13,6 +11,7 @@ from gguftool.facts.shape import Layer
 from gguftool.memory.kv import kv_cache
 from gguftool.memory.settings import Settings
 from gguftool.model import Model
+from gguftool.records import dataclass
 
 FULL, WINDOW, STATE, BOTH, SHARED, NONE = "full", "window", "state", "attention and state", "shared", "none"
 

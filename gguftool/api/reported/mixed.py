@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.build.ftypes import TARGETS, Target
 from gguftool.build.mixture import Shape, choose
@@ -13,6 +11,7 @@ from gguftool.format.types import FILE_TYPES, TENSOR_TYPE_BY_NAME
 from gguftool.model import Model
 from gguftool.model.overview import TypeShare, type_mix
 from gguftool.model.role import ROLES, role
+from gguftool.records import dataclass
 
 FILE_TYPE, GUESSED = "general.file_type", 1024
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.brief import short_repr
 from gguftool.edit.records import history
 from gguftool.model import Model
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

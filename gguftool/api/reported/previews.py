@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
@@ -10,6 +9,7 @@ from gguftool.errors import UsageError
 from gguftool.model import Model
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from gguftool.chat.prompts import Segment

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.model import Model
 from gguftool.model.vocab import ID_KEYS, vocabulary
+from gguftool.records import dataclass
 
 SHOWN = 32
 """Tokens that end an answer, and bytes of a token, that are told."""

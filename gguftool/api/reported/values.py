@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, Unreadable
 from gguftool.model import Model
 from gguftool.model.arrays import floats
+from gguftool.records import dataclass
 from gguftool.verify.stream import Progress, ignored
 
 if TYPE_CHECKING:

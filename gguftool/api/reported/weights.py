@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from gguftool.api.reported.values import Values
@@ -12,6 +11,7 @@ from gguftool.model import Model
 from gguftool.model.bytemap import regions
 from gguftool.model.kinds import block, kind
 from gguftool.model.origin import stored_as
+from gguftool.records import dataclass
 
 T = TypeVar("T")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gguftool.build.folder import quantised
@@ -10,10 +9,11 @@ from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen
 from gguftool.build.folder.weights import shown
 from gguftool.build.safetensors import BITS, FLOATS, Entry
+from gguftool.regex import regex
 
 KNOWN = frozenset("F64 F32 BF16 F16 I64 I32 I16 U8 I8 BOOL F8_E4M3 F8_E5M2 F8_E8M0".split())
 """Types the converter can read (`conversion/base.py:LazyTorchTensor._dtype_str_map`, b11434)."""
-_NO_WEIGHT = re.compile(
+_NO_WEIGHT = regex(
     r".*?(?:position_ids|token_type_ids|\.attn\.bias|masked_bias|tid2eid|relative_position_index|num_batches_tracked"
     r"|inv_freq|rope_freqs|\.causal_mask|_mask|_index|_ids|n_averaged)$"
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 
 from gguftool.elsewhere import meant
 from gguftool.errors import NotGguf, Unreadable
 from gguftool.format.sniff import HEAD, identify
+from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word, shell
 
-_NAME = re.compile(r"[\w][\w.-]*")
+_NAME = regex(r"[\w][\w.-]*")
 _PARTS = (".safetensors", ".bin", ".json")
 _ALONE = "config.json and the tokenizer belong to it: put them into one folder and name that"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 
 from gguftool.build.folder.problem import Problem
@@ -14,6 +13,7 @@ from gguftool.facts.converters import Registry, known, packaged
 from gguftool.facts.programs import converter_elsewhere
 from gguftool.model.otherkinds import held
 from gguftool.near import near_names
+from gguftool.regex import regex
 from gguftool.shell import blank, gguftool, path_word
 
 _OTHERWISE: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -30,7 +30,7 @@ gives them (`conversion/base.py:load_hparams_guess`, b11434)."""
 MISTRAL = "--mistral-format"
 NO_TEXT = frozenset({"UltravoxModel"})
 """Names of models whose class only says so (`conversion/ultravox.py`, b11434)."""
-_HEAD = re.compile(
+_HEAD = regex(
     r"For(?:Sequence|Token|Multiple\w*|Image|Audio)Classification$|Reward\w*$|ForScore$|ForQuestionAnswering$"
 )
 """Names of models with a head that gives no words."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from gguftool.build.folder import names, quantised
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen
+from gguftool.regex import regex
 
-_LAYER = re.compile(r"((?:model\.|transformer\.|gpt_neox\.|backbone\.)?(?:layers|h|blocks))\.([0-9]{1,6})\.")
-_EXPERT = re.compile(r"(.+\.experts)\.([0-9]{1,6})\.")
+_LAYER = regex(r"((?:model\.|transformer\.|gpt_neox\.|backbone\.)?(?:layers|h|blocks))\.([0-9]{1,6})\.")
+_EXPERT = regex(r"(.+\.experts)\.([0-9]{1,6})\.")
 LAYERS = ("n_layers", "num_hidden_layers", "n_layer", "num_layers")
 """Names of the number of layers, in the converter's order (`TextModel.__init__`, b11434)."""
 EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")

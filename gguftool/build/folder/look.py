@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from gguftool.build.folder import (
     dtypes,
@@ -26,6 +25,7 @@ from gguftool.build.folder.seen import Seen, read
 from gguftool.build.safetensors import Entry
 from gguftool.facts.converters import Registry, known
 from gguftool.model.hfconfig import HfConfig
+from gguftool.records import dataclass, field
 
 CHECKS: tuple[Callable[[Seen], Iterator[Problem]], ...] = (
     kind.without_config,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gguftool.build.folder import quantised
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import Seen
 from gguftool.facts.tensornames import called, only_by_map
+from gguftool.regex import regex
 
-_ADAPTER = re.compile(
+_ADAPTER = regex(
     r"\.(?:lora_[AB]|lora_embedding_[AB]|lora_magnitude_vector|base_layer|modules_to_save|original_module"
     r"|ia3_l|hada_w[12]_[ab]|oft_[rs]|vera_lambda_[bd]|lokr_w[12])(?:\.|$)"
 )

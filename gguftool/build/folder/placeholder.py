@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gguftool.build.folder.problem import Problem
 from gguftool.build.folder.seen import CONFIG, Seen, missing_parts, pointer
 from gguftool.build.safetensors import is_lfs_pointer
 from gguftool.hub.stores.folders import ARIA, PARTS
+from gguftool.records import replace
+from gguftool.regex import regex
 
 _READ = (".safetensors", ".bin", ".json", ".model", ".jinja", ".txt")
-_WEIGHTS = re.compile(r"(?:model|pytorch_model).*\.(?:safetensors|bin)")
+_WEIGHTS = regex(r"(?:model|pytorch_model).*\.(?:safetensors|bin)")
 _UNFINISHED = (*PARTS, ARIA, ".!ut", ".fdmdownload", ".opdownload", ".download", ".!qB", ".filepart")
 """Endings that programs put behind the name of a file they are still fetching."""
 _MOST_BELOW = 10_000

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gguftool.build.folder.seen import Seen
 from gguftool.build.safetensors import Entry
+from gguftool.records import dataclass
 
 Ends = Mapping[str, Sequence[Entry]]
 BITSANDBYTES = frozenset(

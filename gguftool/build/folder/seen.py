@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,19 +14,21 @@ from gguftool.errors import FormatError, GgufToolError, MissingFile, Unreadable
 from gguftool.facts.converters import Registry, known, packaged
 from gguftool.model.hfconfig import HfConfig
 from gguftool.reading import file_bytes, from_json, json_file
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 from gguftool.source import LocalFile
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 BIN_INDEX = "pytorch_model.bin.index.json"
-PART = re.compile(r"(?P<stem>.+?)-(?P<no>[0-9]{1,6})-of-(?P<count>[0-9]{1,6})(?P<end>\.(?:safetensors|bin))")
+PART = regex(r"(?P<stem>.+?)-(?P<no>[0-9]{1,6})-of-(?P<count>[0-9]{1,6})(?P<end>\.(?:safetensors|bin))")
 _INDEX_LIMIT = 48 << 20
 """Bytes; the largest real ones have 20 million."""
 _INDEX_NESTED = 1 << 10
 """Lists and objects in it; a real one has three."""
 _MOST = 1 << 20
 """Tensors of all files together; with more the rest of the files stays unread."""
-_BESIDE_TEXT = re.compile(
+_BESIDE_TEXT = regex(
     r"mlp|vit\.|vpm\.|siglip2\.|conformer\.|merger\.|resampler\.|sound_encoder\.|sound_projection\.|speech_embeddings\."
     r"|.*?(?:visual\.|vision[._]|audio[._]|talker\.|token2wav\.|code2wav\.|projector\.|pre_mm_projector_norm"
     r"|image_newline|view_seperator|patch_embed|patch_merger\.|patch_merge_mlp\.|model\.connector\.)"

@@ -6,9 +6,7 @@ refuses a file whose shapes are not what its keys come to (`llama-model-loader.c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from gguftool.build.folder import names, quantised
 from gguftool.build.folder.layers import by_layer, experts, number
@@ -17,6 +15,8 @@ from gguftool.build.folder.seen import Seen
 from gguftool.build.folder.weights import shown
 from gguftool.build.safetensors import FLOATS, Entry
 from gguftool.facts.tensornames import called
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 _DENSE = frozenset(
     "LlamaForCausalLM MistralForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM GemmaForCausalLM Gemma2ForCausalLM "
@@ -44,7 +44,7 @@ _BY_WIDTH = frozenset(
     "Qwen2_5_VLForConditionalGeneration".split()
 )
 """Where no head_dim is stated, hidden_size divided by the heads."""
-_NAME = re.compile(r"model\.(?:layers\.[0-9]{1,6}\.)?(.+)\.weight")
+_NAME = regex(r"model\.(?:layers\.[0-9]{1,6}\.)?(.+)\.weight")
 
 
 @dataclass(frozen=True, slots=True)

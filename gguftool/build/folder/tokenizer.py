@@ -4,7 +4,6 @@ config.json.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from gguftool.errors import GgufToolError
 from gguftool.facts.converters import vocabulary
 from gguftool.format.sniff import HEAD
 from gguftool.reading import json_file
+from gguftool.regex import regex
 from gguftool.shell import blank, gguftool, path_word, shell
 
 FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model")
@@ -27,7 +27,7 @@ ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """Special tokens that the converter looks for (`gguf-py/gguf/vocab.py:SpecialVocab`)."""
 TARGET = "--target-model-dir"
 MISTRAL_COMMON = "say PYTHON -m pip install mistral-common, with the Python that gguftool doctor names as converter"
-_TIKTOKEN = re.compile(rb"[A-Za-z0-9+/]+=* \d+\r?\n")
+_TIKTOKEN = regex(rb"[A-Za-z0-9+/]+=* \d+\r?\n")
 _BASE = "copy the tokenizer files of the base model into the folder"
 _CODE = frozenset({"code", "transformers"})
 _FIRST = frozenset({"builtin"})

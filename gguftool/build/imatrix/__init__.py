@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.build.imatrix.coverage import coverage, flaws
 from gguftool.build.imatrix.matrix import Entry, load
 from gguftool.errors import FormatError
 from gguftool.predict.pairs.misfit import HARM, REFUSED
+from gguftool.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ columns of zeros are quantised without a word.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.build.category import allowed
@@ -18,6 +17,7 @@ from gguftool.model import Model
 from gguftool.model.imatrix import CHUNK, CHUNKS
 from gguftool.predict.pairs.imatrix import lacking, unfit
 from gguftool.predict.pairs.misfit import ABORTS, DOUBT, HARM, OUTCOMES, REFUSED, Misfit
+from gguftool.records import dataclass
 
 RARE = 100
 """Tokens under which a mean square is hardly known: of 100 numbers its standard error is 14 % and more."""

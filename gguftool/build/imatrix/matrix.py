@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
@@ -17,6 +16,7 @@ from gguftool.model import Model, open_model
 from gguftool.model.imatrix import CHUNK, CHUNKS, COUNTS, DATASETS, NEXTN, SQUARES, SUMS
 from gguftool.model.imatrix import entries as stored
 from gguftool.predict.pairs import wrong_role
+from gguftool.records import dataclass, field
 from gguftool.source import LocalFile
 
 if TYPE_CHECKING:

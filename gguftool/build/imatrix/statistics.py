@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.build.imatrix.matrix import Entry, Matrix
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,7 @@ SCHEMA = (
     "pearson", "covariance",
 )  # fmt: skip
 """What ``NAME.stats`` holds, in its order."""
-_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,9}", re.ASCII)
+_NUMBER = regex(r"\s*[+-]?[0-9]{1,9}", re.ASCII)
 _LEAST_SHARE, _LEAST_DEVIATION, _LEAST_ENERGY = 1e-10, 1e-10, 1e-10
 _NO = math.nan
 
@@ -210,7 +211,7 @@ def _against(
     one: TensorStatistics, all_of: Mapping[str, TensorStatistics], entries: Mapping[str, Entry], start: int
 ) -> TensorStatistics:
     """The tensor with what it is against the nearest earlier layer that has the same one."""
-    from dataclasses import replace
+    from gguftool.records import replace
 
     layer = one.layer
     if layer is None or layer <= 0 or layer == start:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from gguftool.build.category import allowed
 from gguftool.build.mixture import NEEDS_IMATRIX
@@ -14,6 +13,7 @@ from gguftool.errors import UsageError
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Tensor
 from gguftool.near import near_names
+from gguftool.records import dataclass
 
 FAMILIES = {
     "legacy": tuple("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0".split()),

@@ -9,9 +9,10 @@ choices are thinned out, ``bound`` says how far it can be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
+
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.build import imatrix as imatrices
@@ -21,6 +20,7 @@ from gguftool.format.header import align
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, Tensor
 from gguftool.quantity import human
+from gguftool.records import dataclass, replace
 
 _LABELS = ("Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q3_K_M", "Q2_K")
 """Targets that lend a mixture their name, of several with one default type."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gguftool import quantity
 from gguftool.build.ftypes import is_target, target
 from gguftool.build.plan import QuantizePlan
 from gguftool.errors import UsageError
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
-_BITS = re.compile(r"(?P<number>\d{1,3}(?:\.\d{1,6})?)\s*(?:bpw|bits?(?:/w(?:eight)?)?)", re.IGNORECASE | re.ASCII)
+_BITS = regex(r"(?P<number>\d{1,3}(?:\.\d{1,6})?)\s*(?:bpw|bits?(?:/w(?:eight)?)?)", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_BLOCK = re.compile(r"blk\.(0|[1-9][0-9]{0,8})\.(.*)", re.DOTALL)
+from gguftool.regex import regex
+
+_BLOCK = regex(r"blk\.(0|[1-9][0-9]{0,8})\.(.*)", re.DOTALL)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-/")
 
 

@@ -7,10 +7,10 @@ is continued that the client began.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.reading import Malformed, from_json
+from gguftool.records import dataclass
 
 Messages = list[dict[str, Any]]
 

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -18,6 +17,8 @@ from gguftool.chat.engine.values import EngineError, Refused
 from gguftool.chat.engine.walk import Walk
 from gguftool.chat.meter import LimitReached, Meter
 from gguftool.chat.sandbox import Rendered, Template
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 CHARS_A_SECOND = 20_000
 """Characters of a conversation that have a second of the processor; real templates take a hundredth of it."""
@@ -42,8 +43,8 @@ class Work(Meter):
         self.TEXT = max(Meter.TEXT, 8 * given)
 
 
-_FIRST = re.compile(r"\A(?!\{[%{#])[\s\S][ \t\v\f\r]*(?=\{[%#])")
-_ESCAPE = re.compile(r"""(?:\A|[^\\])(?:\\\\)*\\[^ntrbfv\\'"]""", re.S)
+_FIRST = regex(r"\A(?!\{[%{#])[\s\S][ \t\v\f\r]*(?=\{[%#])")
+_ESCAPE = regex(r"""(?:\A|[^\\])(?:\\\\)*\\[^ntrbfv\\'"]""", re.S)
 _UNKNOWN = (
     nodes.With,
     nodes.Block,

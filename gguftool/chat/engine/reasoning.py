@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 from gguftool.chat.engine.values import BLANKS
 from gguftool.near import same_beginning
+from gguftool.regex import regex
 
 _MARKER = r"(?:<[^>]*>|\[[^\]]*\])"
 _SPACE = f"[{BLANKS}]*"
 _USER = "U_USER_MSG Hello END_U"
 _ANSWER = "A_ASST_MSG I can help END_A"
 _THOUGHT = "REASON_PART I am thinking END_R"
-_BEHIND = re.compile(f"(){re.escape(_THOUGHT)}{_SPACE}({_MARKER}{_SPACE})?")
-_NEXT = re.compile(f"{_SPACE}{_MARKER}{_SPACE}")
+_BEHIND = regex(f"(){re.escape(_THOUGHT)}{_SPACE}({_MARKER}{_SPACE})?")
+_NEXT = regex(f"{_SPACE}{_MARKER}{_SPACE}")
 _TRIES = 64
 """Places of the thought in a prompt that are looked at."""
 
@@ -165,8 +166,8 @@ def _patched(source: str, found: Reasoning) -> Reasoning:
     return found
 
 
-_SEGMENT = re.compile(r"<[^>]*>|\[[^\]]*\]")
-_OPENING = re.compile(r"[<\[]")
+_SEGMENT = regex(r"<[^>]*>|\[[^\]]*\]")
+_OPENING = regex(r"[<\[]")
 _CLOSING = {"<": ">", "[": "]"}
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool.chat.conversations import Talk
 from gguftool.chat.engine.families import Messages
+from gguftool.records import dataclass, field
 
 MEDIA = "<__media__>"
 """Stands for a picture; a running server takes another one each time (``LLAMA_MEDIA_MARKER`` sets it)."""

@@ -6,10 +6,10 @@ Python's own types stand for them; what is undefined, a loop's variable and func
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.chat.meter import Meter
+from gguftool.records import dataclass
 
 BLANKS = " \t\n\v\f\r"
 """What ``isspace`` of C calls so."""

@@ -5,7 +5,7 @@ Nothing is expanded and nothing is run: ``$(touch x)`` is its ten characters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gguftool.records import dataclass
 
 _SAFE = frozenset("_./:=@%+,-")
 """What no shell acts on inside a word, besides letters and digits."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import click
 from click.shell_completion import CompletionItem
 
+from gguftool.records import dataclass
 from gguftool.report.text import safe
 
 MOST = 500

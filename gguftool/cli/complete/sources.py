@@ -6,7 +6,6 @@ import os
 import re
 from array import array
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gguftool.cli.complete.offer import Asked, Name, Names
@@ -18,8 +17,6 @@ MOST_BYTES = 32 << 20
 """More than any vocabulary takes; a longer header is completed as far as this."""
 MOST_TOKENS = 4096
 """Special tokens that are looked at; models have a few hundred, some some thousand placeholders."""
-RULES = "lint/rules"
-_RULE = re.compile(r'^@rule\b.*?^def (\w+)\(.*?^    (?:r)?"""(.*?)\.?$', re.MULTILINE | re.DOTALL)
 
 
 # -- out of the model
@@ -101,23 +98,19 @@ def special_tokens(asked: Asked, name: str) -> Iterable[Name]:
     if not isinstance(kinds, array):
         return ()
     ids = [i for i, kind in enumerate(kinds) if kind in (CONTROL, USER_DEFINED)][:MOST_TOKENS]
-    records = token_list(tokens).records
-    return [records[i][8:].decode(errors="surrogateescape") for i in ids if i < len(records)]
+    texts = token_list(tokens)
+    return [texts.raw(i).decode(errors="surrogateescape") for i in ids if i < texts.count]
 
 
 # -- out of our tables
 
 
 def rules(asked: Asked) -> Iterable[Name]:
-    """Ids of the rules with their first sentence, and the families; read, not imported, which takes 0.3 s."""
-    import gguftool
+    """Ids of the rules with their first sentence, and the families."""
+    from gguftool.lint.catalogue import described
+    from gguftool.lint.rules import FAMILIES
 
-    folder = Path(gguftool.__file__).parent / RULES
-    found: list[Name] = [(path.stem, "a family") for path in folder.iterdir() if path.name[0] not in "_."]
-    for path in folder.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        found += [(name.replace("_", "-"), about) for name, about in _RULE.findall(text)]
-    return found
+    return [*((name, "a family") for name in FAMILIES), *((r.id, r.title) for r in described().values())]
 
 
 def known_keys(asked: Asked) -> Iterable[Name]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
@@ -19,11 +19,48 @@ def path(name: str) -> str:
     return os.path.join(os.path.dirname(__file__), name)
 
 
+class Entries(Mapping[str, Any]):
+    """A large object of a file, each of its entries parsed when it is asked for: a model is of one architecture.
+
+    Args:
+        text: the file.
+        start: where the object begins in it, at a brace and the end of a line.
+        end: where it ends, at the end of a line and a brace; each line between is an entry.
+    """
+
+    def __init__(self, text: bytes, start: int, end: int) -> None:
+        self._text, self._start, self._end = text, start, end
+        self._parsed: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._parsed:
+            begin = b'\n"%s":' % name.encode()
+            at = self._text.find(begin, self._start, self._end)
+            if at < 0:
+                raise KeyError(name)
+            value = self._text[at + len(begin) : self._text.index(b"\n", at + 1)]
+            self._parsed[name] = json.loads(value.removesuffix(b","))
+        return self._parsed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        lines = self._text[self._start + 2 : self._end].split(b"\n")
+        return (line[1 : line.index(b'":')].decode() for line in lines)
+
+    def __len__(self) -> int:
+        return self._text.count(b"\n", self._start, self._end)
+
+
 @cache
 def newest(name: str) -> Any:
-    """The parsed JSON file ``name`` of this folder; read once."""
+    """The parsed JSON file ``name`` of this folder, `Entries` where one of its objects stands in lines; read once."""
     with open(path(name), "rb") as file:
-        return json.loads(file.read())
+        text = file.read()
+    start, end = text.find(b"{\n"), text.find(b"\n}")
+    if start <= 0 or text.find(b"\n", end + 1) >= 0:
+        return json.loads(text)
+    # No string of JSON holds the end of a line: these are the only ones.
+    found: dict[str, Any] = json.loads(text[:start] + b"null" + text[end + 2 :])
+    return {key: Entries(text, start, end) if value is None else value for key, value in found.items()}
 
 
 def load(name: str) -> Any:

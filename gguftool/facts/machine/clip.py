@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -22,6 +21,7 @@ from gguftool.facts.machine.taken import taken
 from gguftool.facts.machine.values import Thing
 from gguftool.format.header import MANY, Field, TensorInfo
 from gguftool.format.types import ARR, VALUE_TYPES, tensor_type_name, value_type_name
+from gguftool.records import dataclass, field
 
 VISION, AUDIO, GEN_AUDIO = "vision", "audio", "gen.audio"
 ENCODERS = {

@@ -10,8 +10,9 @@ from typing import Any
 from gguftool.facts.machine.cnumbers import coerced, whole
 from gguftool.facts.machine.ends import Unknown
 from gguftool.facts.machine.values import Vector
+from gguftool.regex import regex
 
-_SPEC = re.compile(r"%([-+ 0#]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z|t|j)?([diuxXfgeGsc%p])")
+_SPEC = regex(r"%([-+ 0#]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z|t|j)?([diuxXfgeGsc%p])")
 
 
 def string_format(template: str, *values: Any) -> str:

@@ -6,19 +6,19 @@ Since 1.x of huggingface-hub a blob may itself be a link into a store that all r
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from gguftool.errors import GgufToolError
 from gguftool.hub.stores.kept import Contents, File, Kept, Name, Walk
 from gguftool.model.shards import is_gguf
 from gguftool.reading import file_bytes
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 
 FOLDERS = ("models--", "datasets--", "spaces--")
 """How folders of repositories begin (`repo_folder_name`)."""
-COMMIT = re.compile(r"[0-9a-f]{40}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+COMMIT = regex(r"[0-9a-f]{40}")
+_SHA256 = regex(r"[0-9a-f]{64}")
 _SHARED = "blobs"
 """Folder of the data that repositories share (`_shared_blobs.py`)."""
 _INCOMPLETE = ".incomplete"

@@ -11,14 +11,15 @@ import re
 from gguftool.hub.stores.folders import entry, finished_name, is_model, part
 from gguftool.hub.stores.kept import Contents, Kept, Name, Walk
 from gguftool.model.shards import naming
+from gguftool.regex import regex
 
 MODELS, OLD = os.path.join("llamacpp", "models"), "models"
 DESCRIPTION = "model.yml"
 LARGEST = 1 << 20
 """Bytes of a description that is read."""
 _FILES = {"model_path": "", "mmproj_path": "projector"}
-_LINE = re.compile(r"(model_path|mmproj_path|model_sha256|mmproj_sha256)[ \t]*:[ \t]*(.*?)[ \t]*\r?")
-_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_LINE = regex(r"(model_path|mmproj_path|model_sha256|mmproj_sha256)[ \t]*:[ \t]*(.*?)[ \t]*\r?")
+_SHA256 = regex(r"[0-9a-fA-F]{64}")
 
 
 def read(root: str) -> Contents:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.reading import file_bytes
+from gguftool.records import dataclass, field
 
 MAX_FILES = 200_000
 """Entries of a store that are looked at; of a larger one the rest is left out, and said so."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from gguftool.hub.address import OllamaName
 from gguftool.hub.stores.kept import Contents, Kept, Name, Walk
 from gguftool.model.shards import is_gguf
 from gguftool.reading import Malformed, from_json
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 
 LARGEST = 4 << 20
 """Bytes of a manifest that is read."""
@@ -28,10 +29,10 @@ LAYERS = {
     "application/vnd.ollama.image.embed": "embed",
 }
 """Kinds of layers that are GGUF files, and what of the model each is."""
-DIGEST = re.compile(r"sha256[:-]([0-9a-fA-F]{64})")
-_BLOB = re.compile(r"sha256-([0-9a-fA-F]{64})")
-_PARTIAL = re.compile(r"(sha256-[0-9a-fA-F]{64})-partial(-\d+)?")
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}")
+DIGEST = regex(r"sha256[:-]([0-9a-fA-F]{64})")
+_BLOB = regex(r"sha256-([0-9a-fA-F]{64})")
+_PARTIAL = regex(r"(sha256-[0-9a-fA-F]{64})-partial(-\d+)?")
+_PART = regex(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}")
 """A part of a name (`types/model/name.go:isValidPart`)."""
 
 

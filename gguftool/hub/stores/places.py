@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.hub.stores import folders, huggingface, jan, ollama
 from gguftool.hub.stores.kept import Reader
 from gguftool.reading import file_bytes, json_file
+from gguftool.records import dataclass, field
 
 _SETTINGS = 1 << 20
 """Bytes of a file of settings that is read."""
@@ -189,6 +188,8 @@ def _line(path: str) -> str:
 
 def _ini(path: str, key: str) -> str:
     """A value of a file of settings of Qt: ``key=value`` in the section General; "" when there is none."""
+    import configparser
+
     reader = configparser.RawConfigParser(strict=False, delimiters=("=",), comment_prefixes=(";",))
     reader.optionxform = str  # type: ignore[assignment,method-assign]
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.elsewhere import meant
@@ -13,6 +12,7 @@ from gguftool.files.disk import free_bytes
 from gguftool.hub.stores.folders import plain
 from gguftool.hub.stores.kept import Contents, Kept
 from gguftool.hub.stores.places import Home, Place, existing
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

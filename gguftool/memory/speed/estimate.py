@@ -8,12 +8,12 @@ reached, and what a layer costs whatever its size (`docs/speed.md`, with the fig
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gguftool.brief import short_repr
 from gguftool.memory.devices import HOST
 from gguftool.memory.speed.rates import Rate
 from gguftool.memory.speed.touched import Touched, Usage
+from gguftool.records import dataclass
 
 LINK = 63e9
 """Bytes a second over PCI Express 5.0 x16; what is likely is `LIKELY_LINK` of it (4.0 x16, three quarters used)."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from gguftool.errors import GgufToolError
 from gguftool.files.names import make_folder, user_cache
-from gguftool.files.small import replace_own
 from gguftool.memory.speed.rates import Rate
 from gguftool.reading import json_file
 
@@ -45,6 +44,8 @@ def calibrate() -> Rate:
     Raises:
         NoRoom, Refused: the figures cannot be kept.
     """
+    from gguftool.files.small import replace_own
+
     bandwidth, compute = _bandwidth(), _compute()
     when = time.strftime("%Y-%m-%d")
     make_folder(os.path.dirname(path()))

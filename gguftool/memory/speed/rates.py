@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 
 from gguftool.brief import short_repr
@@ -16,11 +15,13 @@ from gguftool.errors import UsageError
 from gguftool.facts import data
 from gguftool.memory.devices import HOST
 from gguftool.memory.use import DeviceUse
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 
 GIGA, TERA = 10**9, 10**12
 GIB = 1 << 30
-_MODULES = re.compile(r"(?:lp)?ddr[3-6]x?-?(\d{3,5})(?:\s*x\s*(\d{1,2}))?", re.ASCII)
-_NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(gb/s|tb/s)?", re.ASCII)
+_MODULES = regex(r"(?:lp)?ddr[3-6]x?-?(\d{3,5})(?:\s*x\s*(\d{1,2}))?", re.ASCII)
+_NUMBER = regex(r"(\d{1,6}(?:\.\d{1,6})?)\s*(gb/s|tb/s)?", re.ASCII)
 CHANNEL = 8
 """Bytes a channel of memory modules moves at once."""
 ASSUMED = "DDR5-5600x2"

@@ -6,14 +6,13 @@ embedding is looked up, a row of it. The output matrix works for the tokens that
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.layers import layers, window
 from gguftool.memory.devices import HOST
 from gguftool.memory.kv import Cache
 from gguftool.memory.plan import MemoryPlan, Planner
+from gguftool.records import dataclass, field
 
 OPERATIONS = 2
 """A multiplication and an addition for an element of a matrix."""

@@ -7,13 +7,12 @@ To give a role its facts, write ``about/<role>.py`` and put it into the table; t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from importlib import import_module
 
-from gguftool.model.about import adapter, draft, encoder, imatrix, model, projector, sound, steering, strange, vocab
 from gguftool.model.about.fact import Facts
 from gguftool.model.model import Model
 from gguftool.model.role import role
+from gguftool.records import dataclass
 
 GENERAL = ("model", "quant", "attention", "rope", "vocab", "memory", "deploy")
 """Lines about a language model, in the order of the first screen."""
@@ -26,30 +25,36 @@ class Page:
     """How a role is shown.
 
     Attributes:
-        about: its facts.
+        home: module and function of its facts; the module is loaded when a file of that role is shown.
         keeps: lines of `GENERAL` that are true of it as well.
     """
 
-    about: Callable[[Model], Facts]
+    home: str
     keeps: tuple[str, ...] = ("quant",)
+
+    def about(self, m: Model) -> Facts:
+        """Its facts."""
+        module, _, name = self.home.partition(".")
+        found: Facts = getattr(import_module(f"{__name__}.{module}"), name)(m)
+        return found
 
 
 PAGES: dict[str, Page] = {
-    "model": Page(model.about, GENERAL),
-    "encoder": Page(encoder.about, GENERAL),
-    "draft": Page(draft.about, GENERAL),
-    "vocoder": Page(sound.vocoder),
-    "mmproj": Page(projector.about),
-    "adapter": Page(adapter.about),
-    "control-vector": Page(steering.about, ()),
-    "imatrix": Page(imatrix.about, ()),
-    "vocab": Page(vocab.about, ("vocab",)),
-    "metadata": Page(vocab.metadata, ("vocab",)),
-    "image": Page(strange.image),
-    "audio": Page(sound.about),
-    "foreign": Page(strange.about, LANGUAGE),
-    "old": Page(strange.about, LANGUAGE),
-    "nothing": Page(model.about, ()),
+    "model": Page("model.about", GENERAL),
+    "encoder": Page("encoder.about", GENERAL),
+    "draft": Page("draft.about", GENERAL),
+    "vocoder": Page("sound.vocoder"),
+    "mmproj": Page("projector.about"),
+    "adapter": Page("adapter.about"),
+    "control-vector": Page("steering.about", ()),
+    "imatrix": Page("imatrix.about", ()),
+    "vocab": Page("vocab.about", ("vocab",)),
+    "metadata": Page("vocab.metadata", ("vocab",)),
+    "image": Page("strange.image"),
+    "audio": Page("sound.about"),
+    "foreign": Page("strange.about", LANGUAGE),
+    "old": Page("strange.about", LANGUAGE),
+    "nothing": Page("model.about", ()),
 }
 """Role (`gguftool.model.role.ROLES`) -> how it is shown."""
 

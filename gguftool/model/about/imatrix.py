@@ -6,7 +6,6 @@ Source: `imatrix.cpp:save_imatrix` and `imatrix-loader.cpp:common_imatrix_load` 
 
 from __future__ import annotations
 
-import re
 import struct
 
 from gguftool.errors import GgufToolError
@@ -14,9 +13,10 @@ from gguftool.model.about.fact import Facts, facts_of
 from gguftool.model.about.strange import number
 from gguftool.model.model import Model
 from gguftool.model.part import Tensor
+from gguftool.regex import regex
 from gguftool.source import Memory
 
-_BLOCK = re.compile(r"blk\.(\d{1,18})\.")
+_BLOCK = regex(r"blk\.(\d{1,18})\.")
 _MOST = 4 << 20
 """Bytes of counts that are read; a matrix over 500 tensors of 512 experts has 1 MiB of them."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from gguftool.facts.arch import facts
 from gguftool.model.about.fact import Facts, facts_of
 from gguftool.model.model import Model
 from gguftool.model.origin import origin
+from gguftool.regex import regex
 
-_NUMBERED = re.compile(r"((?:[A-Za-z_]\w*\.)*?[A-Za-z_]\w*)\.(\d{1,18})\.")
+_NUMBERED = regex(r"((?:[A-Za-z_]\w*\.)*?[A-Za-z_]\w*)\.(\d{1,18})\.")
 _MOST = 4
 
 

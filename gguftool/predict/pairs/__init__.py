@@ -6,7 +6,6 @@ in the module of that role; each of them has ``misfits(model, side)``. Only head
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -18,6 +17,7 @@ from gguftool.near import near_names
 from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs.misfit import ABORTS, DOUBT, HARM, IGNORED, OUTCOMES, REFUSED, Check, Misfit
 from gguftool.predict.stages import OTHERS, predict
+from gguftool.regex import regex
 
 __all__ = [
     "ABORTS",
@@ -115,7 +115,7 @@ def _not_loaded(side: Model, as_: str, build: int | None) -> Iterator[Misfit]:
     yield Misfit("pair-load", outcome, f"{who} {verb}: {why}", said=lines, where=load.where, data=load.data)
 
 
-_PREFIX = re.compile(
+_PREFIX = regex(
     r"^(?:clip_init: failed to load model '[^']*': (?:\w+: )?"
     r"|\w+: (?:error loading model: (?:error loading model \w+: )?|failed to apply lora adapter: ))"
 )

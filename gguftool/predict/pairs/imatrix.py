@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from gguftool.facts.layers import nextn_layers
 from gguftool.model import Model
 from gguftool.model.imatrix import entries as measured
 from gguftool.predict.pairs.misfit import DOUBT, HARM, IGNORED, REFUSED, Misfit
+from gguftool.regex import regex
 
-_LAYER = re.compile(r"blk\.([0-9]{1,18})\.")
+_LAYER = regex(r"blk\.([0-9]{1,18})\.")
 UNMEASURED = ("token_embd.weight", "output.weight", "per_layer_token_embd.weight")
 """Weights that llama-imatrix does not measure by itself."""
 _AGAIN = "an importance matrix belongs to one model: measure one on this model with `gguftool imatrix`"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gguftool.brief import short_repr
 from gguftool.model import Model
+from gguftool.records import dataclass, field
 from gguftool.shell import Words
 
 ABORTS, REFUSED, IGNORED, HARM, DOUBT = "aborts", "refused", "ignored", "harm", "doubt"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import islice
 
 from gguftool.brief import short_repr
 from gguftool.facts.machine.ends import Abort, Refusal
@@ -10,6 +10,7 @@ from gguftool.facts.machine.reader import Reader
 from gguftool.model import Model
 from gguftool.model.vocab import KINDS, vocabulary
 from gguftool.predict.vocab import Loaded, load_vocab
+from gguftool.records import dataclass
 
 MOST_APART = 128
 """By so many tokens two vocabularies may differ in size (`SPEC_VOCAB_MAX_SIZE_DIFFERENCE`, b11434)."""
@@ -82,10 +83,13 @@ def texts_apart(target: Model, draft: Model) -> Apart | None:
     a, b = vocabulary(target), vocabulary(draft)
     if a.kind is KINDS["none"] or b.kind is KINDS["none"]:
         return None
-    n = min(len(a.records), len(b.records))
-    if a.records[FIRST:n] == b.records[FIRST:n]:
+    if a.name and a.name == b.name:
         return None
-    for i in range(FIRST, n):
+    n = min(a.listed, b.listed)
+    # Both as they stand: the length of a text is part of it.
+    for i, (one, other) in enumerate(islice(zip(a.records(), b.records(), strict=False), n)):
+        if i < FIRST or one == other:
+            continue
         x, y = a.text(i).partition("\0")[0], b.text(i).partition("\0")[0]
         if x != y:
             line = f"draft model vocab must match target model to use speculation but token {i} content differs"

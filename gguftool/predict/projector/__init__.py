@@ -7,8 +7,6 @@ as rows (`gguftool.facts.machine.clip`), so a shape that does not fit ends in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.facts.machine.clip import AUDIO, ENCODERS, GEN_AUDIO, VISION, Clip, Encoder
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.model import Model
@@ -17,6 +15,7 @@ from gguftool.predict.projector.graph import measured
 from gguftool.predict.projector.weights import check_data, stored
 from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, LoadEnds, Prediction
 from gguftool.predict.words import own_lines
+from gguftool.records import dataclass
 from gguftool.source import Source
 
 _INIT = "mtmd_init_from_file: error: "

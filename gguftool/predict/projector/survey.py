@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.facts.machine.clip import AUDIO, ENCODERS, GEN_AUDIO, VISION, Clip, Encoder, types
@@ -21,6 +20,7 @@ from gguftool.model.projector import named_type
 from gguftool.near import near_names
 from gguftool.predict.projector import predict
 from gguftool.predict.projector.weights import stored
+from gguftool.records import dataclass, replace
 
 PREFIX = {VISION: "v.", AUDIO: "a.", GEN_AUDIO: "a.gen."}
 """Names of the tensors of an encoder begin so."""

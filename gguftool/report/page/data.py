@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from gguftool.api.report import BesideIt, Portrait, Reported
@@ -13,6 +12,7 @@ from gguftool.api.reported.previews import Preview, Templates
 from gguftool.api.reported.tokens import Tokens
 from gguftool.api.reported.weights import Share, TensorRow, shares
 from gguftool.model.overview import TypeShare
+from gguftool.records import asdict
 from gguftool.report import compat, glance, hash, lint, plan
 from gguftool.report.dump import TOKEN_TYPES
 from gguftool.report.overview import summary_json

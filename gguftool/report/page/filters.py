@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gguftool.regex import regex
 from gguftool.report.overview import parameters_text
 from gguftool.report.text import count, size
 from gguftool.shell import gguftool, path_word
@@ -66,7 +66,7 @@ def blocks(shares: Iterable[Row]) -> list[Row]:
     return out
 
 
-_DIGITS = re.compile(r"([0-9]{1,18})")
+_DIGITS = regex(r"([0-9]{1,18})")
 
 
 def alike(builds: Iterable[Row]) -> list[Row]:
@@ -141,7 +141,7 @@ def flags(text: str) -> Any:
     return Markup(_FLAG.sub(r'<span class="nb">\1</span>', str(escape(text))))
 
 
-_FLAG = re.compile(r"(?<![\w-])(-{1,2}[a-z][a-z-]{0,30})(?![\w-])")
+_FLAG = regex(r"(?<![\w-])(-{1,2}[a-z][a-z-]{0,30})(?![\w-])")
 
 
 def takes(entry: Row) -> int:

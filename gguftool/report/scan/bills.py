@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from gguftool.regex import regex
 from gguftool.report.envelope import dumps
 from gguftool.report.scan.shown import Row, Shown, reason, short
 from gguftool.version import __version__
@@ -19,8 +20,8 @@ MOST = 20
 """Findings of a model that are told each, the worst first; the numbers count all."""
 DATA = frozenset({"imatrix", "vocab", "metadata", "nothing"})
 """Roles of files that are no model."""
-_URL = re.compile(r"https?://[^\s<>\"{}|\\^`\x00-\x20\x7f-\U0010ffff]{3,500}")
-_REPO = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
+_URL = regex(r"https?://[^\s<>\"{}|\\^`\x00-\x20\x7f-\U0010ffff]{3,500}")
+_REPO = regex(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
 
 
 class State:

@@ -6,12 +6,12 @@ import heapq
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool.fleet.row import refuses
 from gguftool.model.role import ROLES
 from gguftool.predict.stages import OTHERS
+from gguftool.records import dataclass, field
 from gguftool.report.text import Style, shorten, size
 
 Row = Mapping[str, Any]

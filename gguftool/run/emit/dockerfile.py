@@ -6,9 +6,10 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gguftool.errors import UsageError
+from gguftool.records import replace
+from gguftool.regex import regex
 from gguftool.run.emit.compose import nodes
 from gguftool.run.emit.inside import Inside, inside
 from gguftool.run.emit.words import comment, name, own_command, which
@@ -17,7 +18,7 @@ from gguftool.run.options.serving import LOOPBACK
 from gguftool.run.sidefiles import Mount
 from gguftool.shell import shell
 
-_IMAGE = re.compile(r"[A-Za-z0-9][\w./:@-]*", re.ASCII)
+_IMAGE = regex(r"[A-Za-z0-9][\w./:@-]*", re.ASCII)
 _USER = 10001
 """Nobody in particular: it can read what everybody can."""
 

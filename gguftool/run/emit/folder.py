@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError
 from gguftool.memory.limit import host_start
+from gguftool.records import dataclass, replace
 from gguftool.run.emit.ollama import modelfile
 from gguftool.run.emit.preset import router, section
 from gguftool.run.emit.services import swap_entry

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 
 from gguftool.errors import UsageError
+from gguftool.records import dataclass, replace
 from gguftool.run.args import server_command
 from gguftool.run.emit.words import hook, path, scheme
 from gguftool.run.launch import LaunchPlan

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.model import Model, open_model
 from gguftool.model.vocab import vocabulary
+from gguftool.records import dataclass, replace
+from gguftool.regex import regex
 from gguftool.run.args import masked, own_words
 from gguftool.run.capabilities import known
 from gguftool.run.emit.words import comment, title
@@ -32,7 +33,7 @@ _FILE = {
     "penalty_repeat": "repeat_penalty",
 }  # fmt: skip
 """What a file records of them, behind ``general.sampling.``."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?")
+_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?")
 """A model's name (`types/model/name.go:isValidPart`), and a tag."""
 _CACHE_TYPES = ("f16", "q8_0", "q4_0")
 _SAID = {

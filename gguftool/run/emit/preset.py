@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from gguftool.errors import UsageError
+from gguftool.records import replace
+from gguftool.regex import regex
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.emit.words import comment, title, utf8, which
@@ -18,7 +18,7 @@ from gguftool.shell import shell
 
 ROUTERS = ("host", "port", "api_key_file", "ssl_key_file", "ssl_cert_file", "api_prefix")
 """What is said to the router: it takes them from the sections, or gives its own (`server-models.cpp`, b11434)."""
-_CANNOT = re.compile(r"[;#\r\n]|^\s|\s$")
+_CANNOT = regex(r"[;#\r\n]|^\s|\s$")
 """What a value cannot hold (`preset.cpp:parse_ini_from_file`): it ends before a comment, and nothing quotes."""
 
 

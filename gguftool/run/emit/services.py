@@ -6,9 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gguftool.errors import UsageError
+from gguftool.records import replace
 from gguftool.run.emit.words import comment, installed, mib, name, own_command, scheme, title, utf8, with_program, yaml
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.serving import DEFAULT_PORT, LOOPBACK

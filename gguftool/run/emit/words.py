@@ -7,12 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gguftool.errors import UsageError
 from gguftool.memory.limit import host_limit, host_start
 from gguftool.model.shards import naming
 from gguftool.programs import SERVER
+from gguftool.records import replace
+from gguftool.regex import regex
 from gguftool.run.args import own_words
 from gguftool.run.launch import LaunchPlan
 from gguftool.run.options.extra import secret_words
@@ -128,7 +129,7 @@ def title(file: str, own: str = "") -> str:
     return f"{clean}-model" if clean == "default" else clean or "model"
 
 
-HASH = re.compile(r"(?:sha256[:-])?[0-9a-f]{40,64}")
+HASH = regex(r"(?:sha256[:-])?[0-9a-f]{40,64}")
 """Names that stores of content give."""
 
 

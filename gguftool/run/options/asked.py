@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from gguftool.errors import UsageError
 from gguftool.near import near_names
+from gguftool.records import replace
 from gguftool.run.options.row import Option
 from gguftool.run.options.table import Spelling, by_field, read
 from gguftool.run.wishes import Wishes

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.memory.settings import BATCH, UBATCH
+from gguftool.records import dataclass
 from gguftool.run.options.kinds import CACHE_TYPE, ON_OFF_WORDS, SLOTS, SWITCH, TOKENS, choice, numbers
 from gguftool.run.options.row import Constant, option
 

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from gguftool.errors import UsageError
 from gguftool.facts.data import load
 from gguftool.quantity import is_number
+from gguftool.records import dataclass, field, replace
+from gguftool.regex import regex
 from gguftool.run.capabilities import Capabilities, Option, known
 from gguftool.run.options import kinds
 from gguftool.run.options.table import Spelling, by_name, normal, options, with_value
 from gguftool.run.wishes import Wishes
 
-_LISTED = re.compile(r"[\[{<]([^\[\]{}<>]+)[\]}>]")
-_WORD = re.compile(r"[a-z0-9][a-z0-9_+-]*", re.ASCII)
+_LISTED = regex(r"[\[{<]([^\[\]{}<>]+)[\]}>]")
+_WORD = regex(r"[a-z0-9][a-z0-9_+-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from gguftool.brief import short_repr
@@ -16,18 +15,20 @@ from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.memory.settings import MAX_SEQUENCES
 from gguftool.memory.speed.rates import parse, shown_rates
 from gguftool.quantity import count, exact, size
+from gguftool.records import dataclass
+from gguftool.regex import regex
 
 AUTO_LAYERS, ALL_LAYERS = -1, -2
 """What llama.cpp makes of ``-ngl auto`` and ``-ngl all`` (`common/arg.cpp`, b11434)."""
 MOST_DEVICES = 128
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
-_FLOAT = re.compile(
+_WHOLE = regex(r"[+-]?[0-9]{1,18}", re.ASCII)
+_FLOAT = regex(
     r"\s*[+-]?(0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?"
     r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)",
     re.ASCII,
 )
 _LARGEST = 3.4e38
-_ENDPOINT = re.compile(r"(\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s:\[\]/=]+):([0-9]{1,5})", re.ASCII)
+_ENDPOINT = regex(r"(\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s:\[\]/=]+):([0-9]{1,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

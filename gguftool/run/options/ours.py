@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.memory.plan import DEFAULT_RESERVE
+from gguftool.records import dataclass
 from gguftool.run.options.kinds import BANDWIDTH, FILE, RAM, SECONDS, SIZE, SIZES, SWITCH, TEXT, choice
 from gguftool.run.options.row import LAUNCH, option
 from gguftool.run.options.serving import ServingWishes

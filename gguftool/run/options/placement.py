@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gguftool.records import dataclass
 from gguftool.run.options.context import ContextWishes
 from gguftool.run.options.kinds import (
     DEVICES,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from gguftool.brief import short_repr
+from gguftool.records import dataclass, field
 from gguftool.run.options.kinds import Kind
 
 LAUNCH, PLAN = "launch", "plan"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gguftool.records import dataclass
 from gguftool.run.options.kinds import FILE, SWITCH, TEXT, choice, numbers
 from gguftool.run.options.row import LAUNCH, Constant, option
 from gguftool.run.options.side import SideWishes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gguftool.records import dataclass
 from gguftool.run.options.kinds import CACHE_TYPE, DEVICES, FILE, FILES, LAYERS, SCALED, SWITCH, TEXT, numbers, words
 from gguftool.run.options.placement import PlacementWishes
 from gguftool.run.options.row import LAUNCH, Constant, option

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
+from gguftool.records import dataclass, fields, replace
 from gguftool.run.options.row import Option
 from gguftool.run.wishes import Wishes
 

@@ -7,14 +7,15 @@ import re
 from collections.abc import Callable, Iterable
 
 from gguftool.build.ftypes import OUTTYPES
+from gguftool.regex import regex
 from gguftool.run import tools
 from gguftool.run.explained import explain_flag
 from gguftool.run.translation.result import Answer
 from gguftool.run.translation.starts import Start, others
 from gguftool.shell import Expands, blank, path_word, shell
 
-_GREP = re.compile(r"[\w.-]+", re.ASCII)
-_REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_GREP = regex(r"[\w.-]+", re.ASCII)
+_REPO = regex(r"[\w.-]+/[\w.-]+", re.ASCII)
 _OF_HASHES = ("dgst", "-hashfile", "sha256", "sha512", "md5", "-algorithm", "-a", "1", "256", "512")
 LARGEST = 1 << 20
 """Bytes of a Modelfile that are looked at."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
+from gguftool.records import replace
+from gguftool.regex import regex
 from gguftool.run.translation.words import Command, Read
 from gguftool.shell import Expands
 
 _SHELLS = {
-    **dict.fromkeys(("bash", "sh", "zsh", "dash", "ksh", "ash"), re.compile(r"-[a-z]*c")),
-    "cmd": re.compile(r"/[ck]", re.I),
-    **dict.fromkeys(("powershell", "pwsh"), re.compile(r"-c(?:ommand)?", re.I)),
+    **dict.fromkeys(("bash", "sh", "zsh", "dash", "ksh", "ash"), regex(r"-[a-z]*c")),
+    "cmd": regex(r"/[ck]", re.I),
+    **dict.fromkeys(("powershell", "pwsh"), regex(r"-c(?:ommand)?", re.I)),
 }
 """Shells, and the word behind which they take a text."""
-_QUIET = re.compile(r"-(?:NoNewWindow|Wait|PassThru|NoProfile|NoLogo|NonInteractive)", re.I)
-_TAKES = re.compile(r"-(?:WindowStyle|WorkingDirectory|Verb|RedirectStandard\w+|ExecutionPolicy|Environment)", re.I)
-_OWN = re.compile(rf"-FilePath|{_QUIET.pattern}|{_TAKES.pattern}", re.I)
+_QUIET = regex(r"-(?:NoNewWindow|Wait|PassThru|NoProfile|NoLogo|NonInteractive)", re.I)
+_TAKES = regex(r"-(?:WindowStyle|WorkingDirectory|Verb|RedirectStandard\w+|ExecutionPolicy|Environment)", re.I)
+_OWN = regex(rf"-FilePath|{_QUIET.pattern}|{_TAKES.pattern}", re.I)
 DEEPEST = 3
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath, PureWindowsPath
 
+from gguftool.records import replace
 from gguftool.run import tools
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.flags import normal, notes, substitutes

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.quantity import is_number
 from gguftool.reading import Malformed, from_json
+from gguftool.regex import regex
 from gguftool.run import tools
 from gguftool.run.args import spellings
 from gguftool.run.capabilities import Option
@@ -138,7 +138,7 @@ _FORMS: dict[str, tuple[Callable[[str], object], str]] = {
     **dict.fromkeys(
         ("-ot", "--override-tensor"),
         (
-            re.compile(
+            regex(
                 r"(?:[^,=]+=(?:CPU|CUDA|ROCm|MUSA|Vulkan|Metal|MTL|SYCL|CANN|OpenCL|GPUOpenCL|RPC|HTP|WebGPU|BLAS|AMX|"
                 r"OPENVINO|VirtGPU|Meta)[^,=]*,?)+"
             ).fullmatch,
@@ -146,7 +146,7 @@ _FORMS: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
     "--override-kv": (
-        re.compile(r"(?:[^=]+=(?:int|float|bool|str):[^,]*,?)+").fullmatch,
+        regex(r"(?:[^=]+=(?:int|float|bool|str):[^,]*,?)+").fullmatch,
         "llama.cpp reads KEY=TYPE:VALUE, with int, float, bool or str",
     ),
 }

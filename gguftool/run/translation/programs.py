@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.build.ftypes import ALIASES, TARGETS, is_target
 from gguftool.errors import UsageError
 from gguftool.near import near_names
 from gguftool.quantity import is_number
+from gguftool.records import dataclass
 from gguftool.run.flags import normal, substitutes
 from gguftool.run.translation import options
 from gguftool.run.translation.result import Work

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from gguftool.brief import short_repr
+from gguftool.records import dataclass, field
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.translation.words import POSIX, POWERSHELL
 from gguftool.shell import shell, windows

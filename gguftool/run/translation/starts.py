@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.records import dataclass, field
+from gguftool.regex import regex
 from gguftool.run import tools
 from gguftool.run.flags import notes
 from gguftool.run.translation.words import assignment
 from gguftool.shell import Expands
 
-_IMAGE = re.compile(r"(?:ghcr\.io/)?(?:ggml-org|ggerganov|local)/llama\.cpp(?::([\w.-]+))?(?:@sha256:\w+)?", re.ASCII)
+_IMAGE = regex(r"(?:ghcr\.io/)?(?:ggml-org|ggerganov|local)/llama\.cpp(?::([\w.-]+))?(?:@sha256:\w+)?", re.ASCII)
 _SWITCHES = frozenset(
     "-d --detach -i --interactive -t --tty -it -ti -dit -itd -td --rm --privileged --init --read-only -P --publish-all "
     "--no-healthcheck --oom-kill-disable -q --quiet --replace --rmi".split()

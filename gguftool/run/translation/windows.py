@@ -5,22 +5,23 @@ from __future__ import annotations
 import re
 
 from gguftool.errors import UsageError
+from gguftool.regex import regex
 from gguftool.run.translation.inner import opened
 from gguftool.run.translation.words import CMD, LONGEST, POSIX, POWERSHELL, Command, Posix, Read
 from gguftool.shell import Expands, windows_quote
 
-_DRIVE = re.compile(r"""(?:^|[\s"'=])(?:[A-Za-z]:\\|\\\\\w|\.{1,2}\\)""", re.M)
-_EXE = re.compile(r"""(?:^|[\s"'\\/&])[\w.-]+\.exe\b["']?(?=\s|$)""", re.M | re.I)
-_POWER = re.compile(r"`[ \t]*\r?\n|\$env:\w+|^[ \t]*&[ \t]+[\"'.]|^PS [^\n>]*>", re.M | re.I)
-_CMD = re.compile(r"\^[ \t]*\r?\n|%\w+%|^[ \t]*(?:set \w+=|rem |::)", re.M | re.I)
-_PROMPTS = re.compile(r"^[ \t]*(?:\$|❯|➜|PS [^\n>]*>|[\w.-]+@[\w.-]+:[^\n$#]*[$#]|>(?=[ \t]+[\w./]))[ \t]+", re.M)
-_DRIVE_PROMPT = re.compile(r"^[ \t]*[A-Za-z]:\\[^\n>]*>[ \t]*", re.M)
+_DRIVE = regex(r"""(?:^|[\s"'=])(?:[A-Za-z]:\\|\\\\\w|\.{1,2}\\)""", re.M)
+_EXE = regex(r"""(?:^|[\s"'\\/&])[\w.-]+\.exe\b["']?(?=\s|$)""", re.M | re.I)
+_POWER = regex(r"`[ \t]*\r?\n|\$env:\w+|^[ \t]*&[ \t]+[\"'.]|^PS [^\n>]*>", re.M | re.I)
+_CMD = regex(r"\^[ \t]*\r?\n|%\w+%|^[ \t]*(?:set \w+=|rem |::)", re.M | re.I)
+_PROMPTS = regex(r"^[ \t]*(?:\$|❯|➜|PS [^\n>]*>|[\w.-]+@[\w.-]+:[^\n$#]*[$#]|>(?=[ \t]+[\w./]))[ \t]+", re.M)
+_DRIVE_PROMPT = regex(r"^[ \t]*[A-Za-z]:\\[^\n>]*>[ \t]*", re.M)
 _TYPED = str.maketrans({"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u00a0": " ", "\u200b": None})
-_DASHES = re.compile(r"(?<!\S)[\u2013\u2014\u2212]-?(?=[A-Za-z])")
-_FENCE = re.compile(r"^```[\w+-]*[ \t]*$", re.M)
-_PIECE = re.compile(r"%\w+%|\$env:\w+|\$\w+|\$\([^)]*\)|\$\{[^}]*\}", re.I)
-_SETS = re.compile(r"""\$env:\w+[ \t]*=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|[^\s;]+)""")
-_UNIT = re.compile(r"^[ \t]*(?:ExecStart|ExecStartPre)=[-@:+!]*", re.M)
+_DASHES = regex(r"(?<!\S)[\u2013\u2014\u2212]-?(?=[A-Za-z])")
+_FENCE = regex(r"^```[\w+-]*[ \t]*$", re.M)
+_PIECE = regex(r"%\w+%|\$env:\w+|\$\w+|\$\([^)]*\)|\$\{[^}]*\}", re.I)
+_SETS = regex(r"""\$env:\w+[ \t]*=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|[^\s;]+)""")
+_UNIT = regex(r"^[ \t]*(?:ExecStart|ExecStartPre)=[-@:+!]*", re.M)
 
 
 def read(text: str) -> Read:

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
+from gguftool.records import dataclass, field, replace
+from gguftool.regex import regex
 from gguftool.shell import Expands, quote
 
 POSIX, CMD, POWERSHELL = "sh", "cmd", "PowerShell"
 LONGEST = 20_000
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_]\w*|[0-9*@#?$!-]", re.ASCII)
-_REDIRECT = re.compile(r"[0-9]*(?:>>|>\||>&|<&|<>|>|<)|&>>?")
-_TILDE = re.compile(r"~[A-Za-z0-9_.+-]*(?:/|(?=[\s;&|<>()]|$))")
-_BRACES = re.compile(r"\{[\w./=+-]*(?:(?:,[\w./=+-]*)+|\.\.[\w-]+)\}", re.ASCII)
-_BROKEN_END = re.compile(r"\\[ \t]+(?:#[^\n]*)?(?:\n|$)")
-_HERE = re.compile(r"<<(-?)[ \t]*(['\"]?)(\w+)\2")
+_NAME = regex(r"[A-Za-z_]\w*", re.ASCII)
+_VARIABLE = regex(r"[A-Za-z_]\w*|[0-9*@#?$!-]", re.ASCII)
+_REDIRECT = regex(r"[0-9]*(?:>>|>\||>&|<&|<>|>|<)|&>>?")
+_TILDE = regex(r"~[A-Za-z0-9_.+-]*(?:/|(?=[\s;&|<>()]|$))")
+_BRACES = regex(r"\{[\w./=+-]*(?:(?:,[\w./=+-]*)+|\.\.[\w-]+)\}", re.ASCII)
+_BROKEN_END = regex(r"\\[ \t]+(?:#[^\n]*)?(?:\n|$)")
+_HERE = regex(r"<<(-?)[ \t]*(['\"]?)(\w+)\2")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\033", "E": "\033", "f": "\f", "v": "\v"}
 
 

@@ -16,8 +16,9 @@ from gguftool.predict.adapter import in_vain
 from gguftool.predict.tensors import adapted, known, names_like, operation, padded
 from gguftool.predict.types import NOT_WEIGHTS
 from gguftool.predict.words import type_name
+from gguftool.regex import regex
 
-_PEFT = re.compile(r"base_model\.model\.|\.lora_[AB]\.|lora_(?:up|down|te|unet)|\.lora_embedding_[AB]")
+_PEFT = regex(r"base_model\.model\.|\.lora_[AB]\.|lora_(?:up|down|te|unet)|\.lora_embedding_[AB]")
 _COMPARED = 1000
 """Names that a lost one is compared with."""
 _CONVERT = "convert the adapter with convert_lora_to_gguf.py"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gguftool.facts.conversion import default
 from gguftool.facts.keys import reads
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule, to_choose
 from gguftool.lint.rules.constants.lost import OFF, said
 from gguftool.model import Model
+from gguftool.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.edit.ops import Realign, Repack
 from gguftool.format.header import TensorInfo, align
 from gguftool.format.types import MAGIC
@@ -12,6 +10,7 @@ from gguftool.model import Model, Part, Tensor
 from gguftool.model.datastart import misplaced_start, misplaced_words
 from gguftool.model.origin import stored_as
 from gguftool.model.role import role
+from gguftool.records import dataclass
 from gguftool.shell import FILE, INTO
 
 

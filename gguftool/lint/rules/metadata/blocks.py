@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from gguftool.edit.ops import Set
@@ -13,6 +12,7 @@ from gguftool.lint.root import caused, root
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.predict.disagree import LOOPED
+from gguftool.regex import regex
 from gguftool.shell import blank
 
 MAX_LAYERS = 512
@@ -31,7 +31,7 @@ def block_of(tensor: str) -> int:
     return int(hit[1]) if hit else -1
 
 
-_BLOCK = re.compile(r"blk\.(\d{1,18})\.")
+_BLOCK = regex(r"blk\.(\d{1,18})\.")
 
 
 @rule(Severity.ERROR)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from array import array
 
 from gguftool.edit.ops import Delete, Set
@@ -14,9 +13,10 @@ from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR
 from gguftool.lint.rule import MOST_WRITTEN, Context, Drafts, Fix, Severity, edit, found, rule, to_choose
 from gguftool.model import Model
+from gguftool.regex import regex
 from gguftool.shell import blank
 
-_BAD = re.compile("[\udc80-\udcff]")
+_BAD = regex("[\udc80-\udcff]")
 
 
 def _bad_utf8(text: str) -> bool:

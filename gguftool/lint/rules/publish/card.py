@@ -15,9 +15,10 @@ from gguftool.model.card import NAME, Card
 from gguftool.model.credits import Credits, repository
 from gguftool.model.embedder import no_chat
 from gguftool.near import near_names
+from gguftool.regex import regex
 
-_FILE = re.compile(r"(?<![\w./*<{+-])\w[\w.+-]{0,250}\.gguf(?![\w*])", re.I)
-_SHA256 = re.compile(r"(?<![0-9A-Fa-f])[0-9a-fA-F]{64}(?![0-9A-Fa-f])")
+_FILE = regex(r"(?<![\w./*<{+-])\w[\w.+-]{0,250}\.gguf(?![\w*])", re.I)
+_SHA256 = regex(r"(?<![0-9A-Fa-f])[0-9a-fA-F]{64}(?![0-9A-Fa-f])")
 _TEXT = frozenset({"text-generation", "image-text-to-text", "audio-text-to-text", "any-to-any", "text2text-generation",
                    "conversational", "translation", "summarization", "question-answering"})  # fmt: skip
 _VECTORS = frozenset({"feature-extraction", "sentence-similarity", "text-ranking", "text-classification",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 
 from gguftool.lint.publishing import Publishing
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, rule
 from gguftool.model import Model
 from gguftool.quantity import human
+from gguftool.regex import regex
 from gguftool.shell import AND, FILE, path_word
 
 SUMS = "SHA256SUMS"
@@ -108,8 +108,8 @@ def sums_wrong(m: Model, ctx: Context) -> Drafts:
             yield found(text, where="file", path=path, severity=Severity.WARNING, fix=write(p, over=True))
 
 
-_LEFT = re.compile(r"-undo-\d+$|-journal$|\.(?:incomplete|part|partial|tmp|lock|crdownload|aria2)$|~$")
-_WORK = re.compile(r"^.*?\.prepare(?=/)")
+_LEFT = regex(r"-undo-\d+$|-journal$|\.(?:incomplete|part|partial|tmp|lock|crdownload|aria2)$|~$")
+_WORK = regex(r"^.*?\.prepare(?=/)")
 
 
 @rule(Severity.WARNING, role="any", whole=False, changes_run=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from gguftool.facts import llama_cpp
 from gguftool.facts.arch import facts
 from gguftool.format.types import STR
@@ -11,10 +9,11 @@ from gguftool.lint.rule import Context, Drafts, Severity, found, rule
 from gguftool.model import Model
 from gguftool.model.origin import origin
 from gguftool.model.role import ROLES, made_for, role, way_on, what_it_is
+from gguftool.regex import regex
 
 LONG = 1 << 20
-_HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_HIDDEN = regex("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
+_CONTROL = regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _TEMPLATE = "tokenizer.chat_template"
 
 

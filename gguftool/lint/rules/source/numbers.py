@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gguftool.edit.ops import Set
 from gguftool.facts.keys import reads
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model
+from gguftool.records import dataclass
 
 if TYPE_CHECKING:
     from gguftool.lint.against import HfFolder

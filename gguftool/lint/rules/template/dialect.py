@@ -8,8 +8,9 @@ from gguftool.chat.talk import LLAMA_TAGS, Chat, chat
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.template.present import SET_FILE, WHERE
 from gguftool.model import Model
+from gguftool.regex import regex
 
-_GO = re.compile(r"\{\{-?\s*(?:\.|if |range |end\b|else\b|template )")
+_GO = regex(r"\{\{-?\s*(?:\.|if |range |end\b|else\b|template )")
 
 
 @rule(Severity.ERROR, role="any")

@@ -12,12 +12,13 @@ from gguftool.lint.rule import Context, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
 from gguftool.model.filename import stem
 from gguftool.model.vocab import vocabulary
+from gguftool.regex import regex
 from gguftool.shell import FILE, blank
 
 WHERE = f"field:{KEY}"
 SET_FILE = edit("--chat-template", blank())
 
-_INSTRUCT = re.compile(r"(?:^|[\W_])(?:instruct(?:ion|ed)?|chat|it|assistant|dpo|rlhf|sft|tuned)(?:$|[\W_])", re.I)
+_INSTRUCT = regex(r"(?:^|[\W_])(?:instruct(?:ion|ed)?|chat|it|assistant|dpo|rlhf|sft|tuned)(?:$|[\W_])", re.I)
 _TURNS = (
     "<|im_start|>",
     "<start_of_turn>",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gguftool.edit.ops import Set
 from gguftool.lint.predicted import surveyed
@@ -14,6 +12,8 @@ from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, 
 from gguftool.model import Model
 from gguftool.predict import Survey
 from gguftool.predict.tensors import Wanted
+from gguftool.records import replace
+from gguftool.regex import regex
 
 KEYS = {
     "n_embd": ("embedding_length",),
@@ -50,7 +50,7 @@ KEYS = {
     "dt_rank": ("ssm.time_step_rank",),
 }
 """Names in the formulas of the load map -> the keys they come from."""
-_NAME = re.compile(r"[a-z_]\w*")
+_NAME = regex(r"[a-z_]\w*")
 ONE_KEY = frozenset({"n_embd", "n_ff", "n_ff_exp", "n_ff_shexp", "n_ctx_train", "n_lora_q", "q_lora_rank", "n_lora_kv"})
 """Names that are one key and nothing else: tensors that all disagree with it alike say what it should be."""
 KEY_LENGTH = "attention.key_length"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import repeat
 
 from gguftool.edit.ops import Operation, Set
@@ -13,9 +12,10 @@ from gguftool.format.header import Field
 from gguftool.format.types import ARR
 from gguftool.lint.rule import MOST_WRITTEN, Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
-from gguftool.model.tokenlist import split_strings
+from gguftool.model.tokenlist import split_strings, unpaired
 from gguftool.model.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 from gguftool.near import near_names
+from gguftool.records import dataclass
 from gguftool.shell import FILE, Words
 
 MODEL = "tokenizer.ggml.model"
@@ -301,7 +301,7 @@ class _Merges:
 def _merges(f: Field) -> _Merges:
     head = f.layout.length_size
     records = split_strings(f)
-    bad = [i for i, r in enumerate(records) if r.find(b" ", head + 1) < 0 or r[-1] == 32]
+    bad = unpaired(records, head)
     if bad:
         return _Merges(len(bad), bad[0], str(records[bad[0]][head : head + _SHOWN], "utf-8", "surrogateescape"), ())
     texts = (str(r[head:], "utf-8", "surrogateescape") for r in records[:: max(1, len(records) // 400)])
@@ -322,7 +322,9 @@ def merges_malformed(m: Model, ctx: Context) -> Drafts:
     f = m.fields.get(MERGES)
     if vocab.kind is None or vocab.kind.name != "BPE" or f is None or not is_array(f, 8) or not f.count:
         return
-    said = again.of(f, "merges", lambda: _merges(f))
+    if f.strings is not None and f.strings.name and f.strings.name == vocab.name:
+        return
+    said = again.of(f, "merges", lambda _: _merges(f))
     if said.bad:
         yield found(
             f"{MERGES}: {said.bad:,} of {f.count:,} entries are not two pieces, the first is {said.first}: "

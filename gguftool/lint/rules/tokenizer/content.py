@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from array import array
 
 from gguftool.chat.markers import SURE
@@ -11,6 +12,7 @@ from gguftool.edit.ops import SetElement
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, not_evaluated, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import BYTE, CONTROL, NORMAL, SCORES, TOKENS, TYPES, Vocabulary, names, vocabulary
+from gguftool.regex import regex
 
 LONGEST = 64 << 10
 """Bytes of a token beyond which a file is not taken for a model; the longest known real token has 1,024."""
@@ -55,8 +57,8 @@ def empty_tokens(m: Model, ctx: Context) -> Drafts:
     vocab = vocabulary(m)
     if vocab.id_of("") is None:
         return
-    size = min(len(r) for r in vocab.records)
-    lengths = list(map(len, vocab.records))
+    lengths = list(map(len, vocab.records()))
+    size = min(lengths)
     n, first = lengths.count(size), lengths.index(size)
     plural = "token is" if n == 1 else "tokens are"
     yield found(f"{n:,} {plural} empty, the first is {first}", where=f"field:{TOKENS}", count=n)
@@ -73,14 +75,11 @@ def token_too_long(m: Model, ctx: Context) -> Drafts:
     Fix. None: do not use the file.
     """
     vocab = vocabulary(m)
-    if not vocab.records or vocab.all_short or max(map(len, vocab.records)) <= LONGEST:
-        return
-    head = m.fields[TOKENS].layout.length_size
-    long = [i for i, r in enumerate(vocab.records) if len(r) - head > LONGEST]
+    long = vocab.longer(LONGEST)
     if long:
         more = f" and {len(long) - 1:,} more" if len(long) > 1 else ""
         yield found(
-            f"token {long[0]}{more} has {len(vocab.records[long[0]]) - head:,} bytes",
+            f"token {long[0]}{more} has {vocab.size(long[0]):,} bytes",
             where=f"field:{TOKENS}",
             tokens=long[:MAX_FIXES],
         )
@@ -95,7 +94,10 @@ def token_type_unknown(m: Model, ctx: Context) -> Drafts:
     Example. 3 tokens have a type that does not exist: 7 (the first is 12)
     Fix. None: what they are is in the source model.
     """
-    types = vocabulary(m).types
+    vocab = vocabulary(m)
+    if vocab.all_typed:
+        return
+    types = vocab.types
     odd = sorted(set(types) - set(range(1, 7)))
     if odd:
         n = len(types) - sum(types.count(kind) for kind in range(1, 7))
@@ -131,12 +133,15 @@ def token_scores_unusable(m: Model, ctx: Context) -> Drafts:
     scores = f.value if f.type_name == "arr[f32]" else None
     if not isinstance(scores, array) or not scores:
         return
-    if not math.isfinite(sum(scores)):
+    bad = 0
+    # What is no number has only ones in its exponent.
+    top = scores.tobytes()[scores.itemsize - 1 if sys.byteorder == "little" else 0 :: scores.itemsize]
+    if b"\x7f" in top or b"\xff" in top:
         bad = sum(not math.isfinite(s) for s in scores)
-        if bad:
-            first = next(i for i, s in enumerate(scores) if not math.isfinite(s))
-            yield found(f"{bad:,} scores are not numbers, the first is that of token {first}", where=where)
-    elif len(scores) > 300 and scores[0] == scores[-1] and scores.count(scores[-1]) == len(scores):
+    if bad:
+        first = next(i for i, s in enumerate(scores) if not math.isfinite(s))
+        yield found(f"{bad:,} scores are not numbers, the first is that of token {first}", where=where)
+    elif len(scores) > 300 and len(set(scores[:300])) == 1 and scores.count(scores[0]) == len(scores):
         yield found(f"all {len(scores):,} scores are {scores[-1]:g}: they do not tell tokens apart", where=where)
 
 
@@ -209,7 +214,7 @@ def byte_token_malformed(m: Model, ctx: Context) -> Drafts:
     )
 
 
-_BYTE = re.compile(rb"<0x[0-9A-Fa-f]{2}>")
+_BYTE = regex(rb"<0x[0-9A-Fa-f]{2}>")
 
 
 @rule(Severity.WARNING, role="any")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 
 from gguftool.edit.ops import Operation, Set
 from gguftool.lint.rule import MOST_WRITTEN, Context, Draft, Drafts, Fix, Severity, edit, found, rule
 from gguftool.model import Model
 from gguftool.model.vocab import ID_KEYS, OLD_ID_KEYS, TOKENS, Vocabulary, id_key, names, vocabulary
+from gguftool.regex import regex
 from gguftool.shell import blank
 
 ADD_BOS, ADD_EOS = "tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token"
@@ -28,7 +28,7 @@ EOS_NAMES = (
 )  # fmt: skip
 """Names of which a vocabulary has one, in the order in which they are offered."""
 
-START = re.compile(
+START = regex(
     r"<s>|<bos>|<BOS_TOKEN>|<\|bos\|>|<\|(?:begin|start)_?of_?\w*\|>|<\|im_start\|>|<\|start_header_id\|>|<start_of_turn>"
     r"|<\|START_OF_TURN_TOKEN\|>|<｜begin▁of▁sentence｜>|\[CLS\]|\[BOS\]|<\|turn>"
 )

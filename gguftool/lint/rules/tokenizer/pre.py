@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gguftool.edit.ops import Set
 from gguftool.facts import llama_cpp
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.model import Model
 from gguftool.model.vocab import Vocabulary, names, vocabulary
 from gguftool.near import near_names
+from gguftool.records import dataclass
 
 KEY = "tokenizer.ggml.pre"
 

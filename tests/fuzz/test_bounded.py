@@ -1,0 +1,24 @@
+"""What long keys and deep arrays cost in the forms that write them: at most 300 MiB and 5 s of the processor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.costly import every
+from tests.fuzz.worst import asked
+
+CASES = [
+    ("nested-deep", ["dump", "--format", "json"]),
+    ("keys-long", ["lint", "--format", "sarif"]),
+    ("keys-longer", ["dump", "--export", "-"]),
+]
+
+
+@pytest.mark.parametrize(("name", "command"), CASES, ids=lambda v: v if isinstance(v, str) else v[-1])
+def test_no_form_costs_out_of_proportion(name: str, command: list[str], tmp_path: Path):
+    path = tmp_path / "m.gguf"
+    every()[name]().write(path)
+    cost = asked(name, [*command, str(path)], tmp_path)
+    assert not cost.over, cost
