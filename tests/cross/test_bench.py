@@ -74,6 +74,7 @@ def test_the_fit_finds_the_exponent_behind_a_start(power: float):
 
 def test_a_cost_that_does_not_grow_has_no_exponent():
     assert curves.fit([1, 10, 100, 1000], [0.1, 0.102, 0.099, 0.103]) is None
+    assert curves.fit([], []) is None
 
 
 def test_a_steep_curve_and_one_that_failed_are_faults():
