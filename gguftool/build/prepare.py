@@ -25,8 +25,8 @@ from gguftool.files.attributes import readers_of
 from gguftool.files.copies import copy_ranges
 from gguftool.files.disk import check_room
 from gguftool.files.draft import clear_way, publish_beside, whole_file
+from gguftool.format.filler import is_filler
 from gguftool.model import Model, open_model
-from gguftool.model.bytemap import is_filler
 from gguftool.model.missing import refuse_unnamed
 from gguftool.predict.pairs import misfits
 from gguftool.records import dataclass, replace

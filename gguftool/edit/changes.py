@@ -8,9 +8,9 @@ from gguftool.brief import short_repr
 from gguftool.edit.layout import room
 from gguftool.edit.ops import Operation, Realign, Repack, Reserve, SetElement, Strip
 from gguftool.edit.schema import type_text
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, VALUE_TYPES
-from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.records import dataclass
 
 

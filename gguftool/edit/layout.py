@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gguftool.brief import short_repr
+from gguftool.edit.far import too_far
 from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError, Refused, UsageError
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Field, Header, align
 from gguftool.format.limits import HEADER
 from gguftool.format.render import length, render_parts
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
-from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.records import dataclass
 
 SLACK = 64 << 10
@@ -182,19 +183,6 @@ def _data_start(content: int, d: int, new: Header, strip: bool, wanted: int | No
     if wanted is None and (k - 1) * unit + d >= content + least:
         k -= 1
     return d + k * unit
-
-
-def too_far(start: int, alignment: int) -> str:
-    """Why a file whose data begins at ``start`` is neither edited nor written; "" where it can be.
-
-    What stands in front of the data is held in memory, and readers, ours too, have a limit for it.
-    """
-    if start <= HEADER:
-        return ""
-    return (
-        f"with an alignment of {alignment:,} the data begins at {start:,} bytes; "
-        f"more than {HEADER >> 20} MiB in front of it are neither edited nor written"
-    )
 
 
 def _refuse_far(start: int, alignment: int) -> None:
