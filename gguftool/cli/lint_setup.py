@@ -11,8 +11,6 @@ from gguftool.cli.opened import open_for
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.files.patterns import spread
 from gguftool.hub import is_remote
-from gguftool.hub.repo import Collection, meant
-from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config, PerFile, chosen
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
@@ -25,6 +23,7 @@ from gguftool.run.lying import note, projectors
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
     from gguftool.lint.against import HfFolder
+    from gguftool.lint.baseline import Baseline
     from gguftool.lint.tokenized import Compared
 
 
@@ -38,6 +37,7 @@ class Settings:
         diff: show the fixes, write nothing.
         ignored: rules that are left out for some files.
         fail_on: None when findings never fail.
+        known: findings that are left out; None without a baseline.
     """
 
     opener: Callable[[str], Model]
@@ -51,7 +51,7 @@ class Settings:
     fix: str | None
     diff: bool
     load: bool
-    known: Baseline
+    known: Baseline | None
 
 
 def settings(session: Session, options: Mapping[str, Any]) -> Settings:
@@ -80,8 +80,14 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
         fix=fix,
         diff=options["diff"],
         load=not options["no_load"],
-        known=read_baseline(baseline) if baseline else Baseline(),
+        known=_known(baseline) if baseline else None,
     )
+
+
+def _known(path: str) -> Baseline:
+    from gguftool.lint.baseline import read_baseline
+
+    return read_baseline(path)
 
 
 def _context(session: Session, options: Mapping[str, Any], config: Config) -> Context:
@@ -204,6 +210,8 @@ class Beside:
 
 def _all_in(name: str) -> list[str]:
     if is_remote(name):
+        from gguftool.hub.repo import Collection, meant
+
         there = meant(name)
         return [x.spec for x in there.every if x.has_header] if isinstance(there, Collection) else [there]
     if not os.path.isdir(name):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gguftool.brief import short_repr
+from gguftool.edit.far import too_far
 from gguftool.edit.forecast import Forecast
-from gguftool.edit.layout import Fit, fit, too_far
+from gguftool.edit.layout import Fit, fit
 from gguftool.edit.ops import Front, Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.spelled import command
 from gguftool.edit.texts import refuse_texts

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gguftool.brief import short_repr
+from gguftool.edit.far import too_far
 from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError, Refused, UsageError
@@ -185,19 +186,6 @@ def _data_start(content: int, d: int, new: Header, strip: bool, wanted: int | No
     if wanted is None and (k - 1) * unit + d >= content + least:
         k -= 1
     return d + k * unit
-
-
-def too_far(start: int, alignment: int) -> str:
-    """Why a file whose data begins at ``start`` is neither edited nor written; "" where it can be.
-
-    What stands in front of the data is held in memory, and readers, ours too, have a limit for it.
-    """
-    if start <= HEADER:
-        return ""
-    return (
-        f"with an alignment of {alignment:,} the data begins at {start:,} bytes; "
-        f"more than {HEADER >> 20} MiB in front of it are neither edited nor written"
-    )
 
 
 def _refuse_far(start: int, alignment: int) -> None:
