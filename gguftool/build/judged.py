@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.facts import llama_cpp
-from gguftool.model import Model
+from gguftool.model import Model, open_model
+from gguftool.model.headers import Headers
 from gguftool.predict import judge as setback
 from gguftool.predict import predict
 from gguftool.predict.verdict import UNKNOWN
@@ -94,7 +95,8 @@ def data(path: str, progress: Progress | None = None) -> Check:
     from gguftool.verify import deep
     from gguftool.verify.modelcheck import check
 
-    (result,) = deep.with_data([check(path)], progress=progress)
+    known = Headers()
+    (result,) = deep.with_data([check(path, (), known)], progress=progress, known=known)
     faults = [fault for report in result.files for fault in report.faults]
     faults += [Fault("not-readable", str(r.error)) for r in result.files if r.error is not None]
     faults += list(result.set.faults) if result.set is not None else []
@@ -110,28 +112,30 @@ def data(path: str, progress: Progress | None = None) -> Check:
 
 def quantised(
     source: Model,
-    made: Sequence[Model],
+    drafts: Sequence[str],
     names: Sequence[str],
     seen: Sequence[Sequence[Run]] | None = None,
     *,
     fewer: bool = False,
+    known: Headers | None = None,
 ) -> tuple[Check, ...]:
     """What a quantiser has made, before it gets its names: all data, and the load against that of its source.
 
     Args:
         source: the model it was made of.
-        made: the files that were made, one model each.
+        drafts: the files that were made.
         names: what they will be called.
         seen: by file, what was seen in their data by our own quantiser, which reads back what it writes and stops at
             the first number that is none; None: another engine wrote it, and all of it is read now.
         fewer: layers were left out, as was asked for.
+        known: headers that need not be read again.
 
     Raises:
         ToolFailed: numbers that are none, or llama.cpp does not load it any more.
     """
-    pages = seen if seen is not None else [None] * len(made)
-    rows = zip(made, names, pages, strict=True)
-    found = [(name, fault) for model, name, runs in rows for fault in _numbers(model, runs)]
+    pages = seen if seen is not None else [None] * len(drafts)
+    rows = zip(drafts, names, pages, strict=True)
+    found = [(name, fault) for draft, name, runs in rows for fault in _numbers(draft, known, runs)]
     bad = [(name, fault) for name, fault in found if fault.kind in NO_NUMBERS]
     if bad:
         name, fault = bad[0]
@@ -142,22 +146,25 @@ def quantised(
         )
     checks = [looked("data", "every number of the result is finite", (), [fault for _, fault in found])]
     # Of a set the first file alone says nothing of the load.
-    return (*checks, *([_no_worse(source, made[0], names[0], fewer)] if len(made) == 1 else []))
+    return (*checks, *([_no_worse(source, drafts[0], names[0], fewer, known)] if len(drafts) == 1 else []))
 
 
-def _numbers(made: Model, pages: Sequence[Run] | None) -> list[Fault]:
-    part = made.parts[0]
-    if pages is not None:
-        return told_stretches(part.source, part.header, pages)
-    return judge(check_data(part.source, part.header), part.source)[0]
+def _numbers(path: str, known: Headers | None, pages: Sequence[Run] | None) -> list[Fault]:
+    with open_model(path, strict=False, whole_set=False, known=known) as model:
+        part = model.parts[0]
+        if pages is not None:
+            return told_stretches(part.source, part.header, pages)
+        return judge(check_data(part.source, part.header), part.source)[0]
 
 
-def _no_worse(source: Model, made: Model, name: str, fewer: bool) -> Check:
-    before, after = predict(source), predict(made)
+def _no_worse(source: Model, made: str, name: str, fewer: bool, known: Headers | None) -> Check:
+    before = predict(source)
+    with open_model(made, strict=False, whole_set=False, known=known) as model:
+        after = predict(model)
     worse = setback(before, after)
     if worse is not None and not (fewer and after.loads):
         raise ToolFailed(
-            f"{name}: {str(worse).replace(made.name, name).replace('this change', 'quantising')}",
+            f"{name}: {str(worse).replace(made, name).replace('this change', 'quantising')}",
             "other types may load: --tensor-type NAME=TYPE",
         )
     if after.verdict == UNKNOWN:

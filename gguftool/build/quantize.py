@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from gguftool.files.draft import clear_way
 from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.hub import file_of
 from gguftool.model import Model, open_model
+from gguftool.model.headers import Headers
 from gguftool.model.missing import refuse_unnamed
 from gguftool.model.role import role, way_on, what_it_is
 from gguftool.model.shards import NAME
@@ -256,10 +256,10 @@ def quantize(
             for part in model.parts:
                 if isinstance(part.source, LocalFile):
                     part.source.check_unchanged()
-            with contextlib.ExitStack() as stack:
-                made = [stack.enter_context(_written(p, n)) for p, n in zip(drafts, files, strict=True)]
-                notes = check(made, plan, files)
-                checks.extend(judged.quantised(model, made, files, seen, fewer=bool(chosen.changes.prune)))
+            made = Headers()
+            notes = check(drafts, plan, files, made)
+            fewer = bool(chosen.changes.prune)
+            checks.extend(judged.quantised(model, drafts, files, seen, fewer=fewer, known=made))
             return notes
 
         notes = engines.quantize(engine, replace(job, outputs=tuple(files)), looked, progress)
@@ -317,13 +317,16 @@ def refuse(plan: QuantizePlan, options: Options) -> None:
         )
 
 
-def check(made: Sequence[Model], plan: QuantizePlan, names: Sequence[str]) -> tuple[str, ...]:
-    """Compare the headers of the result, as they are read back, with the plan.
+def check(
+    paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = (), known: Headers | None = None
+) -> tuple[str, ...]:
+    """Read back the headers of the result and compare them with the plan.
 
     Args:
-        made: its files, one model each.
+        paths: its files, or their drafts.
         plan: what should have come out.
-        names: what messages call them.
+        outputs: what messages call them; ``paths`` when empty.
+        known: the headers are added here.
 
     Returns:
         What differs from the plan without being wrong: another llama.cpp may choose other types.
@@ -332,12 +335,9 @@ def check(made: Sequence[Model], plan: QuantizePlan, names: Sequence[str]) -> tu
         ToolFailed: a file is not what an engine that ended well should have written.
     """
     other: list[str] = []
-    for no, (model, name) in enumerate(zip(made, names, strict=True)):
-        end = model.header.data_end()
-        if end is None or end > model.file_size:
-            raise ToolFailed(f"{name}: ends at {model.file_size:,}, its tensors need {end:,} bytes")
+    for no, (path, name) in enumerate(zip(paths, outputs or paths, strict=True)):
         wanted = {s.name: s.choice.type for s in plan.steps if s.output == no}
-        got = {t.name: t.type_name for t in model.all_tensors()}
+        got = _written(path, name, known)
         if set(got) != set(wanted):
             raise ToolFailed(f"{name}: has {len(got)} tensors, {len(wanted)} were expected")
         other += [f"{t}: {kind} instead of {wanted[t]}" for t, kind in got.items() if wanted[t] != kind]
@@ -346,14 +346,14 @@ def check(made: Sequence[Model], plan: QuantizePlan, names: Sequence[str]) -> tu
     return (f"this llama.cpp chose other types than {BUILD} for {len(other)} tensors, for example {other[0]}",)
 
 
-def _written(path: str, name: str) -> Model:
-    """A file that an engine wrote, opened.
-
-    Raises:
-        ToolFailed: it is broken.
-    """
+def _written(path: str, name: str, known: Headers | None) -> dict[str, str]:
+    """The type of every tensor in a file that an engine wrote."""
     try:
-        return open_model(path, whole_set=False)
+        with open_model(path, whole_set=False, known=known) as model:
+            end = model.header.data_end()
+            if end is None or end > model.file_size:
+                raise ToolFailed(f"{name}: ends at {model.file_size:,}, its tensors need {end:,} bytes")
+            return {t.name: t.type_name for t in model.all_tensors()}
     except (FormatError, Refused) as e:
         why = str(e).replace(path, name)
         raise ToolFailed(f"{name}: the engine said success, but the file is broken: {why}") from None

@@ -8,9 +8,9 @@ from gguftool.brief import short_repr
 from gguftool.edit.layout import room
 from gguftool.edit.ops import Operation, Realign, Repack, Reserve, SetElement, Strip
 from gguftool.edit.schema import type_text
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, VALUE_TYPES
-from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.records import dataclass
 
 
@@ -43,7 +43,7 @@ def changes_of(old: Header, new: Header, ops: Sequence[Operation], filler: int) 
     out: list[Change] = []
     for key, now in after.items():
         was = before.get(key)
-        if was is not None and was.buffer == now.buffer:
+        if was is now or (was is not None and was.buffer == now.buffer):
             continue
         if was is not None and key in elements and key not in several and was.count == now.count:
             i = elements[key]

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from gguftool.edit.ops import Delete, Operation, Set
 from gguftool.edit.schema import type_text
 from gguftool.errors import UsageError
+from gguftool.format.filler import is_filler
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model import Model
-from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
 
 _TEMPLATE = ("tokenizer.chat_template", "tokenizer.chat_template.*", "tokenizer.chat_templates")

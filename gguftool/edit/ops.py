@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from gguftool.brief import short_repr
 from gguftool.edit.schema import architecture, brief, key_types, resolve_type, type_text
 from gguftool.errors import UsageError
+from gguftool.format.filler import is_filler
 from gguftool.format.header import Field, Header, align
 from gguftool.format.render import length, make_tensor_info
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, VALUE_TYPES, value_type_name
 from gguftool.format.values import make_field, plain
-from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
 from gguftool.records import dataclass, replace
 from gguftool.shell import blank, shell

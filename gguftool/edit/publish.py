@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gguftool.edit.ops import Delete, Operation, Set, Strip
+from gguftool.format.filler import is_filler
 from gguftool.format.types import ARR, DEFAULT_ALIGNMENT
 from gguftool.model import Model
-from gguftool.model.bytemap import is_filler
 from gguftool.model.called import bare, no_name, parts, place_of, title
 from gguftool.model.card import Card
 from gguftool.model.credits import Credits, credits_of, repository

@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 from gguftool.errors import UsageError
 from gguftool.facts import keys
-from gguftool.facts.keys import every_arch, read_keys, reading, reads, spelled
+from gguftool.facts.keys import read_keys, read_suffixes, read_under, reading, spelled
+from gguftool.format.filler import is_filler
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, STR, value_type_name
 from gguftool.format.values import parse_type
-from gguftool.model.bytemap import is_filler
 from gguftool.near import near_names
 from gguftool.regex import regex
 
@@ -122,10 +122,7 @@ _SERVER = regex(r"general\.(tags|license)|tokenizer\.chat_template\..*")
 @cache
 def _anywhere() -> dict[str, tuple[str, ...]]:
     """Types of each key under an architecture where all that read it agree."""
-    seen: dict[str, set[tuple[str, ...]]] = {}
-    for arch in every_arch():
-        for suffix, r in reads(arch).items():
-            seen.setdefault(suffix, set()).add(spelled(r))
+    seen = {suffix: {spelled(r) for r, _ in read_under(suffix)} for suffix in read_suffixes()}
     return {suffix: said.pop() for suffix, said in seen.items() if len(said) == 1}
 
 

@@ -16,11 +16,11 @@ from gguftool.edit.ops import Delete, Operation, Set
 from gguftool.edit.schema import key_types, spell_type, type_text
 from gguftool.edit.texts import LONGEST_KEY
 from gguftool.errors import UsageError
+from gguftool.format.filler import is_filler
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.format.values import make_field
 from gguftool.model import Model
-from gguftool.model.bytemap import is_filler
 from gguftool.reading import Malformed
 from gguftool.reading import from_toml as read_toml
 from gguftool.records import dataclass

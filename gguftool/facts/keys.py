@@ -1,7 +1,8 @@
 """Who reads a metadata key, as which type, whether it must be there, and when: the one answer for every room.
 
-Keys under an architecture are those that its loading function reads (`facts/reads.py`, from `data/load_maps.json`); all
-others, and what other programs read, stand in `data/readers.json`. Both are generated from one llama.cpp source tree.
+Keys under an architecture are those that its loading function reads (`facts/reads.py`, from `data/load_maps.json`; of
+all architectures at once `data/read_by.json`, made of it); all others, and what other programs read, stand in
+`data/readers.json`. All are generated from one llama.cpp source tree.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from gguftool.facts.data import load
+from gguftool.facts.data import load, newest
 from gguftool.facts.known import by_known
 from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, mapped, reads
 from gguftool.format.header import Field
@@ -29,6 +30,8 @@ __all__ = [
     "fits",
     "named_keys",
     "read_keys",
+    "read_suffixes",
+    "read_under",
     "readers",
     "reading",
     "reads",
@@ -79,7 +82,25 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
 @cache
 def every_arch() -> tuple[str, ...]:
     """Architectures that have a loading function."""
-    return tuple(a for a in load("load_maps.json")["arch"] if reads(a))
+    return tuple(newest("read_by.json")["archs"])
+
+
+def read_suffixes() -> tuple[str, ...]:
+    """Keys that some loading function reads: without the architecture, or whole behind ``=``."""
+    return tuple(newest("read_by.json")["keys"])
+
+
+@cache
+def read_under(suffix: str) -> tuple[tuple[Read, tuple[str, ...]], ...]:
+    """How loading functions read a key, as `read_suffixes` has it, and for which architectures."""
+    rows = newest("read_by.json")["keys"].get(suffix, ())
+    names = every_arch()
+    return tuple((Read(suffix, *row[:4]), tuple(names[i] for i in row[4])) for row in rows)
+
+
+def _by_loaders(suffix: str) -> frozenset[str]:
+    """Architectures whose loading function reads it."""
+    return frozenset(arch for _, archs in read_under(suffix) for arch in archs)
 
 
 @by_known(mapped)
@@ -97,6 +118,11 @@ def read_keys(arch: str) -> Mapping[str, Read]:
         if whole not in out or not suffix.startswith("="):
             out[whole] = replace(r, key=whole)
     return out
+
+
+def _loaded(key: str) -> bool:
+    """Whether the model loader reads a key of `readers.json`."""
+    return LOADER in _others().get(key, {"by": ""})["by"]
 
 
 def reading(key: str, arch: str) -> Reading | None:
@@ -126,32 +152,39 @@ def reading(key: str, arch: str) -> Reading | None:
 @cache
 def _suffixes() -> frozenset[str]:
     """What stands behind the architecture in a key that a loading function reads."""
-    return frozenset(key.removeprefix(f"{a}.") for a in every_arch() for key in read_keys(a))
+    whole = {*_whole(), *(key for key in _others() if _loaded(key))}
+    under = {key.partition(".")[2] for key in whole if key.partition(".")[0] in every_arch()}
+    plain = (key for key in read_suffixes() if not key.startswith("="))
+    return frozenset({*under, *(key.removeprefix(ARCH) for key in whole), *plain})
 
 
 @by_known(_suffixes)
 def readers(suffix: str) -> tuple[str, ...]:
     """Architectures whose files the loader reads ``{arch}.suffix`` in; ``("*",)`` when all do."""
-    said = tuple(sorted(a for a in every_arch() if f"{a}.{suffix}" in read_keys(a)))
+    if _loaded(f"{ARCH}{suffix}"):
+        return ("*",)
+    # A whole key may begin with the name of an architecture: ``dflash.sample_from_anchor``.
+    whole = (a for a in every_arch() if _loaded(f"{a}.{suffix}") or a in _by_loaders(f"={a}.{suffix}"))
+    said = tuple(sorted({*_by_loaders(suffix), *whole}))
     return ("*",) if len(said) == len(every_arch()) else said
 
 
 @cache
 def _whole() -> frozenset[str]:
     """Whole keys that a loading function reads."""
-    return frozenset(key[1:] for a in every_arch() for key in reads(a) if key.startswith("="))
+    return frozenset(key[1:] for key in read_suffixes() if key.startswith("="))
 
 
 @by_known(_whole)
 def whole_readers(key: str) -> tuple[str, ...]:
     """Architectures whose loading function reads a whole key: `xielu.beta` for apertus."""
-    return tuple(sorted(a for a in every_arch() if f"={key}" in reads(a)))
+    return tuple(sorted(_by_loaders(f"={key}")))
 
 
 @cache
 def named_keys() -> frozenset[str]:
     """Every key some program of llama.cpp reads or has a name for; ``{arch}`` stands for the architecture."""
-    loader = {f"{ARCH}{k}" if not k.startswith("=") else k[1:] for a in every_arch() for k in reads(a)}
+    loader = {f"{ARCH}{k}" if not k.startswith("=") else k[1:] for k in read_suffixes()}
     return frozenset(loader | set(_others()) | set(load("readers.json")["names"]))
 
 

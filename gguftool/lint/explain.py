@@ -16,13 +16,14 @@ from gguftool.facts.keys import (
     every_arch,
     named_keys,
     read_keys,
+    read_under,
     readers,
     reading,
     reads,
     spelled,
     whole_readers,
 )
-from gguftool.model.bytemap import FILLER_KEY, is_filler
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.near import near_names
 from gguftool.records import dataclass
 
@@ -179,7 +180,8 @@ def _who_reads(arch: str | None, suffix: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _who_requires(arch: str | None, suffix: str) -> str:
-    asking = [a for a in every_arch() if (r := reads(a).get(suffix)) is not None and r.required == ALWAYS]
+    found = {arch for r, archs in read_under(suffix) if r.required == ALWAYS for arch in archs}
+    asking = [arch for arch in every_arch() if arch in found]
     if len(asking) == len(every_arch()):
         return "every architecture"
     if arch is not None:
@@ -193,7 +195,7 @@ def _type_under(arch: str | None, suffix: str) -> str:
     """Type under one architecture, or under all that read it."""
     if arch is not None and (found := reading(f"{arch}.{suffix}", arch)) is not None:
         return _type(found.types)
-    kinds = {_type(spelled(r)) for a in every_arch() if (r := reads(a).get(suffix)) is not None}
+    kinds = {_type(spelled(r)) for r, _ in read_under(suffix)}
     if not kinds and (found := reading(f"{ARCH}{suffix}", "")) is not None:
         return _type(found.types)
     words = {w for kind in kinds for w in kind.split(" or ")}

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gguftool.format.filler import is_filler
 from gguftool.format.header import align
 from gguftool.model.part import Part
 from gguftool.records import dataclass
-
-FILLER_KEY = "gguftool.pad"
-"""The key whose string keeps room in the header; more room is in several, each short enough for every scanner."""
-
-
-def is_filler(key: str) -> bool:
-    """Whether a key holds nothing but room for later edits."""
-    return key == FILLER_KEY or key.startswith(f"{FILLER_KEY}.")
 
 
 @dataclass(frozen=True, slots=True)

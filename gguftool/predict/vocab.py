@@ -190,11 +190,7 @@ class _Words:
 
     def of(self, group: str) -> list[tuple[int, str]]:
         """Tokens of a list of texts that are there, with their ids, in the order of the list."""
-
-        def found() -> list[tuple[int, str]]:
-            return [(i, text) for text in names(group) if (i := self.id_of(text)) is not None]
-
-        return told(group, found)
+        return told(group, lambda: [(i, text) for text in names(group) if (i := self.id_of(text)) is not None])
 
 
 def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
@@ -217,9 +213,8 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
         must_be(other, *elements)
     must_be(f, "str")
     words = _Words(vocab)
-    distinct = vocab.distinct
     _rename_empty(vocab, words, out)
-    if distinct - words.lost != vocab.listed:
+    if vocab.distinct - words.lost != vocab.listed:
         raise Abort("GGML_ASSERT(id_to_token.size() == token_to_id.size()) failed", where(TOKENS))
     return words
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from gguftool.edit.ops import Dedupe, Delete, Operation, Realign, Rename, Repack, Reserve, Set, SetElement, Strip
 from gguftool.edit.plan import plan_edit
 from gguftool.edit.undo import undo
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Header
 from gguftool.format.parse import parse_bytes
-from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.verify.proof import original
 from tests.build import GGUF, llama
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,18 @@ import pytest
 from gguftool.edit.schema import key_types, read_by
 from gguftool.errors import UsageError
 from gguftool.facts.data import load
-from gguftool.facts.keys import covered, every_arch, fits, named_keys, read_keys, readers, reading, reads, spelled
+from gguftool.facts.keys import (
+    covered,
+    every_arch,
+    fits,
+    named_keys,
+    read_keys,
+    readers,
+    reading,
+    reads,
+    spelled,
+    whole_readers,
+)  # fmt: skip
 from gguftool.lint.explain import explain
 from gguftool.lint.run import lint
 from gguftool.model import from_source
@@ -43,6 +55,20 @@ UNLESS = frozenset({"rope.scale_linear", "classifier.output_labels"})
 def probed() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(gzip.decompress(PROBED.read_bytes()))
     return found
+
+
+def test_the_keys_of_all_architectures_are_those_of_their_rows() -> None:
+    path = Path(__file__).parents[2] / "gguftool" / "facts" / "data" / "read_by.json"
+    sys.path.insert(0, str(Path(__file__).parents[2] / "scripts" / "facts"))
+    from read_by import text
+
+    assert path.read_text(encoding="utf-8") == text(), "python scripts/facts/read_by.py writes it anew"
+    archs = [a for a in load("load_maps.json")["arch"] if reads(a)]
+    suffixes = {key.removeprefix(f"{a}.") for a in archs for key in read_keys(a)}
+    for suffix in (*suffixes, "nonsense", ""):
+        said = sorted(a for a in archs if f"{a}.{suffix}" in read_keys(a))
+        assert readers(suffix) == (("*",) if len(said) == len(archs) else tuple(said)), suffix
+        assert whole_readers(suffix) == tuple(sorted(a for a in archs if f"={suffix}" in reads(a))), suffix
 
 
 def test_the_rows_say_what_the_library_was_measured_to_demand() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from gguftool.edit.ops import Dedupe, Delete, Realign, Strip
 from gguftool.edit.texts import LONGEST_KEY
 from gguftool.facts.readers import STUMBLE_OVER_ALIGNMENT
+from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Field, Problem
 from gguftool.format.types import ARR
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model, Part
-from gguftool.model.bytemap import FILLER_KEY, is_filler
 from gguftool.model.role import role
 from gguftool.shell import FILE
 

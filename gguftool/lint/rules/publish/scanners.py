@@ -17,11 +17,11 @@ from gguftool.facts.scanners import (
     may_hold_address,
     of_licence,
 )
+from gguftool.format.filler import is_filler
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, STR
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.model import Model
-from gguftool.model.bytemap import is_filler
 from gguftool.model.credits import credits_of
 
 TEMPLATE = "tokenizer.chat_template"
