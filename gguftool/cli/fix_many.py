@@ -122,7 +122,7 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
     from gguftool.edit.which import settled
     from gguftool.hub import on_this_machine
     from gguftool.model import open_model
-    from gguftool.report.edit import recovered_text
+    from gguftool.report.undone import recovered_text
 
     path, outcomes = settled(on_this_machine(model), write=not given["dry_run"] and given["output"] is None)
     for outcome in outcomes:

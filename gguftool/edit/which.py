@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 from gguftool.edit.recover import Outcome, pending, recover
 from gguftool.errors import GgufToolError
-from gguftool.format.parse import parse
-from gguftool.model import in_folder
-from gguftool.model.missing import missing_error, refuse_unnamed
-from gguftool.model.shards import find, split_keys
 from gguftool.source import LocalFile
 
 SEARCHED = 1 << 20
@@ -26,7 +23,7 @@ def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
     Returns:
         The path, and what recovery did on the way.
     """
-    path = in_folder(path)
+    path = _file(path)
     outcomes = [recover(path)] if write and pending(path) else []
     first = metadata_file(path)
     if write and first != path and pending(first):
@@ -37,7 +34,7 @@ def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
 
 def unfinished(path: str) -> str:
     """The file to recover: the one named, the model of a folder, or the first shard when the edit is of that one."""
-    path = in_folder(path)
+    path = _file(path)
     if not pending(path):
         # A file in the middle of an edit that has lost its journal cannot be read; it is the one to report.
         with contextlib.suppress(GgufToolError):
@@ -53,13 +50,17 @@ def metadata_file(path: str) -> str:
         FormatError: the first shard is missing.
         Refused: a file would fit by what is in it, but nothing says that it is of the same set.
     """
-    path = in_folder(path)
+    path = _file(path)
     source = LocalFile(path)
     try:
         # The other shards of a set carry little else, so most files are known not to be one without a walk.
         front = source.read_at(0, SEARCHED)
         if not any(key in front for key in (b"split.no", b"general.split")):
             return path
+        from gguftool.format.parse import parse
+        from gguftool.model.missing import missing_error, refuse_unnamed
+        from gguftool.model.shards import find, split_keys
+
         header = parse(source, strict=False)
     finally:
         source.close()
@@ -74,3 +75,12 @@ def metadata_file(path: str) -> str:
         raise missing_error(path, found)
     refuse_unnamed(path, [p for p in found.by_content if p == first], found.names)
     return first
+
+
+def _file(path: str) -> str:
+    """As `gguftool.model.in_folder`; most paths are those of files."""
+    if not os.path.isdir(path):
+        return path
+    from gguftool.model import in_folder
+
+    return in_folder(path)
