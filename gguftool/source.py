@@ -19,6 +19,7 @@ from gguftool.brief import line, shown
 from gguftool.elsewhere import meant
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
 from gguftool.files.able import read_once, read_once_into
+from gguftool.files.holes import hole_at
 from gguftool.near import near_names
 
 PATIENCE = 2.0
@@ -222,16 +223,7 @@ class LocalFile:
         Both are the length of the file where there is none, or where the system cannot tell.
         """
         self._take_up()
-        if start >= self.size or not hasattr(os, "SEEK_HOLE"):
-            return self.size, self.size
-        try:
-            first = os.lseek(self._fd, start, os.SEEK_HOLE)
-        except OSError:
-            return self.size, self.size
-        try:
-            return first, min(os.lseek(self._fd, first, os.SEEK_DATA), self.size)
-        except OSError:
-            return min(first, self.size), self.size
+        return hole_at(self._fd, start, self.size)
 
     def forget(self) -> None:
         """Ask the operating system to drop its copy in memory, so that the next read comes from the disk."""

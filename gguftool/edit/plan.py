@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from gguftool.brief import short_repr, shown, table
 from gguftool.edit.changes import Change, changes_of
 from gguftool.edit.choose import check_room, choose, costs
-from gguftool.edit.commit import InsertImpossible, build, commit, identity
+from gguftool.edit.commit import build, commit, identity
 from gguftool.edit.drawn import draw, front_of
 from gguftool.edit.fitted import Fit
 from gguftool.edit.forecast import Forecast
-from gguftool.edit.job import Job
+from gguftool.edit.job import InsertImpossible, Job
 from gguftool.edit.ops import Operation
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.patch import Patch
@@ -127,7 +127,7 @@ class EditPlan:
                 ) from None
         # Poisoning and going back have touched the file; its front is compared again all the same.
         job = replace(self.job, strategy="rewrite", identity=identity(os.stat(self.job.path)))
-        written_bytes, needed = costs(job, False)
+        written_bytes, needed = costs(job, self.layer, False)
         check_room(self.layer, job.path, needed)
         return Result(job.path, "rewrite", written_bytes, commit(job, self.layer, progress))
 
@@ -220,7 +220,7 @@ def plan_edit(
             notes.append("the new file belongs to you, no longer to its owner; the group stays where you are in it")
     else:
         clones = layer.can_clone(folder) and os.stat(folder or ".").st_dev == target.stat.st_dev
-    bytes_written, needed = (0, 0) if job.strategy == "none" else costs(job, clones, output is not None)
+    bytes_written, needed = (0, 0) if job.strategy == "none" else costs(job, layer, clones, output is not None)
     if job.strategy != "none":
         check_room(layer, os.path.join(folder, ""), needed)
     if not laid_out.plain:

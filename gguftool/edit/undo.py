@@ -9,6 +9,7 @@ from gguftool.brief import short_repr
 from gguftool.edit.commit import abandon, commit, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
 from gguftool.edit.fitted import Fit, Segment
+from gguftool.edit.gaps import movable_holes, movable_path, moved_down
 from gguftool.edit.inuse import hold_alone
 from gguftool.edit.job import Job
 from gguftool.edit.journal import INSERTED, Record, pack, undo_path
@@ -116,12 +117,16 @@ def undo(
         adopt(layer, target.real)
     number, saved = newest(path, layer)
     record = _as_it_stands(layer, target.real, saved)
-    if record.strategy != "patch" and not layer.can_clone(os.path.dirname(target.real)):
-        _check_room(layer, target.real, record, needed=record.strategy == "rewrite" or in_use == "rewrite")
-    breaks = hard_links == "break" and target.links > 1
+    copy = in_use == "rewrite" or (hard_links == "break" and target.links > 1)
     job = reverse(layer, target.real, number, record, target.stat)
     job = replace(job, in_use=in_use, preserve_mtime=preserve_mtime)
-    strategy = take_back(layer, job, record, copy=in_use == "rewrite" or breaks, progress=progress)
+    if copy or record.strategy == "rewrite" or (record.shift and not _collapsible(layer, target.real, record)):
+        from gguftool.edit.choose import new_bytes
+
+        folder = os.path.dirname(target.real)
+        needed = new_bytes(job, layer, layer.can_clone(folder))
+        check_room(folder, needed, what="a copy", free=layer.free_bytes(folder))
+    strategy = take_back(layer, job, record, copy=copy, progress=progress)
     left = len(undo_numbers(layer, target.real))
     return Undone(target.real, number, record, strategy, left, record is not saved)
 
@@ -154,10 +159,9 @@ def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, p
     return strategy
 
 
-def _check_room(layer: OsLayer, path: str, record: Record, *, needed: bool) -> None:
-    folder = os.path.dirname(path)
-    if needed or not layer.insert_unit(folder):
-        check_room(folder, record.old_size, what="a copy", free=layer.free_bytes(folder))
+def _collapsible(layer: OsLayer, path: str, record: Record) -> bool:
+    """Whether the inserted room can be taken out in place."""
+    return bool(layer.insert_unit(os.path.dirname(path))) and movable_path(layer, path, record.new_front)
 
 
 def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat_result) -> Job:
@@ -214,7 +218,7 @@ def _joined(parts: list[tuple[int, bytes | memoryview]], n: int) -> bytes:
 def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
     """Take the inserted room out in place, through the table of `gguftool.edit.recover`; False where that cannot be."""
     path = job.path
-    if not layer.insert_unit(os.path.dirname(path)):
+    if not _collapsible(layer, path, record):
         return False
     try:
         journal = take_journal(layer, path)
@@ -222,7 +226,6 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
         raise plain(error, path) from error
     model = -1
     try:
-        again = replace(record, undo_of=job.undo_of)
         try:
             model = layer.open(path, write=True)
             layer.fsync(model)
@@ -230,9 +233,12 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
             if alone is False:
                 raise in_use_error(path)
             same = identity(layer.fstat(model)) == job.identity
-            if alone is None or not same or layer.hole(model, 0) < record.new_size:
+            holes = movable_holes(layer, model, record.new_front)
+            if alone is None or not same or holes is None:
                 drop_journal(layer, path)
                 return False
+            # Those of now: what stood in them may have been written since, or more made.
+            again = replace(record, undo_of=job.undo_of, holes=moved_down(holes, record.shift))
             layer.pwrite(journal, 0, pack(again, INSERTED))
             layer.fsync(journal)
             layer.syncdir(os.path.dirname(path))

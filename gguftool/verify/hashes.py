@@ -74,6 +74,23 @@ class FileHashes:
     __repr__ = short_repr
 
 
+class Sha256:
+    """sha256 of all that is fed."""
+
+    def __init__(self) -> None:
+        import hashlib
+
+        self._digest = hashlib.sha256()
+
+    def feed(self, data: memoryview, offset: int) -> None:
+        """As `Sink.feed`."""
+        self._digest.update(data)
+
+    def hexdigest(self) -> str:
+        """Of everything fed."""
+        return self._digest.hexdigest()
+
+
 class _Front:
     """sha256 of the whole file, with the hash of the front taken down on the way."""
 
