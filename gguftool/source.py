@@ -22,6 +22,8 @@ from gguftool.files.able import read_once, read_once_into
 from gguftool.files.holes import hole_at
 from gguftool.near import near_names
 
+Identity = tuple[int, int, int, int]
+"""Device, inode, size and time of the last write in ns."""
 PATIENCE = 2.0
 """Seconds that a reader or a writer waits for another program to end what it does with the file."""
 
@@ -162,10 +164,15 @@ class LocalFile:
         return self._stat.st_size
 
     @property
-    def identity(self) -> tuple[int, int, int, int]:
+    def identity(self) -> Identity:
         """Device, inode, size and mtime in ns when it was opened."""
         s = self._stat
         return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """As `identity`, with the time of the last change of anything (ctime, ns): the same while the bytes are."""
+        return (*self.identity, self._stat.st_ctime_ns)
 
     @property
     def journaled(self) -> bool:

@@ -43,6 +43,9 @@ from gguftool.errors import ChangedMeanwhile, GgufToolError, NoRoom, Refused, Un
 from gguftool.files.disk import Progress
 from gguftool.files.faults import FORBIDDEN, FULL
 
+_PIECE = 1 << 18
+"""Bytes that are compared at a time: a header may have many MB, and is in memory already."""
+
 
 def identity(s: os.stat_result) -> tuple[int, ...]:
     """What must be the same at commit as it was when the edit was planned."""
@@ -234,8 +237,10 @@ def in_use(path: str) -> Refused:
 
 def _check_unchanged(job: Job, layer: OsLayer, model: int) -> None:
     _same(job, layer.fstat(model))
-    if layer.read(model, 0, len(job.old_front)) != job.old_front:
-        raise _changed(job.path)
+    for at in range(0, len(job.old_front), _PIECE):
+        planned = job.old_front[at : at + _PIECE]
+        if layer.read(model, at, len(planned)) != planned:
+            raise _changed(job.path)
 
 
 def _same(job: Job, now: os.stat_result) -> None:

@@ -20,7 +20,7 @@ from gguftool.errors import FormatError, Refused, UsageError
 from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Field, Header, align
 from gguftool.format.limits import HEADER
-from gguftool.format.render import length, render_parts
+from gguftool.format.render import length, pieces
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
 
@@ -58,10 +58,9 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
     rest = size - d
     if not new.tensors:
         # Nothing depends on where the header ends, so no room is kept.
-        body = render_parts(new.layout, new.fields, new.tensors)
-        front = body + bytes(align(len(body), new.alignment) - len(body) if d == old.data_offset else 0)
-        if len(body) == old.end:
-            front = body + old_front[old.end :]
+        end = length(new.layout, new.fields, new.tensors)
+        behind = bytes(align(end, new.alignment) - end if d == old.data_offset else 0)
+        front = _front(new, new.fields, old_front[old.end :] if end == old.end else behind)
         return Fit(front, d, (Segment(d, len(front), rest),) if rest else (), len(front) + rest, True, 0)
     fields, place = _without_filler(new.fields)
     strip = any(isinstance(op, Strip) for op in ops)
@@ -83,9 +82,13 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
         whole = wanted is not None or any(is_filler(f.key) and len(f.buffer) > LONGEST for f in old.fields)
         pads = filler_fields(filler, new.layout, filler if whole else LONGEST)
         fields = (*fields[:place], *pads, *fields[place:])
-    body = render_parts(new.layout, fields, new.tensors)
-    front = body + (tail or bytes(target - len(body)))
+    front = _front(new, fields, tail or bytes(target - length(new.layout, fields, new.tensors)))
     return Fit(front, d, (Segment(d, target, rest),), target + rest, True, filler)
+
+
+def _front(new: Header, fields: Sequence[Field], behind: bytes) -> bytes:
+    """The header as bytes, with what stands behind it; they may be many MB, and are copied once."""
+    return b"".join((*pieces(new.layout, fields, new.tensors), behind))
 
 
 def filler_fields(room: int, layout: Layout, longest: int) -> tuple[Field, ...]:
@@ -158,9 +161,9 @@ def _anew(old: Header, new: Header, size: int, old_front: int) -> Fit:
     """Every tensor at its new offset, zeros between; what no tensor covers is left out."""
     if len(old.tensors) != len(new.tensors):
         raise FormatError("the tensor list changed while the data is laid out anew")
-    body = render_parts(new.layout, new.fields, new.tensors)
-    _refuse_far(align(len(body), new.alignment), new.alignment)
-    front = body + bytes(align(len(body), new.alignment) - len(body))
+    end = length(new.layout, new.fields, new.tensors)
+    _refuse_far(align(end, new.alignment), new.alignment)
+    front = _front(new, new.fields, bytes(align(end, new.alignment) - end))
     segments, end = [], len(front)
     for was, now in zip(old.tensors, new.tensors, strict=True):
         n = was.nbytes

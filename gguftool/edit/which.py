@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import TYPE_CHECKING
 
 from gguftool.edit.recover import Outcome, pending, recover
 from gguftool.errors import GgufToolError
 from gguftool.source import LocalFile
 
+if TYPE_CHECKING:
+    from gguftool.model.headers import Headers
+
 SEARCHED = 1 << 20
 """In how much of its front, in bytes, a file that is not the first shard of its set must say so."""
 
 
-def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
+def settled(path: str, *, write: bool = True, known: Headers | None = None) -> tuple[str, list[Outcome]]:
     """The file to edit for a model as the user names it, after an interrupted edit of it was settled.
 
     Args:
         path: a file, any shard of a set, or a folder that holds one model.
         write: False to leave an interrupted edit alone (a dry run).
+        known: a header that has to be read is added here.
 
     Returns:
         The path, and what recovery did on the way.
     """
     path = _file(path)
     outcomes = [recover(path)] if write and pending(path) else []
-    first = metadata_file(path)
+    first = metadata_file(path, known)
     if write and first != path and pending(first):
         outcomes.append(recover(first))
     # One that was waited for, and came to its end, is no news.
@@ -43,8 +48,12 @@ def unfinished(path: str) -> str:
     return path
 
 
-def metadata_file(path: str) -> str:
+def metadata_file(path: str, known: Headers | None = None) -> str:
     """The file that carries the metadata: of a shard set the first shard.
+
+    Args:
+        path: a file, any shard of a set, or a folder that holds one model.
+        known: headers that need not be read again.
 
     Raises:
         FormatError: the first shard is missing.
@@ -54,14 +63,15 @@ def metadata_file(path: str) -> str:
     source = LocalFile(path)
     try:
         # The other shards of a set carry little else, so most files are known not to be one without a walk.
-        front = source.read_at(0, SEARCHED)
-        if not any(key in front for key in (b"split.no", b"general.split")):
-            return path
-        from gguftool.format.parse import parse
+        if known is None or known.known(source) is None:
+            front = source.read_at(0, SEARCHED)
+            if not any(key in front for key in (b"split.no", b"general.split")):
+                return path
+        from gguftool.model.headers import Headers
         from gguftool.model.missing import missing_error, refuse_unnamed
         from gguftool.model.shards import find, split_keys
 
-        header = parse(source, strict=False)
+        header = (known if known is not None else Headers()).parsed(source)
     finally:
         source.close()
     keys = split_keys(header)

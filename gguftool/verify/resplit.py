@@ -24,7 +24,9 @@ from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import DEFAULT_ALIGNMENT, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
+from gguftool.model.headers import Headers
 from gguftool.model.missing import refuse_unnamed
+from gguftool.model.opening import beginning
 from gguftool.model.shards import MOST_SHARDS, SPLIT_KEYS, shard_name, split_keys
 from gguftool.records import dataclass
 from gguftool.shell import gguftool, path_word
@@ -335,15 +337,17 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
     if len(paths) == 1 and os.path.isdir(paths[0]):
         paths = [in_folder(paths[0])]
     first = LocalFile(paths[0])
+    read = Headers()
     try:
         header = parse(first)
+        read.keep(first, header)
         if len(paths) == 1 and (parts := _joined(first, header)):
             return Model(parts, (), len(parts))
     except BaseException:
         first.close()
         raise
     first.close()
-    found = shards.check(paths[0], header, paths[1:], free=False)
+    found = shards.check(paths[0], header, paths[1:], free=False, read=read)
     if found is None or found.count == 1:
         raise UsageError(f"{paths[0]}: is a whole model, not a shard")
     for fault in found.faults:
@@ -358,10 +362,7 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
     strange = {os.path.realpath(p) for p in paths} - {os.path.realpath(p) for p in found.paths if p}
     if strange:
         raise UsageError(f"{sorted(strange)[0]}: is not a shard of the same set", "name the shards of one model")
-    opened = []
-    for no, path in enumerate(found.paths):
-        source = LocalFile(path or "")
-        opened.append(Part(path or "", source, parse(source), no))
+    opened = [beginning(path or "", strict=True, known=read, no=no) for no, path in enumerate(found.paths)]
     return Model(tuple(opened), (), found.count)
 
 
