@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gguftool.cli.lint_fix import Fixed
     from gguftool.cli.lint_setup import Settings
+    from gguftool.lint.baseline import Baseline
     from gguftool.lint.check import FileCheck
 
 
@@ -115,9 +116,7 @@ def _checked(
     from gguftool.cli.lint_setup import Beside, targets
     from gguftool.cli.lint_shown import write_checks
     from gguftool.hub.ahead import Ahead
-    from gguftool.lint.baseline import of_no_file, without_known
     from gguftool.lint.check import check
-    from gguftool.lint.run import judged
     from gguftool.report.lint import summary_lines
     from gguftool.report.text import Style, safe
 
@@ -143,9 +142,7 @@ def _checked(
             beside=beside,
             ignored=s.ignored,
         ):
-            ignore = (*s.ignore, *s.ignored(one.path))
-            ran = judged(one.report, s.context, s.select, ignore, s.load) if one.report else None
-            shown = without_known(one, s.known, ran)
+            shown = one if s.known is None else _new(one, s, s.known)
             checks.append(shown)
             if session.format == "jsonl":
                 write_checks([shown], session, s.fail_on)
@@ -158,15 +155,28 @@ def _checked(
     told(next(summary_lines(checks, Style())))
     for text in beside.notes:
         session.note(f"note: {safe(text)}")
-    _remarks(session, s.known.path, s.known.old, of_no_file(s.known))
+    if s.known is not None:
+        _remarks(session, s.known)
     return code
 
 
-def _remarks(session: Session, path: str, old: bool, lost: int) -> None:
+def _new(one: FileCheck, s: Settings, known: Baseline) -> FileCheck:
+    """The check without what the baseline holds."""
+    from gguftool.lint.baseline import without_known
+    from gguftool.lint.run import judged
+
+    ignore = (*s.ignore, *s.ignored(one.path))
+    ran = judged(one.report, s.context, s.select, ignore, s.load) if one.report else None
+    return without_known(one, known, ran)
+
+
+def _remarks(session: Session, known: Baseline) -> None:
     """What is to be said of a baseline as such."""
+    from gguftool.lint.baseline import of_no_file
     from gguftool.report.text import safe
 
-    if old:
+    path, lost = known.path, of_no_file(known)
+    if known.old:
         session.note(
             f"{safe(path)}: made by an earlier gguftool, without the facts: make it again to have them compared"
         )

@@ -11,12 +11,11 @@ from gguftool.cli.opened import open_for
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.files.patterns import spread
 from gguftool.hub import is_remote
-from gguftool.hub.repo import Collection, meant
-from gguftool.lint.baseline import Baseline, read_baseline
 from gguftool.lint.config import Config, PerFile, chosen
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
 from gguftool.model.folder import gguf_files, what_is_in
+from gguftool.model.headers import ROOM, Headers
 from gguftool.model.role import ROLES, role
 from gguftool.records import dataclass, field
 from gguftool.run.lying import note, projectors
@@ -24,6 +23,7 @@ from gguftool.run.lying import note, projectors
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
     from gguftool.lint.against import HfFolder
+    from gguftool.lint.baseline import Baseline
     from gguftool.lint.tokenized import Compared
 
 
@@ -37,9 +37,11 @@ class Settings:
         diff: show the fixes, write nothing.
         ignored: rules that are left out for some files.
         fail_on: None when findings never fail.
+        known: findings that are left out; None without a baseline.
     """
 
     opener: Callable[[str], Model]
+    read: Headers | None
     context: Context
     select: tuple[str, ...]
     ignore: tuple[str, ...]
@@ -49,7 +51,7 @@ class Settings:
     fix: str | None
     diff: bool
     load: bool
-    known: Baseline
+    known: Baseline | None
 
 
 def settings(session: Session, options: Mapping[str, Any]) -> Settings:
@@ -63,19 +65,29 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
         options = {**options, "fix": True}
     fail_on = options["fail_on"] or config.fail_on or "warning"
     baseline = options["baseline"] or config.baseline
+    fix = "unsafe" if options["fix_unsafe"] else "safe" if options["fix"] else None
+    # Who fixes looks at every file twice, and a file beside models is looked at with each.
+    read = Headers(room=ROOM) if fix or options["beside"] else None
     return Settings(
-        opener=lambda spec: open_for(session, spec, strict=False),
+        opener=lambda spec: open_for(session, spec, strict=False, known=read),
+        read=read,
         context=_context(session, options, config),
         select=names(options["select"]) or config.select,
         ignore=(*names(options["ignore"]), *config.ignore),
         ignored=known_names(config.per_file_ignores),
         fail_on=None if fail_on == "never" else Severity(fail_on),
         exit_zero=options["exit_zero"],
-        fix="unsafe" if options["fix_unsafe"] else "safe" if options["fix"] else None,
+        fix=fix,
         diff=options["diff"],
         load=not options["no_load"],
-        known=read_baseline(baseline) if baseline else Baseline(),
+        known=_known(baseline) if baseline else None,
     )
+
+
+def _known(path: str) -> Baseline:
+    from gguftool.lint.baseline import read_baseline
+
+    return read_baseline(path)
 
 
 def _context(session: Session, options: Mapping[str, Any], config: Config) -> Context:
@@ -198,6 +210,8 @@ class Beside:
 
 def _all_in(name: str) -> list[str]:
     if is_remote(name):
+        from gguftool.hub.repo import Collection, meant
+
         there = meant(name)
         return [x.spec for x in there.every if x.has_header] if isinstance(there, Collection) else [there]
     if not os.path.isdir(name):

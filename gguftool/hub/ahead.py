@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from gguftool.hub import is_remote, open_any
 from gguftool.model import Model
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 WORKERS = 8
 """Headers that are fetched at a time; more would be taken for an attack, and there is one line to the server."""
@@ -55,6 +58,8 @@ class Ahead:
             self._free.release()
 
     def _work(self) -> None:
+        from concurrent.futures import Future
+
         while True:
             self._free.acquire()
             with self._lock:

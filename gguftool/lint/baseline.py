@@ -6,7 +6,6 @@ the facts. So a warning that became an error is new, and so is one that stands o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator
@@ -122,6 +121,8 @@ def _how(path: str) -> str:
 
 def digest(finding: Finding) -> str:
     """The facts of a finding in 16 characters: its data, and the numbers and names in its message."""
+    import hashlib
+
     facts = {key: value for key, value in finding.data.items() if key != "fix_withheld"}
     said = [word.rstrip(".,") for word in _VALUE.findall(finding.message.replace(finding.path, ""))]
     text = json.dumps([facts, said], sort_keys=True, default=str).replace(json.dumps(finding.path)[1:-1], "")

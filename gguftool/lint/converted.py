@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from gguftool.facts.conversion import Written, written
 from gguftool.lint.rule import Context
 from gguftool.model import Model
-from gguftool.model.hfconfig import HfConfig
+
+if TYPE_CHECKING:
+    from gguftool.facts.conversion import Written
 
 
 def converted(m: Model, ctx: Context) -> Mapping[str, Written]:
@@ -16,9 +18,13 @@ def converted(m: Model, ctx: Context) -> Mapping[str, Written]:
 
 
 def _converted(m: Model, ctx: Context) -> Mapping[str, Written]:
+    if ctx.against is None:
+        return {}
+    from gguftool.facts.conversion import written
     from gguftool.lint.rules.source.numbers import same_model
+    from gguftool.model.hfconfig import HfConfig
 
-    if ctx.against is None or not same_model(m, ctx):
+    if not same_model(m, ctx):
         return {}
     name = HfConfig(ctx.against.config).architecture
     return written(m.architecture, name, ctx.against.text, m.arch.block_count)

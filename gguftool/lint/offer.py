@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gguftool.edit.layout import too_far
+from gguftool.edit.far import too_far
 from gguftool.edit.ops import Operation, Realign, Repack, Set, apply
 from gguftool.errors import GgufToolError
 from gguftool.lint.predicted import newest

@@ -107,8 +107,9 @@ def lint(
         UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
     """
     ctx = replace(context or Context(), memo={})
-    rules = selected(select, ignore, _families(ctx, load))
     what = role(model)
+    families = [name for name in _families(ctx, load) if what in _FOR.get(name, (what,))]
+    rules = selected(select, ignore, families)
     findings: list[Finding] = []
     skipped: list[NotEvaluated] = []
     for one in rules:
@@ -164,6 +165,14 @@ def _trip(e: Exception, name: str, skipped: list[NotEvaluated]) -> None:
     if os.environ.get("GGUFTOOL_DEBUG"):
         raise e
     skipped.append(NotEvaluated(f"the rule itself failed: {named(e)}", name, failed=True))
+
+
+_FOR = {
+    "adapter": frozenset({"adapter", "control-vector", "imatrix"}),
+    "draft": frozenset({"draft"}),
+    "projector": frozenset({"mmproj"}),
+}
+"""Roles that all rules of a family are for: for other files it is not even imported."""
 
 
 def _families(ctx: Context, load: bool) -> list[str]:

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from gguftool.facts.arch import Hparams
 from gguftool.facts.keys import reads
-from gguftool.memory.kv import kv_cache
-from gguftool.memory.settings import Settings
 
 
 def unsplit(hp: Hparams, tensors: Iterable[str]) -> bool:
@@ -53,6 +51,9 @@ def as_latent(hp: Hparams) -> Hparams | None:
 
 def price(hp: Hparams, ctx: int) -> tuple[int, int] | None:
     """Bytes of an f16 cache of one slot: as the file is, and as a newer conversion has it; None when unknown."""
+    from gguftool.memory.kv import kv_cache
+    from gguftool.memory.settings import Settings
+
     newer = as_latent(hp)
     if newer is None:
         return None

@@ -5,7 +5,6 @@ What is no text there counts as absent: a rule of its own says that a key has th
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
 from gguftool.facts.licences import Licence, licence
@@ -134,6 +133,8 @@ def text_sha256(f: Field | None) -> str | None:
     """SHA-256 of the bytes of a text, as a policy pins that of a chat template; None for no text."""
     if f is None or f.type != STR:
         return None
+    import hashlib
+
     return hashlib.sha256(f.value_bytes[f.layout.length_size :]).hexdigest()
 
 

@@ -7,11 +7,11 @@ name is that of a family known to be nothing else and the architecture fits.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import facts
 from gguftool.facts.enums import numbers
-from gguftool.facts.machine.rows import head_tensors
 from gguftool.model.model import Model
 from gguftool.records import dataclass
 from gguftool.regex import regex
@@ -23,45 +23,40 @@ LABELS = "classifier.output_labels"
 RERANK_TEMPLATE = "tokenizer.chat_template.rerank"
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """A family of embedding models that is built on a language model, or was converted without its way of pooling.
 
     Attributes:
         name: what people call it.
-        pattern: its name in `general.name`.
+        words: its name in `general.name`, a regular expression in which a blank is any separator, or none; what stands
+            before the first blank is plain.
         archs: architectures of its conversions.
         pooling: how it was trained, "" where that differs within the family or is not known.
         ends: it was trained with an end token behind every text; None: not known.
     """
 
     name: str
-    pattern: re.Pattern[str]
-    archs: tuple[str, ...]
+    words: str
+    archs: str
     pooling: str
     ends: bool | None = None
 
 
-def _family(name: str, pattern: str, archs: str, pooling: str, ends: bool | None = None) -> Family:
-    text = r"(?<![a-z0-9])" + pattern.replace(" ", r"[-_ .]?") + r"(?![a-z])"
-    return Family(name, regex(text, re.IGNORECASE), tuple(archs.split()), pooling, ends)
-
-
 FAMILIES = (
-    _family("Qwen3-Reranker", "qwen3 (?:vl )?reranker", "qwen3 qwen3vl", "rank"),
-    _family("Qwen3-Embedding", "qwen3 (?:vl )?embedding", "qwen3 qwen3vl", "last", True),
-    _family("gte-Qwen", r"gte qwen(?:1 5|2)", "qwen2", "last", True),
-    _family("E5-Mistral", "e5 mistral", "llama", "last", True),
-    _family("SFR-Embedding", "sfr embedding", "llama", "last", True),
-    _family("Linq-Embed", "linq embed", "llama", "last", True),
-    _family("BGE-ICL", "bge en icl", "llama", "last", True),
-    _family("BGE-Gemma2", "bge multilingual gemma2", "gemma2", "last", True),
-    _family("nomic-embed-code", "nomic embed code", "qwen2", "last"),
-    _family("jina-code-embeddings", "jina code embeddings", "qwen2", "last"),
-    _family("jina-embeddings-v4", "jina embeddings v4", "qwen2vl", "mean"),
-    _family("NV-Embed", "nv embed", "llama", ""),
-    _family("Llama-Embed-Nemotron", "llama embed nemotron", "llama llama-embed", "mean"),
-    _family("EmbeddingGemma", "embedding ?gemma", "gemma3 gemma-embedding", "mean"),
+    Family("Qwen3-Reranker", "qwen3 (?:vl )?reranker", "qwen3 qwen3vl", "rank"),
+    Family("Qwen3-Embedding", "qwen3 (?:vl )?embedding", "qwen3 qwen3vl", "last", True),
+    Family("gte-Qwen", r"gte qwen(?:1 5|2)", "qwen2", "last", True),
+    Family("E5-Mistral", "e5 mistral", "llama", "last", True),
+    Family("SFR-Embedding", "sfr embedding", "llama", "last", True),
+    Family("Linq-Embed", "linq embed", "llama", "last", True),
+    Family("BGE-ICL", "bge en icl", "llama", "last", True),
+    Family("BGE-Gemma2", "bge multilingual gemma2", "gemma2", "last", True),
+    Family("nomic-embed-code", "nomic embed code", "qwen2", "last"),
+    Family("jina-code-embeddings", "jina code embeddings", "qwen2", "last"),
+    Family("jina-embeddings-v4", "jina embeddings v4", "qwen2vl", "mean"),
+    Family("NV-Embed", "nv embed", "llama", ""),
+    Family("Llama-Embed-Nemotron", "llama embed nemotron", "llama llama-embed", "mean"),
+    Family("EmbeddingGemma", "embedding ?gemma", "gemma3 gemma-embedding", "mean"),
 )
 """From the models' cards and their 1_Pooling/config.json; architectures as llama.cpp's converter names them."""
 
@@ -162,11 +157,10 @@ def _embedder(m: Model, asked: bool) -> Embedder | None:
     known = facts(m.architecture)
     if known is None or known.unsupported or "diffusion" in known.flags or m.architecture == "wavtokenizer-dec":
         return None
-    family = next((f for f in FAMILIES if m.architecture in f.archs and _named(m, f.pattern)), None)
-    head = tuple(name for name in head_tensors(m.architecture) if name in m.tensors)
+    family = _family(m)
     number = _pooling_number(m)
     pooling = _WAYS.get(0 if number is None else number, "")
-    found = _kind(m, family, head, number) or ((EMBEDS, "as asked", False) if asked else None)
+    found = _kind(m, family, number) or ((EMBEDS, "as asked", False) if asked else None)
     if found is None:
         return None
     kind, why, sure = found
@@ -188,9 +182,21 @@ def _embedder(m: Model, asked: bool) -> Embedder | None:
         width=max(1, len(names)) if kind == RANKS else width,
         longest=arch.context_length or 0,
         labels=names,
-        head=head,
+        head=_head(m),
         token_by_token=m.architecture in BARE or _named(m, _COLBERT),
     )
+
+
+def _family(m: Model) -> Family | None:
+    """The family whose name a model of one of its architectures has."""
+    names = [value for key in _NAMES if isinstance(value := m.get(key), str)]
+    folded = "\0".join(names).casefold()
+    for family in FAMILIES:
+        if m.architecture in family.archs.split() and family.words.partition(" ")[0] in folded:
+            text = r"(?<![a-z0-9])" + family.words.replace(" ", r"[-_ .]?") + r"(?![a-z])"
+            if any(re.search(text, name, re.IGNORECASE) for name in names):
+                return family
+    return None
 
 
 def no_chat(m: Model) -> bool:
@@ -214,7 +220,14 @@ def _pooling_number(m: Model) -> int | None:
     return None if number in (UNSPECIFIED, -1) else number
 
 
-def _kind(m: Model, family: Family | None, head: tuple[str, ...], number: int | None) -> tuple[str, str, bool] | None:
+def _head(m: Model) -> tuple[str, ...]:
+    """Tensors of a ranking head that llama.cpp reads."""
+    from gguftool.facts.machine.rows import head_tensors
+
+    return tuple(name for name in head_tensors(m.architecture) if name in m.tensors)
+
+
+def _kind(m: Model, family: Family | None, number: int | None) -> tuple[str, str, bool] | None:
     known = facts(m.architecture)
     if m.arch.raw("decision.type") is not None or m.arch.int("decision.block_count"):
         return DECIDES, f"{m.architecture}.decision.type", True
@@ -223,7 +236,7 @@ def _kind(m: Model, family: Family | None, head: tuple[str, ...], number: int | 
         return RANKS, f"{m.architecture}.pooling_type", True
     alone = known is not None and known.memory == "none"
     # A language model may have a tensor of that name for another purpose.
-    if head and number in (None, 0) and (alone or m.arch.raw(LABELS) or RERANK_TEMPLATE in m):
+    if number in (None, 0) and (alone or m.arch.raw(LABELS) or RERANK_TEMPLATE in m) and (head := _head(m)):
         return RANKS, head[0], True
     named = _calls_itself(m)
     ranks = named is not None and named[0] == RANKS

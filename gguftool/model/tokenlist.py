@@ -21,7 +21,10 @@ _MOST = 1 << 27
 _KEPT = 1 << 12
 """Texts of which it is kept where they are: rules ask for the same few names again and again."""
 _OFTEN = 1 << 15
-"""Places at which what a text begins with may stand; of more no set is made."""
+"""Places of a bracket that are looked at; where there are more, every text is searched."""
+_MARKS = b"<", b"["
+_WINDOW = 24
+"""Bytes from a bracket on by which a text that has it inside is missed."""
 _ZEROS = bytes(7)
 
 
@@ -39,7 +42,7 @@ class TokenList(StringList):
         self.told: dict[str, Any] = {}
         self._searched = 0
         self._found: dict[str, int | None] = {}
-        self._beginning: dict[bytes, frozenset[bytes] | None] = {}
+        self._marked: dict[bytes, tuple[frozenset[bytes] | None, bytes | None]] = {}
 
     @cached_property
     def zero_bytes(self) -> int:
@@ -88,12 +91,13 @@ class TokenList(StringList):
 
     def _find(self, text: str) -> int | None:
         record = self.record(text)
-        if "different" in self.__dict__:
+        if not text and self.name:
+            return None
+        # What has no text may stand across two others at any place, and whoever asks for it counts them next.
+        if not text or "different" in self.__dict__:
             if record not in self.different:
                 return None
         elif (some := self._like(record)) is not None and record not in some:
-            return None
-        if not text and self.name:
             return None
         if "by_record" in self.__dict__ or self._searched > _MOST:
             return self.by_record.get(record)
@@ -108,29 +112,40 @@ class TokenList(StringList):
         return self.by_record.get(record) if found is None else found
 
     def _like(self, record: bytes) -> frozenset[bytes] | None:
-        """Records that begin as this one does, and what looks like one; None when that is not known.
+        """Records among which this one must be; None when that is not known.
 
-        Nearly all names that are asked for begin with a bracket, and few other tokens do.
+        Nearly all names that are asked for have a bracket, and few other tokens do.
         """
         size = self.prefix.size
-        first = record[size : size + 1]
-        if first not in (b"<", b"[") or size != 8 or self.big_endian or len(record) > 255 + size:
+        if size != 8 or self.big_endian or len(record) > 255 + size:
             return None
-        if first not in self._beginning:
-            self._beginning[first] = self._begun(first)
-        return self._beginning[first]
+        at, mark = next(((at, mark) for mark in _MARKS if (at := record.find(mark, size)) >= 0), (0, b""))
+        if not at:
+            return None
+        if mark not in self._marked:
+            self._marked[mark] = self._around(mark)
+        beginning, inside = self._marked[mark]
+        if at == size:
+            return beginning
+        # Behind a zero byte it may have been taken for a beginning.
+        if inside is None or not record[at - 1]:
+            return None
+        return None if record[at : at + _WINDOW] in inside else frozenset()
 
-    def _begun(self, first: bytes) -> frozenset[bytes] | None:
-        data, found = self.data, set()
-        at, n = data.find(first), 0
+    def _around(self, mark: bytes) -> tuple[frozenset[bytes] | None, bytes | None]:
+        """What looks like records that begin with a mark, and what stands where it is not at the beginning."""
+        data, found, inside = self.data, set(), []
+        at, left = data.find(mark), _OFTEN
         while at >= 0:
             if data.startswith(_ZEROS, at - 7) and at > 7:
                 found.add(data[at - 8 : at + data[at - 8]])
-            n += 1
-            if n > _OFTEN:
-                return None
-            at = data.find(first, at + 1)
-        return frozenset(found)
+            else:
+                inside.append(data[at : at + _WINDOW])
+            left -= 1
+            if not left:
+                return None, None
+            at = data.find(mark, at + 1)
+        return frozenset(found), b"".join(inside)
 
 
 def token_list(f: Field | None) -> TokenList:

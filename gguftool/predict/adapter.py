@@ -19,11 +19,10 @@ from gguftool.predict.loaded import Weight, loaded
 from gguftool.predict.tensors import adapted, known, padded
 from gguftool.predict.types import MATRIX_OPS, NOT_WEIGHTS
 from gguftool.predict.verdict import ABORTS, LOADS, REFUSED, UNKNOWN, AfterLoad, LoadEnds, Prediction
-from gguftool.predict.words import own_lines, type_name
+from gguftool.predict.words import APPLY, own_lines, type_name
 from gguftool.records import dataclass
 from gguftool.source import Source
 
-APPLY = "llama_adapter_lora_init_from_file_ptr: failed to apply lora adapter: "
 _BASE = "(hint: maybe wrong base model?)"
 _NO_BASE = "whether the base model has these weights, in these sizes"
 

@@ -213,9 +213,8 @@ def _tokens(reader: Reader, vocab: Vocabulary, out: Loaded) -> _Words:
         must_be(other, *elements)
     must_be(f, "str")
     words = _Words(vocab)
-    distinct = vocab.distinct
     _rename_empty(vocab, words, out)
-    if distinct - words.lost != vocab.listed:
+    if vocab.distinct - words.lost != vocab.listed:
         raise Abort("GGML_ASSERT(id_to_token.size() == token_to_id.size()) failed", where(TOKENS))
     return words
 

@@ -18,6 +18,8 @@ from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LoadEnds
 
 INITS = ("gguf_init_from_reader: ", "gguf_init_from_file_ptr: ", "gguf_init_from_file_impl: ")
 """What the lines of the reader begin with: the name of its function, the newest first."""
+APPLY = "llama_adapter_lora_init_from_file_ptr: failed to apply lora adapter: "
+"""What the reason stands behind why an adapter is not applied."""
 KV_FAILED = "failed to read key-value pairs"
 TENSOR_FAILED = "failed to read tensor info"
 INT64_MAX = (1 << 63) - 1

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from gguftool.edit.ops import Operation
 from gguftool.edit.spelled import command, spellable
 from gguftool.facts import llama_cpp
-from gguftool.lint.baseline import digest
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Fix, NotEvaluated, Severity
 from gguftool.predict.needs import Need, sentence
@@ -274,6 +273,8 @@ def file_json(check: FileCheck) -> dict[str, object]:
 
 def finding_json(f: Finding) -> dict[str, object]:
     """One finding as JSON."""
+    from gguftool.lint.baseline import digest
+
     fix = None
     if f.fix is not None:
         line = fix_command(f.fix, f.path, f.rule)

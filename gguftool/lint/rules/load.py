@@ -18,11 +18,11 @@ from gguftool.model import Model
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
 from gguftool.predict import Prediction
-from gguftool.predict.adapter import APPLY
 from gguftool.predict.stages import OTHERS
 from gguftool.predict.verdict import LOAD_ERROR
-from gguftool.predict.words import INITS
+from gguftool.predict.words import APPLY, INITS
 from gguftool.records import dataclass
+from gguftool.regex import regex
 
 _PREFIXES = (LOAD_ERROR, *INITS, APPLY)
 
@@ -149,7 +149,7 @@ class _Line:
 def _line(
     pattern: str, meaning: str, where: str, *rules: str, severity: Severity = Severity.INFO, chat: bool = False
 ) -> _Line:
-    return _Line(re.compile(pattern), meaning, where, rules, severity, chat)
+    return _Line(regex(pattern), meaning, where, rules, severity, chat)
 
 
 _TG = "field:tokenizer.ggml."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gguftool.edit.ops import Set
-from gguftool.edit.publish import right_name
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.lint.rules.licence import credit
 from gguftool.model import Model
@@ -26,6 +25,8 @@ def name_of_model(m: Model, ctx: Context) -> Drafts:
     why = no_name(said)
     if not why or (not said and p is None):
         return
+    from gguftool.edit.publish import right_name
+
     against = ctx.against.card if ctx.against is not None else None
     name, by = right_name(m, p.card if p is not None else against, p.repo if p is not None else "")
     fix = Fix(f"write {name}", (Set(key, name, "str"),)) if name else to_choose("name it", "--set", key)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gguftool.chat.talk import PLAIN
 from gguftool.errors import UsageError
-from gguftool.lint.against import HfFolder
 from gguftool.lint.rule import Context, Drafts, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.template.present import WHERE
 from gguftool.model import Model
 from gguftool.model.vocab import vocabulary
+
+if TYPE_CHECKING:
+    from gguftool.lint.against import HfFolder
 
 SHOWN = 2
 """Conversations that a finding shows."""

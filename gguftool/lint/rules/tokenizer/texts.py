@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gguftool.edit.ops import Set
 from gguftool.lint.rule import Context, Drafts, Fix, NotEvaluated, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.tokenizer.pre import KEY, signature
-from gguftool.lint.tokenized import Compared, Cut, Differs
 from gguftool.model import Model
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.near import same_beginning
+
+if TYPE_CHECKING:
+    from gguftool.lint.tokenized import Compared, Cut, Differs
 
 PREFIX = "tokenizer.ggml.add_space_prefix"
 SHOWN = 2
@@ -41,6 +44,8 @@ def _text(text: str) -> str:
 
 def _shown(d: Differs) -> str:
     """The tokens from the first on that is not the same."""
+    from gguftool.lint.tokenized import Cut
+
     a, b = d.source.ids, d.file.ids
     at = same_beginning(a, b)
     begin = max(at - 1, 0)
