@@ -124,7 +124,7 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
     from gguftool.hub import on_this_machine
     from gguftool.model.headers import Headers
     from gguftool.model.opening import open_model
-    from gguftool.report.edit import recovered_text
+    from gguftool.report.undone import recovered_text
 
     draft, known = None, Headers()
     write = not given["dry_run"] and given["output"] is None

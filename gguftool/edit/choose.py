@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from gguftool.edit.commit import in_use
+from gguftool.edit.fitted import Fit
 from gguftool.edit.gaps import movable_path
 from gguftool.edit.inuse import alone
 from gguftool.edit.job import Job, journal_size, written
-from gguftool.edit.layout import Fit, looks_whole
+from gguftool.edit.layout import looks_whole
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.target import Target
 from gguftool.errors import MissingFile, Refused

@@ -32,10 +32,10 @@ import os
 from collections.abc import Iterator
 
 from gguftool import endings
+from gguftool.edit.fitted import Fit
 from gguftool.edit.inuse import hold_alone, users_of
 from gguftool.edit.job import InsertImpossible, Job, make_record, written
 from gguftool.edit.journal import INSERTED, STARTED, Record, pack, read
-from gguftool.edit.layout import Fit
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import settle
 from gguftool.edit.steps import barrier, drop_journal, half_done, keep_journal, mark, poison, take_journal, unpoison

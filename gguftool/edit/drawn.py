@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from gguftool.brief import short_repr
 from gguftool.edit.far import too_far
+from gguftool.edit.fitted import Fit
 from gguftool.edit.forecast import Forecast
-from gguftool.edit.layout import Fit, fit
+from gguftool.edit.layout import fit
 from gguftool.edit.ops import Front, Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.spelled import command
 from gguftool.edit.texts import refuse_texts

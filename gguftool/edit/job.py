@@ -6,9 +6,9 @@ import hashlib
 import time
 
 from gguftool.brief import short_repr
+from gguftool.edit.fitted import Fit, Segment
 from gguftool.edit.gaps import Holes, movable_holes
 from gguftool.edit.journal import Record
-from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.errors import Refused
 from gguftool.format.header import align

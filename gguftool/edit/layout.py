@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gguftool.brief import short_repr
 from gguftool.edit.far import too_far
+from gguftool.edit.fitted import Fit, Segment
 from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError, Refused, UsageError
@@ -23,7 +23,6 @@ from gguftool.format.limits import HEADER
 from gguftool.format.render import length, pieces
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
-from gguftool.records import dataclass
 
 SLACK = 64 << 10
 """Room kept when the data has to move anyway, in bytes of the whole filler records."""
@@ -35,47 +34,6 @@ MAX_FILLER = 8 << 20
 """A filler longer than this is not written: some readers refuse long strings. The data moves up instead."""
 
 _SENTENCE = "room for later edits, kept by gguftool; `gguftool fix --strip-padding` removes it"
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """``n`` bytes of the old file at ``old`` that stand at ``new`` in the new one."""
-
-    old: int
-    new: int
-    n: int
-
-    __repr__ = short_repr
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """The new file, described by the old one.
-
-    Attributes:
-        front: all bytes in front of the data of the new file, padding included.
-        old_front: length of the same part of the old file.
-        segments: what is taken over from the old file, in order of the new one; bytes between segments are zero.
-        new_size: length of the new file in bytes.
-        plain: the data keeps its inner layout, so a shift of everything behind the front is enough.
-        filler: bytes of the filler record in the new header, 0 when there is none.
-        extra: (start, bytes) written behind the front: what an undo brings back that no segment holds.
-    """
-
-    front: bytes
-    old_front: int
-    segments: tuple[Segment, ...]
-    new_size: int
-    plain: bool
-    filler: int
-    extra: tuple[tuple[int, bytes], ...] = ()
-
-    __repr__ = short_repr
-
-    @property
-    def shift(self) -> int:
-        """How far the data moves; negative when the header shrinks."""
-        return len(self.front) - self.old_front
 
 
 def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, size: int) -> Fit:

@@ -11,9 +11,9 @@ from gguftool.edit.changes import Change, changes_of
 from gguftool.edit.choose import check_room, choose, costs
 from gguftool.edit.commit import build, commit, identity
 from gguftool.edit.drawn import draw, front_of
+from gguftool.edit.fitted import Fit
 from gguftool.edit.forecast import Forecast
 from gguftool.edit.job import InsertImpossible, Job
-from gguftool.edit.layout import Fit
 from gguftool.edit.ops import Operation
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.patch import Patch

@@ -6,14 +6,13 @@ import os
 
 from gguftool import endings
 from gguftool.brief import short_repr
-from gguftool.edit.choose import new_bytes
 from gguftool.edit.commit import abandon, commit, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
+from gguftool.edit.fitted import Fit, Segment
 from gguftool.edit.gaps import movable_holes, movable_path, moved_down
 from gguftool.edit.inuse import hold_alone
 from gguftool.edit.job import Job
 from gguftool.edit.journal import INSERTED, Record, pack, undo_path
-from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import adopt, as_it_stands, numbered, record_at, undo_numbers
 from gguftool.edit.recover import settle
@@ -122,6 +121,8 @@ def undo(
     job = reverse(layer, target.real, number, record, target.stat)
     job = replace(job, in_use=in_use, preserve_mtime=preserve_mtime)
     if copy or record.strategy == "rewrite" or (record.shift and not _collapsible(layer, target.real, record)):
+        from gguftool.edit.choose import new_bytes
+
         folder = os.path.dirname(target.real)
         needed = new_bytes(job, layer, layer.can_clone(folder))
         check_room(folder, needed, what="a copy", free=layer.free_bytes(folder))
@@ -168,21 +169,25 @@ def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat
     fd = layer.open(path, write=False)
     try:
         current = layer.read(fd, 0, record.new_front)
-        front, tail, segments = bytearray(record.old_front), [], []
+        fronts: list[tuple[int, bytes | memoryview]] = []
+        tail, segments = [], []
         for start, n, saved, new in record.pieces():
             # What lies in front of the data is written, what lies behind it stays where it is or is copied.
             here = max(0, min(n, record.old_front - start))
             if saved is None:
-                front[start : start + here] = layer.read(fd, new, here)
+                there = new + here <= len(current)
+                fronts.append((start, memoryview(current)[new : new + here] if there else layer.read(fd, new, here)))
                 if here < n:
                     segments.append(Segment(new + here, start + here, n - here))
             else:
-                front[start : start + here] = record.payload[saved : saved + here]
+                fronts.append((start, memoryview(record.payload)[saved : saved + here]))
                 if here < n:
                     tail.append((start + here, record.payload[saved + here : saved + n]))
     finally:
         layer.close(fd)
-    fit = Fit(bytes(front), record.new_front, tuple(segments), record.old_size, False, 0, tuple(tail))
+    fit = Fit(
+        _joined(fronts, record.old_front), record.new_front, tuple(segments), record.old_size, False, 0, tuple(tail)
+    )
     return Job(
         path=path,
         strategy="rewrite",
@@ -192,6 +197,22 @@ def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat
         undo_of=number,
         operations=tuple(f"undo: {line}" for line in record.operations),
     )
+
+
+def _joined(parts: list[tuple[int, bytes | memoryview]], n: int) -> bytes:
+    """Pieces by where each stands as ``n`` bytes, zeros between; they are many MB, and mostly stand back to back."""
+    at = 0
+    for start, part in parts:
+        if start != at and len(part):
+            break
+        at += len(part)
+    else:
+        if at == n:
+            return b"".join(part for _, part in parts)
+    whole = bytearray(n)
+    for start, part in parts:
+        whole[start : start + len(part)] = part
+    return bytes(whole)
 
 
 def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:

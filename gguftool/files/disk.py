@@ -86,7 +86,6 @@ def lock(fd: int, without: bool = True) -> bool:
 
 def free_bytes(folder: str) -> int:
     """Room left for this user on the disk of a folder, in bytes."""
-    # Its compressors cost every program that writes a file 4 ms.
     import shutil
 
     return shutil.disk_usage(folder or ".").free

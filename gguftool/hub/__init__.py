@@ -186,9 +186,12 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
         MissingFile: as `local_path`.
     """
     if not is_remote(spec):
+        path = os.fspath(spec)
+        if not os.path.isdir(path):
+            return path
         from gguftool.model import in_folder
 
-        return in_folder(os.fspath(spec))
+        return in_folder(path)
     from gguftool.hub.place import on_this_machine as found
 
     return found(spec)
