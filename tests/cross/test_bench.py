@@ -119,6 +119,17 @@ def test_the_clock_is_judged_only_where_a_processor_is_free():
     assert table.faults(b, [goal], []) == ["hash, clock: not measured: others use the machine"]
 
 
+def test_tables_go_into_the_page():
+    page = (ROOT / "docs" / "performance.md").read_text()
+    new = table.put(page, {"table": "| a |", "curves": "| b |", "other": "| c |"})
+    assert "<!-- bench: table -->\n\n| a |\n\n<!-- bench: end -->" in new
+    assert "<!-- bench: curves -->\n\n| b |\n\n<!-- bench: end -->" in new
+    assert "| c |" not in new
+    assert re.sub(r"(?s)(bench: (table|curves) -->).*?(<!-- bench: end)", r"\1\3", page) == re.sub(
+        r"(?s)(bench: (table|curves) -->).*?(<!-- bench: end)", r"\1\3", new
+    )
+
+
 def test_what_cannot_be_had_is_said_below_its_row():
     b = bench(dump=[0.2], import_click=[0.1])
     shown = [case for case in cases.start() if case.name == "dump"]
