@@ -151,7 +151,10 @@ def main(argv: list[str] | None = None) -> int:
     given = words(argv)
     groups = given.groups
     say("building the wheel")
-    program = place.ours()
+    try:
+        program = place.ours()
+    except place.Missing as e:
+        raise SystemExit(f"error: the wheel cannot be built and installed: {e}") from None
     programs = {"now": str(program)} | ({"before": given.before} if given.before else {})
     quick, slow, missing = chosen(groups)
     bench = None

@@ -49,7 +49,7 @@ def test_every_goal_of_the_issue_has_its_row_and_its_base():
 def test_what_is_compared_stands_beside_a_row():
     names = {case.name for case in every()}
     assert {peer.beside for peer in peers.PEERS} | {row for row, _, _ in peers.NOT_HERE} <= names
-    assert {"gguf-dump", "gguf-set-metadata", "gguf-inspect", "gguf-parser"} <= {peer.name for peer in peers.PEERS}
+    assert {"gguf-dump", "gguf-set-metadata", "gguf-inspect", "gguf-parser 0.11"} <= {peer.name for peer in peers.PEERS}
 
 
 def test_commands_of_the_rows_exist():
