@@ -24,6 +24,7 @@ from gguftool.files.draft import Draft, draft_folder, publish_all
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.records import dataclass
 from gguftool.regex import regex
+from gguftool.verify.pages import Run
 
 NAMES = ("auto", "llama-quantize", "library", "builtin")
 Progress = Callable[[int, int], None]
@@ -103,7 +104,9 @@ def find(wanted: str = "auto", llama_cpp: str | None = None) -> Engine:
     return Engine("builtin", f"gguftool built-in, {found.name}", kernels=found)
 
 
-Check = Callable[[Sequence[str]], tuple[str, ...]]
+Seen = Sequence[Sequence[Run]]
+"""What was seen in the data of each file of a result that was judged as it was written, and needs no second look."""
+Check = Callable[[Sequence[str], "Seen | None"], tuple[str, ...]]
 """Looks at finished files before they get their names; raises when one is broken, else returns notes for the user."""
 
 
@@ -123,9 +126,9 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
         raise Refused(job.plan.refusals[0])
     notes: tuple[str, ...] = ()
 
-    def looked(drafts: Sequence[str]) -> None:
+    def looked(drafts: Sequence[str], seen: Seen | None = None) -> None:
         nonlocal notes
-        notes = check(drafts)
+        notes = check(drafts, seen)
 
     if engine.kernels is not None:
         builtin.quantize(
