@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import struct
 import sys
 from collections.abc import Callable
@@ -134,6 +133,8 @@ def lock(fd: int, without: bool = True) -> bool:
 
 def free_bytes(folder: str) -> int:
     """Room left for this user on the disk of a folder, in bytes."""
+    import shutil
+
     return shutil.disk_usage(folder or ".").free
 
 
