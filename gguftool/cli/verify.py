@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli import verify_repair, verify_steps
+from gguftool.cli import verify_steps
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 from gguftool.cli.values import MODEL
 from gguftool.files.patterns import spread
@@ -84,6 +84,8 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
         _only_looks(options)
     asked = verify_steps.Asked(**options)
     models = tuple(spread(models))
+    if asked.join is not None or asked.repair_names or asked.repair_from is not None:
+        from gguftool.cli import verify_repair
     if asked.join is not None:
         models = (verify_repair.join(session, models, asked.join),)
     results, sources = check_all(models)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.format.header import Header
 from gguftool.model import Model, Part
-from gguftool.model.folder import gguf_files
 from gguftool.model.headers import Headers
-from gguftool.model.pieces import piece_name
 from gguftool.model.role import ROLES, role, way_on, what_it_is
-from gguftool.predict import predict
-from gguftool.predict.stages import OTHERS
-from gguftool.predict.verdict import UNKNOWN
 from gguftool.records import replace
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory
-from gguftool.verify import bytesplit, shards
+from gguftool.verify import shards
 from gguftool.verify.filecheck import examine, quick
-from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.result import Fault, FileReport, SetReport, Verification
+
+if TYPE_CHECKING:
+    from gguftool.verify import bytesplit
 
 
 def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> Verification:
@@ -60,8 +58,11 @@ def _judged(
     path: str, report: FileReport, header: Header | None, extra: Iterable[str], model: Model | None = None
 ) -> Verification:
     parts = model.parts if model is not None else ()
-    if not report.ok and (pieces := bytesplit.find(path)) is not None:
-        return _of_pieces(report, pieces)
+    if not report.ok:
+        from gguftool.verify import bytesplit
+
+        if (pieces := bytesplit.find(path)) is not None:
+            return _of_pieces(report, pieces)
     if header is None:
         return Verification((report,))
     if any(fault.kind == "joined-files" for fault in report.faults):
@@ -113,6 +114,8 @@ def _of_model(model: Model) -> Verification:
         for no in model.missing_shards
     ]
     headers = {part.no + 1: part.header for part in model.parts if part.header.complete}
+    from gguftool.verify.foreign import duplicates, foreign
+
     faults += duplicates(headers)
     odd, notes = foreign(headers)
     return Verification(files, SetReport(model.shard_count, paths, (*faults, *odd), tuple(notes)))
@@ -123,6 +126,10 @@ def role_note(model: Model) -> tuple[Fault, ...]:
     own = role(model)
     if ROLES[own].runs:
         return ()
+    from gguftool.predict import predict
+    from gguftool.predict.stages import OTHERS
+    from gguftool.predict.verdict import UNKNOWN
+
     note = Fault("role", f"the file is {what_it_is(model)}", hint=way_on(model))
     load = predict(model) if own in OTHERS else None
     if load is None or load.loads or load.verdict == UNKNOWN:
@@ -149,6 +156,9 @@ def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
         if not os.path.isdir(target):
             files.append(target)
             continue
+        from gguftool.model.folder import gguf_files
+        from gguftool.model.pieces import piece_name
+
         found = gguf_files(target)
         # Raw pieces of a file lie in a folder without any model.
         found = found or [os.path.join(target, n) for n in sorted(os.listdir(target)) if piece_name(n)]
