@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from gguftool.verify import bytesplit
 
 
-def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> Verification:
+def check(
+    target: str | os.PathLike[str] | Model, extra: Iterable[str] = (), known: Headers | None = None
+) -> Verification:
     """Check a file, or all files of the shard set it belongs to. Reads headers only.
 
     Args:
         target: a ``.gguf`` file or any shard of a set; or a model that is open already (a remote one).
         extra: further files that may belong to the set (by default the folder is searched).
+        known: the header that is read is added here, for who reads the file once more.
 
     Raises:
         MissingFile, Unreadable: as `gguftool.verify.filecheck.quick`.
@@ -35,8 +38,8 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
     if isinstance(target, Model):
         return _of_model(target)
     path = os.fspath(target)
-    report, header = examine(path)
-    return _judged(path, report, header, extra)
+    report, header = examine(path, known)
+    return _judged(path, report, header, extra, known=known)
 
 
 def check_here(model: Model, path: str) -> Verification:
@@ -55,7 +58,12 @@ def check_here(model: Model, path: str) -> Verification:
 
 
 def _judged(
-    path: str, report: FileReport, header: Header | None, extra: Iterable[str], model: Model | None = None
+    path: str,
+    report: FileReport,
+    header: Header | None,
+    extra: Iterable[str],
+    model: Model | None = None,
+    known: Headers | None = None,
 ) -> Verification:
     parts = model.parts if model is not None else ()
     if not report.ok:
@@ -67,14 +75,17 @@ def _judged(
         return Verification((report,))
     if any(fault.kind == "joined-files" for fault in report.faults):
         return Verification((report,))
-    found = shards.check(path, header, extra, read=Headers(parts))
+    read = Headers(parts)
+    found = shards.check(path, header, extra, read=read)
     if found is None:
         if model is not None:
             return Verification((report,))
         alone = Model((Part(path, Memory(b"", path, report.size), header),))
         return Verification((report.plus(notes=(*shards.leftover(header), *role_note(alone))),))
     opened = {part.name: part for part in parts}
-    files = tuple(report if p == path else _quick(opened.get(p, p)) for p in found.paths if p is not None)
+    files = tuple(report if p == path else _quick(opened.get(p, p), read) for p in found.paths if p is not None)
+    if known is not None:
+        known.take(read)
     return Verification(files, found)
 
 
@@ -94,10 +105,10 @@ def _of_pieces(report: FileReport, pieces: bytesplit.Pieces) -> Verification:
     return Verification((replace(report, faults=(fault,), error=None),), covers=pieces.paths)
 
 
-def _quick(target: str | Part) -> FileReport:
+def _quick(target: str | Part, read: Headers) -> FileReport:
     """As `quick`, for a file that is not the one asked for: what cannot be opened becomes its report."""
     try:
-        return quick(target)
+        return quick(target) if isinstance(target, Part) else examine(target, read)[0]
     except GgufToolError as error:
         return FileReport(target if isinstance(target, str) else target.name, error=error)
 
