@@ -10,23 +10,18 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.bench.measure import Run, run  # noqa: E402
+
 BIN = Path(sys.executable).parent
 RUNS = 3
-
-
-class Cost(NamedTuple):
-    """Seconds of wall time, MiB of peak memory."""
-
-    seconds: float
-    mebibytes: float
 
 
 def make(path: Path, gigabytes: float, tokens: int = 32000) -> None:
@@ -68,24 +63,13 @@ def cold(path: Path) -> None:
     os.close(fd)
 
 
-def run(command: list[str]) -> Cost:
-    """One process from start to end."""
-    start = time.perf_counter()
-    with open(os.devnull, "wb") as null:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=null, stderr=subprocess.PIPE)
-        assert child.stderr is not None
-        said = child.stderr.read()
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.perf_counter() - start
-    if child.returncode:
-        raise SystemExit(f"{' '.join(command)} failed: {said.decode(errors='replace')[-2000:]}")
-    return Cost(seconds, usage.ru_maxrss / 1024)
-
-
-def median(costs: list[Cost]) -> Cost:
-    """Median of each."""
-    return Cost(statistics.median(c.seconds for c in costs), max(c.mebibytes for c in costs))
+def median(costs: list[Run]) -> Run:
+    """Median of the times, the highest peak."""
+    return Run(
+        statistics.median(c.cpu for c in costs),
+        statistics.median(c.wall for c in costs),
+        max(c.mebibytes for c in costs),
+    )
 
 
 def gguftool(*args: object) -> list[str]:
@@ -93,9 +77,9 @@ def gguftool(*args: object) -> list[str]:
     return [str(BIN / "gguftool"), "-q", *map(str, args)]
 
 
-def measure(path: Path) -> dict[str, Cost]:
+def measure(path: Path) -> dict[str, Run]:
     """All ways to add a key to one file."""
-    out: dict[str, list[Cost]] = {}
+    out: dict[str, list[Run]] = {}
     copy = path.with_name("copy.gguf")
 
     def once(name: str, *command: str) -> None:
@@ -146,15 +130,14 @@ def main(sizes: list[float]) -> int:
     """Print the table."""
     folder = os.environ.get("GGUFTOOL_BENCH_DIR") or str(ROOT / ".venv")
     with tempfile.TemporaryDirectory(prefix="bench-edit-", dir=folder) as name:
-        results: dict[float, dict[str, Cost]] = {}
+        results: dict[float, dict[str, Run]] = {}
         rows: dict[float, tuple[float, float]] = {}
         for gigabytes in sizes:
             if shutil.disk_usage(name).free < 2.2e9 * gigabytes + 2e9:
                 print(f"{gigabytes:g} GB: not enough free disk, left out", file=sys.stderr)
                 continue
             path = Path(name) / f"m{gigabytes:g}.gguf"
-            # In a process of its own: the peak memory of a child counts what its parent held when it was started.
-            subprocess.run([sys.executable, __file__, "--make", str(path), str(gigabytes)], check=True)
+            make(path, gigabytes)
             results[gigabytes] = measure(path)
             rows[gigabytes] = hundred(path)
             for p in Path(name).iterdir():
@@ -167,7 +150,7 @@ def main(sizes: list[float]) -> int:
             cells = []
             for r in results.values():
                 cost, cp = r[way], r["cp"]
-                cells.append(f"{cost.seconds:.2f} s ({cp.seconds / cost.seconds:.1f}x) / {cost.mebibytes:.0f}")
+                cells.append(f"{cost.wall:.2f} s ({cp.wall / cost.wall:.1f}x) / {cost.mebibytes:.0f}")
             print(f"| {way} | " + " | ".join(cells) + " |")
         print()
         for g, (first, last) in rows.items():
@@ -176,7 +159,4 @@ def main(sizes: list[float]) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--make"]:
-        make(Path(sys.argv[2]), float(sys.argv[3]))
-        sys.exit(0)
     sys.exit(main([float(a) for a in sys.argv[1:]] or [1, 4]))

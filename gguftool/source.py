@@ -16,11 +16,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from gguftool.brief import line, shown
-from gguftool.elsewhere import meant
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
 from gguftool.files.able import read_once, read_once_into
+from gguftool.files.holes import hole_at
 from gguftool.near import near_names
 
+Identity = tuple[int, int, int, int]
+"""Device, inode, size and time of the last write in ns."""
 PATIENCE = 2.0
 """Seconds that a reader or a writer waits for another program to end what it does with the file."""
 
@@ -161,10 +163,15 @@ class LocalFile:
         return self._stat.st_size
 
     @property
-    def identity(self) -> tuple[int, int, int, int]:
+    def identity(self) -> Identity:
         """Device, inode, size and mtime in ns when it was opened."""
         s = self._stat
         return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """As `identity`, with the time of the last change of anything (ctime, ns): the same while the bytes are."""
+        return (*self.identity, self._stat.st_ctime_ns)
 
     @property
     def journaled(self) -> bool:
@@ -222,16 +229,7 @@ class LocalFile:
         Both are the length of the file where there is none, or where the system cannot tell.
         """
         self._take_up()
-        if start >= self.size or not hasattr(os, "SEEK_HOLE"):
-            return self.size, self.size
-        try:
-            first = os.lseek(self._fd, start, os.SEEK_HOLE)
-        except OSError:
-            return self.size, self.size
-        try:
-            return first, min(os.lseek(self._fd, first, os.SEEK_DATA), self.size)
-        except OSError:
-            return min(first, self.size), self.size
+        return hole_at(self._fd, start, self.size)
 
     def forget(self) -> None:
         """Ask the operating system to drop its copy in memory, so that the next read comes from the disk."""
@@ -320,6 +318,8 @@ def _missing(path: str) -> MissingFile:
         names = []
     # The ending, which all have, makes nothing alike.
     near = [f"{n}.gguf" for n in near_names(name.removesuffix(".gguf"), names, 1)]
-    return MissingFile(
-        f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?" if near else meant(path)
-    )
+    if near:
+        return MissingFile(f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?")
+    from gguftool.elsewhere import meant
+
+    return MissingFile(f"{path}: no such file", meant(path))

@@ -212,6 +212,15 @@ class GGUF:
         path.write_bytes(self.bytes())
         return path
 
+    def write_sparse(self, path: Path | str) -> Path:
+        """Write the header; the data of tensors is a hole."""
+        end = sum(-(-self._size_of(t) // self._align) * self._align for t in self._tensors)
+        header = self.header()
+        with open(path, "wb") as f:
+            f.write(header)
+            f.truncate(len(header) + end)
+        return Path(path)
+
 
 @lru_cache(maxsize=512)
 def numbers(name: str, count: int, type: str | int, order: str) -> bytes:

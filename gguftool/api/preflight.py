@@ -14,7 +14,8 @@ from gguftool.run.beside import named
 from gguftool.run.options.table import by_field
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
-from gguftool.verify.modelcheck import check
+from gguftool.verify.modelcheck import check, check_here
+from gguftool.verify.result import Verification
 
 ANSWERED_BY_POOLING = ("pooling-type-missing",)
 """Rules about what the file does not say, and the command line does."""
@@ -58,14 +59,14 @@ def preflight(
         replace(fault, message=f"{name}: {fault.message}")
         for name, (_, path) in zip(files, sides, strict=True)
         if not any(message.startswith(f"{name}:") for message in told)
-        for fault in _verify(path)
+        for fault in _faults(path, check(path))
     ]
     stops, notes = _lint(model, opened, wishes, build)
-    return Preflight((*_verify(model), *whole, *stops), tuple(notes))
+    own = _faults(model, check_here(opened, model))
+    return Preflight((*own, *whole, *stops), tuple(notes))
 
 
-def _verify(model: str) -> list[Obstacle]:
-    found = check(model)
+def _faults(model: str, found: Verification) -> list[Obstacle]:
     faults = [f for report in found.files for f in report.faults] + list(found.set.faults if found.set else ())
     return [Obstacle("verify", f.message, f.hint or gguftool("verify", path_word(model))) for f in faults]
 

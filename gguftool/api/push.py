@@ -17,6 +17,7 @@ from gguftool.model import Model, open_model
 from gguftool.model.card import card_of
 from gguftool.model.credits import credits_of, repository
 from gguftool.model.folder import firsts, what_is_in
+from gguftool.model.headers import ROOM, Headers
 from gguftool.model.role import ROLES, role, sidecar_by_name
 from gguftool.records import dataclass, replace
 from gguftool.run.cardlines import judged
@@ -95,37 +96,40 @@ def push_check(
     if repo is not None and repository(repo) != repo:
         raise UsageError(f"{repo!r} is no repository on the Hub", "OWNER/NAME, for example me/Foo-7B-GGUF")
     asked = list(_folders([named(x) for x in specs], repo or ""))
-    found = [_hashed(_read(one), one, tell) if hashes and not write else _read(one) for one in asked]
+    known = Headers(room=ROOM)
+    found = [_read(one, known) for one in asked]
+    if hashes and not write:
+        found = [_hashed(p, one, tell, known) for p, one in zip(found, asked, strict=True)]
     written: list[str] = []
     notes: list[str] = []
     if write:
         for i, one in enumerate(asked):
             # Card and list are about all that is in the folder, whichever of it was named.
             whole = replace(one, wanted=tuple(os.path.join(one.folder, name) for name in found[i].models))
-            p = _hashed(_read(whole), whole, tell)
-            card, said = plan_card(p, whole.wanted, overwrite=overwrite, wrong=_wrong(p) if overwrite else ())
+            p = _hashed(_read(whole, known), whole, tell, known)
+            card, said = plan_card(p, whole.wanted, overwrite=overwrite, wrong=_wrong(p, known) if overwrite else ())
             for file in (plan_sums(p, overwrite=overwrite), card):
                 if file is not None:
                     file.write()
                     written.append(file.path)
             notes += said
-            found[i] = replace(_read(one), hashes=p.hashes)
+            found[i] = replace(_read(one, known), hashes=p.hashes)
     checks: list[FileCheck] = []
     for one, p in zip(asked, found, strict=True):
         ctx = replace(context or Context(), publishing=p)
-        left_out = [name for name in RECORDS if name not in select]
-        checks += check(one.wanted, _opened, ctx, select=select, ignore=[*ignore, *left_out], load=load, beside=_beside)
+        left_out = [*ignore, *(name for name in RECORDS if name not in select)]
+        checks += check(one.wanted, _opener(known), ctx, select=select, ignore=left_out, load=load, beside=_beside)
     return Pushed(tuple(checks), tuple(found), tuple(written), tuple(notes))
 
 
-def _wrong(p: Publishing) -> set[str]:
+def _wrong(p: Publishing, known: Headers) -> set[str]:
     """Metadata of the card that the rules hold to be wrong."""
-    found = check([p.lead], _opened, Context(publishing=p), select=["publish"], load=False)
+    found = check([p.lead], _opener(known), Context(publishing=p), select=["publish"], load=False)
     return {str(f.data["front"]) for one in found for f in one.findings if "front" in f.data}
 
 
-def _opened(path: str) -> Model:
-    return open_model(path, strict=False)
+def _opener(known: Headers) -> Callable[[str], Model]:
+    return lambda path: open_model(path, strict=False, known=known)
 
 
 def _beside(model: Model) -> Sequence[str]:
@@ -175,10 +179,10 @@ def _files(folder: str) -> dict[str, int]:
     return out
 
 
-def _read(asked: _Asked) -> Publishing:
+def _read(asked: _Asked, known: Headers) -> Publishing:
     """The folder as the rules see it, without hashes."""
     sizes = _files(asked.folder)
-    lead, own = _lead(asked.wanted)
+    lead, own = _lead(asked.wanted, known)
     models = firsts(name for name in sorted(sizes) if _is_model(name))
     card = card_of(asked.folder)
     sums, fault = sums_of(asked.folder)
@@ -188,11 +192,11 @@ def _read(asked: _Asked) -> Publishing:
     return Publishing(asked.folder, lead, sizes, tuple(models), repo, card, sums, fault, commands=commands)
 
 
-def _lead(wanted: Sequence[str]) -> tuple[str, str]:
+def _lead(wanted: Sequence[str], known: Headers) -> tuple[str, str]:
     """The model that speaks for the folder (the first that can be read, no projector), and the repository it names."""
     for path in sorted(wanted, key=lambda p: bool(sidecar_by_name(p))):
         try:
-            with open_model(path, strict=False) as m:
+            with open_model(path, strict=False, known=known) as m:
                 if m.header.complete:
                     return path, credits_of(m).repository
         except Exception:
@@ -200,12 +204,12 @@ def _lead(wanted: Sequence[str]) -> tuple[str, str]:
     return wanted[0], ""
 
 
-def _hashed(p: Publishing, asked: _Asked, tell: Tell) -> Publishing:
+def _hashed(p: Publishing, asked: _Asked, tell: Tell, known: Headers) -> Publishing:
     """The same with the hashes of the models that were named; one that cannot be read is left out, lint says why."""
     paths: dict[str, None] = {}
     for first in asked.wanted:
         try:
-            with open_model(first, strict=False) as m:
+            with open_model(first, strict=False, known=known) as m:
                 paths.update(dict.fromkeys(m.paths))
         except Exception:
             continue  # what is wrong with it lint tells
@@ -217,5 +221,5 @@ def _hashed(p: Publishing, asked: _Asked, tell: Tell) -> Publishing:
         done += n
         tell("hashing", done, total)
 
-    found = hash_files(list(names), progress=tick)
+    found = hash_files(list(names), progress=tick, known=known)
     return replace(p, hashes={names[h.path]: h.file for h in found if isinstance(h, FileHashes)})

@@ -30,8 +30,10 @@ from gguftool.files.draft import Draft, publish_all
 from gguftool.files.faults import writing
 from gguftool.files.small import begin_log, scratch_file
 from gguftool.model import Part
+from gguftool.processors import processors
 from gguftool.reading import from_json
 from gguftool.source import LocalFile
+from gguftool.verify.pages import Run
 
 Progress = Callable[[int, int], None]
 """(bytes of source data done, of all)."""
@@ -49,7 +51,7 @@ def quantize(
     imatrix: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
     overwrite: bool = False,
-    check: Callable[[Sequence[str]], object] | None = None,
+    check: Callable[[Sequence[str], Sequence[Sequence[Run]]], object] | None = None,
     log: str | None = None,
 ) -> None:
     """Write the file that ``plan`` describes.
@@ -62,7 +64,8 @@ def quantize(
         imatrix: f32 importances by tensor name, as bytes.
         progress: called now and then.
         overwrite: replace an existing file.
-        check: looks at the finished files before they get their names.
+        check: looks at the finished files before they get their names; it gets their paths, and what was seen in their
+            data when it was read back (`gguftool.verify.pages`): every number of it is finite.
         log: file for what the kernels say.
 
     Raises:
@@ -76,7 +79,7 @@ def quantize(
     check_kernels(plan, kernels)
     if any(part.header.big_endian for part in _parts(plan)):
         raise Refused("the source is big-endian; the built-in quantiser reads little-endian only")
-    count = (threads or os.cpu_count() or 1) if kernels.parallel else 1
+    count = (threads or processors()) if kernels.parallel else 1
     paths = [output] if isinstance(output, str) else list(output)
     with contextlib.ExitStack() as stack:
         drafts = [
@@ -88,9 +91,11 @@ def quantize(
             for draft, made in zip(drafts, plan.outputs, strict=True):
                 os.ftruncate(draft.fd, made.size)
                 write_at(draft.fd, 0, made.header)
-            _run(plan, kernels, [draft.fd for draft in drafts], count, imatrix or {}, progress, log)
+            seen = _run(
+                plan, kernels, [(draft.fd, draft.path) for draft in drafts], count, imatrix or {}, progress, log
+            )
         if check:
-            check([draft.reading for draft in drafts])
+            check([draft.reading for draft in drafts], seen)
         publish_all(drafts)
 
 
@@ -108,12 +113,13 @@ def check_kernels(plan: QuantizePlan, kernels: Kernels) -> None:
 def _run(
     plan: QuantizePlan,
     kernels: Kernels,
-    outputs: Sequence[int],
+    outputs: Sequence[tuple[int, str]],
     threads: int,
     imatrix: Mapping[str, bytes],
     progress: Progress | None,
     log: str | None,
-) -> None:
+) -> list[list[Run]]:
+    """Have a child do it; what it saw in each output."""
     parts = _parts(plan)
     tasks, values = _tasks(plan, parts, imatrix)
     with contextlib.ExitStack() as stack:
@@ -135,12 +141,13 @@ def _run(
             stdout=subprocess.PIPE,
             stderr=said,
             env=child_environment(),
-            pass_fds=[*sources, *outputs, table.fileno()],
+            pass_fds=[*sources, *(fd for fd, _ in outputs), table.fileno()],
         ) as child:
             try:
                 _tell(child.stdin, order, values)
-                if _listen(child.stdout or (), plan, tasks, progress):
-                    return
+                seen = _listen(child.stdout or (), plan, tasks, progress)
+                if seen is not None:
+                    return seen
                 child.wait()
             except BaseException:
                 end(child)
@@ -194,11 +201,13 @@ def _tell(stdin: IO[bytes] | None, order: Mapping[str, object], values: Sequence
             stdin.write(piece)
 
 
-def _listen(lines: Iterable[bytes], plan: QuantizePlan, tasks: Sequence[Task], progress: Progress | None) -> bool:
+def _listen(
+    lines: Iterable[bytes], plan: QuantizePlan, tasks: Sequence[Task], progress: Progress | None
+) -> list[list[Run]] | None:
     """What the child says, until it says no more.
 
     Returns:
-        Whether it came to its end.
+        What it saw in each output; None when it did not come to its end.
 
     Raises:
         GgufToolError, OSError: what stopped it.
@@ -213,8 +222,8 @@ def _listen(lines: Iterable[bytes], plan: QuantizePlan, tasks: Sequence[Task], p
             task = tasks[words["task"]] if words["task"] >= 0 else None
             raise stopped(words["place"], words["stopped"], task.new if task else None)
         elif "end" in words:
-            return True
-    return False
+            return [[(start, end, bytes.fromhex(front)) for start, end, front in runs] for runs in words["pages"]]
+    return None
 
 
 def again(words: Mapping[str, Any], plan: QuantizePlan) -> Exception:

@@ -22,8 +22,10 @@ from gguftool.errors import Refused, ToolFailed, UsageError
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft, draft_folder, publish_all
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.processors import processors
 from gguftool.records import dataclass
 from gguftool.regex import regex
+from gguftool.verify.pages import Run
 
 NAMES = ("auto", "llama-quantize", "library", "builtin")
 Progress = Callable[[int, int], None]
@@ -103,7 +105,9 @@ def find(wanted: str = "auto", llama_cpp: str | None = None) -> Engine:
     return Engine("builtin", f"gguftool built-in, {found.name}", kernels=found)
 
 
-Check = Callable[[Sequence[str]], tuple[str, ...]]
+Seen = Sequence[Sequence[Run]]
+"""What was seen in the data of each file of a result that was judged as it was written, and needs no second look."""
+Check = Callable[[Sequence[str], "Seen | None"], tuple[str, ...]]
 """Looks at finished files before they get their names; raises when one is broken, else returns notes for the user."""
 
 
@@ -123,9 +127,9 @@ def quantize(engine: Engine, job: Job, check: Check, progress: Progress | None =
         raise Refused(job.plan.refusals[0])
     notes: tuple[str, ...] = ()
 
-    def looked(drafts: Sequence[str]) -> None:
+    def looked(drafts: Sequence[str], seen: Seen | None = None) -> None:
         nonlocal notes
-        notes = check(drafts)
+        notes = check(drafts, seen)
 
     if engine.kernels is not None:
         builtin.quantize(
@@ -247,7 +251,7 @@ def _run_library(engine: Engine, job: Job, draft: str, on_line: Callable[[str], 
         "input": job.source,
         "output": draft,
         "ftype": job.plan.target.ftype,
-        "threads": job.threads or os.cpu_count() or 1,
+        "threads": job.threads or processors(),
         "allow_requantize": job.allow_requantize,
         "pure": wish.pure,
         "leave_output": wish.leave_output,

@@ -8,14 +8,14 @@ from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.facts import llama_cpp
 from gguftool.model import Model, open_model
+from gguftool.model.headers import Headers
 from gguftool.predict import judge as setback
 from gguftool.predict import predict
 from gguftool.predict.verdict import UNKNOWN
 from gguftool.quantity import human
 from gguftool.records import dataclass
-from gguftool.verify import deep
-from gguftool.verify.data import check_data, judge
-from gguftool.verify.modelcheck import check
+from gguftool.verify.data import check_data, judge, told_stretches
+from gguftool.verify.pages import Run
 from gguftool.verify.result import Fault
 from gguftool.verify.stream import Progress
 
@@ -91,7 +91,12 @@ def data(path: str, progress: Progress | None = None) -> Check:
         path: its first file.
         progress: called with the bytes done, from several threads.
     """
-    (result,) = deep.with_data([check(path)], progress=progress)
+    # Of a quantiser's result less is asked, and these are many.
+    from gguftool.verify import deep
+    from gguftool.verify.modelcheck import check
+
+    known = Headers()
+    (result,) = deep.with_data([check(path, (), known)], progress=progress, known=known)
     faults = [fault for report in result.files for fault in report.faults]
     faults += [Fault("not-readable", str(r.error)) for r in result.files if r.error is not None]
     faults += list(result.set.faults) if result.set is not None else []
@@ -105,19 +110,32 @@ def data(path: str, progress: Progress | None = None) -> Check:
     return looked("data", f"whole, every number finite: {said}", (), notes)
 
 
-def quantised(source: Model, drafts: Sequence[str], names: Sequence[str], *, fewer: bool = False) -> tuple[Check, ...]:
+def quantised(
+    source: Model,
+    drafts: Sequence[str],
+    names: Sequence[str],
+    seen: Sequence[Sequence[Run]] | None = None,
+    *,
+    fewer: bool = False,
+    known: Headers | None = None,
+) -> tuple[Check, ...]:
     """What a quantiser has made, before it gets its names: all data, and the load against that of its source.
 
     Args:
         source: the model it was made of.
         drafts: the files that were made.
         names: what they will be called.
+        seen: by file, what was seen in their data by our own quantiser, which reads back what it writes and stops at
+            the first number that is none; None: another engine wrote it, and all of it is read now.
         fewer: layers were left out, as was asked for.
+        known: headers that need not be read again.
 
     Raises:
         ToolFailed: numbers that are none, or llama.cpp does not load it any more.
     """
-    found = [(name, fault) for draft, name in zip(drafts, names, strict=True) for fault in _numbers(draft)]
+    pages = seen if seen is not None else [None] * len(drafts)
+    rows = zip(drafts, names, pages, strict=True)
+    found = [(name, fault) for draft, name, runs in rows for fault in _numbers(draft, known, runs)]
     bad = [(name, fault) for name, fault in found if fault.kind in NO_NUMBERS]
     if bad:
         name, fault = bad[0]
@@ -128,18 +146,20 @@ def quantised(source: Model, drafts: Sequence[str], names: Sequence[str], *, few
         )
     checks = [looked("data", "every number of the result is finite", (), [fault for _, fault in found])]
     # Of a set the first file alone says nothing of the load.
-    return (*checks, *([_no_worse(source, drafts[0], names[0], fewer)] if len(drafts) == 1 else []))
+    return (*checks, *([_no_worse(source, drafts[0], names[0], fewer, known)] if len(drafts) == 1 else []))
 
 
-def _numbers(path: str) -> list[Fault]:
-    with open_model(path, strict=False, whole_set=False) as model:
+def _numbers(path: str, known: Headers | None, pages: Sequence[Run] | None) -> list[Fault]:
+    with open_model(path, strict=False, whole_set=False, known=known) as model:
         part = model.parts[0]
+        if pages is not None:
+            return told_stretches(part.source, part.header, pages)
         return judge(check_data(part.source, part.header), part.source)[0]
 
 
-def _no_worse(source: Model, made: str, name: str, fewer: bool) -> Check:
+def _no_worse(source: Model, made: str, name: str, fewer: bool, known: Headers | None) -> Check:
     before = predict(source)
-    with open_model(made, strict=False, whole_set=False) as model:
+    with open_model(made, strict=False, whole_set=False, known=known) as model:
         after = predict(model)
     worse = setback(before, after)
     if worse is not None and not (fewer and after.loads):

@@ -25,7 +25,7 @@ _GGML_TYPES = frozenset(
     "IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 Q1_0 Q2_0".split()
 )
 
-Convert = Callable[[bytes, str, str, int, int, "bytes | None"], "bytes | memoryview"]
+Convert = Callable[["bytes | memoryview", str, str, int, int, "bytes | None"], "bytes | memoryview"]
 """(data, source type, new type, rows, elements of a row, f32 importances of one row or None) -> new data.
 
 The result is valid until the next call of the same thread.
@@ -160,9 +160,11 @@ def _ggml(path: str) -> Kernels | None:
     init_once = cache(init)
     buffers = _Buffers()
 
-    def convert(data: bytes, source: str, new: str, rows: int, row: int, imatrix: bytes | None) -> memoryview:
+    def convert(
+        data: bytes | memoryview, source: str, new: str, rows: int, row: int, imatrix: bytes | None
+    ) -> memoryview:
         kind, n = TENSOR_TYPE_BY_NAME[new], rows * row
-        at = ctypes.cast(ctypes.c_char_p(data), p).value or 0
+        at = _address(data)
         if source != "F32":
             floats = buffers.get("floats", 4 * n)
             readers[source](at, ctypes.addressof(floats), n)
@@ -175,10 +177,16 @@ def _ggml(path: str) -> Kernels | None:
     def is_valid(name: str, data: bytes | memoryview) -> bool:
         if name not in known:
             return finite(name, data)
-        at = data if isinstance(data, bytes) else ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data))
-        return bool(valid(TENSOR_TYPE_BY_NAME[name].id, at, len(data)))
+        return bool(valid(TENSOR_TYPE_BY_NAME[name].id, _address(data), len(data)))
 
     return Kernels(f"libggml {version().decode()}", _GGML_TYPES, convert, is_valid, path, frozenset(readers))
+
+
+def _address(data: bytes | memoryview) -> int:
+    """Where the bytes lie, for as long as they are there; a view must be one of memory that may be written."""
+    if isinstance(data, bytes):
+        return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+    return ctypes.addressof(ctypes.c_char.from_buffer(data)) if len(data) else 0
 
 
 def finite(name: str, data: bytes | memoryview) -> bool:
@@ -196,7 +204,7 @@ def finite(name: str, data: bytes | memoryview) -> bool:
 def _numpy() -> Kernels:
     from importlib.metadata import version
 
-    def convert(data: bytes, source: str, new: str, rows: int, row: int, imatrix: bytes | None) -> bytes:
+    def convert(data: bytes | memoryview, source: str, new: str, rows: int, row: int, imatrix: bytes | None) -> bytes:
         import numpy as np
         from gguf import GGMLQuantizationType, quants
 

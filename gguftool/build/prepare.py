@@ -22,7 +22,8 @@ from gguftool.edit.plan import plan_edit
 from gguftool.edit.recover import pending, recover
 from gguftool.errors import Refused, UsageError
 from gguftool.files.attributes import readers_of
-from gguftool.files.disk import check_room, copy_range
+from gguftool.files.copies import copy_ranges
+from gguftool.files.disk import check_room
 from gguftool.files.draft import clear_way, publish_beside, whole_file
 from gguftool.format.filler import is_filler
 from gguftool.model import Model, open_model
@@ -251,7 +252,7 @@ def _copy(source: str, draft: str) -> Outcome:
         size = model.file_size
         readers = readers_of(model.paths)
         with whole_file(draft, size, overwrite=True, readers=readers) as out, open(model.name, "rb") as f:
-            copy_range(f.fileno(), 0, out.fd, 0, size)
+            copy_ranges(f.fileno(), out.fd, [(0, 0, size)])
     return Outcome(f"copied as it is, {size:,} bytes", (draft,), {"path": draft, "size": size})
 
 

@@ -24,6 +24,7 @@ from gguftool.files.draft import clear_way
 from gguftool.format.types import DEFAULT_ALIGNMENT, TENSOR_TYPE_BY_NAME
 from gguftool.hub import file_of
 from gguftool.model import Model, open_model
+from gguftool.model.headers import Headers
 from gguftool.model.missing import refuse_unnamed
 from gguftool.model.role import role, way_on, what_it_is
 from gguftool.model.shards import NAME
@@ -251,12 +252,14 @@ def quantize(
 
         checks: list[Check] = []
 
-        def looked(drafts: Sequence[str]) -> tuple[str, ...]:
+        def looked(drafts: Sequence[str], seen: engines.Seen | None) -> tuple[str, ...]:
             for part in model.parts:
                 if isinstance(part.source, LocalFile):
                     part.source.check_unchanged()
-            notes = check(drafts, plan, files)
-            checks.extend(judged.quantised(model, drafts, files, fewer=bool(chosen.changes.prune)))
+            made = Headers()
+            notes = check(drafts, plan, files, made)
+            fewer = bool(chosen.changes.prune)
+            checks.extend(judged.quantised(model, drafts, files, seen, fewer=fewer, known=made))
             return notes
 
         notes = engines.quantize(engine, replace(job, outputs=tuple(files)), looked, progress)
@@ -314,13 +317,16 @@ def refuse(plan: QuantizePlan, options: Options) -> None:
         )
 
 
-def check(paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = ()) -> tuple[str, ...]:
+def check(
+    paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = (), known: Headers | None = None
+) -> tuple[str, ...]:
     """Read back the headers of the result and compare them with the plan.
 
     Args:
         paths: its files, or their drafts.
         plan: what should have come out.
         outputs: what messages call them; ``paths`` when empty.
+        known: the headers are added here.
 
     Returns:
         What differs from the plan without being wrong: another llama.cpp may choose other types.
@@ -331,7 +337,7 @@ def check(paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = ())
     other: list[str] = []
     for no, (path, name) in enumerate(zip(paths, outputs or paths, strict=True)):
         wanted = {s.name: s.choice.type for s in plan.steps if s.output == no}
-        got = _written(path, name)
+        got = _written(path, name, known)
         if set(got) != set(wanted):
             raise ToolFailed(f"{name}: has {len(got)} tensors, {len(wanted)} were expected")
         other += [f"{t}: {kind} instead of {wanted[t]}" for t, kind in got.items() if wanted[t] != kind]
@@ -340,10 +346,10 @@ def check(paths: Sequence[str], plan: QuantizePlan, outputs: Sequence[str] = ())
     return (f"this llama.cpp chose other types than {BUILD} for {len(other)} tensors, for example {other[0]}",)
 
 
-def _written(path: str, name: str) -> dict[str, str]:
+def _written(path: str, name: str, known: Headers | None) -> dict[str, str]:
     """The type of every tensor in a file that an engine wrote."""
     try:
-        with open_model(path, whole_set=False) as model:
+        with open_model(path, whole_set=False, known=known) as model:
             end = model.header.data_end()
             if end is None or end > model.file_size:
                 raise ToolFailed(f"{name}: ends at {model.file_size:,}, its tensors need {end:,} bytes")

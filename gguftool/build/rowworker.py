@@ -2,7 +2,7 @@
 
 ggml's functions end the process where they do not like what they get, and Ctrl-C does not reach Python while they run:
 so they run here. One line of JSON comes on stdin, behind it the importances as bytes; on stdout go lines of JSON: how
-much is done, at last the end or why there is none. Files come as descriptors.
+much is done, at last the end with what was seen in the result, or why there is none. Files come as descriptors.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gguftool.build import kernels as rows_of
-from gguftool.build.slabs import Slab, Task, slabs, work
+from gguftool.build.slabs import Room, Slab, Task, slabs, work
 from gguftool.errors import FormatError, GgufToolError
 from gguftool.source import LocalFile
+from gguftool.verify.pages import Run, longest
 
 SLOT = struct.Struct("<q")
 """What each thread is at: the number of the task and one, 0 for none."""
@@ -64,12 +65,13 @@ def main() -> int:
         # Numpy is imported before the threads: an import in several of them at once is slow.
         kernels.valid("F32", b"")
     try:
-        _all(order, tasks, sources, kernels, importances, here)
+        found = _all(order, tasks, sources, kernels, importances, here)
     except (GgufToolError, OSError, MemoryError) as error:
         say({"failed": failure(error)})
         # Others are in the middle of a slab.
         os._exit(1)
-    say({"end": kept is not None})
+    pages = [[[start, end, front.hex()] for start, end, front in longest(runs)] for runs in found]
+    say({"end": kept is not None, "pages": pages})
     return 0
 
 
@@ -80,8 +82,11 @@ def _all(
     kernels: rows_of.Kernels,
     importances: Mapping[int, memoryview],
     here: _Here,
-) -> None:
+) -> list[list[Run]]:
+    """Do the tasks; runs of equal pages in each output."""
     todo, lock = slabs(tasks), threading.Lock()
+    outputs = [LocalFile.given(fd, path) for fd, path in order["outputs"]]
+    pages: list[list[Run]] = [[] for _ in outputs]
     table = mmap.mmap(order["table"], SLOT.size * order["threads"])
     failed: list[BaseException] = []
     told = time.monotonic()
@@ -100,15 +105,17 @@ def _all(
 
     def go_on(slot: int) -> None:
         nonlocal done, told
+        room = Room()
         while not failed:
             with lock:
                 here.slab = next(todo, None)
             if here.slab is None:
                 return
             SLOT.pack_into(table, slot * SLOT.size, here.slab.number + 1)
-            size = work(here.slab, sources, order["outputs"], kernels, importances)
+            size, equal = work(here.slab, sources, outputs, kernels, importances, room)
             with lock:
                 done += size
+                pages[here.slab.task.output] += equal
                 if time.monotonic() - told > _OFTEN:
                     told = time.monotonic()
                     say({"done": done})
@@ -121,6 +128,7 @@ def _all(
         if failed:
             raise failed[0]
     say({"done": done})
+    return pages
 
 
 def _stop(here: _Here, text: str) -> None:

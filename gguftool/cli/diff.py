@@ -29,21 +29,25 @@ def diff(session: Session, old: str, new: str, data: bool, plot: str | None) -> 
     type, the error is held against what our own quantiser makes of the same weights: a tensor that is much worse was
     quantised twice, or is broken.
     """
-    from gguftool.build.datadiff import with_data
     from gguftool.cli.opened import open_for
     from gguftool.model.compare import compare
-    from gguftool.report import distances
     from gguftool.report.diff import diff_json, diff_text
-    from gguftool.report.plot import check_svg, save
-    from gguftool.report.text import safe
 
     if plot is not None:
+        from gguftool.report.plot import check_svg
+
         check_svg(plot)
     with open_for(session, old) as a, open_for(session, new) as b:
         found = compare(a, b)
         if data or plot is not None:
+            from gguftool.build.datadiff import with_data
+
             found = with_data(found, a, b, session.status())
         if plot is not None:
+            from gguftool.report import distances
+            from gguftool.report.plot import save
+            from gguftool.report.text import safe
+
             save(plot, distances.svg(found.data, f"{new.rsplit('/', 1)[-1]} against {old.rsplit('/', 1)[-1]}"))
             session.note(f"wrote {safe(plot)}")
         if session.format == "json":

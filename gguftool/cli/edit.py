@@ -41,7 +41,7 @@ def edit(session: Session, /, model: str) -> int:
     del textual
     _refuse_without_terminal(model)
     from gguftool.api.editing import begin
-    from gguftool.report.edit import recovered_text
+    from gguftool.report.undone import recovered_text
     from gguftool.screen.run import Left, run
 
     e, outcomes = begin(model)
@@ -59,7 +59,8 @@ def edit(session: Session, /, model: str) -> int:
 def _tell(session: Session, left: Left) -> None:
     """What was done, where it stays on the terminal."""
     from gguftool.edit.undo import Undone
-    from gguftool.report.edit import done_text, undone_text
+    from gguftool.report.edit import done_text
+    from gguftool.report.undone import undone_text
     from gguftool.screen.words import as_command
 
     for done in left.written:

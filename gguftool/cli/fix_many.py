@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gguftool.edit.ops import Operation
     from gguftool.edit.plan import EditPlan, Result
     from gguftool.model import Model
+    from gguftool.model.headers import Headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +122,21 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
     """
     from gguftool.edit.which import settled
     from gguftool.hub import on_this_machine
-    from gguftool.model import open_model
-    from gguftool.report.edit import recovered_text
+    from gguftool.model.headers import Headers
+    from gguftool.model.opening import open_model
+    from gguftool.report.undone import recovered_text
 
-    path, outcomes = settled(on_this_machine(model), write=not given["dry_run"] and given["output"] is None)
+    draft, known = None, Headers()
+    write = not given["dry_run"] and given["output"] is None
+    path, outcomes = settled(on_this_machine(model), write=write, known=known)
     for outcome in outcomes:
         session.note(recovered_text(outcome, session.style))
-    draft = None
     if given["edit"]:
         from gguftool.cli.editor import edit
 
-        draft = edit(session, open_model(path, strict=False), given["toml"])
+        draft = edit(session, open_model(path, strict=False, known=known), given["toml"])
     try:
-        one = _fix(session, path, given, draft)
+        one = _fix(session, path, given, draft, known)
     except BaseException as stop:
         # A signal that came when the file was written already says so.
         if draft is not None and str(stop) == DONE:
@@ -148,13 +151,13 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
     return one
 
 
-def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None) -> Edited:
+def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None, known: Headers) -> Edited:
     from gguftool.edit.patch import read_patch
     from gguftool.edit.plan import plan_edit
-    from gguftool.model import open_model
+    from gguftool.model.opening import open_model
 
     preview, bugs = False, list[GgufToolError]()
-    with open_model(path, strict=False) as opened:
+    with open_model(path, strict=False, known=known) as opened:
         path = opened.name
         operations, notes = operations_of(opened, given, bugs)
         if draft is not None:
@@ -173,6 +176,7 @@ def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None
         "preserve_mtime": given["preserve_mtime"],
         "argv": sys.argv[1:],
         "patch": read_patch(given["patch_file"]) if given["patch_file"] is not None else None,
+        "known": known,
     }
     try:
         plan = plan_edit(path, operations, **choices)

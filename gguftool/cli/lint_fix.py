@@ -48,7 +48,7 @@ def fix_models(session: Session, models: tuple[str, ...], s: Settings) -> list[F
             session.note(f"{safe(path)}: not fixed: {safe(str(of_one(e, path)))}")
             continue
         if wanted is not None:
-            out.append(_edit(session, *wanted, s.diff))
+            out.append(_edit(session, *wanted, s))
     return out
 
 
@@ -74,11 +74,12 @@ def _wanted(session: Session, path: str, s: Settings, seen: set[str]) -> tuple[s
     return target, fixes
 
 
-def _edit(session: Session, target: str, fixes: Fixes, diff: bool) -> Fixed:
+def _edit(session: Session, target: str, fixes: Fixes, s: Settings) -> Fixed:
     from gguftool.edit.plan import plan_edit
 
+    diff = s.diff
     try:
-        plan = plan_edit(target, fixes.operations, argv=sys.argv[1:])
+        plan = plan_edit(target, fixes.operations, argv=sys.argv[1:], known=s.read)
         n = len(fixes.findings)
         what = f"{n} finding{'s' if n != 1 else ''}"
         session.note(f"{safe(target)}: {'would fix' if diff else 'fixing'} {what} ({plan.strategy})")

@@ -15,6 +15,7 @@ from gguftool.lint.config import Config, PerFile, chosen
 from gguftool.lint.rule import Context, Severity, Wish
 from gguftool.model import Model
 from gguftool.model.folder import gguf_files, what_is_in
+from gguftool.model.headers import ROOM, Headers
 from gguftool.model.role import ROLES, role
 from gguftool.records import dataclass, field
 from gguftool.run.lying import note, projectors
@@ -40,6 +41,7 @@ class Settings:
     """
 
     opener: Callable[[str], Model]
+    read: Headers | None
     context: Context
     select: tuple[str, ...]
     ignore: tuple[str, ...]
@@ -63,15 +65,19 @@ def settings(session: Session, options: Mapping[str, Any]) -> Settings:
         options = {**options, "fix": True}
     fail_on = options["fail_on"] or config.fail_on or "warning"
     baseline = options["baseline"] or config.baseline
+    fix = "unsafe" if options["fix_unsafe"] else "safe" if options["fix"] else None
+    # Who fixes looks at every file twice, and a file beside models is looked at with each.
+    read = Headers(room=ROOM) if fix or options["beside"] else None
     return Settings(
-        opener=lambda spec: open_for(session, spec, strict=False),
+        opener=lambda spec: open_for(session, spec, strict=False, known=read),
+        read=read,
         context=_context(session, options, config),
         select=names(options["select"]) or config.select,
         ignore=(*names(options["ignore"]), *config.ignore),
         ignored=known_names(config.per_file_ignores),
         fail_on=None if fail_on == "never" else Severity(fail_on),
         exit_zero=options["exit_zero"],
-        fix="unsafe" if options["fix_unsafe"] else "safe" if options["fix"] else None,
+        fix=fix,
         diff=options["diff"],
         load=not options["no_load"],
         known=_known(baseline) if baseline else None,

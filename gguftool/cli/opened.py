@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
     from gguftool.model import Model
+    from gguftool.model.headers import Headers
 
 
 def open_for(
-    session: Session, spec: str, *, strict: bool = True, beside: bool = False, until: str | None = None
+    session: Session,
+    spec: str,
+    *,
+    strict: bool = True,
+    beside: bool = False,
+    until: str | None = None,
+    known: Headers | None = None,
 ) -> Model:
     """The model that ``spec`` names, opened; files that only their content ties to it are told.
 
@@ -20,10 +27,11 @@ def open_for(
         strict: raise at the first fault in a header or at a missing shard.
         beside: say that a projector lies beside the model.
         until: over the network, read no further than this key.
+        known: headers of files here that need not be read again.
     """
     from gguftool.hub import open_any
 
-    model = open_any(spec, strict=strict, until=until)
+    model = open_any(spec, strict=strict, until=until, known=known)
     tell(session, model)
     if beside:
         tell_projector(session, model)

@@ -14,8 +14,8 @@ def recover(session: Session, model: str) -> int:
     from gguftool.edit.recover import recover as settle
     from gguftool.edit.which import unfinished
     from gguftool.hub import on_this_machine
-    from gguftool.report.edit import recovered_body, recovered_text
     from gguftool.report.text import Style
+    from gguftool.report.undone import recovered_body, recovered_text
 
     outcome = settle(unfinished(on_this_machine(model)))
     session.did(recovered_text(outcome, Style(enabled=False)).partition("\n")[0])

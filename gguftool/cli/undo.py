@@ -43,8 +43,8 @@ def undo(
     from gguftool.edit.undo import undo as undo_edit
     from gguftool.edit.which import settled
     from gguftool.hub import on_this_machine
-    from gguftool.report.edit import history_body, history_rows, recovered_text, undone_body, undone_text
     from gguftool.report.text import table
+    from gguftool.report.undone import history_body, history_rows, recovered_text, undone_body, undone_text
 
     path, outcomes = settled(on_this_machine(model), write=not listing)
     for outcome in outcomes:

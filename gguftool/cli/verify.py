@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gguftool.cli import verify_repair, verify_steps
+from gguftool.cli import verify_steps
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
 from gguftool.cli.values import MODEL
 from gguftool.files.patterns import spread
@@ -77,6 +77,7 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
     Exit code 0: all is well. 1: something differs, or was repaired without a hash to prove it. 3: not readable as GGUF,
     or shards are missing.
     """
+    from gguftool.model.headers import ROOM, Headers
     from gguftool.report import verify as report
     from gguftool.verify.many import check_all
 
@@ -84,21 +85,25 @@ def verify(session: Session, /, models: tuple[str, ...], **options: Any) -> int:
         _only_looks(options)
     asked = verify_steps.Asked(**options)
     models = tuple(spread(models))
+    if asked.join is not None or asked.repair_names or asked.repair_from is not None:
+        from gguftool.cli import verify_repair
     if asked.join is not None:
         models = (verify_repair.join(session, models, asked.join),)
-    results, sources = check_all(models)
+    # Without a look at all of the data nothing is read twice.
+    known = Headers(room=ROOM if asked.reads_all or asked.data else 0)
+    results, sources = check_all(models, known)
     renamings: list[Renaming] = []
     repaired: list[Repaired] = []
     if asked.repair_names:
         results, renamings = verify_repair.names(session, results, asked)
     if asked.reads_all:
-        results, expected = verify_steps.hashes(session, results, sources, asked)
+        results, expected = verify_steps.hashes(session, results, sources, asked, known)
         if asked.repair_from is not None:
             repaired = verify_repair.repair(session, results, expected, asked.repair_from)
             if repaired:
-                results, _ = verify_steps.hashes(session, check_all(models)[0], sources, asked)
+                results, _ = verify_steps.hashes(session, check_all(models, known)[0], sources, asked, known)
     if asked.data:
-        results = verify_steps.data(session, results, sources)
+        results = verify_steps.data(session, results, sources, known)
     unproven = any(not one.proven for one in repaired)
 
     def code(results: list[Verification]) -> int:

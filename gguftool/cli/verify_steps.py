@@ -10,6 +10,7 @@ from gguftool.report.text import safe
 
 if TYPE_CHECKING:
     from gguftool.cli.options import Session
+    from gguftool.model.headers import Headers
     from gguftool.source import Source
     from gguftool.verify import Verification
     from gguftool.verify.expect import Expectation
@@ -38,7 +39,7 @@ class Asked:
 
 
 def hashes(
-    session: Session, results: list[Verification], sources: dict[str, Source], asked: Asked
+    session: Session, results: list[Verification], sources: dict[str, Source], asked: Asked, known: Headers
 ) -> tuple[list[Verification], dict[str, list[Expectation]]]:
     """Hash and compare; also what each file should be, by path."""
     from gguftool.report.progress import Progress
@@ -52,7 +53,13 @@ def hashes(
     want = deep.MANIFEST if asked.manifest else None
     with Progress(sum(report.size for report in reports), terminal(session)) as progress:
         new, found = deep.with_hashes(
-            results, expected, want=want, sources=sources, strict=bool(asked.against), progress=progress
+            results,
+            expected,
+            want=want,
+            sources=sources,
+            strict=bool(asked.against),
+            progress=progress,
+            known=known,
         )
     if asked.manifest:
         new = [result.without("no-expectation") for result in new]
@@ -66,14 +73,16 @@ def hashes(
     return new, expected
 
 
-def data(session: Session, results: list[Verification], sources: dict[str, Source]) -> list[Verification]:
+def data(
+    session: Session, results: list[Verification], sources: dict[str, Source], known: Headers
+) -> list[Verification]:
     """Look at all tensor data."""
     from gguftool.report.progress import Progress
     from gguftool.verify import deep
 
     total = sum(report.size for result in results for report in result.files)
     with Progress(total, terminal(session), "checking data") as progress:
-        return deep.with_data(results, sources=sources, progress=progress)
+        return deep.with_data(results, sources=sources, progress=progress, known=known)
 
 
 def terminal(session: Session) -> TextIO | None:

@@ -43,7 +43,7 @@ def changes_of(old: Header, new: Header, ops: Sequence[Operation], filler: int) 
     out: list[Change] = []
     for key, now in after.items():
         was = before.get(key)
-        if was is not None and was.buffer == now.buffer:
+        if was is now or (was is not None and was.buffer == now.buffer):
             continue
         if was is not None and key in elements and key not in several and was.count == now.count:
             i = elements[key]

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 
 from gguftool.edit.commit import in_use
+from gguftool.edit.fitted import Fit
+from gguftool.edit.gaps import movable_path
 from gguftool.edit.inuse import alone
 from gguftool.edit.job import Job, journal_size, written
-from gguftool.edit.layout import Fit, looks_whole
+from gguftool.edit.layout import looks_whole
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.target import Target
 from gguftool.errors import MissingFile, Refused
+from gguftool.files.copies import shareable
 from gguftool.files.disk import check_room as check_free_room
+from gguftool.files.holes import data_in
 
 SPARE = 64 << 20
 """Bytes that must stay free on the disk beside what a rewrite needs, at most."""
 _SHARE = 20
 """... and this part of the new file."""
+_MOST = 1 << 16
+"""Stretches between holes that are counted one by one."""
 
 
 def choose(
@@ -68,6 +74,11 @@ def choose(
     if hard_links == "break" and target.links > 1:
         forced = "rewrite"
     follows = hard_links == "follow" and target.links > 1
+    if forced == "insert" and not _movable(target, laid_out, layer):
+        raise Refused(
+            f"{target.named}: has holes in its header or more of them than a journal holds, so nothing can be inserted",
+            "leave --strategy out",
+        )
     clones = forced in (None, "rewrite") and not patchable and not follows and layer.can_clone(folder)
     if free is None and patchable and forced in (None, "patch"):
         notes.append(_UNKNOWN)
@@ -75,9 +86,9 @@ def choose(
         return forced, clones
     if patchable and forced is None:
         return "patch", False
-    if movable and forced is None and not clones and free and not target.sparse and not looks_whole(laid_out):
+    if movable and forced is None and not clones and free and not looks_whole(laid_out):
         unit = layer.insert_unit(folder)
-        if unit and laid_out.shift % unit == 0:
+        if unit and laid_out.shift % unit == 0 and _movable(target, laid_out, layer):
             return "insert", False
     if follows:
         raise Refused(
@@ -94,14 +105,35 @@ _UNKNOWN = (
 _CACHED = "a program that has loaded it already does not read the header again"
 
 
-def costs(job: Job, clones: bool, output: bool = False) -> tuple[int, int]:
+def _movable(target: Target, laid_out: Fit, layer: OsLayer) -> bool:
+    return not target.sparse or movable_path(layer, target.real, laid_out.old_front)
+
+
+def costs(job: Job, layer: OsLayer, clones: bool, output: bool = False) -> tuple[int, int]:
     """Bytes written, and free bytes needed meanwhile."""
     journal = 0 if output else journal_size(job)
     if job.strategy == "rewrite":
-        body = len(job.fit.front) if clones else job.fit.new_size
-        return journal + body, journal + body + (0 if clones else min(SPARE, job.fit.new_size // _SHARE))
+        body = new_bytes(job, layer, clones)
+        return journal + body, journal + body + (0 if clones else min(SPARE, body // _SHARE))
     ranges = sum(stop - start for start, stop in written(job))
     return journal + ranges + 8, journal + job.fit.shift
+
+
+def new_bytes(job: Job, layer: OsLayer, clones: bool) -> int:
+    """Bytes of a rewrite for which the disk needs room: no holes, and nothing that is shared with the old file."""
+    total = len(job.fit.front) + sum(len(data) for _, data in job.fit.extra)
+    fd = layer.open(job.path, write=False)
+    try:
+        for s in job.fit.segments:
+            for no, (at, n) in enumerate(data_in(lambda start: layer.hole(fd, start), s.old, s.n)):
+                if no == _MOST:
+                    # So many that counting would take long: the rest counts as it is long.
+                    total += s.old + s.n - at
+                    break
+                total += n - (shareable(at, at + s.new - s.old, n)[1] if clones else 0)
+    finally:
+        layer.close(fd)
+    return total
 
 
 def check_room(layer: OsLayer, path: str, needed: int) -> None:

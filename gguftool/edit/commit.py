@@ -6,8 +6,8 @@
      1 create and write J           1-4 as patch                        1 create and write J
      2 sync J                       5 write GGTX at 0                   2 sync J
      3 sync folder          HOT     6 sync F                            3 sync folder
-     4 write GGTX at 0              7 INSERT_RANGE at 0                 4 preallocate T, write the new header
-     5 sync F        UNLOADABLE     8 sync F                            5 copy the data from F to T
+     4 write GGTX at 0              7 INSERT_RANGE at 0                 4 set the length of T, write the front
+     5 sync F        UNLOADABLE     8 sync F                            5 share or copy the data of F
      6 write the header[4:]         9 phase = INSERTED, sync J          6 copy mode, owner, xattrs, ACLs
      7 sync F                      10 write the header[4:], sync F      7 sync T; F is still what it was?
      8 write GGUF                  11 write GGUF, sync F          NEW   8 rename T to F, sync folder       NEW
@@ -32,10 +32,10 @@ import os
 from collections.abc import Iterator
 
 from gguftool import endings
+from gguftool.edit.fitted import Fit
 from gguftool.edit.inuse import hold_alone, users_of
-from gguftool.edit.job import Job, make_record, written
+from gguftool.edit.job import InsertImpossible, Job, make_record, written
 from gguftool.edit.journal import INSERTED, STARTED, Record, pack, read
-from gguftool.edit.layout import Fit
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import settle
 from gguftool.edit.steps import barrier, drop_journal, half_done, keep_journal, mark, poison, take_journal, unpoison
@@ -43,9 +43,8 @@ from gguftool.errors import ChangedMeanwhile, GgufToolError, NoRoom, Refused, Un
 from gguftool.files.disk import Progress
 from gguftool.files.faults import FORBIDDEN, FULL
 
-
-class InsertImpossible(Exception):
-    """The file system took INSERT_RANGE back; the file is as it was."""
+_PIECE = 1 << 18
+"""Bytes that are compared at a time: a header may have many MB, and is in memory already."""
 
 
 def identity(s: os.stat_result) -> tuple[int, ...]:
@@ -138,19 +137,18 @@ def _rewrite(job: Job, layer: OsLayer, journal: int, progress: Progress | None) 
 
 
 def build(layer: OsLayer, source: int, target: int, fit: Fit, progress: Progress | None = None) -> None:
-    """Write a whole new file: front, then the data out of the old one, zeros between."""
-    layer.preallocate(target, fit.new_size)
+    """Write a whole new file: front, then the data out of the old one, a hole between where that has one."""
+    layer.truncate(target, fit.new_size)
     layer.pwrite(target, 0, fit.front)
     total, done = sum(s.n for s in fit.segments), 0
-    for s in fit.segments:
-        before = done
 
-        def report(part: int, n: int, before: int = before) -> None:
-            if progress is not None:
-                progress(before + part, total)
+    def report(n: int) -> None:
+        nonlocal done
+        done += n
+        if progress is not None:
+            progress(done, total)
 
-        layer.copy_range(source, s.old, target, s.new, s.n, report)
-        done += s.n
+    layer.copy_ranges(source, target, [(s.old, s.new, s.n) for s in fit.segments], report)
     for start, data in fit.extra:
         layer.pwrite(target, start, data)
     size = layer.fstat(target).st_size
@@ -239,8 +237,10 @@ def in_use(path: str) -> Refused:
 
 def _check_unchanged(job: Job, layer: OsLayer, model: int) -> None:
     _same(job, layer.fstat(model))
-    if layer.read(model, 0, len(job.old_front)) != job.old_front:
-        raise _changed(job.path)
+    for at in range(0, len(job.old_front), _PIECE):
+        planned = job.old_front[at : at + _PIECE]
+        if layer.read(model, at, len(planned)) != planned:
+            raise _changed(job.path)
 
 
 def _same(job: Job, now: os.stat_result) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from gguftool.brief import short_repr
 from gguftool.edit.far import too_far
+from gguftool.edit.fitted import Fit
 from gguftool.edit.forecast import Forecast
-from gguftool.edit.layout import Fit, fit
+from gguftool.edit.layout import fit
 from gguftool.edit.ops import Front, Operation, Realign, Rename, Repack, Set, apply
 from gguftool.edit.spelled import command
 from gguftool.edit.texts import refuse_texts
@@ -17,6 +18,7 @@ from gguftool.format.header import Header, align
 from gguftool.format.types import DEFAULT_ALIGNMENT
 from gguftool.model import Model
 from gguftool.model.datastart import misplaced_start, misplaced_words
+from gguftool.model.headers import Headers
 from gguftool.model.shards import split_keys
 from gguftool.records import dataclass, replace
 from gguftool.shell import gguftool, path_word, shell
@@ -44,6 +46,7 @@ def draw(
     force: bool = False,
     harm: str = "refuse",
     model: Model | None = None,
+    known: Headers | None = None,
 ) -> Drawn:
     """Work out the new file.
 
@@ -56,6 +59,7 @@ def draw(
         force: as for `gguftool.edit.plan.plan_edit`.
         harm: likewise.
         model: the model, where it is open already and stays so.
+        known: what is known of the file.
 
     Raises:
         UsageError, Refused: as `gguftool.edit.plan.plan_edit`.
@@ -64,7 +68,8 @@ def draw(
     laid_out = fit(old, new, ops, front, size)
     _refuse_misplaced(named, old, ops)
     read = replace(old, data_offset=align(old.end, old.alignment))
-    forecast = Forecast(named, read, replace(new, data_offset=len(laid_out.front)), laid_out.new_size, model)
+    planned = replace(new, data_offset=len(laid_out.front))
+    forecast = Forecast(named, read, planned, laid_out.new_size, model, known or Headers())
     if harm == "refuse":
         _refuse_harm(forecast, ops)
     return Drawn(new, laid_out, forecast)
@@ -111,24 +116,33 @@ def _refuse_misplaced(named: str, old: Header, ops: Sequence[Operation]) -> None
     raise Refused(f"{named}: {misplaced_words(read, old.data_offset)}", f"mend that first: {mend}")
 
 
-def front_of(source: Source, named: str) -> tuple[Header, bytes]:
+def front_of(source: Source, named: str, known: Headers | None = None) -> tuple[Header, bytes]:
     """The header, and the bytes in front of the data; that is where it really starts, not where readers look for it.
 
     Args:
         source: the file.
         named: what messages call it.
+        known: headers that need not be read again.
 
     Raises:
         FormatError: it cannot be read to the end of its header.
         Refused: what stands in front of its data is more than is held in memory.
     """
-    header = editable(source, named)
+    header = editable(source, named, known)
     start = misplaced_start(source, header)
     if start is not None:
         header = replace(header, data_offset=start)
     if why := too_far(header.data_offset, header.alignment):
         raise Refused(f"{named}: {why}")
-    return header, source.read_at(0, header.data_offset)
+    return header, _as_read(header) or source.read_at(0, header.data_offset)
+
+
+def _as_read(header: Header) -> bytes:
+    """The bytes in front of the data, where the header was read with them; else none."""
+    whole = header.tensors[-1].buffer.obj if header.tensors else None
+    if not isinstance(whole, bytes) or not header.fields or header.fields[0].buffer.obj is not whole:
+        return b""
+    return whole[: header.data_offset] if header.data_offset <= len(whole) else b""
 
 
 def _guard(old: Header, new: Header, ops: Sequence[Operation], force: bool) -> None:

@@ -10,10 +10,11 @@ from gguftool.brief import short_repr
 from gguftool.format.header import Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model import Model, Part, open_model, with_header
+from gguftool.model.headers import Headers
 from gguftool.model.role import role
 from gguftool.model.shards import split_keys
 from gguftool.predict.idle import all_the_same
-from gguftool.records import dataclass
+from gguftool.records import dataclass, field
 from gguftool.source import LocalFile
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Forecast:
         old, new: its header as it is and as it would be.
         size: bytes of the whole new file.
         model: the model, where it is open already and stays so.
+        known: headers that need not be read again, and what was found out about them.
     """
 
     path: str
@@ -36,6 +38,7 @@ class Forecast:
     new: Header
     size: int
     model: Model | None = None
+    known: Headers = field(default_factory=Headers)
 
     __repr__ = short_repr
 
@@ -78,5 +81,7 @@ class Forecast:
         # A value type that llama.cpp does not know is not judged from a header that stepped over it.
         odd = any((f.element_type if f.type == ARR else f.type) not in VALUE_TYPES for f in self.old.fields)
         if odd or split_keys(self.old) is not None:
-            return open_model(self.path, strict=False)
-        return Model((Part(self.path, LocalFile(self.path), self.old),))
+            return open_model(self.path, strict=False, known=self.known)
+        model = Model((Part(self.path, LocalFile(self.path), self.old),))
+        model.shared = self.known.shared
+        return model

@@ -6,8 +6,9 @@ import hashlib
 import time
 
 from gguftool.brief import short_repr
+from gguftool.edit.fitted import Fit, Segment
+from gguftool.edit.gaps import Holes, movable_holes
 from gguftool.edit.journal import Record
-from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.errors import Refused
 from gguftool.format.header import align
@@ -16,6 +17,10 @@ from gguftool.version import __version__
 
 SAVED_LIMIT = 1 << 30
 """Bytes that no tensor covers and `rewrite` leaves out are kept for undo up to this many."""
+
+
+class InsertImpossible(Exception):
+    """The file cannot be moved in place, or the file system took INSERT_RANGE back; the file is as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,9 @@ def make_record(job: Job, layer: OsLayer, model: int) -> Record:
     saved, moved = ranges(job)
     if job.strategy == "rewrite" and job.keep_undo and sum(n for _, n in saved) > SAVED_LIMIT + fit.old_front:
         raise Refused(f"{job.path}: more than 1 GiB would be left out, too much to keep for undo", "give --no-undo")
+    holes: Holes | None = movable_holes(layer, model, len(job.old_front)) if job.strategy == "insert" else ()
+    if holes is None:
+        raise InsertImpossible
     return Record(
         strategy=job.strategy,
         shift=fit.shift if job.strategy == "insert" else 0,
@@ -137,6 +145,7 @@ def make_record(job: Job, layer: OsLayer, model: int) -> Record:
         time=time.time(),
         mtime=job.identity[3],
         group=job.group,
+        holes=holes,
         payload=b"".join(layer.read(model, start, n) for start, n in saved),
     )
 

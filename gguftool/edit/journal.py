@@ -31,6 +31,8 @@ RECORD_LIMIT = 3 << 30
 LARGEST_FILE = 1 << 62
 LAST_SECOND = 1 << 37
 """Seconds since 1970 that every calendar here still knows: the year 6325."""
+MOST_HOLES = 1000
+"""Holes that a record holds; a file with more is written anew, not moved."""
 _SUM = regex("[0-9a-f]{64}")
 
 
@@ -51,6 +53,7 @@ class Record:
         argv: the command line.
         version: of gguftool. time: seconds since 1970. mtime: of the old file, in ns. group: id shared by the edits of
             one command.
+        holes: (start, length) of the holes of the old file (``insert``); what is moved leaves another one meanwhile.
         payload: the saved bytes.
     """
 
@@ -71,6 +74,7 @@ class Record:
     time: float = 0.0
     mtime: int = 0
     group: str = ""
+    holes: tuple[tuple[int, int], ...] = ()
     payload: bytes = field(default=b"", repr=False)
 
     __repr__ = short_repr
@@ -90,6 +94,9 @@ def pack(record: Record, phase: int = STARTED) -> bytes:
     """The record as bytes, phase block included."""
     fields = asdict(replace(record, payload=b""))
     del fields["payload"]
+    if not record.holes:
+        # Older versions know no such field; so they can read all records but those of files with holes.
+        del fields["holes"]
     text = json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode()
     # The payload may have many MB: one copy of it, not three.
     parts = [_HEAD.pack(MAGIC, len(text), len(record.payload)), text, record.payload]
@@ -129,7 +136,7 @@ def read(layer: OsLayer, fd: int) -> tuple[Record, int] | None:
         return None
     try:
         fields = from_json(body[_HEAD.size : _HEAD.size + n_text], halves=True)
-        for key in ("saved", "moved"):
+        for key in ("saved", "moved", *(("holes",) if "holes" in fields else ())):
             fields[key] = tuple(tuple(row) for row in fields[key])
         for key in ("operations", "argv"):
             fields[key] = tuple(str(line) for line in fields[key])
@@ -169,9 +176,23 @@ def _sane(record: Record) -> bool:
             return False
         if old + n > record.old_size or new + n > record.new_size:
             return False
+    if not _sane_holes(record):
+        return False
     in_place = record.strategy != "rewrite"
     first_is_front = bool(record.saved) and record.saved[0][0] == 0
     return sum(n for _, n in record.saved) == len(record.payload) and (first_is_front or not in_place)
+
+
+def _sane_holes(record: Record) -> bool:
+    """Whether the holes are some of the old file, in order and apart, and none is in its header."""
+    if record.holes and (record.strategy != "insert" or len(record.holes) > MOST_HOLES):
+        return False
+    behind = align(record.old_front, BLOCK)
+    for start, n in record.holes:
+        if not (type(start) is int and type(n) is int and behind <= start and 0 < n <= record.old_size - start):
+            return False
+        behind = start + n + 1
+    return True
 
 
 def _sane_words(record: Record) -> bool:

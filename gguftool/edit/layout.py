@@ -12,18 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gguftool.brief import short_repr
 from gguftool.edit.far import too_far
+from gguftool.edit.fitted import Fit, Segment
 from gguftool.edit.ops import Front, Operation, Realign, Repack, Reserve, Strip
 from gguftool.edit.oslayer import BLOCK
 from gguftool.errors import FormatError, Refused, UsageError
 from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.format.header import Field, Header, align
 from gguftool.format.limits import HEADER
-from gguftool.format.render import length, render_parts
+from gguftool.format.render import length, pieces
 from gguftool.format.types import ARR, MAGIC, Layout
 from gguftool.format.values import make_field
-from gguftool.records import dataclass
 
 SLACK = 64 << 10
 """Room kept when the data has to move anyway, in bytes of the whole filler records."""
@@ -35,47 +34,6 @@ MAX_FILLER = 8 << 20
 """A filler longer than this is not written: some readers refuse long strings. The data moves up instead."""
 
 _SENTENCE = "room for later edits, kept by gguftool; `gguftool fix --strip-padding` removes it"
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """``n`` bytes of the old file at ``old`` that stand at ``new`` in the new one."""
-
-    old: int
-    new: int
-    n: int
-
-    __repr__ = short_repr
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """The new file, described by the old one.
-
-    Attributes:
-        front: all bytes in front of the data of the new file, padding included.
-        old_front: length of the same part of the old file.
-        segments: what is taken over from the old file, in order of the new one; bytes between segments are zero.
-        new_size: length of the new file in bytes.
-        plain: the data keeps its inner layout, so a shift of everything behind the front is enough.
-        filler: bytes of the filler record in the new header, 0 when there is none.
-        extra: (start, bytes) written behind the front: what an undo brings back that no segment holds.
-    """
-
-    front: bytes
-    old_front: int
-    segments: tuple[Segment, ...]
-    new_size: int
-    plain: bool
-    filler: int
-    extra: tuple[tuple[int, bytes], ...] = ()
-
-    __repr__ = short_repr
-
-    @property
-    def shift(self) -> int:
-        """How far the data moves; negative when the header shrinks."""
-        return len(self.front) - self.old_front
 
 
 def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, size: int) -> Fit:
@@ -100,10 +58,9 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
     rest = size - d
     if not new.tensors:
         # Nothing depends on where the header ends, so no room is kept.
-        body = render_parts(new.layout, new.fields, new.tensors)
-        front = body + bytes(align(len(body), new.alignment) - len(body) if d == old.data_offset else 0)
-        if len(body) == old.end:
-            front = body + old_front[old.end :]
+        end = length(new.layout, new.fields, new.tensors)
+        behind = bytes(align(end, new.alignment) - end if d == old.data_offset else 0)
+        front = _front(new, new.fields, old_front[old.end :] if end == old.end else behind)
         return Fit(front, d, (Segment(d, len(front), rest),) if rest else (), len(front) + rest, True, 0)
     fields, place = _without_filler(new.fields)
     strip = any(isinstance(op, Strip) for op in ops)
@@ -125,9 +82,13 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
         whole = wanted is not None or any(is_filler(f.key) and len(f.buffer) > LONGEST for f in old.fields)
         pads = filler_fields(filler, new.layout, filler if whole else LONGEST)
         fields = (*fields[:place], *pads, *fields[place:])
-    body = render_parts(new.layout, fields, new.tensors)
-    front = body + (tail or bytes(target - len(body)))
+    front = _front(new, fields, tail or bytes(target - length(new.layout, fields, new.tensors)))
     return Fit(front, d, (Segment(d, target, rest),), target + rest, True, filler)
+
+
+def _front(new: Header, fields: Sequence[Field], behind: bytes) -> bytes:
+    """The header as bytes, with what stands behind it; they may be many MB, and are copied once."""
+    return b"".join((*pieces(new.layout, fields, new.tensors), behind))
 
 
 def filler_fields(room: int, layout: Layout, longest: int) -> tuple[Field, ...]:
@@ -200,9 +161,9 @@ def _anew(old: Header, new: Header, size: int, old_front: int) -> Fit:
     """Every tensor at its new offset, zeros between; what no tensor covers is left out."""
     if len(old.tensors) != len(new.tensors):
         raise FormatError("the tensor list changed while the data is laid out anew")
-    body = render_parts(new.layout, new.fields, new.tensors)
-    _refuse_far(align(len(body), new.alignment), new.alignment)
-    front = body + bytes(align(len(body), new.alignment) - len(body))
+    end = length(new.layout, new.fields, new.tensors)
+    _refuse_far(align(end, new.alignment), new.alignment)
+    front = _front(new, new.fields, bytes(align(end, new.alignment) - end))
     segments, end = [], len(front)
     for was, now in zip(old.tensors, new.tensors, strict=True):
         n = was.nbytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from gguftool.edit.gaps import moved_up
 from gguftool.edit.journal import Record
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import undo_records
@@ -46,7 +47,7 @@ def fitting(layer: OsLayer, path: str, model: int) -> Found | None:
             if (size, _sha(front)) == wanted:
                 return Found(number, record, front, is_new)
         shift = record.shift if size == record.new_size else 0
-        whole = not shift or layer.hole(model, shift) >= size
+        whole = not shift or moved_up(layer, model, record)
         if whole and _sha(_old_front(layer, model, record, shift)) == record.old_sha:
             return Found(number, record)
     return None

@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gguftool.brief import named_repr
 from gguftool.files import attributes, disk
 from gguftool.files.able import linux_calls, must_write
-from gguftool.files.disk import O_BINARY, O_CLOEXEC, Progress
+from gguftool.files.copies import Move, Tick, copy_ranges, share
+from gguftool.files.disk import O_BINARY, O_CLOEXEC
 from gguftool.files.faults import FULL
+from gguftool.files.holes import hole_at
 from gguftool.files.leftovers import sweep
 from gguftool.files.unnamed import hidden_file
 from gguftool.source import step_aside
@@ -30,7 +31,6 @@ _KEEP_SIZE = 0x01
 _PUNCH = 0x02
 _COLLAPSE = 0x08
 _INSERT = 0x20
-_FICLONERANGE = 0x4020940D
 _F_SETLEASE = 1024
 _F_SETSIG = 10
 _SIGURG = 23  # ignored by default, so a lease break needs no handler; SIGIO's default would end the process
@@ -62,15 +62,9 @@ class OsLayer:
         """Up to ``n`` bytes; fewer only at the end of the file."""
         return disk.read_at(fd, offset, n)
 
-    def hole(self, fd: int, start: int) -> int:
-        """Offset of the first hole at or behind ``start``; the file's length when none is there or can be seen."""
-        size = os.fstat(fd).st_size
-        if start >= size or not hasattr(os, "SEEK_HOLE"):
-            return size
-        try:
-            return os.lseek(fd, start, os.SEEK_HOLE)
-        except OSError:
-            return size
+    def hole(self, fd: int, start: int) -> tuple[int, int]:
+        """The first hole at or behind ``start``: where it begins and ends; see `gguftool.files.holes.hole_at`."""
+        return hole_at(fd, start, os.fstat(fd).st_size)
 
     # -- names
 
@@ -119,10 +113,6 @@ class OsLayer:
         """Cut the file to ``size`` bytes, or lengthen it with a hole."""
         os.ftruncate(fd, size)
 
-    def preallocate(self, fd: int, size: int) -> None:
-        """Take the room of a new file at once, so that a full disk shows before any copying."""
-        disk.preallocate(fd, size)
-
     def insert(self, fd: int, offset: int, n: int) -> None:
         """Make room of ``n`` bytes at ``offset`` by moving extents (FALLOC_FL_INSERT_RANGE); the room is a hole."""
         _fallocate(fd, _INSERT, offset, n)
@@ -135,15 +125,13 @@ class OsLayer:
         """Make a hole of ``n`` bytes, the length stays (FALLOC_FL_PUNCH_HOLE)."""
         _fallocate(fd, _PUNCH | _KEEP_SIZE, offset, n)
 
-    def copy_range(
-        self, src: int, src_at: int, dst: int, dst_at: int, n: int, progress: Progress | None = None
-    ) -> None:
-        """Copy ``n`` bytes between files: shared extents or a copy inside the kernel where it can, else by hand.
+    def copy_ranges(self, src: int, dst: int, moves: Sequence[Move], tick: Tick | None = None) -> None:
+        """Bring ranges of a file into a new one; see `gguftool.files.copies.copy_ranges`.
 
         Raises:
-            ChangedMeanwhile: the source ended before ``n`` bytes.
+            ChangedMeanwhile: the source ended before a range did.
         """
-        disk.copy_range(src, src_at, dst, dst_at, n, progress)
+        copy_ranges(src, dst, moves, tick)
 
     # -- barriers
 
@@ -242,19 +230,14 @@ class OsLayer:
 
     def can_clone(self, folder: str) -> bool:
         """Whether files of this folder can share extents (FICLONERANGE: btrfs, xfs, bcachefs)."""
-        fcntl = linux_calls()
-        if fcntl is None:
-            return False
-
         with _scratch(folder) as src, _scratch(folder) as dst:
             if src < 0 or dst < 0:
                 return False
             try:
                 os.ftruncate(src, BLOCK)
-                fcntl.ioctl(dst, _FICLONERANGE, struct.pack("=qQQQ", src, 0, BLOCK, 0))
             except OSError:
                 return False
-            return True
+            return share(src, 0, dst, 0, BLOCK)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from gguftool.edit.remarks import of_another_program, remarks
 from gguftool.errors import UsageError
 from gguftool.format.header import Header
 from gguftool.model import Model
+from gguftool.model.headers import Headers
 from gguftool.records import dataclass
 from gguftool.version import __version__
 
@@ -58,7 +59,7 @@ def plan_patch(model: Model, ops: Sequence[Operation], *, force: bool = False, h
     """
     first = model.parts[0]
     size = first.source.size
-    old, front = front_of(first.source, first.name)
+    old, front = front_of(first.source, first.name, Headers((first,)))
     drawn = draw(first.name, old, front, size, ops, force=force, harm=harm, model=model)
     if not drawn.fit.plain:
         raise UsageError(

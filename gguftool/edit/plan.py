@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from gguftool.brief import short_repr, shown, table
 from gguftool.edit.changes import Change, changes_of
 from gguftool.edit.choose import check_room, choose, costs
-from gguftool.edit.commit import InsertImpossible, build, commit, identity
+from gguftool.edit.commit import build, commit, identity
 from gguftool.edit.drawn import draw, front_of
+from gguftool.edit.fitted import Fit
 from gguftool.edit.forecast import Forecast
-from gguftool.edit.job import Job
-from gguftool.edit.layout import Fit
+from gguftool.edit.job import InsertImpossible, Job
 from gguftool.edit.ops import Operation
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.patch import Patch
@@ -27,6 +27,7 @@ from gguftool.files.disk import Progress
 from gguftool.files.draft import Draft
 from gguftool.files.faults import writing
 from gguftool.format.header import Header, align
+from gguftool.model.headers import Headers
 from gguftool.model.shards import split_keys
 from gguftool.records import dataclass, replace
 from gguftool.source import LocalFile
@@ -127,7 +128,7 @@ class EditPlan:
                 ) from None
         # Poisoning and going back have touched the file; its front is compared again all the same.
         job = replace(self.job, strategy="rewrite", identity=identity(os.stat(self.job.path)))
-        written_bytes, needed = costs(job, False)
+        written_bytes, needed = costs(job, self.layer, False)
         check_room(self.layer, job.path, needed)
         return Result(job.path, "rewrite", written_bytes, commit(job, self.layer, progress))
 
@@ -148,6 +149,7 @@ def plan_edit(
     group: str = "",
     layer: OsLayer | None = None,
     patch: Patch | None = None,
+    known: Headers | None = None,
 ) -> EditPlan:
     """Plan an edit; nothing is written yet.
 
@@ -167,6 +169,7 @@ def plan_edit(
         group: id shared by the edits of one command.
         layer: the operating system (tests put others here).
         patch: apply this (`gguftool.edit.patch.read_patch`) instead of operations.
+        known: headers that need not be read again; before anything is written they are compared with the file.
 
     Raises:
         UsageError: an operation that is not possible.
@@ -184,16 +187,16 @@ def plan_edit(
     ):
         if value not in allowed:
             raise UsageError(f"{name} is {value!r}, must be one of {', '.join(map(str, allowed))}")
-    named = metadata_file(os.fspath(path))
+    named = metadata_file(os.fspath(path), known)
     target = look(named, layer) if output is not None else check(named, layer, hard_links=hard_links, force=force)
     refuse_unfinished(layer, target.real, named)
     with contextlib.closing(LocalFile(target.real)) as source:
-        old, front = front_of(source, target.named)
+        old, front = front_of(source, target.named, known)
     if patch is not None:
         if ops:
             raise UsageError("a patch is applied alone", "make the other changes with a command of their own")
         ops = [patch.onto(named, front, target.stat.st_size)]
-    drawn = draw(named, old, front, target.stat.st_size, ops, force=force, harm=harm)
+    drawn = draw(named, old, front, target.stat.st_size, ops, force=force, harm=harm, known=known)
     new, laid_out, forecast = drawn.new, drawn.fit, drawn.forecast
     job = Job(
         path=target.real,
@@ -220,7 +223,7 @@ def plan_edit(
             notes.append("the new file belongs to you, no longer to its owner; the group stays where you are in it")
     else:
         clones = layer.can_clone(folder) and os.stat(folder or ".").st_dev == target.stat.st_dev
-    bytes_written, needed = (0, 0) if job.strategy == "none" else costs(job, clones, output is not None)
+    bytes_written, needed = (0, 0) if job.strategy == "none" else costs(job, layer, clones, output is not None)
     if job.strategy != "none":
         check_room(layer, os.path.join(folder, ""), needed)
     if not laid_out.plain:

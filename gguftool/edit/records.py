@@ -263,6 +263,7 @@ def join(first: Record, second: Record) -> Record | None:
         old_size=first.old_size,
         old_front=first.old_front,
         old_sha=first.old_sha,
+        holes=() if copied else first.holes if first.shift else second.holes,
         saved=tuple(_runs((start, len(part)) for start, part in saved)),
         moved=_joined_moves(moved),
         operations=lines,

@@ -22,9 +22,10 @@ LOST      none               old, new not GGUF           J lost, and an   as POI
                                                          undo record fits
 ========  =================  =======  =================  ===============  =========================================
 
-Why the gap can be found: the file had no hole before. INSERT_RANGE is not atomic when the power fails - the file may be
-longer with only its tail moved - but then exactly one hole of the inserted length stands where moving stopped. Nothing
-is written into the file between the insertion and the phase mark, so the hole stays one.
+Why the gap can be found: the journal has the holes that the file had before (`gguftool.edit.gaps`). INSERT_RANGE is
+not atomic when the power fails - the file may be longer with only its tail moved - but then exactly one hole of the
+inserted length stands where moving stopped, or makes one that was there before longer. Nothing is written into the file
+between the insertion and the phase mark, so the hole stays one.
 
 Going back always goes to the smaller file: taking blocks out and overwriting existing ones cannot meet a full disk.
 The first act is to sync the journal and its folder: one that is readable after a mere process crash may not survive the
@@ -43,9 +44,10 @@ import hashlib
 import os
 
 from gguftool.brief import short_repr
+from gguftool.edit.gaps import find_gap
 from gguftool.edit.journal import INSERTED, ROLLBACK, STARTED, Record, begun, pack, read, undo_path
 from gguftool.edit.lost import Found, fitting
-from gguftool.edit.oslayer import BLOCK, OsLayer
+from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import as_it_stands, drop_record
 from gguftool.edit.steps import (
     barrier,
@@ -251,7 +253,7 @@ def settle(
             f"if the file is good as it is, delete {journal_path(path)}",
         )
     state = "POISONED"
-    if doubt and (size == record.old_size or (phase == INSERTED and layer.hole(model, 0) > 0)):
+    if doubt and (size == record.old_size or (phase == INSERTED and layer.hole(model, 0)[0] > 0)):
         # Elsewhere it would fill the hole that marks the gap, and need room; there it is on the disk already, for the
         # room was made after it.
         poison(layer, model, path)
@@ -314,7 +316,12 @@ def _close_gap(layer: OsLayer, path: str, model: int, journal: int, record: Reco
             return _restore_by_copy(layer, path, model, record, 0)
         barrier(layer, model, path)
         mark(layer, journal, record, ROLLBACK, path)
-    at = _gap(layer, path, model, record)
+    at = find_gap(layer, model, record)
+    if at is None:
+        raise DamagedJournal(
+            f"{path}: the interrupted insertion cannot be found in the file; nothing was touched",
+            "was the file copied since the crash? Recover the original, not the copy",
+        )
     if at + shift >= record.new_size:
         # Nothing had moved yet: only the length was raised.
         layer.truncate(model, record.old_size)
@@ -325,21 +332,6 @@ def _close_gap(layer: OsLayer, path: str, model: int, journal: int, record: Reco
             return _restore_by_copy(layer, path, model, record, at)
     barrier(layer, model, path)
     return False
-
-
-def _gap(layer: OsLayer, path: str, model: int, record: Record) -> int:
-    """Where the hole of the inserted length stands."""
-    at = layer.hole(model, 0)
-    n = min(record.shift, record.new_size - at)
-    if at < record.new_size and at % BLOCK == 0 and not any(layer.read(model, at, n)):
-        return at
-    _, length = record.saved[0]
-    if layer.read(model, record.shift + 4, length - 4) == record.payload[4:length]:
-        return 0
-    raise DamagedJournal(
-        f"{path}: the interrupted insertion cannot be found in the file; nothing was touched",
-        "was the file copied since the crash? Recover the original, not the copy",
-    )
 
 
 def _write_back(layer: OsLayer, path: str, model: int, record: Record) -> None:
@@ -359,10 +351,8 @@ def _restore_by_copy(layer: OsLayer, path: str, model: int, record: Record, gap:
     fd, target = layer.draft(path)
     try:
         layer.copy_flags(model, fd)
-        layer.preallocate(fd, record.old_size)
-        if gap:
-            layer.copy_range(model, 0, fd, 0, gap)
-        layer.copy_range(model, gap + record.shift, fd, gap, record.old_size - gap)
+        layer.truncate(fd, record.old_size)
+        layer.copy_ranges(model, fd, [(0, 0, gap), (gap + record.shift, gap, record.old_size - gap)])
         at = 0
         for start, n in record.saved:
             layer.pwrite(fd, start, memoryview(record.payload)[at : at + n])

@@ -22,9 +22,10 @@ def of_another_program(path: str, header: Header, size: int) -> Iterator[str]:
 
 def remarks(old: Header, new: Header) -> Iterator[str]:
     """What a reader should know of the fields that an edit wrote."""
-    before = {f.key: f.value_bytes for f in old.fields}
+    before = {f.key: f for f in old.fields}
     for f in new.fields:
-        if before.get(f.key) == f.value_bytes and f.key in before:
+        was = before.get(f.key)
+        if was is f or (was is not None and was.value_bytes == f.value_bytes):
             continue
         if f.key == "general.alignment":
             yield f"{f.key} is {f.value}: {STUMBLE_OVER_ALIGNMENT}"

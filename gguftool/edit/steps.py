@@ -62,7 +62,15 @@ def mark(layer: OsLayer, journal: int, record: Record, phase: int, path: str) ->
 
 def front_sha(layer: OsLayer, fd: int, n: int) -> str:
     """sha256 of the first ``n`` bytes, hexadecimal."""
-    return hashlib.sha256(layer.read(fd, 0, n)).hexdigest()
+    found, at = hashlib.sha256(), 0
+    while at < n and (part := layer.read(fd, at, min(_PIECE, n - at))):
+        found.update(part)
+        at += len(part)
+    return found.hexdigest()
+
+
+_PIECE = 1 << 18
+"""Bytes that are read to be hashed at a time: the room for a piece is had again for the next."""
 
 
 def take_journal(layer: OsLayer, path: str) -> int:

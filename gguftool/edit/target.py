@@ -132,7 +132,7 @@ def _look(path: str, layer: OsLayer, hard_links: str, force: bool) -> tuple[Targ
     except OSError as e:
         raise Unreadable(f"{path}: {(e.strerror or str(e)).lower()}") from None
     try:
-        hole, flags = layer.hole(fd, 0), layer.flags(fd)
+        hole, flags = layer.hole(fd, 0)[0], layer.flags(fd)
     finally:
         layer.close(fd)
     target = Target(path, real, s, hole < s.st_size, s.st_nlink)

@@ -8,10 +8,11 @@ from gguftool import endings
 from gguftool.brief import short_repr
 from gguftool.edit.commit import abandon, commit, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
+from gguftool.edit.fitted import Fit, Segment
+from gguftool.edit.gaps import movable_holes, movable_path, moved_down
 from gguftool.edit.inuse import hold_alone
 from gguftool.edit.job import Job
 from gguftool.edit.journal import INSERTED, Record, pack, undo_path
-from gguftool.edit.layout import Fit, Segment
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import adopt, as_it_stands, numbered, record_at, undo_numbers
 from gguftool.edit.recover import settle
@@ -116,12 +117,16 @@ def undo(
         adopt(layer, target.real)
     number, saved = newest(path, layer)
     record = _as_it_stands(layer, target.real, saved)
-    if record.strategy != "patch" and not layer.can_clone(os.path.dirname(target.real)):
-        _check_room(layer, target.real, record, needed=record.strategy == "rewrite" or in_use == "rewrite")
-    breaks = hard_links == "break" and target.links > 1
+    copy = in_use == "rewrite" or (hard_links == "break" and target.links > 1)
     job = reverse(layer, target.real, number, record, target.stat)
     job = replace(job, in_use=in_use, preserve_mtime=preserve_mtime)
-    strategy = take_back(layer, job, record, copy=in_use == "rewrite" or breaks, progress=progress)
+    if copy or record.strategy == "rewrite" or (record.shift and not _collapsible(layer, target.real, record)):
+        from gguftool.edit.choose import new_bytes
+
+        folder = os.path.dirname(target.real)
+        needed = new_bytes(job, layer, layer.can_clone(folder))
+        check_room(folder, needed, what="a copy", free=layer.free_bytes(folder))
+    strategy = take_back(layer, job, record, copy=copy, progress=progress)
     left = len(undo_numbers(layer, target.real))
     return Undone(target.real, number, record, strategy, left, record is not saved)
 
@@ -154,10 +159,9 @@ def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, p
     return strategy
 
 
-def _check_room(layer: OsLayer, path: str, record: Record, *, needed: bool) -> None:
-    folder = os.path.dirname(path)
-    if needed or not layer.insert_unit(folder):
-        check_room(folder, record.old_size, what="a copy", free=layer.free_bytes(folder))
+def _collapsible(layer: OsLayer, path: str, record: Record) -> bool:
+    """Whether the inserted room can be taken out in place."""
+    return bool(layer.insert_unit(os.path.dirname(path))) and movable_path(layer, path, record.new_front)
 
 
 def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat_result) -> Job:
@@ -165,21 +169,25 @@ def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat
     fd = layer.open(path, write=False)
     try:
         current = layer.read(fd, 0, record.new_front)
-        front, tail, segments = bytearray(record.old_front), [], []
+        fronts: list[tuple[int, bytes | memoryview]] = []
+        tail, segments = [], []
         for start, n, saved, new in record.pieces():
             # What lies in front of the data is written, what lies behind it stays where it is or is copied.
             here = max(0, min(n, record.old_front - start))
             if saved is None:
-                front[start : start + here] = layer.read(fd, new, here)
+                there = new + here <= len(current)
+                fronts.append((start, memoryview(current)[new : new + here] if there else layer.read(fd, new, here)))
                 if here < n:
                     segments.append(Segment(new + here, start + here, n - here))
             else:
-                front[start : start + here] = record.payload[saved : saved + here]
+                fronts.append((start, memoryview(record.payload)[saved : saved + here]))
                 if here < n:
                     tail.append((start + here, record.payload[saved + here : saved + n]))
     finally:
         layer.close(fd)
-    fit = Fit(bytes(front), record.new_front, tuple(segments), record.old_size, False, 0, tuple(tail))
+    fit = Fit(
+        _joined(fronts, record.old_front), record.new_front, tuple(segments), record.old_size, False, 0, tuple(tail)
+    )
     return Job(
         path=path,
         strategy="rewrite",
@@ -191,10 +199,26 @@ def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat
     )
 
 
+def _joined(parts: list[tuple[int, bytes | memoryview]], n: int) -> bytes:
+    """Pieces by where each stands as ``n`` bytes, zeros between; they are many MB, and mostly stand back to back."""
+    at = 0
+    for start, part in parts:
+        if start != at and len(part):
+            break
+        at += len(part)
+    else:
+        if at == n:
+            return b"".join(part for _, part in parts)
+    whole = bytearray(n)
+    for start, part in parts:
+        whole[start : start + len(part)] = part
+    return bytes(whole)
+
+
 def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
     """Take the inserted room out in place, through the table of `gguftool.edit.recover`; False where that cannot be."""
     path = job.path
-    if not layer.insert_unit(os.path.dirname(path)):
+    if not _collapsible(layer, path, record):
         return False
     try:
         journal = take_journal(layer, path)
@@ -202,7 +226,6 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
         raise plain(error, path) from error
     model = -1
     try:
-        again = replace(record, undo_of=job.undo_of)
         try:
             model = layer.open(path, write=True)
             layer.fsync(model)
@@ -210,9 +233,12 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
             if alone is False:
                 raise in_use_error(path)
             same = identity(layer.fstat(model)) == job.identity
-            if alone is None or not same or layer.hole(model, 0) < record.new_size:
+            holes = movable_holes(layer, model, record.new_front)
+            if alone is None or not same or holes is None:
                 drop_journal(layer, path)
                 return False
+            # Those of now: what stood in them may have been written since, or more made.
+            again = replace(record, undo_of=job.undo_of, holes=moved_down(holes, record.shift))
             layer.pwrite(journal, 0, pack(again, INSERTED))
             layer.fsync(journal)
             layer.syncdir(os.path.dirname(path))

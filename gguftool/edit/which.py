@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from typing import TYPE_CHECKING
 
 from gguftool.edit.recover import Outcome, pending, recover
 from gguftool.errors import GgufToolError
-from gguftool.format.parse import parse
-from gguftool.model import in_folder
-from gguftool.model.missing import missing_error, refuse_unnamed
-from gguftool.model.shards import find, split_keys
 from gguftool.source import LocalFile
+
+if TYPE_CHECKING:
+    from gguftool.model.headers import Headers
 
 SEARCHED = 1 << 20
 """In how much of its front, in bytes, a file that is not the first shard of its set must say so."""
 
 
-def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
+def settled(path: str, *, write: bool = True, known: Headers | None = None) -> tuple[str, list[Outcome]]:
     """The file to edit for a model as the user names it, after an interrupted edit of it was settled.
 
     Args:
         path: a file, any shard of a set, or a folder that holds one model.
         write: False to leave an interrupted edit alone (a dry run).
+        known: a header that has to be read is added here.
 
     Returns:
         The path, and what recovery did on the way.
     """
-    path = in_folder(path)
+    path = _file(path)
     outcomes = [recover(path)] if write and pending(path) else []
-    first = metadata_file(path)
+    first = metadata_file(path, known)
     if write and first != path and pending(first):
         outcomes.append(recover(first))
     # One that was waited for, and came to its end, is no news.
@@ -37,7 +39,7 @@ def settled(path: str, *, write: bool = True) -> tuple[str, list[Outcome]]:
 
 def unfinished(path: str) -> str:
     """The file to recover: the one named, the model of a folder, or the first shard when the edit is of that one."""
-    path = in_folder(path)
+    path = _file(path)
     if not pending(path):
         # A file in the middle of an edit that has lost its journal cannot be read; it is the one to report.
         with contextlib.suppress(GgufToolError):
@@ -46,21 +48,30 @@ def unfinished(path: str) -> str:
     return path
 
 
-def metadata_file(path: str) -> str:
+def metadata_file(path: str, known: Headers | None = None) -> str:
     """The file that carries the metadata: of a shard set the first shard.
+
+    Args:
+        path: a file, any shard of a set, or a folder that holds one model.
+        known: headers that need not be read again.
 
     Raises:
         FormatError: the first shard is missing.
         Refused: a file would fit by what is in it, but nothing says that it is of the same set.
     """
-    path = in_folder(path)
+    path = _file(path)
     source = LocalFile(path)
     try:
         # The other shards of a set carry little else, so most files are known not to be one without a walk.
-        front = source.read_at(0, SEARCHED)
-        if not any(key in front for key in (b"split.no", b"general.split")):
-            return path
-        header = parse(source, strict=False)
+        if known is None or known.known(source) is None:
+            front = source.read_at(0, SEARCHED)
+            if not any(key in front for key in (b"split.no", b"general.split")):
+                return path
+        from gguftool.model.headers import Headers
+        from gguftool.model.missing import missing_error, refuse_unnamed
+        from gguftool.model.shards import find, split_keys
+
+        header = (known if known is not None else Headers()).parsed(source)
     finally:
         source.close()
     keys = split_keys(header)
@@ -74,3 +85,12 @@ def metadata_file(path: str) -> str:
         raise missing_error(path, found)
     refuse_unnamed(path, [p for p in found.by_content if p == first], found.names)
     return first
+
+
+def _file(path: str) -> str:
+    """As `gguftool.model.in_folder`; most paths are those of files."""
+    if not os.path.isdir(path):
+        return path
+    from gguftool.model import in_folder
+
+    return in_folder(path)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gguftool.brief import line, shown
 from gguftool.facts.data import INSTEAD, load, newest
-from gguftool.facts.shape import Shape, Stored
 from gguftool.near import near_names
 from gguftool.records import dataclass
+
+if TYPE_CHECKING:
+    from gguftool.facts.shape import Shape, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class Hparams:
     def shape(self) -> Shape:
         """What llama.cpp makes of all keys; worked out once."""
         if self._shape is None:
+            from gguftool.facts.shape import Shape
+
             self._shape = Shape(self.arch, self._get, self._stored, self._count)
         return self._shape
 

@@ -6,10 +6,12 @@ llama.cpp decides this while it loads the hyperparameters of each architecture; 
 
 from __future__ import annotations
 
-from gguftool.facts.arch import Hparams
-from gguftool.facts.shape import Layer
+from typing import TYPE_CHECKING
 
-__all__ = ["Layer", "is_mla", "layers", "nextn_layers", "window", "windowed"]
+from gguftool.facts.arch import Hparams
+
+if TYPE_CHECKING:
+    from gguftool.facts.shape import Layer
 
 
 def layers(hp: Hparams) -> tuple[Layer, ...]:

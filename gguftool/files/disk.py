@@ -1,4 +1,4 @@
-"""Bytes onto a disk: whole writes, copies that share extents where they can, room, locks and barriers."""
+"""Bytes onto a disk: whole writes, room, locks and barriers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ import struct
 import sys
 from collections.abc import Callable
 
-from gguftool.errors import ChangedMeanwhile, NoRoom
+from gguftool.errors import NoRoom
 from gguftool.files.able import read_once
 
-PIECE = 16 << 20
-"""Bytes copied between two calls of the progress function."""
 O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 O_BINARY = getattr(os, "O_BINARY", 0)
-_NO_SUCH_CALL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENOTTY, errno.EPERM, errno.EXDEV, errno.EBADF)
-
 Progress = Callable[[int, int], None]
 """(bytes done, of all)."""
 
@@ -42,49 +38,6 @@ def read_at(fd: int, offset: int, n: int) -> bytes:
         offset += len(part)
         n -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def preallocate(fd: int, size: int) -> None:
-    """Take the room of a new file at once, so that a full disk shows before any copying."""
-    if hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(fd, 0, size)
-        except OSError as e:
-            if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                raise
-            os.ftruncate(fd, size)
-    else:
-        os.ftruncate(fd, size)
-
-
-def copy_range(src: int, src_at: int, dst: int, dst_at: int, n: int, progress: Progress | None = None) -> None:
-    """Copy ``n`` bytes between files: shared extents or a copy inside the kernel where it can, else by hand.
-
-    Raises:
-        ChangedMeanwhile: the source ended before ``n`` bytes.
-    """
-    done, by_kernel = 0, hasattr(os, "copy_file_range")
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(src, src_at, n, os.POSIX_FADV_SEQUENTIAL)
-    while done < n:
-        want = min(PIECE, n - done)
-        if by_kernel:
-            try:
-                got = os.copy_file_range(src, dst, want, src_at + done, dst_at + done)
-            except OSError as e:
-                if e.errno not in _NO_SUCH_CALL:
-                    raise
-                by_kernel = False
-                continue
-        else:
-            data = read_at(src, src_at + done, min(want, 1 << 20))
-            got = len(data)
-            write_at(dst, dst_at + done, data)
-        if not got:
-            raise ChangedMeanwhile("the file became shorter while it was copied", "try again when it is complete")
-        done += got
-        if progress is not None:
-            progress(done, n)
 
 
 def sync(fd: int) -> None:

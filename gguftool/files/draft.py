@@ -238,10 +238,11 @@ def publish_all(drafts: list[Draft]) -> None:
         draft.finish()
     folder = os.path.dirname(drafts[0].path)
     with contextlib.ExitStack() as stack:
+        # Around the intent, so that no signal comes between the names and its end.
+        stack.enter_context(deferred())
         if not any(draft.replaces for draft in drafts):
             with writing(drafts[0].path):
                 stack.enter_context(_intent(drafts))
-        stack.enter_context(deferred())
         try:
             for draft in drafts:
                 draft.give_name()
@@ -266,8 +267,11 @@ def _intent(drafts: list[Draft]) -> Iterator[None]:
         yield
     finally:
         if fd >= 0:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+            # Where a full disk copies on write, the first try may be what makes the room for the second.
+            for _ in range(2):
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+                    break
             os.close(fd)
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 
 from gguftool.brief import short_repr
-from gguftool.elsewhere import meant
 from gguftool.errors import MissingFile
 from gguftool.records import dataclass
 
@@ -54,6 +52,8 @@ def _takes(pattern: str, parts: Sequence[str], folder: bool) -> bool:
     bare = pattern.rstrip("/")
     if not bare or (bare != pattern and not folder):
         return False
+    from fnmatch import fnmatchcase
+
     if "/" not in bare:
         return fnmatchcase(parts[-1], bare)
     return _along([step for step in bare.split("/") if step not in ("", ".")], parts)
@@ -61,6 +61,8 @@ def _takes(pattern: str, parts: Sequence[str], folder: bool) -> bool:
 
 def _along(steps: Sequence[str], parts: Sequence[str]) -> bool:
     """Step by step, every set of places a step can lead to at once: no pattern takes long."""
+    from fnmatch import fnmatchcase
+
     at = {0}
     for step in steps:
         if step == "**":
@@ -97,6 +99,8 @@ def spread(names: Iterable[str]) -> list[str]:
             continue
         found = sorted(_matching(name))
         if not found:
+            from gguftool.elsewhere import meant
+
             raise MissingFile(f"{name}: no .gguf file has a name like this", meant(name))
         out.extend(found)
     return list(dict.fromkeys(out))

@@ -261,7 +261,13 @@ def _strings(buf: memoryview, start: int, layout: Layout, most: int) -> Iterator
 
 
 def _print_of(seen: Seen, buf: memoryview, tokens: Array) -> int:
-    if seen.name is None:
+    if seen.name is None and seen.layout.length_size == 8 and not seen.layout.big_endian:
+        # They stand in the file as they are summed up.
+        unpack, at = struct.Struct("<Q").unpack_from, tokens.start
+        for _ in range(_PRINT):
+            at += 8 + unpack(buf, at)[0]
+        seen.name = zlib.crc32(buf[tokens.start : at])
+    elif seen.name is None:
         strings = _strings(buf, tokens.start, seen.layout, _PRINT)
         seen.name = zlib.crc32(b"".join(len(text).to_bytes(8, "little") + text for text in strings))
     return seen.name

@@ -19,6 +19,7 @@ from gguftool.hub.address import SCHEMES, is_remote
 if TYPE_CHECKING:
     from gguftool.hub.beyond import Entry
     from gguftool.model import Model
+    from gguftool.model.headers import Headers
     from gguftool.source import Source
 
 __all__ = [
@@ -45,6 +46,7 @@ def open_any(
     whole_set: bool = True,
     until: str | None = None,
     keep: bool = True,
+    known: Headers | None = None,
 ) -> Model:
     """Open a model by path or address; what every command calls for its MODEL.
 
@@ -55,6 +57,7 @@ def open_any(
         whole_set: follow the shard keys to the other files.
         until: over the network, read no further than this key of the metadata; there are no tensors then.
         keep: keep a header that came over the network for the next time; not for who looks at thousands once.
+        known: headers of files on this machine that need not be read again.
 
     Raises:
         MissingFile: no such file, here or there.
@@ -65,13 +68,13 @@ def open_any(
     from gguftool.model import open_model
 
     if not is_remote(spec):
-        return open_model(spec, strict=strict, whole_set=whole_set)
+        return open_model(spec, strict=strict, whole_set=whole_set, known=known)
     from gguftool.hub.place import OnDisk, locate
     from gguftool.hub.remote import open_there
 
     place = locate(spec)
     if isinstance(place, OnDisk):
-        return open_model(place.path, strict=strict, whole_set=whole_set)
+        return open_model(place.path, strict=strict, whole_set=whole_set, known=known)
     return open_there(place, strict=strict, whole_set=whole_set, until=until, keep=keep)
 
 
@@ -183,9 +186,12 @@ def on_this_machine(spec: str | os.PathLike[str]) -> str:
         MissingFile: as `local_path`.
     """
     if not is_remote(spec):
+        path = os.fspath(spec)
+        if not os.path.isdir(path):
+            return path
         from gguftool.model import in_folder
 
-        return in_folder(os.fspath(spec))
+        return in_folder(path)
     from gguftool.hub.place import on_this_machine as found
 
     return found(spec)

@@ -7,14 +7,18 @@ wide a row of K and of V, how many cells, how many streams. `docs/memory.md` der
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
-from gguftool.facts.layers import Layer, is_mla, layers, window, windowed
+from gguftool.facts.layers import is_mla, layers, window, windowed
 from gguftool.memory.settings import CELL_PAD, Context, Settings, context, pad
 from gguftool.memory.state import StateLayer, state_layers
 from gguftool.records import dataclass
+
+if TYPE_CHECKING:
+    from gguftool.facts.shape import Layer
 
 CPU_ALIGNMENT = 32
 """A tensor in a host buffer starts at a multiple of this (`ggml-impl.h:TENSOR_ALIGNMENT`)."""

@@ -7,11 +7,14 @@ They are 32-bit floats, do not depend on the context length or the cache types, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
-from gguftool.facts.layers import Layer
 from gguftool.records import dataclass
+
+if TYPE_CHECKING:
+    from gguftool.facts.shape import Layer
 
 F32 = 4
 

@@ -134,10 +134,19 @@ def _same_field(a: Field, b: Field | None) -> bool:
     if b is None or (a.type, a.element_type, a.count) != (b.type, b.element_type, b.count):
         return False
     if a.layout == b.layout:
-        return a.value_bytes == b.value_bytes
+        return _same_bytes(a.value_bytes, b.value_bytes)
     if a.type == STR:
-        return a.value_bytes[a.layout.length_size :] == b.value_bytes[b.layout.length_size :]
+        return _same_bytes(a.value_bytes[a.layout.length_size :], b.value_bytes[b.layout.length_size :])
     return a.value == b.value
+
+
+def _same_bytes(a: memoryview, b: memoryview) -> bool:
+    """Views are compared number by number, bytes as blocks; small ones, for which no memory is asked of the system."""
+    pieces = range(0, len(a), _BLOCK)
+    return len(a) == len(b) and all(bytes(a[at : at + _BLOCK]) == bytes(b[at : at + _BLOCK]) for at in pieces)
+
+
+_BLOCK = 1 << 16
 
 
 def _same_tensor(a: Tensor, b: Tensor | None) -> bool:

@@ -27,7 +27,9 @@ def with_header(model: Model, header: Header, size: int | None = None) -> Model:
         size = first.size + header.data_offset - first.header.data_offset
     part = replace(first, header=header, source=_Unwritten(first.name, header, size))
     parts = (part, *model.parts[1:])
-    return Model(parts, model.missing_shards, model.shard_count, model.by_content, model.shard_names)
+    draft = Model(parts, model.missing_shards, model.shard_count, model.by_content, model.shard_names)
+    draft.shared = model.shared
+    return draft
 
 
 @dataclass(frozen=True, eq=False)

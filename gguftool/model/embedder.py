@@ -12,7 +12,6 @@ from typing import NamedTuple
 from gguftool.brief import short_repr
 from gguftool.facts.arch import facts
 from gguftool.facts.enums import numbers
-from gguftool.facts.machine.rows import head_tensors
 from gguftool.model.model import Model
 from gguftool.records import dataclass
 from gguftool.regex import regex
@@ -159,10 +158,9 @@ def _embedder(m: Model, asked: bool) -> Embedder | None:
     if known is None or known.unsupported or "diffusion" in known.flags or m.architecture == "wavtokenizer-dec":
         return None
     family = _family(m)
-    head = tuple(name for name in head_tensors(m.architecture) if name in m.tensors)
     number = _pooling_number(m)
     pooling = _WAYS.get(0 if number is None else number, "")
-    found = _kind(m, family, head, number) or ((EMBEDS, "as asked", False) if asked else None)
+    found = _kind(m, family, number) or ((EMBEDS, "as asked", False) if asked else None)
     if found is None:
         return None
     kind, why, sure = found
@@ -184,7 +182,7 @@ def _embedder(m: Model, asked: bool) -> Embedder | None:
         width=max(1, len(names)) if kind == RANKS else width,
         longest=arch.context_length or 0,
         labels=names,
-        head=head,
+        head=_head(m),
         token_by_token=m.architecture in BARE or _named(m, _COLBERT),
     )
 
@@ -222,7 +220,14 @@ def _pooling_number(m: Model) -> int | None:
     return None if number in (UNSPECIFIED, -1) else number
 
 
-def _kind(m: Model, family: Family | None, head: tuple[str, ...], number: int | None) -> tuple[str, str, bool] | None:
+def _head(m: Model) -> tuple[str, ...]:
+    """Tensors of a ranking head that llama.cpp reads."""
+    from gguftool.facts.machine.rows import head_tensors
+
+    return tuple(name for name in head_tensors(m.architecture) if name in m.tensors)
+
+
+def _kind(m: Model, family: Family | None, number: int | None) -> tuple[str, str, bool] | None:
     known = facts(m.architecture)
     if m.arch.raw("decision.type") is not None or m.arch.int("decision.block_count"):
         return DECIDES, f"{m.architecture}.decision.type", True
@@ -231,7 +236,7 @@ def _kind(m: Model, family: Family | None, head: tuple[str, ...], number: int | 
         return RANKS, f"{m.architecture}.pooling_type", True
     alone = known is not None and known.memory == "none"
     # A language model may have a tensor of that name for another purpose.
-    if head and number in (None, 0) and (alone or m.arch.raw(LABELS) or RERANK_TEMPLATE in m):
+    if number in (None, 0) and (alone or m.arch.raw(LABELS) or RERANK_TEMPLATE in m) and (head := _head(m)):
         return RANKS, head[0], True
     named = _calls_itself(m)
     ranks = named is not None and named[0] == RANKS
@@ -247,9 +252,10 @@ def _kind(m: Model, family: Family | None, head: tuple[str, ...], number: int | 
 def _calls_itself(m: Model) -> tuple[str, str] | None:
     """What the names and tags in a file say; tags alone only where no chat template speaks against them."""
     texts = [(key, value) for key in _NAMES if isinstance(value := m.get(key), str)]
-    for kind, pattern in ((RANKS, _RANKS), (EMBEDS, _EMBEDS)):
+    for kind, pattern, words in ((RANKS, _RANKS, ("rank",)), (EMBEDS, _EMBEDS, ("embed", "e5", "gte", "bge"))):
         for key, value in texts:
-            if pattern.search(value):
+            # Most names hold none of the words, and need no search.
+            if any(word in value.lower() for word in words) and pattern.search(value):
                 return kind, f"{key}, {value[:60]}"
     tags = m.get("general.tags")
     if not isinstance(tags, list) or "tokenizer.chat_template" in m:

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
 from gguftool.format.parse import parse
-from gguftool.model.headers import Identity
 from gguftool.model.model import Model
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
@@ -18,7 +17,7 @@ from gguftool.model.shards import LIKELY, find, is_gguf, naming
 from gguftool.records import dataclass, field
 from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word
-from gguftool.source import LocalFile
+from gguftool.source import Identity, LocalFile
 
 LOOKED_INTO = 32
 """In a folder of more files their names alone say what they are."""

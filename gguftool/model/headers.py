@@ -1,34 +1,76 @@
-"""Headers of files that lie beside a model, each read once for as long as its file stays what it was."""
+"""Headers of files that are looked at more than once, each read once for as long as its file stays what it was."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
 from gguftool.format.parse import parse
 from gguftool.model.part import Part
-from gguftool.source import LocalFile
+from gguftool.source import LocalFile, Source
 
-Identity = tuple[int, int, int, int]
+ROOM = 32 << 20
+"""Bytes of headers that a command keeps which goes over its files more than once: some vocabularies."""
 
 
 class Headers:
-    """Headers by path; those of shards are kept.
+    """Headers by what tells one state of a file from every other (`LocalFile.state`), whatever it is called.
+
+    Bytes that are no file of this machine are known as what was opened.
 
     Args:
         parts: files that are open already.
+        room: bytes of headers that are kept, the newest; None for all.
+
+    Attributes:
+        shared: what was found out about the fields of the header that was read last (`Model.shared`).
     """
 
-    def __init__(self, parts: Iterable[Part] = ()) -> None:
-        self._known: dict[str, tuple[Identity, Header]] = {
-            part.name: (part.source.identity, part.header) for part in parts if isinstance(part.source, LocalFile)
-        }
+    def __init__(self, parts: Iterable[Part] = (), room: int | None = None) -> None:
+        self._known: dict[object, Header] = {}
+        self._room = room
+        self.shared: dict[str, Any] = {}
+        self.add(parts)
 
-    def known(self, source: LocalFile) -> Header | None:
+    def add(self, parts: Iterable[Part]) -> None:
+        """Keep the headers of files that are open."""
+        for part in parts:
+            self.keep(part.source, part.header)
+
+    def take(self, others: Headers) -> None:
+        """Keep what others know."""
+        for state, header in others._known.items():
+            self._put(state, header)
+
+    def keep(self, source: Source, header: Header) -> None:
+        """Keep the header of an open file."""
+        self._put(_state(source), header)
+
+    def _put(self, state: object, header: Header) -> None:
+        self._known.pop(state, None)
+        self._known[state] = header
+        while self._room is not None and sum(h.end for h in self._known.values()) > self._room:
+            del self._known[next(iter(self._known))]
+
+    def found_of(self, first: Part) -> dict[str, Any]:
+        """What was found out about the fields of a model's first file; of a vocabulary it has many MB, so of one."""
+        if self.known(first.source) is not first.header:
+            self.shared = {}
+        return self.shared
+
+    def known(self, source: Source) -> Header | None:
         """That of an open file, if it was read before."""
-        before = self._known.get(source.path)
-        return before[1] if before is not None and before[0] == source.identity else None
+        return self._known.get(_state(source))
+
+    def parsed(self, source: Source) -> Header:
+        """The header of an open file as far as it can be read, read now if it is not known; raises as `parse`."""
+        header = self.known(source)
+        if header is None:
+            header = parse(source, strict=False)
+            self.keep(source, header)
+        return header
 
     def read(self, path: str, most: int | None = None) -> Header | None:
         """The header of a file, as far as it can be read; None when it is no GGUF or cannot be opened.
@@ -52,5 +94,9 @@ class Headers:
         finally:
             source.close()
         if any(f.key.startswith(("split.", "general.split")) for f in header.fields):
-            self._known[path] = source.identity, header
+            self.keep(source, header)
         return header
+
+
+def _state(source: Source) -> object:
+    return source.state if isinstance(source, LocalFile) else source

@@ -31,6 +31,7 @@ class Model(Mapping[str, object]):
         by_content: files that were found by what is in them; their names do not say that they are of this set.
         strangers: files with the name of a shard of this set and the split keys of another; no part of the model.
         kept: what was found out about it once, by name; it dies with the model, so it must not hold the model.
+        shared: the same about its fields alone; drafts of the model, which have most fields from it, have it together.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Model(Mapping[str, object]):
         self.missing_shards = missing_shards
         self.shard_count = shard_count
         self.kept: dict[str, Any] = {}
+        self.shared: dict[str, Any] = {}
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__

@@ -14,13 +14,16 @@ from gguftool.model.shards import find, split_keys
 from gguftool.source import LocalFile, Source
 
 
-def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True) -> Model:
+def open_model(
+    path: str | os.PathLike[str], *, strict: bool = True, whole_set: bool = True, known: Headers | None = None
+) -> Model:
     """Open a model: a ``.gguf`` file, any shard of a set, or a folder that holds one model.
 
     Args:
         path: what to open.
         strict: raise at the first fault in a header or at a missing shard; else note it.
         whole_set: follow the shard keys to the other files; a shard that is cut off or being edited is an error then.
+        known: headers that need not be read again, and what was found out about them; those read now are added.
 
     Raises:
         MissingFile, Unreadable: no such file, a FIFO, no permission.
@@ -33,18 +36,22 @@ def open_model(path: str | os.PathLike[str], *, strict: bool = True, whole_set: 
         from gguftool.model.folder import in_folder
 
         text = in_folder(text)
-    first = beginning(text, strict=strict)
-    return whole(first, strict=strict) if whole_set else _alone(first)
+    first = beginning(text, strict=strict, known=known)
+    model = whole(first, strict=strict, known=known) if whole_set else _alone(first)
+    if known is not None:
+        model.shared = known.found_of(first)
+        known.add(model.parts)
+    return model
 
 
-def beginning(path: str, *, strict: bool = False) -> Part:
-    """One file as it stands, its set left alone; raises as `open_model`."""
-    return _part(path, strict, Headers())
+def beginning(path: str, *, strict: bool = False, known: Headers | None = None, no: int = 0) -> Part:
+    """One file as it stands, its set left alone, shard ``no`` (from 0) of it; raises as `open_model`."""
+    return _part(path, strict, known or Headers(), no)
 
 
-def whole(first: Part, *, strict: bool = True) -> Model:
+def whole(first: Part, *, strict: bool = True, known: Headers | None = None) -> Model:
     """The model that one file begins, or is a shard of; raises as `open_model`, and closes the file then."""
-    text, read = first.name, Headers()
+    text, read = first.name, known or Headers()
     try:
         shard_set = find(text, first.header, read)
         if shard_set is None:

@@ -119,6 +119,7 @@ class Vocabulary:
     def __init__(self, m: Model) -> None:
         self._fields = m.fields
         self._get = m.reading
+        self._shared = m.shared
         self.model = _string(m.get("tokenizer.ggml.model"))
         self.kind = KINDS.get(self.model) if self.model is not None else None
         self.pre = _string(m.get("tokenizer.ggml.pre"))
@@ -133,7 +134,15 @@ class Vocabulary:
     @cached_property
     def _list(self) -> TokenList:
         f = self._fields.get(TOKENS)
-        return token_list(f if f is not None and is_array(f, STR) else None)
+        if f is None or not is_array(f, STR):
+            return token_list(None)
+        # A draft has the tokens of its model, unless they are what was changed.
+        known: list[tuple[Field, TokenList]] = self._shared.setdefault("token lists", [])
+        for field, found in known:
+            if field is f:
+                return found
+        known[:] = [*known[-1:], (f, token_list(f))]
+        return known[-1][1]
 
     @property
     def listed(self) -> int:

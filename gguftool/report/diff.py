@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gguftool.format.header import Field
 from gguftool.model import Tensor
 from gguftool.model.compare import Difference, KeyChange, TensorChange, first_difference, is_text
-from gguftool.report import distances
 from gguftool.report.dump import MOST_HEAD, shape_text, value_text
 from gguftool.report.text import Style, count, safe, table
+
+if TYPE_CHECKING:
+    from gguftool.report import distances
 
 LINES = 40
 """Lines of a text diff shown for one key."""
@@ -24,6 +26,8 @@ def diff_text(d: Difference, style: Style) -> str:
     if d.tensors:
         out.append(table([_tensor_row(c) for c in d.tensors], ("tensor", "old", "new"), style=style))
     if d.data:
+        from gguftool.report import distances
+
         out += distances.lines(d.data, style)
     out.append(summary(d))
     return "\n".join(out)
@@ -42,6 +46,8 @@ def summary(d: Difference) -> str:
 
 def _key_lines(c: KeyChange, style: Style) -> Iterator[str]:
     if c.old is not None and c.new is not None and (is_text(c.old) or is_text(c.new)):
+        import difflib
+
         yield style.bold(c.key)
         lines = list(difflib.unified_diff(str(c.old.told).split("\n"), str(c.new.told).split("\n"), "old", "new", n=1))
         for line in lines[2:LINES]:
@@ -83,6 +89,8 @@ def diff_json(d: Difference) -> dict[str, object]:
         "tensors": [{"name": c.name, "old": _shape(c.old), "new": _shape(c.new)} for c in d.tensors],
     }
     if d.compared is not None:
+        from gguftool.report import distances
+
         body["data"] = {
             "compared": d.compared,
             "differ": [

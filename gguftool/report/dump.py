@@ -6,14 +6,15 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from gguftool.format.header import LONG, Field
 from gguftool.format.types import ARR, STR
 from gguftool.model import Model, Tensor
-from gguftool.model.origin import stored_as
-from gguftool.model.overview import Overview
-from gguftool.report.overview import summary_json
 from gguftool.report.text import Style, count, markdown_table, safe, shorten, table
+
+if TYPE_CHECKING:
+    from gguftool.model.overview import Overview
 
 HEAD = 8
 """Elements of an array shown when not everything is asked for."""
@@ -125,6 +126,8 @@ def metadata_rows(fields: Iterable[Field], *, full: bool, limit: int) -> list[tu
 
 def tensor_rows(m: Model, tensors: Iterable[Tensor]) -> list[tuple[object, ...]]:
     """Rows name, type, shape, offset, bytes; types as the program has them that the file was made for."""
+    from gguftool.model.origin import stored_as
+
     rows: list[tuple[object, ...]] = []
     for t in tensors:
         name, nbytes = stored_as(m, t)
@@ -245,6 +248,7 @@ def dump_json(
 ) -> dict[str, object]:
     """The body of ``gguftool.dump/1``; metadata or tensors None: left out because the user said so."""
     from gguftool.memory.points import kv_points
+    from gguftool.report.overview import summary_json
 
     body: dict[str, object] = {"path": o.path, "summary": summary_json(o, kv_points(m))}
     if fields is not None:
@@ -281,6 +285,8 @@ def _field_json(f: Field, full: bool, room: Room) -> Mapping[str, object]:
 
 
 def _tensor_json(m: Model, t: Tensor, many: bool) -> Mapping[str, object]:
+    from gguftool.model.origin import stored_as
+
     kind, nbytes = stored_as(m, t)
     out: dict[str, object] = {
         "name": t.name,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.report.text import Style, count, safe, size
-from gguftool.verify.names import Renaming
-from gguftool.verify.repair import Repaired
-from gguftool.verify.result import Fault, FileReport, SetReport, Verification
+
+if TYPE_CHECKING:
+    from gguftool.verify.names import Renaming
+    from gguftool.verify.repair import Repaired
+    from gguftool.verify.result import Fault, FileReport, SetReport, Verification
 
 
 def text(results: Sequence[Verification], style: Style) -> str:

@@ -12,7 +12,6 @@ from gguftool.format.types import TENSOR_TYPES
 from gguftool.programs import CONVERTER, RPC_SERVER, SERVER
 from gguftool.records import dataclass, field, replace
 from gguftool.regex import regex
-from gguftool.run.explained import explain_flag
 from gguftool.run.lines import Line, lines_of
 from gguftool.run.log import LogFacts, read_log
 from gguftool.run.loglines import Dull
@@ -323,6 +322,9 @@ def _diagnosis(found: Found, text: str, number: int) -> Diagnosis:
 
 def _with_flag(details: Mapping[str, str], cause: str, remedy: str) -> tuple[str, str]:
     """What the option was meant to be, where that is known."""
+    # It knows all options of llama-server, with the memory that they are about: half of what a log needs.
+    from gguftool.run.explained import explain_flag
+
     answer = explain_flag(details["argument"])
     if answer.exists and SERVER in answer.programs:
         return f"{cause} Other builds have it.", remedy

@@ -18,6 +18,8 @@ WORD = regex(r"\w+")
 ANY = "*"
 """In place of a word: any line may fit. Only for what needs something before it."""
 _HOLE = regex(r"\{(\w*)\}")
+_WHOLE = regex(r"(?<![\w\0])\w+(?![\w\0])")
+"""A word, where each value is a NUL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,7 @@ def _index() -> dict[str, tuple[tuple[int, str], ...]]:
 
 def anchor(text: str) -> str:
     """The longest whole word of a text, in small letters; a word that touches a value is none."""
-    pieces = _HOLE.split(text)[::2]
-    best = ""
-    for i, piece in enumerate(pieces):
-        for match in WORD.finditer(piece):
-            cut = (match.start() == 0 and i > 0) or (match.end() == len(piece) and i < len(pieces) - 1)
-            if not cut and len(match[0]) > len(best):
-                best = match[0]
-    return best.lower()
+    return max(_WHOLE.findall(_HOLE.sub("\0", text)), key=len, default="").lower()
 
 
 @cache

@@ -6,17 +6,18 @@ of their messages, which row of the table explains them, or why no user can meet
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
 from gguftool.records import dataclass
+from gguftool.regex import regex
 from gguftool.run.messages import WORD, KnownError, anchor, table, values
 
 LETTERS = 12
 """A message with fewer letters of its own says nothing about where it comes from."""
+_NO_LETTERS = regex(r"\{\}|\W|\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +94,12 @@ def judged(said: Said) -> Rule | None:
 def _index() -> dict[str, list[Said]]:
     out: dict[str, list[Said]] = {}
     for said in messages():
-        if len(re.sub(r"\{\}|\W|\d", "", said.text)) >= LETTERS:
-            out.setdefault(anchor(said.text), []).append(said)
+        out.setdefault(anchor(said.text), []).append(said)
     return out
+
+
+def _telling(text: str) -> bool:
+    return len(_NO_LETTERS.sub("", text)) >= LETTERS
 
 
 def where(text: str) -> Said | None:
@@ -105,7 +109,7 @@ def where(text: str) -> Said | None:
         said
         for word in set(WORD.findall(text.lower()))
         for said in index.get(word, ())
-        if values(said.text.removeprefix("{}"), text) is not None
+        if _telling(said.text) and values(said.text.removeprefix("{}"), text) is not None
     )
     return max(found, key=lambda said: len(said.text), default=None)
 

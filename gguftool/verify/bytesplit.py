@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 
-from gguftool.errors import FormatError, GgufToolError, UsageError
+from gguftool.errors import ChangedMeanwhile, FormatError, GgufToolError, UsageError
 from gguftool.files.attributes import readers_of
+from gguftool.files.copies import copy_ranges
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft
+from gguftool.files.faults import writing
 from gguftool.format.parse import parse
 from gguftool.model.pieces import PATTERNS, number, piece_name
 from gguftool.quantity import whole
 from gguftool.records import dataclass
 from gguftool.source import LocalFile
 from gguftool.verify.inside import ends
-from gguftool.verify.stream import Progress, run
+from gguftool.verify.stream import Progress, fill
 
 MOST = 10_000
 """Pieces at most."""
@@ -169,12 +172,20 @@ def join(pieces: Pieces, output: str, progress: Progress | None = None) -> int:
         raise FormatError(message, "a piece is cut off or missing", kind="pieces-size")
     with Draft(output, readers=readers_of(pieces.paths)) as draft:
         check_room(os.path.dirname(output), pieces.size)
+        with writing(output):
+            os.ftruncate(draft.fd, pieces.size)
+        at = 0
         for path in pieces.paths:
             source = LocalFile(path)
             try:
-                run(source, [draft], progress)
+                with writing(output):
+                    move = (0, at, source.size)
+                    copy_ranges(source.descriptor, draft.fd, [move], progress, read=partial(fill, source))
                 source.check_unchanged()
             finally:
                 source.close()
+            at += source.size
+        if at != pieces.size:
+            raise ChangedMeanwhile(f"{pieces.base}: a piece has another length by now", "try again when all are there")
         draft.publish()
-        return draft.at
+        return at

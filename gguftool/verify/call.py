@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gguftool.errors import Unreadable, UsageError
 from gguftool.hub import file_of, is_remote, named, opened
+from gguftool.model.headers import Headers
 from gguftool.verify import bytesplit, names
 from gguftool.verify.deep import MANIFEST, expectations, with_data, with_hashes
 from gguftool.verify.manifest import write
@@ -51,13 +52,16 @@ def verify(
     if is_remote(model):
         with opened(model) as m:
             return verify(m, hash=hash, sha256=sha256, against=against, data=data, progress=progress)
-    result = check(file_of(model) if isinstance(model, (str, os.PathLike)) else model)
-    sources = {} if isinstance(model, (str, os.PathLike)) else {part.name: part.source for part in model.parts}
+    parts = () if isinstance(model, (str, os.PathLike)) else model.parts
+    sources, known = {part.name: part.source for part in parts}, Headers(parts)
+    result = check(file_of(model) if isinstance(model, (str, os.PathLike)) else model, (), known)
     if hash or sha256 is not None or against:
         expected = expectations(result.files, sha256, [os.fspath(name) for name in against])
-        [result], _ = with_hashes([result], expected, sources=sources, strict=bool(against), progress=progress)
+        [result], _ = with_hashes(
+            [result], expected, sources=sources, strict=bool(against), progress=progress, known=known
+        )
     if data:
-        [result] = with_data([result], sources=sources, progress=progress)
+        [result] = with_data([result], sources=sources, progress=progress, known=known)
     return result
 
 

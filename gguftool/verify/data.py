@@ -6,7 +6,6 @@ piece without holding up the other threads. What makes a tensor bad is what ``ll
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import Counter
@@ -14,12 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gguftool.format.header import Header, TensorInfo
+from gguftool.processors import processors
 from gguftool.records import dataclass, field
 from gguftool.source import LocalFile, Source
 from gguftool.verify.blocks import FLOATS, NOT_FOR_FILES, NUMBERS, any_special, special
+from gguftool.verify.pages import FRONT, PAGE, Run, equal_pages
 from gguftool.verify.result import Fault
 from gguftool.verify.stream import Progress, fill, ignored
-from gguftool.verify.stretches import FRONT, PAGE, Place, Run, equal_pages, judged, stretches
+from gguftool.verify.stretches import Place, judged, stretches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +47,7 @@ class TensorCheck:
         experts: bad blocks by index along the third dimension, for tensors that have one.
         zero: every byte is zero.
         rows, constant: number of rows, and of those whose elements are all equal.
-        pages: runs of equal pages of the file, see `gguftool.verify.stretches`.
+        pages: runs of equal pages of the file, see `gguftool.verify.pages`.
     """
 
     info: TensorInfo
@@ -107,9 +108,7 @@ def check_data(
             if progress:
                 progress(n)
 
-    threads = [
-        threading.Thread(target=work, daemon=True) for _ in range(jobs or min(MOST_THREADS, os.cpu_count() or 1))
-    ]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(jobs or min(MOST_THREADS, processors()))]
     for thread in threads:
         thread.start()
     try:
@@ -184,7 +183,7 @@ def _look(check: TensorCheck, data: memoryview, first: int, big_endian: bool, lo
             nan += int(is_nan.sum())
             inf += int(is_inf.sum())
             bad = is_nan | is_inf if bad is None else bad | is_nan | is_inf
-    equal = equal_pages(raw, start)
+    equal = equal_pages(data, start)
     with lock:
         check.pages += equal
         check.zero = check.zero and zero
@@ -281,6 +280,22 @@ def judge(checks: Sequence[TensorCheck], source: Source) -> tuple[list[Fault], l
         message = f"{len(unknown)} tensors of unknown type ({kinds}) were not looked at"
         notes.append(Fault("not-checked", message, f"tensor:{unknown[0].info.name}"))
     return faults, notes
+
+
+def told_stretches(source: Source, header: Header, pages: Iterable[Run]) -> list[Fault]:
+    """The stretches among the faults of `judge`, where who wrote the file has looked at all of it already.
+
+    Args:
+        source: the file.
+        header: its header; its types are known.
+        pages: what `equal_pages` found.
+    """
+    checks = [TensorCheck(t, header.where(t)[0]) for t in header.tensors]
+    for check in checks:
+        t, width = check.info.type, check.info.shape[0] if check.info.shape else 1
+        row = width // t.block_size * t.block_bytes if t is not None else 0
+        check.rows = (check.info.nbytes or 0) // row if row else 0
+    return [fault for fault, _, _ in judged(stretches(source, pages, _first(checks)), _places(checks))]
 
 
 def _end(c: TensorCheck) -> int:

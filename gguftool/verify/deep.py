@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gguftool.errors import UsageError, of_one
-from gguftool.format.parse import parse
 from gguftool.hub import is_remote
+from gguftool.model.headers import Headers
 from gguftool.records import replace
 from gguftool.source import LocalFile, Source
 from gguftool.verify.compare import compare, wanted
@@ -63,6 +63,7 @@ def with_hashes(
     strict: bool = False,
     progress: Progress | None = None,
     jobs: int | None = None,
+    known: Headers | None = None,
 ) -> tuple[list[Verification], dict[str, FileHashes]]:
     """Hash every file and compare.
 
@@ -74,6 +75,7 @@ def with_hashes(
         strict: a file without expectation is a fault (a list was given, and it is not in it).
         progress: called with the bytes done, from several threads.
         jobs: files at a time; the number of processors when None.
+        known: headers that need not be read again.
 
     Returns:
         The reports with the findings in them, and the hashes by path.
@@ -87,7 +89,7 @@ def with_hashes(
             algorithms = tuple(dict.fromkeys((*want.algorithms, *needed.algorithms)))
             needed = replace(needed, tensors=want.tensors, data=want.data, algorithms=algorithms)
         try:
-            found = hash_file((sources or {}).get(report.path, report.path), needed, tick)
+            found = hash_file((sources or {}).get(report.path, report.path), needed, tick, known)
             done = compare(report, found, said, tick)
         except Exception as error:
             return replace(report, error=report.error or of_one(error, report.path)), None
@@ -107,6 +109,7 @@ def with_data(
     *,
     sources: Mapping[str, Source] | None = None,
     progress: Progress | None = None,
+    known: Headers | None = None,
 ) -> list[Verification]:
     """Look at the tensor data of every file that is readable (see `gguftool.verify.data`).
 
@@ -114,6 +117,7 @@ def with_data(
         results: of the quick part.
         sources: open sources of files that are not paths.
         progress: called with the bytes done, from several threads.
+        known: headers that need not be read again.
     """
     from gguftool.verify.data import check_data, judge
 
@@ -123,7 +127,7 @@ def with_data(
         own = None
         try:
             source = (sources or {}).get(report.path) or (own := LocalFile(report.path))
-            faults, notes = judge(check_data(source, parse(source, strict=False), progress), source)
+            faults, notes = judge(check_data(source, (known or Headers()).parsed(source), progress), source)
         except Exception as error:
             return replace(report, error=of_one(error, report.path))
         finally:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from gguftool.errors import EditPending, FormatError, GgufToolError, MissingFile
 from gguftool.format.header import Header, TensorInfo, align
-from gguftool.format.parse import parse
 from gguftool.model import Model, Part
 from gguftool.model.datastart import misplaced_start, misplaced_words
+from gguftool.model.headers import Headers
 from gguftool.model.origin import measured, origin, stored_as
 from gguftool.records import replace
 from gguftool.shell import AND, INTO, PIPE, gguftool, path_word, shell
@@ -48,8 +48,8 @@ def quick(target: str | os.PathLike[str] | Model | Part) -> FileReport:
     return examine(os.fspath(target))[0]
 
 
-def examine(path: str) -> tuple[FileReport, Header | None]:
-    """As `quick`, and the header that was read; None when the file is no GGUF."""
+def examine(path: str, known: Headers | None = None) -> tuple[FileReport, Header | None]:
+    """As `quick`, and the header that was read, which is added to those known; None when the file is no GGUF."""
     try:
         source = LocalFile(path)
     except MissingFile as error:
@@ -58,7 +58,7 @@ def examine(path: str) -> tuple[FileReport, Header | None]:
             raise MissingFile(str(error), hint) from None
         raise
     try:
-        header = parse(source, strict=False)
+        header = (known or Headers()).parsed(source)
     except (FormatError, EditPending) as error:
         kind = error.kind if isinstance(error, FormatError) else "interrupted-edit"
         faults, notes = siblings.signs(path)

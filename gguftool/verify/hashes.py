@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError, of_one
 from gguftool.format.header import Header, TensorInfo
-from gguftool.format.parse import parse
 from gguftool.hub import file_of
 from gguftool.model import Model, Part
+from gguftool.model.headers import Headers
 from gguftool.records import dataclass
 from gguftool.source import LocalFile, Source
 from gguftool.verify.digests import Digest, maker
@@ -72,6 +72,23 @@ class FileHashes:
     identity: tuple[int, int, int, int] | None = None
 
     __repr__ = short_repr
+
+
+class Sha256:
+    """sha256 of all that is fed."""
+
+    def __init__(self) -> None:
+        import hashlib
+
+        self._digest = hashlib.sha256()
+
+    def feed(self, data: memoryview, offset: int) -> None:
+        """As `Sink.feed`."""
+        self._digest.update(data)
+
+    def hexdigest(self) -> str:
+        """Of everything fed."""
+        return self._digest.hexdigest()
 
 
 class _Front:
@@ -187,7 +204,10 @@ ALL = Want(tensors=True, data=True)
 
 
 def hash_file(
-    target: Model | Part | str | os.PathLike[str] | Source, want: Want = FILE, progress: Progress | None = None
+    target: Model | Part | str | os.PathLike[str] | Source,
+    want: Want = FILE,
+    progress: Progress | None = None,
+    known: Headers | None = None,
 ) -> FileHashes:
     """Hash one file in one pass; it need not be a GGUF when only the whole file is asked for.
 
@@ -195,6 +215,7 @@ def hash_file(
         target: a path, a model of one file, or a source that is open already; of a part the header is not read again.
         want: what to hash beside the file itself.
         progress: called with the bytes done since the last call.
+        known: headers that need not be read again.
 
     Raises:
         MissingFile, Unreadable, ChangedMeanwhile: as `gguftool.source.LocalFile`.
@@ -206,15 +227,15 @@ def hash_file(
         raise UsageError(
             f"{target.name}: has {len(target.parts)} files", "name one of them; `hash_tensors` takes the set"
         )
-    known: Header | None = None
+    own: Header | None = None
     if isinstance(target, (Model, str, os.PathLike)):
         source: Source = LocalFile(file_of(target))
     elif isinstance(target, Part):
-        source, known = target.source, target.header
+        source, own = target.source, target.header
     else:
         source = target
     try:
-        header = known or _header(source, want.inside)
+        header = own or _header(source, want.inside, known or Headers())
         found = _without_header(source, want, progress) if header is None else _hash(source, header, want, progress)
         if isinstance(source, LocalFile):
             source.check_unchanged()
@@ -224,9 +245,9 @@ def hash_file(
             source.close()
 
 
-def _header(source: Source, needed: bool) -> Header | None:
+def _header(source: Source, needed: bool, known: Headers) -> Header | None:
     try:
-        return parse(source, strict=False)
+        return known.parsed(source)
     except GgufToolError:
         if needed:
             raise
@@ -295,6 +316,7 @@ def hash_files(
     want: Want = FILE,
     progress: Progress | None = None,
     jobs: int | None = None,
+    known: Headers | None = None,
 ) -> list[FileHashes | GgufToolError]:
     """`hash_file` for several files at once; a file that fails gives its error in its place.
 
@@ -303,11 +325,12 @@ def hash_files(
         want: as for `hash_file`.
         progress: called with the bytes done since the last call, from several threads.
         jobs: how many at a time; the number of processors when None.
+        known: headers that need not be read again.
     """
 
     def one(target: str | Source | Part, tick: Progress) -> FileHashes | GgufToolError:
         try:
-            return hash_file(target, want, tick)
+            return hash_file(target, want, tick, known)
         except Exception as error:
             return of_one(error, target if isinstance(target, str) else target.name)
 

@@ -34,6 +34,10 @@ class Window:
         """As `Source.read_at`."""
         return self._source.read_at(self._start + offset, max(0, min(n, self.size - offset)))
 
+    def whence(self, offset: int) -> tuple[Source, int]:
+        """The source that a byte of this one is read from, and where it stands there."""
+        return self._source, self._start + offset
+
     def close(self) -> None:
         """The source belongs to somebody else."""
 

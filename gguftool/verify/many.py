@@ -6,16 +6,18 @@ from collections.abc import Iterable
 
 from gguftool import hub
 from gguftool.errors import GgufToolError, of_one
+from gguftool.model.headers import Headers
 from gguftool.source import Source
 from gguftool.verify.modelcheck import check, models_of
 from gguftool.verify.result import Fault, FileReport, Verification
 
 
-def check_all(models: Iterable[str]) -> tuple[list[Verification], dict[str, Source]]:
+def check_all(models: Iterable[str], known: Headers | None = None) -> tuple[list[Verification], dict[str, Source]]:
     """The quick part of every model, each set once; and the open sources of remote ones.
 
     Args:
         models: paths, folders, addresses.
+        known: headers that are read are added here, for who reads the files once more.
 
     Raises:
         GgufToolError: the only file named cannot be opened; of several it gets a report of its own.
@@ -32,6 +34,8 @@ def check_all(models: Iterable[str]) -> tuple[list[Verification], dict[str, Sour
         try:
             model = hub.open_any(name, strict=False)
             results.append(check(model))
+            for part in model.parts:
+                (known or Headers()).keep(part.source, part.header)
         except Exception as error:
             if len(names) == 1:
                 raise
@@ -43,7 +47,7 @@ def check_all(models: Iterable[str]) -> tuple[list[Verification], dict[str, Sour
     for path, others in pairs:
         if path not in covered:
             try:
-                results.append(check(path, others))
+                results.append(check(path, others, known))
             except Exception as error:
                 if len(names) == len(pairs) == 1:
                     raise

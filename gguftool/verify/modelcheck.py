@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.errors import GgufToolError, Unreadable
 from gguftool.format.header import Header
 from gguftool.model import Model, Part
-from gguftool.model.folder import gguf_files
 from gguftool.model.headers import Headers
-from gguftool.model.pieces import piece_name
 from gguftool.model.role import ROLES, role, way_on, what_it_is
-from gguftool.predict import predict
-from gguftool.predict.stages import OTHERS
-from gguftool.predict.verdict import UNKNOWN
 from gguftool.records import replace
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory
-from gguftool.verify import bytesplit, shards
+from gguftool.verify import shards
 from gguftool.verify.filecheck import examine, quick
-from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.result import Fault, FileReport, SetReport, Verification
 
+if TYPE_CHECKING:
+    from gguftool.verify import bytesplit
 
-def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> Verification:
+
+def check(
+    target: str | os.PathLike[str] | Model, extra: Iterable[str] = (), known: Headers | None = None
+) -> Verification:
     """Check a file, or all files of the shard set it belongs to. Reads headers only.
 
     Args:
         target: a ``.gguf`` file or any shard of a set; or a model that is open already (a remote one).
         extra: further files that may belong to the set (by default the folder is searched).
+        known: the header that is read is added here, for who reads the file once more.
 
     Raises:
         MissingFile, Unreadable: as `gguftool.verify.filecheck.quick`.
@@ -37,8 +38,8 @@ def check(target: str | os.PathLike[str] | Model, extra: Iterable[str] = ()) -> 
     if isinstance(target, Model):
         return _of_model(target)
     path = os.fspath(target)
-    report, header = examine(path)
-    return _judged(path, report, header, extra)
+    report, header = examine(path, known)
+    return _judged(path, report, header, extra, known=known)
 
 
 def check_here(model: Model, path: str) -> Verification:
@@ -57,23 +58,34 @@ def check_here(model: Model, path: str) -> Verification:
 
 
 def _judged(
-    path: str, report: FileReport, header: Header | None, extra: Iterable[str], model: Model | None = None
+    path: str,
+    report: FileReport,
+    header: Header | None,
+    extra: Iterable[str],
+    model: Model | None = None,
+    known: Headers | None = None,
 ) -> Verification:
     parts = model.parts if model is not None else ()
-    if not report.ok and (pieces := bytesplit.find(path)) is not None:
-        return _of_pieces(report, pieces)
+    if not report.ok:
+        from gguftool.verify import bytesplit
+
+        if (pieces := bytesplit.find(path)) is not None:
+            return _of_pieces(report, pieces)
     if header is None:
         return Verification((report,))
     if any(fault.kind == "joined-files" for fault in report.faults):
         return Verification((report,))
-    found = shards.check(path, header, extra, read=Headers(parts))
+    read = Headers(parts)
+    found = shards.check(path, header, extra, read=read)
     if found is None:
         if model is not None:
             return Verification((report,))
         alone = Model((Part(path, Memory(b"", path, report.size), header),))
         return Verification((report.plus(notes=(*shards.leftover(header), *role_note(alone))),))
     opened = {part.name: part for part in parts}
-    files = tuple(report if p == path else _quick(opened.get(p, p)) for p in found.paths if p is not None)
+    files = tuple(report if p == path else _quick(opened.get(p, p), read) for p in found.paths if p is not None)
+    if known is not None:
+        known.take(read)
     return Verification(files, found)
 
 
@@ -93,10 +105,10 @@ def _of_pieces(report: FileReport, pieces: bytesplit.Pieces) -> Verification:
     return Verification((replace(report, faults=(fault,), error=None),), covers=pieces.paths)
 
 
-def _quick(target: str | Part) -> FileReport:
+def _quick(target: str | Part, read: Headers) -> FileReport:
     """As `quick`, for a file that is not the one asked for: what cannot be opened becomes its report."""
     try:
-        return quick(target)
+        return quick(target) if isinstance(target, Part) else examine(target, read)[0]
     except GgufToolError as error:
         return FileReport(target if isinstance(target, str) else target.name, error=error)
 
@@ -113,6 +125,8 @@ def _of_model(model: Model) -> Verification:
         for no in model.missing_shards
     ]
     headers = {part.no + 1: part.header for part in model.parts if part.header.complete}
+    from gguftool.verify.foreign import duplicates, foreign
+
     faults += duplicates(headers)
     odd, notes = foreign(headers)
     return Verification(files, SetReport(model.shard_count, paths, (*faults, *odd), tuple(notes)))
@@ -123,6 +137,10 @@ def role_note(model: Model) -> tuple[Fault, ...]:
     own = role(model)
     if ROLES[own].runs:
         return ()
+    from gguftool.predict import predict
+    from gguftool.predict.stages import OTHERS
+    from gguftool.predict.verdict import UNKNOWN
+
     note = Fault("role", f"the file is {what_it_is(model)}", hint=way_on(model))
     load = predict(model) if own in OTHERS else None
     if load is None or load.loads or load.verdict == UNKNOWN:
@@ -149,6 +167,9 @@ def models_of(targets: Sequence[str]) -> list[tuple[str, list[str]]]:
         if not os.path.isdir(target):
             files.append(target)
             continue
+        from gguftool.model.folder import gguf_files
+        from gguftool.model.pieces import piece_name
+
         found = gguf_files(target)
         # Raw pieces of a file lie in a folder without any model.
         found = found or [os.path.join(target, n) for n in sorted(os.listdir(target)) if piece_name(n)]

@@ -15,7 +15,8 @@ from gguftool.brief import short_repr
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.target import check_replaceable
 from gguftool.errors import FormatError, Refused, ToolFailed, UsageError
-from gguftool.files.disk import check_room, copy_range, sync, write_at
+from gguftool.files.copies import copy_ranges
+from gguftool.files.disk import check_room, sync, write_at
 from gguftool.files.draft import Draft
 from gguftool.files.faults import writing
 from gguftool.format.parse import parse
@@ -156,8 +157,8 @@ def repair(
 
 def _copy(old: int, new: int, n: int, size: int) -> None:
     """The old bytes, as far as they belong to the file; the file system shares them where it can."""
-    copy_range(old, 0, new, 0, n)
     os.ftruncate(new, size)
+    copy_ranges(old, new, [(0, 0, n)])
 
 
 def _apply(fd: int, patch: Patch, progress: Progress | None) -> int:

@@ -7,29 +7,36 @@ keys; here a merge leaves none of them behind.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, InterruptedEdit, Refused, Unreadable, UsageError
 from gguftool.files.attributes import readers_of
+from gguftool.files.copies import Move, copy_ranges
 from gguftool.files.disk import allow_open, check_room
 from gguftool.files.draft import Draft, clear_way, publish_all
+from gguftool.files.faults import writing
 from gguftool.format.header import Field, Header, align
 from gguftool.format.parse import parse
 from gguftool.format.render import make_tensor_info, render_parts
 from gguftool.format.types import DEFAULT_ALIGNMENT, Layout
 from gguftool.format.values import make_field
 from gguftool.model import Model, Part, Tensor, in_folder
+from gguftool.model.headers import Headers
 from gguftool.model.missing import refuse_unnamed
+from gguftool.model.opening import beginning
 from gguftool.model.shards import MOST_SHARDS, SPLIT_KEYS, shard_name, split_keys
 from gguftool.records import dataclass
 from gguftool.shell import gguftool, path_word
-from gguftool.source import LocalFile
+from gguftool.source import LocalFile, Source
 from gguftool.verify import shards
 from gguftool.verify.filecheck import quick
-from gguftool.verify.hashes import Want, hash_file
+from gguftool.verify.hashes import Sha256
 from gguftool.verify.inside import Window, embedded, ends
-from gguftool.verify.stream import Progress, Sink, run
+from gguftool.verify.sameness import Copied, Differs, Expected
+from gguftool.verify.stream import Progress, fill, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +209,11 @@ def write_all(plans: Sequence[OutFile], progress: Progress | None = None) -> lis
         for plan in plans:
             draft = Draft(plan.path, readers=readers, swept=True)
             drafts.append(draft)
-            hashes = _fill(draft, plan, progress)
+            expected = _fill(draft, plan, progress)
             draft.finish()
-            done.append(_read_back(draft, plan, hashes, progress))
+            done.append(_read_back(draft, plan, expected, progress))
+        for plan in plans:
+            _check_sources(plan)
         publish_all(drafts)
     finally:
         for draft in drafts:
@@ -212,58 +221,76 @@ def write_all(plans: Sequence[OutFile], progress: Progress | None = None) -> lis
     return done
 
 
-class _Sha256:
-    """Hash of one tensor while it is copied."""
-
-    def __init__(self) -> None:
-        import hashlib
-
-        self._digest = hashlib.sha256()
-
-    def feed(self, data: memoryview, offset: int) -> None:
-        """As `Sink.feed`."""
-        self._digest.update(data)
-
-    def hexdigest(self) -> str:
-        """Of everything fed."""
-        return self._digest.hexdigest()
+def _whence(t: Tensor) -> tuple[Source, int]:
+    """The file that a tensor is read from, and where it stands there."""
+    source, at = t.part.source, t.offset
+    while isinstance(source, Window):
+        source, at = source.whence(at)
+    return source, at
 
 
-def _fill(draft: Draft, plan: OutFile, progress: Progress | None) -> list[str]:
-    """Write header and tensors; returns the sha256 of every tensor as it was read from the source."""
+def _check_sources(plan: OutFile) -> None:
+    """Raise `ChangedMeanwhile` when a file that was copied from is another one by now."""
+    for source in {id(source): source for source, _ in map(_whence, plan.tensors)}.values():
+        if isinstance(source, LocalFile):
+            source.check_unchanged()
+
+
+def _fill(draft: Draft, plan: OutFile, progress: Progress | None) -> Expected:
+    """Write header and tensors; what must stand in the file then."""
     draft.write(plan.head)
-    hashes: list[str] = []
+    with writing(plan.path):
+        # What nothing is written to is padding, and zeros.
+        os.ftruncate(draft.fd, plan.size)
+    copied: list[Copied] = []
+    shared: list[tuple[int, int]] = []
+    for source, moves in _moves(plan):
+        fd = source.descriptor if isinstance(source, LocalFile) else None
+        with writing(plan.path):
+            brought = copy_ranges(fd, draft.fd, moves, progress, read=partial(fill, source))
+        copied.append(Copied(source, brought.copied))
+        shared += [(to, n) for _, to, n in brought.shared]
+    return Expected(plan.size, plan.head, copied, shared)
+
+
+def _moves(plan: OutFile) -> Iterator[tuple[Source, list[Move]]]:
+    """What is copied from each file, neighbours as one."""
+    moves: list[Move] = []
+    last: Source | None = None
     for t, offset in zip(plan.tensors, plan.offsets, strict=True):
-        start = len(plan.head) + offset
-        draft.write(bytes(start - draft.at))
-        nbytes = t.nbytes or 0
-        digest = _Sha256()
-        sinks: list[Sink] = [digest, draft]
-        run(Window(t.part.source, t.offset, t.part.name, nbytes), sinks, progress)
-        if draft.at != start + nbytes:
-            raise Unreadable(f"{t.part.name}: only {draft.at - start:,} of {nbytes:,} bytes of {t.name} could be read")
-        hashes.append(digest.hexdigest())
-    draft.write(bytes(plan.size - draft.at))
-    return hashes
+        source, at = _whence(t)
+        to, n = len(plan.head) + offset, t.nbytes or 0
+        if source is not last:
+            if last is not None:
+                yield last, moves
+            last, moves = source, []
+        if moves and (moves[-1][0] + moves[-1][2], moves[-1][1] + moves[-1][2]) == (at, to):
+            moves[-1] = (moves[-1][0], moves[-1][1], moves[-1][2] + n)
+        else:
+            moves.append((at, to, n))
+    if last is not None:
+        yield last, moves
 
 
-def _read_back(draft: Draft, plan: OutFile, hashes: Sequence[str], progress: Progress | None) -> Written:
-    """Read the draft from the disk and compare every tensor with what the source gave."""
-    source = LocalFile(draft.reading)
+def _read_back(draft: Draft, plan: OutFile, expected: Expected, progress: Progress | None) -> Written:
+    """Read the draft from the disk, compare all of it, and hash it."""
+    source, digest = LocalFile(draft.reading), Sha256()
     try:
         source.forget()
-        found = hash_file(source, Want(tensors=True), progress)
+        run(source, [digest, expected], progress)
+    except Differs as e:
+        _check_sources(plan)
+        no = bisect_right(plan.offsets, e.at - len(plan.head)) - 1
+        what = plan.tensors[no].name if no >= 0 else "the header"
+        message = f"{plan.path}: {what} reads back differently from what was written: suspect RAM or disk"
+        raise Unreadable(message, "nothing was kept; check the disk and try again") from None
     finally:
         source.close()
-    for t, digest, back in zip(plan.tensors, hashes, found.tensors, strict=True):
-        if (back.name, back.digests.get("sha256")) != (t.name, digest):
-            message = f"{plan.path}: {t.name} reads back differently from what was written: suspect RAM or disk"
-            raise Unreadable(message, "nothing was kept; check the disk and try again")
-    if found.size != plan.size:
+    if source.size != plan.size:
         raise Unreadable(
-            f"{plan.path}: has {found.size:,} bytes after writing {plan.size:,}", "check the disk and try again"
+            f"{plan.path}: has {source.size:,} bytes after writing {plan.size:,}", "check the disk and try again"
         )
-    return Written(plan.path, found.size, len(plan.tensors), found.file)
+    return Written(plan.path, source.size, len(plan.tensors), digest.hexdigest())
 
 
 def _joined(source: LocalFile, header: Header) -> tuple[Part, ...]:
@@ -310,15 +337,17 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
     if len(paths) == 1 and os.path.isdir(paths[0]):
         paths = [in_folder(paths[0])]
     first = LocalFile(paths[0])
+    read = Headers()
     try:
         header = parse(first)
+        read.keep(first, header)
         if len(paths) == 1 and (parts := _joined(first, header)):
             return Model(parts, (), len(parts))
     except BaseException:
         first.close()
         raise
     first.close()
-    found = shards.check(paths[0], header, paths[1:], free=False)
+    found = shards.check(paths[0], header, paths[1:], free=False, read=read)
     if found is None or found.count == 1:
         raise UsageError(f"{paths[0]}: is a whole model, not a shard")
     for fault in found.faults:
@@ -333,10 +362,7 @@ def open_set(paths: Sequence[str], *, allow_foreign: bool = False) -> Model:
     strange = {os.path.realpath(p) for p in paths} - {os.path.realpath(p) for p in found.paths if p}
     if strange:
         raise UsageError(f"{sorted(strange)[0]}: is not a shard of the same set", "name the shards of one model")
-    opened = []
-    for no, path in enumerate(found.paths):
-        source = LocalFile(path or "")
-        opened.append(Part(path or "", source, parse(source), no))
+    opened = [beginning(path or "", strict=True, known=read, no=no) for no, path in enumerate(found.paths)]
     return Model(tuple(opened), (), found.count)
 
 

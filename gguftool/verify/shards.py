@@ -12,7 +12,6 @@ from gguftool.model.headers import Headers
 from gguftool.model.missing import missing_text
 from gguftool.model.shards import Gathered, Shard, SplitKeys, all_here, best, gather, shard_name, split_keys
 from gguftool.shell import gguftool, path_word
-from gguftool.verify.foreign import duplicates, foreign
 from gguftool.verify.result import Fault, SetReport
 
 MANY = 64
@@ -136,6 +135,8 @@ def contents(headers: dict[int, Header], keys: SplitKeys) -> tuple[list[Fault], 
         headers: of the shards that are there, by number (from 1).
         keys: of one of them.
     """
+    from gguftool.verify.foreign import duplicates, foreign
+
     faults = duplicates(headers)
     total = sum(len(h.tensors) for h in headers.values())
     if len(headers) == keys.count and keys.tensors is not None and total != keys.tensors:

@@ -10,26 +10,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from gguftool.format.header import TensorInfo
 from gguftool.records import dataclass
 from gguftool.source import Source
+from gguftool.verify.pages import PAGE, Run, longest
 from gguftool.verify.result import Fault
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-PAGE = 4096
 LEAST = 16 * PAGE
 """Bytes of a stretch that is told: shorter runs of equal pages may be small tensors of ones or zeros."""
-MOST = 64
-"""Candidates whose ends are looked up, the longest first."""
-FRONT = 16
 _LOOSE = 8
 """Bytes beside a stretch that may be what it repeats by chance: the low bytes of a number are often zero."""
-_SEEN = 4
-"""Equal pages in a piece that make a candidate: small tensors in a stretch leave only a few whole pages each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,50 +33,16 @@ class Place:
     row: int
 
 
-Run = tuple[int, int, bytes]
-"""Start and end in the file, and what every page in it begins with."""
-
-
-def equal_pages(raw: NDArray, start: int) -> list[Run]:  # type: ignore[type-arg]
-    """Runs of equal whole pages in a piece that begins at ``start`` of the file."""
-    import numpy as np
-
-    skip = -start % PAGE
-    n = (len(raw) - skip) // PAGE
-    if n < _SEEN:
-        return []
-    pages = raw[skip : skip + n * PAGE].reshape(n, PAGE)
-    # The front of each page decides nearly always.
-    alike = np.flatnonzero((pages[1:, :FRONT] == pages[:-1, :FRONT]).all(axis=1)).tolist()
-    runs: list[list[int]] = []
-    for i in alike:
-        if (pages[i] == pages[i + 1]).all():
-            if runs and runs[-1][1] == i:
-                runs[-1][1] = i + 1
-            else:
-                runs.append([i, i + 1])
-    at = start + skip
-    long = [(a, b + 1) for a, b in runs if b + 1 - a >= _SEEN]
-    return [(at + a * PAGE, at + b * PAGE, pages[a, :FRONT].tobytes()) for a, b in long]
-
-
 def stretches(source: Source, found: Iterable[Run], first: int) -> list[Run]:
     """Stretches as long as they really are, with the page that is repeated in them.
 
     Args:
         source: the file.
-        found: candidates, see `equal_pages`.
+        found: candidates, see `gguftool.verify.pages.equal_pages`.
         first: where the tensor data begins.
     """
-    joined: list[Run] = []
-    for run in sorted(found):
-        if joined and run[2] == joined[-1][2] and run[0] - joined[-1][1] <= 2 * PAGE:
-            joined[-1] = (joined[-1][0], max(run[1], joined[-1][1]), run[2])
-        else:
-            joined.append(run)
-    longest = sorted(joined, key=lambda r: r[0] - r[1])[:MOST]
     done: list[Run] = []
-    for start, end, _ in sorted(longest):
+    for start, end, _ in longest(found):
         if done and start < done[-1][1]:
             continue
         page = source.read_at(start, PAGE)

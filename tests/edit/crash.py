@@ -31,7 +31,7 @@ def power_run(
     rng = random.Random(seed ^ 0x5EED)
     layer = PowerOs(seed, garble=garble, skip=skip, faulty=rng.randint(0, 7) if faulty else None)
     for name, data in prepared.files.items():
-        layer.load(f"/disk/{name}", data)
+        layer.load(f"/disk/{name}", data, sparse=prepared.sparse and name == NAME)
     valid = (prepared.old, prepared.new)
 
     def check(where: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from gguftool.edit.oslayer import OsLayer
 
 SECTOR = 512
-WRITES = "create draft rename unlink pwrite truncate preallocate insert collapse punch copy_range fsync syncdir".split()
+WRITES = "create draft rename unlink pwrite truncate insert collapse punch copy_ranges fsync syncdir".split()
 
 
 class Crashed(BaseException):

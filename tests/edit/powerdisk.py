@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
 from gguftool.edit.oslayer import BLOCK
+from gguftool.files.holes import data_in
 from tests.edit.inodes import Idle, Inode, Map, Steps
 from tests.edit.mutants import site
 from tests.edit.oslayers import Crashed
@@ -53,11 +54,14 @@ class PowerOs(Idle):
 
     # -- life
 
-    def load(self, path: str, data: bytes) -> None:
-        """A file that is on the disk from the start."""
+    def load(self, path: str, data: bytes, *, sparse: bool = False) -> None:
+        """A file that is on the disk from the start; blocks of zeros are holes of a sparse one."""
         inode = Inode(self._number())
         self.names[path] = self.disk_names[path] = inode
         for start in range(0, len(data), BLOCK):
+            if sparse and not any(data[start : start + BLOCK]):
+                inode.now.blocks.append(None)
+                continue
             block = self._number()
             self.cache[block] = bytearray(data[start : start + BLOCK].ljust(BLOCK, b"\0"))
             self.platter[block] = bytearray(self.cache[block])
@@ -161,12 +165,16 @@ class PowerOs(Idle):
     def read(self, fd: int, offset: int, n: int) -> bytes:
         return self._read(self.fds[fd], offset, n)
 
-    def hole(self, fd: int, start: int) -> int:
+    def hole(self, fd: int, start: int) -> tuple[int, int]:
         inode = self.fds[fd]
-        for i in range(start // BLOCK, -(-inode.now.size // BLOCK)):
-            if i >= len(inode.now.blocks) or inode.now.blocks[i] is None:
-                return max(start, i * BLOCK)
-        return inode.now.size
+        size, first = inode.now.size, None
+        for i in range(start // BLOCK, -(-size // BLOCK)):
+            empty = i >= len(inode.now.blocks) or inode.now.blocks[i] is None
+            if empty and first is None:
+                first = max(start, i * BLOCK)
+            elif not empty and first is not None:
+                return first, i * BLOCK
+        return (size, size) if first is None else (first, size)
 
     # -- names
 
@@ -302,9 +310,6 @@ class PowerOs(Idle):
         inode.now = Map([*inode.now.blocks[:keep], *[None] * (keep - len(inode.now.blocks))], size)
         self._structural(inode, [inode.now.copy()])
 
-    def preallocate(self, fd: int, size: int) -> None:
-        self.truncate(fd, size)
-
     def insert(self, fd: int, offset: int, n: int) -> None:
         self._tick()
         inode = self.fds[fd]
@@ -349,10 +354,12 @@ class PowerOs(Idle):
         inode.now = steps[-1].copy()
         self._structural(inode, steps)
 
-    def copy_range(self, src: int, src_at: int, dst: int, dst_at: int, n: int, progress: object = None) -> None:
+    def copy_ranges(self, src: int, dst: int, moves: Iterable[tuple[int, int, int]], tick: object = None) -> None:
         step = 4 * BLOCK
-        for start in range(0, n, step):
-            self.pwrite(dst, dst_at + start, self.read(src, src_at + start, min(step, n - start)))
+        for old, new, n in moves:
+            for at, length in data_in(lambda start: self.hole(src, start), old, n):
+                for start in range(at, at + length, step):
+                    self.pwrite(dst, new + start - old, self.read(src, start, min(step, at + length - start)))
 
     # -- barriers
 

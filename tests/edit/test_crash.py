@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gguftool.edit.recover import recover
+from gguftool.files.holes import data_in, hole_at
 from tests.edit.oslayers import CountingOs, Crashed
-from tests.edit.scenarios import NAME, SCENARIOS, Prepared, Scenario, prepare
+from tests.edit.scenarios import NAME, SCENARIOS, Prepared, Scenario, prepare, write_sparse
 
 COUNTS: dict[str, int] = {}
 
@@ -32,7 +33,10 @@ class Disk:
         for entry in os.listdir(self.folder):
             os.unlink(self.folder / entry)
         for name, data in self.prepared.files.items():
-            (self.folder / name).write_bytes(data)
+            if name == NAME and self.prepared.sparse:
+                write_sparse(self.path, data)
+            else:
+                (self.folder / name).write_bytes(data)
 
     def check(self) -> bytes:
         data = Path(self.path).read_bytes()
@@ -64,7 +68,7 @@ def crash_everywhere(scenario: Scenario, folder: Path, step: int) -> int:
                 disk.prepared.run(disk.path, layer)
             disk.check()
             frozen = {n: (folder / n).read_bytes() for n in os.listdir(folder)} if at % step == 0 else None
-            holes = _allocated(disk.path)
+            written = _written(disk.path)
             if frozen is None:
                 disk.settle()
                 done += 1
@@ -84,23 +88,22 @@ def crash_everywhere(scenario: Scenario, folder: Path, step: int) -> int:
                     done += 1
                     break
                 again += 1
-                _thaw(folder, frozen, holes)
+                _thaw(folder, frozen, written)
     COUNTS[scenario.name] = done
     return done
 
 
-def _allocated(path: str) -> int | None:
-    """Length of the hole at the start of the file, which a plain copy would fill."""
+def _written(path: str) -> list[tuple[int, int]]:
+    """(start, length) of what is no hole of the file; a plain copy would fill them."""
     fd = os.open(path, os.O_RDONLY)
     try:
-        return os.lseek(fd, 0, os.SEEK_DATA)
-    except OSError:
-        return None
+        size = os.fstat(fd).st_size
+        return list(data_in(lambda at: hole_at(fd, at, size), 0, size))
     finally:
         os.close(fd)
 
 
-def _thaw(folder: Path, frozen: dict[str, bytes], hole: int | None) -> None:
+def _thaw(folder: Path, frozen: dict[str, bytes], written: list[tuple[int, int]]) -> None:
     for entry in os.listdir(folder):
         os.unlink(folder / entry)
     for name, data in frozen.items():
@@ -108,11 +111,10 @@ def _thaw(folder: Path, frozen: dict[str, bytes], hole: int | None) -> None:
             if name.endswith(".gguftool-part"):
                 # The number of its inode is in its name.
                 os.rename(folder / name, folder / f".{NAME}.{os.fstat(f.fileno()).st_ino}.gguftool-part")
-            if name == NAME and hole:
-                f.seek(hole)
-                f.write(data[hole:])
-            else:
-                f.write(data)
+            f.truncate(len(data))
+            for start, n in written if name == NAME else [(0, len(data))]:
+                f.seek(start)
+                f.write(data[start : start + n])
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)

@@ -19,7 +19,7 @@ from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.recover import recover
 from tests.conftest import REAL_FSYNC
 from tests.edit.oslayers import WRITES
-from tests.edit.scenarios import NAME, SCENARIOS, prepare
+from tests.edit.scenarios import NAME, SCENARIOS, prepare, write_sparse
 
 pytestmark = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="mounting needs root")
 MEBIBYTES = 12
@@ -85,7 +85,10 @@ def power_fails_everywhere(name: str, tmp_path: Path) -> int:
 
     with mounted(image, tmp_path / "disk") as folder:
         for file, data in prepared.files.items():
-            (folder / file).write_bytes(data)
+            if prepared.sparse and file == NAME:
+                write_sparse(str(folder / file), data)
+            else:
+                (folder / file).write_bytes(data)
         os.sync()
         prepared.run(str(folder / NAME), WatchedOs(fail))
         assert (folder / NAME).read_bytes() == prepared.new
@@ -97,7 +100,7 @@ def power_fails_everywhere(name: str, tmp_path: Path) -> int:
     return cases
 
 
-@pytest.mark.parametrize("name", ["insert-one-block"])
+@pytest.mark.parametrize("name", ["insert-one-block", "undo-insert-sparse"])
 def test_power_fails_on_ext4(name: str, tmp_path: Path):
     assert power_fails_everywhere(name, tmp_path) > 12
 

@@ -122,10 +122,10 @@ class Slow(OsLayer):
         if bytes(data) == b"GGTX":
             print("hot", flush=True)
             time.sleep(1.0)
-    def copy_range(self, *args):
+    def copy_ranges(self, *args):
         print("copying", flush=True)
         time.sleep(1.0)
-        super().copy_range(*args)
+        super().copy_ranges(*args)
 try:
     plan_edit(sys.argv[1], [Set("general.description", "d" * 9000)], strategy=sys.argv[2], layer=Slow()).commit()
     print("done", flush=True)

@@ -158,8 +158,10 @@ def test_the_generator_writes_what_is_there(tree: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for name in GENERATED:
         assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes(), name
-    # nothing differs, and it says so by silence
-    assert len(done.stdout.splitlines()) == 1
+    # Nothing differs, and it says so by silence. That the packaged converter is not on this machine (other tests bring
+    # it, before or after) is said, too.
+    said = [line for line in done.stdout.splitlines() if not line.startswith("taken over: what convert-hf-to-gguf")]
+    assert len(said) == 1
 
 
 @pytest.mark.real

@@ -104,6 +104,22 @@ def test_a_flood_is_counted_not_printed() -> None:
     assert found[-1].message == "and 32 more of this kind"
 
 
+def test_names_alike_are_sought_only_for_findings_that_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each of 5,500 strange tensors beside 500 layers, lint took minutes."""
+    asked: list[str] = []
+
+    def counted(name: str, *rest: object) -> list[str]:
+        asked.append(name)
+        return []
+
+    monkeypatch.setattr("gguftool.lint.rules.tensors.names.near_names", counted)
+    g = ready().drop_tensor(*(t["name"] for t in ready()._tensors if t["name"].startswith("blk.0")))
+    for i in range(40):
+        g.tensor(f"x{i}.weight", (64,))
+    report_of(g, select=["tensor-unexpected", "tensor-missing"])
+    assert MOST <= len(asked) <= 2 * MOST
+
+
 def test_rules_of_the_family() -> None:
     assert [r.id for r in family("tensors")] == [
         "tensor-missing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -11,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.files import copies
 from gguftool.format.parse import parse_bytes
+from gguftool.source import LocalFile
 from gguftool.verify import resplit
 from tests.build import GGUF, llama
+from tests.edit.scenarios import write_sparse
 from tests.oracle.llama import load
 from tests.verify.sets import pieces, three, typed, write
 
@@ -257,20 +261,78 @@ class TestRefused:
         assert cli("split", model, "--max-tensors", 30, "-o", tmp_path / "s").code == 4
         assert names(tmp_path) == ["m.gguf"]
 
-    def test_disk_that_gives_back_something_else(self, cli, model: Path, tmp_path: Path, monkeypatch):
+    @pytest.mark.parametrize("place", ["first", "header", "data", "padding", "last"])
+    def test_disk_that_gives_back_something_else(self, cli, tmp_path: Path, monkeypatch, place: str):
+        model = GGUF("llama").tensor("a", (1027,)).tensor("b", (9,)).tensor("c", (301,)).write(tmp_path / "m.gguf")
+        start = parse_bytes(model.read_bytes()).data_offset
+        at, what = {
+            "first": (0, "the header"),
+            "header": (start - 90, "the header"),
+            "data": (start + 999, "a"),
+            "padding": (start + 4 * 1027 + 3, "a"),
+            "last": (-1, "b"),
+        }[place]
         real = resplit._read_back
 
         def flipped(draft, *rest):
-            with open(draft.reading, "r+b") as f:
-                f.seek(-40, 2)
-                byte = f.read(1)
-                f.seek(-40, 2)
-                f.write(bytes([byte[0] ^ 1]))
+            byte = os.pread(draft.fd, 1, at % os.fstat(draft.fd).st_size)
+            os.pwrite(draft.fd, bytes([byte[0] ^ 1]), at % os.fstat(draft.fd).st_size)
             return real(draft, *rest)
 
         monkeypatch.setattr(resplit, "_read_back", flipped)
-        err = self.failed(cli, tmp_path, "split", model, "--max-tensors", 30, code=3)
+        err = self.failed(cli, tmp_path, "split", model, "--max-tensors", 2, "-o", tmp_path / "s", code=3)
+        assert f"{what} reads back differently" in err
         assert "suspect RAM or disk" in err
+
+    @pytest.mark.parametrize("how", ["other bytes", "other bytes and time"])
+    def test_source_that_changes_meanwhile(self, cli, model: Path, tmp_path: Path, monkeypatch, how: str):
+        """What is read back is held against the source as it is then."""
+        real = resplit._read_back
+        before, start = model.stat(), parse_bytes(model.read_bytes()).data_offset
+
+        def change(*a):
+            with open(model, "r+b") as f:
+                f.seek(start)
+                f.write(b"!" * 100)
+            if how == "other bytes":
+                os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))
+            return real(*a)
+
+        monkeypatch.setattr(resplit, "_read_back", change)
+        result = cli("split", model, "--max-tensors", 30, "-o", tmp_path / "s")
+        assert result.code == (3 if how == "other bytes" else 4)
+        assert names(tmp_path) == ["m.gguf"]
+
+    def test_source_that_is_touched_after_it_was_compared(self, cli, model: Path, tmp_path: Path, monkeypatch):
+        real = resplit._read_back
+        monkeypatch.setattr(resplit, "_read_back", lambda *a: (real(*a), os.utime(model))[0])
+        assert "changed while it was read" in cli("split", model, "--max-tensors", 30, "-o", tmp_path / "s").err
+        assert names(tmp_path) == ["m.gguf"]
+
+    @pytest.mark.parametrize("side", ["source", "target"])
+    def test_which_of_the_two_failed(self, cli, model: Path, tmp_path: Path, monkeypatch, side: str):
+        """The kernel's own copy does not say that: it is tried by hand."""
+
+        def no(*a: object) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        source, out = model.stat().st_ino, tmp_path / "s"
+        name, real = ("preadv", os.preadv) if side == "source" else ("pwrite", os.pwrite)
+
+        def failing(fd: int, *rest: object) -> int:
+            mine = os.fstat(fd).st_ino == source
+            return no() if mine == (side == "source") and fails[0] else real(fd, *rest)  # type: ignore[operator]
+
+        fails = [False]
+        fill = resplit._fill
+        monkeypatch.setattr(resplit, "_fill", lambda *a: (fails.insert(0, True), fill(*a))[1])
+        monkeypatch.setattr(os, "copy_file_range", no, raising=False)
+        monkeypatch.setattr(os, name, failing)
+        result = cli("split", model, "--max-tensors", 30, "-o", out)
+        fails[0] = False
+        assert result.code == 3
+        assert (str(model) if side == "source" else f"{out}-00001") in result.err
+        assert names(tmp_path) == ["m.gguf"]
 
     def test_name_taken_while_writing(self, cli, model: Path, tmp_path: Path, monkeypatch):
         real = resplit._read_back
@@ -338,6 +400,73 @@ def test_killed_while_writing_leaves_no_final_name(tmp_path: Path):
     done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert done.returncode == 9
     assert not [n for n in names(tmp_path) if n.endswith(".gguf") and n != "m.gguf"]
+
+
+def test_holes_stay_holes(cli, tmp_path: Path):
+    """There and back with 64 MiB of which some KiB were written."""
+    zeros, full = bytes(32 << 20), bytes(range(256)) * 64
+    model = GGUF("llama").kv("general.name", "x" * 5000)
+    for i in range(2):
+        model.tensor(f"t{i}", ((len(zeros) + len(full)) // 4,), data=zeros[: 16 << 20] + full + zeros[16 << 20 :])
+    path = tmp_path / "m.gguf"
+    write_sparse(str(path), model.bytes())
+    taken = path.stat().st_blocks * 512
+    assert taken < 1 << 20
+    result = cli("split", path, "--max-tensors", 1, "-o", tmp_path / "s", "--format", "json")
+    shards = [Path(f["path"]) for f in result.json["files"]]
+    assert sum(p.stat().st_blocks * 512 for p in shards) < taken + 100_000
+    assert tensors(*shards) == tensors(path)
+    assert [f["sha256"] for f in result.json["files"]] == [hashlib.sha256(p.read_bytes()).hexdigest() for p in shards]
+    back = tmp_path / "back.gguf"
+    assert cli("merge", shards[0], "-o", back).code == 0
+    assert back.stat().st_blocks * 512 < taken + 100_000
+    assert back.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.ENOSYS, errno.EINVAL, 0])
+def test_a_kernel_that_does_not_copy(cli, model: Path, tmp_path: Path, monkeypatch, number: int):
+    asked: list[int] = []
+
+    def no(*a: object) -> int:
+        asked.append(number)
+        if number:
+            raise OSError(number, os.strerror(number))
+        return 0
+
+    monkeypatch.setattr(os, "copy_file_range", no, raising=False)
+    paths = three(tmp_path)
+    assert cli("merge", paths[0], "-o", tmp_path / "a.gguf").code == 0
+    assert (tmp_path / "a.gguf").read_bytes() == typed("q4_0").bytes()
+
+
+def test_blocks_that_the_disk_shares_are_hashed_and_not_compared(cli, tmp_path: Path, monkeypatch):
+    """In place of such a disk: whole blocks appear in the new file, and the source is not read for them again."""
+    model = GGUF("llama").align(4096).tensor("a", (4096,)).tensor("b", (5000,)).tensor("c", (77,))
+    path = model.write(tmp_path / "m.gguf")
+    shared: list[tuple[int, int]] = []
+
+    def share(src: int, at: int, dst: int, to: int, n: int) -> bool:
+        os.pwrite(dst, os.pread(src, n, at), to)
+        shared.append((at, n))
+        return True
+
+    monkeypatch.setattr(copies, "share", share)
+    read: list[tuple[int, int]] = []
+    real = LocalFile.read_into
+
+    def noted(self: LocalFile, buffer: memoryview, offset: int) -> int:
+        if os.path.realpath(self.path) == str(path):
+            read.append((offset, len(buffer)))
+        return real(self, buffer, offset)
+
+    monkeypatch.setattr(LocalFile, "read_into", noted)
+    result = cli("split", path, "--max-tensors", 2, "-o", tmp_path / "s", "--format", "json")
+    assert result.code == 0
+    assert sum(n for _, n in shared) >= 32768
+    assert not any(a < at + n and at < a + b for a, b in shared for at, n in read)
+    files = [Path(f["path"]) for f in result.json["files"]]
+    assert tensors(*files) == tensors(path)
+    assert [f["sha256"] for f in result.json["files"]] == [hashlib.sha256(p.read_bytes()).hexdigest() for p in files]
 
 
 @pytest.mark.real

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gguftool.format.parse import parse_bytes
+from gguftool.verify.pages import equal_pages
 from tests.build import GGUF, llama
 
 PAGE = 4096
@@ -148,3 +149,31 @@ def test_what_a_model_itself_holds_of_zeros(cli, tmp_path: Path, name: str) -> N
     path.write_bytes(_sound()[name])
     code, faults, _ = _kinds(cli, path)
     assert (code, faults) == (0, [])
+
+
+@pytest.mark.parametrize("start", [0, 4096, 1, 4095, 70_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_runs_of_equal_pages_are_those_that_comparing_every_page_finds(start: int, seed: int) -> None:
+    """By comparing each page with the next; four equal ones are the least that count."""
+    rng = random.Random(seed)
+    kinds = [
+        bytes(PAGE),
+        bytes([0, 0, 7, 0]) * (PAGE // 4),
+        rng.randbytes(PAGE),
+        bytes(2) + b"\1" + rng.randbytes(4093),
+    ]
+    data = (
+        rng.randbytes(-start % PAGE) + b"".join(rng.choice(kinds) * rng.randrange(1, 9) for _ in range(40)) + b"x" * 9
+    )
+    first = -start % PAGE
+    pages = [data[i : i + PAGE] for i in range(first, len(data) - PAGE + 1, PAGE)]
+    wanted, at = [], 0
+    while at < len(pages):
+        end = at
+        while end < len(pages) and pages[end] == pages[at]:
+            end += 1
+        if end - at >= 4:
+            wanted.append((start + first + at * PAGE, start + first + end * PAGE, pages[at][:16]))
+        at = end
+    assert equal_pages(data, start) == equal_pages(memoryview(bytearray(data)), start) == wanted
+    assert wanted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -34,6 +33,8 @@ class Entries(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._parsed:
+            import json
+
             begin = b'\n"%s":' % name.encode()
             at = self._text.find(begin, self._start, self._end)
             if at < 0:
@@ -53,6 +54,8 @@ class Entries(Mapping[str, Any]):
 @cache
 def newest(name: str) -> Any:
     """The parsed JSON file ``name`` of this folder, `Entries` where one of its objects stands in lines; read once."""
+    import json
+
     with open(path(name), "rb") as file:
         text = file.read()
     start, end = text.find(b"{\n"), text.find(b"\n}")

@@ -9,7 +9,7 @@ from gguftool.lint.predicted import surveyed
 from gguftool.lint.root import root
 from gguftool.lint.rule import Context, Draft, Drafts, Severity, found, rule
 from gguftool.lint.rules.metadata.blocks import MAX_LAYERS, block_of, layers_of_tensors
-from gguftool.lint.rules.tensors.groups import blocked, dims, grouped, limited, several
+from gguftool.lint.rules.tensors.groups import MOST, blocked, dims, grouped, limited, several
 from gguftool.model import Model
 from gguftool.near import near_names
 from gguftool.predict import Survey
@@ -39,9 +39,9 @@ def tensor_missing(m: Model, ctx: Context) -> Drafts:
 def _missing(m: Model, s: Survey) -> Iterator[Draft]:
     # Layers that are missing altogether are one finding: block-count-tensors.
     have = layers_of_tensors(m) or MAX_LAYERS
-    for names in grouped(n for n in s.missing if block_of(n) < have).values():
+    for i, names in enumerate(grouped(n for n in s.missing if block_of(n) < have).values()):
         wanted = s.wanted[names[0]]
-        near = near_names(names[0], s.extra, 1, 0.8)
+        near = near_names(names[0], s.extra, 1, 0.8) if i < MOST else []
         hint = f"; the file has {near[0]}" if near else ""
         text = f"{names[0]} ({dims(wanted.shape)}) is missing{several(names)}{hint}"
         yield found(text, where=f"tensor:{names[0]}", tensors=names, shape=list(wanted.shape))
@@ -70,8 +70,8 @@ def _extra(m: Model, s: Survey) -> Iterator[Draft]:
     absent = [n for n in s.wanted if n not in s.stored]
     # Layers beyond block_count are one finding too: block-count-tensors.
     count = MAX_LAYERS if m.architecture in LOOPED else m.arch.block_count
-    for names in grouped(n for n in s.extra if block_of(n) < count).values():
-        near = near_names(names[0], absent, 1, 0.85)
+    for i, names in enumerate(grouped(n for n in s.extra if block_of(n) < count).values()):
+        near = near_names(names[0], absent, 1, 0.85) if i < MOST else []
         hint = f"; the nearest one is {near[0]}" if near else ""
         text = f"{names[0]} is no tensor of {m.architecture}{several(names)}{hint}"
         yield found(text, where=f"tensor:{names[0]}", tensors=names)

@@ -1,0 +1,86 @@
+"""What a new file must hold, byte for byte, held against what the disk gives back of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gguftool.files.copies import Move
+from gguftool.source import Source
+from gguftool.verify.stream import fill
+
+
+class Differs(Exception):
+    """The disk gives back something else at this offset, in bytes."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
+
+
+class Copied(NamedTuple):
+    """Ranges of a new file that were copied from ``source``."""
+
+    source: Source
+    moves: Sequence[Move]
+
+
+class Expected:
+    """A sink that compares: with the header, with what was copied, with zeros where nothing was.
+
+    What is copied is read once more from where it came from, and compared: half the work of a second hash, and a source
+    that changed meanwhile is noticed. Blocks that the disk shares are the same for both files and are not compared.
+
+    Args:
+        size: bytes of the new file.
+        head: its front.
+        copied: what came from elsewhere.
+        shared: (start, length) of what shares the blocks of another file.
+    """
+
+    def __init__(
+        self, size: int, head: bytes, copied: Iterable[Copied], shared: Iterable[tuple[int, int]] = ()
+    ) -> None:
+        pieces: list[tuple[int, int, Source | bytes | None, int]] = [(0, len(head), head, 0)]
+        pieces += [(to, n, one.source, at) for one in copied for at, to, n in one.moves]
+        pieces += [(start, n, b"", 0) for start, n in shared]
+        self._pieces: list[tuple[int, int, Source | bytes | None, int]] = []
+        at = 0
+        for start, n, origin, from_ in sorted(pieces, key=lambda piece: piece[:2]):
+            if at < start:
+                self._pieces.append((at, start, None, 0))
+            at = start + n
+            self._pieces.append((start, at, origin, from_))
+        if at < size:
+            self._pieces.append((at, size, None, 0))
+        self._next = 0
+
+    def feed(self, data: memoryview, offset: int) -> None:
+        """As `Sink.feed`.
+
+        Raises:
+            Differs: it is something else.
+            Unreadable, ChangedMeanwhile: as the source's `read_at`.
+        """
+        end = offset + len(data)
+        while self._next < len(self._pieces):
+            start, stop, origin, from_ = self._pieces[self._next]
+            a, b = max(start, offset), min(stop, end)
+            if a < b and origin != b"":
+                wanted = _bytes(origin, from_ + a - start, b - a)
+                # A bytearray compares with memory as it lies, a memoryview element by element.
+                if wanted != data[a - offset : b - offset]:
+                    raise Differs(a)
+            if stop > end:
+                return
+            self._next += 1
+
+
+def _bytes(origin: Source | bytes | None, at: int, n: int) -> bytearray:
+    if isinstance(origin, bytes):
+        return bytearray(origin[at : at + n])
+    wanted = bytearray(n)
+    if origin is not None:
+        got = fill(origin, memoryview(wanted), at)
+        del wanted[got:]
+    return wanted
