@@ -49,7 +49,7 @@ class Edited:
 
     def told(self, session: Session) -> int:
         """Report it by itself."""
-        from gguftool.report.lint import error_row
+        from gguftool.report.envelope import error_row
 
         code = Bug.exit_code if self.bugs else 0
         session.done_code = code
@@ -107,7 +107,7 @@ def fix_all(session: Session, models: tuple[str, ...], given: dict[str, Any]) ->
     code = max((error.exit_code for error in failed), default=0)
     session.done_code = code
     if session.format == "json":
-        from gguftool.report.lint import error_row
+        from gguftool.report.envelope import error_row
 
         body = {"files": [one.json() for one in done]}
         session.write_json(ok=not failed, body=body, errors=map(error_row, failed))
