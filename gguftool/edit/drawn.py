@@ -10,7 +10,6 @@ from gguftool.edit.fitted import Fit
 from gguftool.edit.forecast import Forecast
 from gguftool.edit.layout import fit
 from gguftool.edit.ops import Front, Operation, Realign, Rename, Repack, Set, apply
-from gguftool.edit.spelled import command
 from gguftool.edit.texts import refuse_texts
 from gguftool.edit.whole import editable
 from gguftool.errors import Refused, UsageError
@@ -102,6 +101,8 @@ def _refuse_harm(forecast: Forecast, ops: Sequence[Operation]) -> None:
     renamed = next((op for op in ops if isinstance(op, Set) and op.key == "general.architecture"), None)
     was = forecast.old.get("general.architecture")
     if renamed is not None and was is not None:
+        from gguftool.edit.spelled import command
+
         along = shell(["--rename", f"{was.value}.*={renamed.value}.*"])
         hint = f"its keys are taken along by: {command(ops, forecast.path, forecast.old)} {along}; {hint}"
     raise Refused(f"{forecast.path}: {broken}", hint)

@@ -11,7 +11,6 @@ from gguftool.format.header import Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.model import Model, Part, open_model, with_header
 from gguftool.model.headers import Headers
-from gguftool.model.role import role
 from gguftool.model.shards import split_keys
 from gguftool.predict.idle import all_the_same
 from gguftool.records import dataclass, field
@@ -55,6 +54,8 @@ class Forecast:
     @cached_property
     def role(self) -> str:
         """What the file is for, a key of `gguftool.model.role.ROLES`."""
+        from gguftool.model.role import role
+
         with self._opened() as model:
             return role(model)
 
