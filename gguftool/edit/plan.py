@@ -197,7 +197,7 @@ def plan_edit(
     if patch is not None:
         if ops:
             raise UsageError("a patch is applied alone", "make the other changes with a command of their own")
-        ops = [patch.onto(named, front, target.stat.st_size)]
+        ops = [patch.onto(named, front[: old.data_offset], target.stat.st_size)]
     drawn = draw(named, old, front, target.stat.st_size, ops, force=force, harm=harm, known=known)
     new, laid_out, forecast = drawn.new, drawn.fit, drawn.forecast
     job = Job(
@@ -263,7 +263,7 @@ def plan_edit(
 
 
 def _nothing_changes(laid_out: Fit, front: bytes, size: int) -> bool:
-    same = laid_out.new_size == size and laid_out.front == front
+    same = laid_out.new_size == size and laid_out.shift == 0 and front.startswith(laid_out.front)
     return same and all(s.old == s.new for s in laid_out.segments)
 
 
