@@ -53,7 +53,7 @@ class Edited:
         code = Bug.exit_code if self.bugs else 0
         session.done_code = code
         if session.format == "json":
-            from gguftool.report.lint import error_row
+            from gguftool.report.envelope import error_row
 
             session.write_json(ok=not self.bugs, body=self.json(), errors=map(error_row, self.bugs))
         else:
@@ -108,7 +108,7 @@ def fix_all(session: Session, models: tuple[str, ...], given: dict[str, Any]) ->
     code = max((error.exit_code for error in failed), default=0)
     session.done_code = code
     if session.format == "json":
-        from gguftool.report.lint import error_row
+        from gguftool.report.envelope import error_row
 
         body = {"files": [one.json() for one in done]}
         session.write_json(ok=not failed, body=body, errors=map(error_row, failed))
