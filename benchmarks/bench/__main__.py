@@ -105,7 +105,7 @@ def chosen(groups: set[str]) -> tuple[list[Case], list[Case], list[Missing]]:
     # The two that are not ours are what the others are divided by; others' programs stand beside a row of ours.
     quick = [c for c in cases.start() if "start" in groups or not c.ours or c.name in beside]
     hashes = cases.hashes(shutil.which("openssl") is not None)
-    slow = [c for c in hashes if "hash" in groups or {c.name, c.beside} & beside]
+    slow = hashes if groups & {"hash", "peers"} else []
     missing: list[Missing] = []
     for group, make, name, row in (
         ("quantize", cases.quantize, "llama-quantize", f"quantize {cases.TYPES[0]}"),
