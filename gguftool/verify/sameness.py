@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gguftool.files.copies import Move
 from gguftool.source import Source
-from gguftool.verify.stream import fill
+from gguftool.verify.stream import CHUNK, fill
 
 
 class Differs(Exception):
@@ -54,6 +54,7 @@ class Expected:
         if at < size:
             self._pieces.append((at, size, None, 0))
         self._next = 0
+        self._chunk = bytearray(CHUNK)
 
     def feed(self, data: memoryview, offset: int) -> None:
         """As `Sink.feed`.
@@ -66,21 +67,22 @@ class Expected:
         while self._next < len(self._pieces):
             start, stop, origin, from_ = self._pieces[self._next]
             a, b = max(start, offset), min(stop, end)
-            if a < b and origin != b"":
-                wanted = _bytes(origin, from_ + a - start, b - a)
-                # A bytearray compares with memory as it lies, a memoryview element by element.
-                if wanted != data[a - offset : b - offset]:
-                    raise Differs(a)
+            # A bytearray compares with memory as it lies, a memoryview element by element.
+            if (
+                a < b
+                and origin != b""
+                and self._bytes(origin, from_ + a - start, b - a) != data[a - offset : b - offset]
+            ):
+                raise Differs(a)
             if stop > end:
                 return
             self._next += 1
 
-
-def _bytes(origin: Source | bytes | None, at: int, n: int) -> bytearray:
-    if isinstance(origin, bytes):
-        return bytearray(origin[at : at + n])
-    wanted = bytearray(n)
-    if origin is not None:
-        got = fill(origin, memoryview(wanted), at)
-        del wanted[got:]
-    return wanted
+    def _bytes(self, origin: Source | bytes | None, at: int, n: int) -> bytearray:
+        if isinstance(origin, bytes):
+            return bytearray(origin[at : at + n])
+        # Most of a long file is whole chunks: one buffer for all of them costs no new pages.
+        wanted = self._chunk if n == CHUNK and origin is not None else bytearray(n)
+        if origin is not None and (got := fill(origin, memoryview(wanted), at)) < n:
+            return wanted[:got]
+        return wanted
