@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from gguftool.brief import line, shown
-from gguftool.elsewhere import meant
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
 from gguftool.files.able import read_once, read_once_into
 from gguftool.files.holes import hole_at
@@ -319,6 +318,8 @@ def _missing(path: str) -> MissingFile:
         names = []
     # The ending, which all have, makes nothing alike.
     near = [f"{n}.gguf" for n in near_names(name.removesuffix(".gguf"), names, 1)]
-    return MissingFile(
-        f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?" if near else meant(path)
-    )
+    if near:
+        return MissingFile(f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?")
+    from gguftool.elsewhere import meant
+
+    return MissingFile(f"{path}: no such file", meant(path))

@@ -38,6 +38,7 @@ def words(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--before", metavar="PROGRAM", help="a gguftool to measure in the same turns")
     parser.add_argument("--runs", type=int, default=7, help="turns (default 7); the slow rows get less")
     parser.add_argument("--check", action="store_true", help="exit code 1 when a goal is missed or not measured")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into a page, as docs/performance.md")
     parser.add_argument("--folder", type=Path, help="where copies and outputs go (default: the cache of the tests)")
     given = parser.parse_args(argv)
     if unknown := set(given.groups) - set(GROUPS):
@@ -92,24 +93,21 @@ def sizes(paths: dict[str, str], program: Path) -> dict[str, int]:
     return found
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure, print, judge."""
-    given = words(argv)
-    groups = given.groups
-    say("building the wheel")
-    program = place.ours()
-    programs = {"now": str(program)} | ({"before": given.before} if given.before else {})
-    model = ensure(GEMMA3)
-    quick: list[Case] = []
-    slow: list[Case] = []
-    missing: list[tuple[str, str, str]] = []
+Missing = tuple[str, str, str]
+"""A program that cannot be had: the row it would stand below, its name, why."""
+
+
+def chosen(groups: set[str]) -> tuple[list[Case], list[Case], list[Missing]]:
+    """Rows that take a moment, rows that take seconds, and what cannot be had."""
+    if not groups - {"curves"}:
+        return [], [], []
     beside = {peer.beside for peer in peers.PEERS} if "peers" in groups else set()
-    if groups - {"curves"}:
-        # The two that are not ours are what the others are divided by; others' programs stand beside a row of ours.
-        quick += [c for c in cases.start() if "start" in groups or not c.ours or c.name in beside]
+    # The two that are not ours are what the others are divided by; others' programs stand beside a row of ours.
+    quick = [c for c in cases.start() if "start" in groups or not c.ours or c.name in beside]
     hashes = cases.hashes(shutil.which("openssl") is not None)
-    slow += [c for c in hashes if "hash" in groups or {c.name, c.beside} & beside]
-    for group, make, name, beside in (
+    slow = hashes if groups & {"hash", "peers"} else []
+    missing: list[Missing] = []
+    for group, make, name, row in (
         ("quantize", cases.quantize, "llama-quantize", f"quantize {cases.TYPES[0]}"),
         ("copy", cases.copy, "llama-gguf-split", "merge"),
     ):
@@ -118,40 +116,65 @@ def main(argv: list[str] | None = None) -> int:
                 slow += make(str(place.llama(name)))
             except place.Missing as e:
                 slow += make(None)
-                missing.append((beside, name, str(e)))
+                missing.append((row, name, str(e)))
     if "peers" in groups:
-        shown = {case.name for case in quick + slow}
-        theirs, gone = peers.cases(say, shown)
+        theirs, gone = peers.cases(say, {case.name for case in quick + slow})
         quick += [case for case in theirs if not case.once]
         slow += [case for case in theirs if case.once]
         missing += gone
+    return quick, slow, missing
+
+
+def measured(bench: Bench, quick: list[Case], slow: list[Case], missing: list[Missing], turns: int) -> str:
+    """Run all rows; the table, and what machine it is of."""
+    size, speed = sizes(bench.paths, Path(bench.programs["now"])), floor.speeds(bench.folder)
+    model = Path(bench.paths["model"])
+    # Read once, so that all find the file in memory.
+    with open(model, "rb") as handle:
+        while handle.read(1 << 20):
+            pass
+    bench.measure(quick, turns, say)
+    bench.measure(slow, max(1, min(3, turns)), say)
+    say()
+    start = bench.of(PASS).cpu or 0.0
+    limits = {case.name: floor.limit(case.needs, speed, size, start) for case in quick + slow}
+    goals = [goal for goal in GOALS if goal.case in limits]
+    told = (
+        f"{model.name}: {size['data']:,} bytes, header {size['header']:,}, 262,144 tokens. {os.cpu_count()} cores, "
+        f"load {os.getloadavg()[0]:.0f}, Python {sys.version.split()[0]}. {speed}."
+    )
+    return f"{told}\n\n{table.markdown(*table.rows(bench, quick + slow, goals, limits, missing))}"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, judge."""
+    given = words(argv)
+    groups = given.groups
+    say("building the wheel")
+    try:
+        program = place.ours()
+    except place.Missing as e:
+        raise SystemExit(f"error: the wheel cannot be built and installed: {e}") from None
+    programs = {"now": str(program)} | ({"before": given.before} if given.before else {})
+    quick, slow, missing = chosen(groups)
     bench = None
+    shown: dict[str, str] = {}
     lines: list[curves.Line] = []
     with tempfile.TemporaryDirectory(dir=given.folder or place.folder(), prefix="run-") as name:
         folder = Path(name)
         if quick or slow:
-            bench = Bench(programs, prepared(program, folder, groups, model), folder)
-            size, speed = sizes(bench.paths, program), floor.speeds(folder)
-            # Read once, so that all find the file in memory.
-            with open(model, "rb") as handle:
-                while handle.read(1 << 20):
-                    pass
-            bench.measure(quick, given.runs, say)
-            bench.measure(slow, max(1, min(3, given.runs)), say)
-            say()
-            begin = bench.of(PASS).cpu or 0.0
-            limits = {case.name: floor.limit(case.needs, speed, size, begin) for case in quick + slow}
-            print(f"{model.name}: {size['data']:,} bytes, header {size['header']:,}, 262,144 tokens; "
-                  f"{os.cpu_count()} cores, Python {sys.version.split()[0]}\n{speed}\n")  # fmt: skip
-            goals = [goal for goal in GOALS if goal.case in limits]
-            print(table.markdown(*table.rows(bench, quick + slow, goals, limits, missing)))
+            bench = Bench(programs, prepared(program, folder, groups, ensure(GEMMA3)), folder)
+            shown["table"] = measured(bench, quick, slow, missing, given.runs)
+            print(shown["table"] + "\n", flush=True)
         if "curves" in groups:
             lines = curves.measure(str(program), folder, say)
             say()
-            print("\nProcessor time in ms, start-up included, by what the file has\n\n" + table.curves(lines))
-    goals = [goal for goal in GOALS if _wanted(goal, groups)]
-    wrong = table.faults(bench, goals, lines)
-    print("\n" + ("\n".join(f"missed: {text}" for text in wrong) or "all goals are met"))
+            shown["curves"] = "Processor time in ms, with the start, by what the file has:\n\n" + table.curves(lines)
+            print(shown["curves"] + "\n")
+    if given.write:
+        given.write.write_text(table.put(given.write.read_text(), shown))
+    wrong = table.faults(bench, [goal for goal in GOALS if _wanted(goal, groups)], lines)
+    print("\n".join(f"missed: {text}" for text in wrong) or "all goals are met")
     return 1 if wrong and given.check else 0
 
 

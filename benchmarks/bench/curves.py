@@ -16,21 +16,22 @@ from tests.build import GGUF, llama
 
 MOST = 1.2
 """Exponent above which a curve counts as steeper than linear; 1 and the noise of short runs."""
-SHORT = 0.004
-"""Seconds above the start that a point must cost to be part of the fit: less is noise."""
+SHORT = 0.1
+"""What a point must cost above the start, in parts of it, to be part of the fit: less is noise."""
 
 
 def fit(counts: Sequence[int], seconds: Sequence[float]) -> float | None:
     """Exponent of the growth: a straight line by least squares through the logarithms of the upper half.
 
-    The cost of the smallest point is taken off first, as the start. None when too little is left to tell, that is, when
-    the time does not grow.
+    What the cheapest of the small points costs is taken off first, as the start: other programs make a run dearer, none
+    makes it cheaper. None when too little is left to tell, that is, when the time does not grow.
     """
     points = sorted(zip(counts, seconds, strict=True))
-    if not points:
+    if len(points) < 2:
         return None
-    first = points[0][1]
-    upper = [(math.log(n), math.log(s - first)) for n, s in points[len(points) // 2 :] if s - first >= SHORT]
+    half = len(points) // 2
+    start = min(s for _, s in points[:half])
+    upper = [(math.log(n), math.log(s - start)) for n, s in points[half:] if s - start >= SHORT * start]
     if len(upper) < 2:
         return None
     x, y = (sum(values) / len(upper) for values in zip(*upper, strict=True))
@@ -112,7 +113,7 @@ CURVES = (
     Curve("tokens and merges", merges, (1000, 10_000, 25_000, 65_000, 130_000, 260_000, 500_000), COMMANDS),
     Curve("tensors", tensors, (100, 1000, 5000, 10_000, 20_000, 35_000, 50_000), COMMANDS),
     Curve("keys", keys, (10, 100, 1000, 5000, 10_000, 20_000, 40_000), COMMANDS),
-    Curve("shards", shards, (1, 8, 32, 64, 128, 256, 512),
+    Curve("shards", shards, (2, 8, 32, 64, 128, 256, 512),
           {**COMMANDS, "merge --dry-run": ("merge", "--dry-run", "{file}", "-o", "{out}/whole.gguf")}),
 )  # fmt: skip
 
@@ -136,7 +137,7 @@ class Line:
         return not self.failed and (self.exponent or 0.0) <= MOST
 
 
-def measure(program: str, folder: Path, progress: Callable[[str], object], runs: int = 2) -> list[Line]:
+def measure(program: str, folder: Path, progress: Callable[[str], object], runs: int = 3) -> list[Line]:
     """All curves; the least of some runs at each point."""
     lines = []
     for curve in CURVES:

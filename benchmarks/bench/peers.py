@@ -49,7 +49,7 @@ GGUF = "gguf==0.19.0"
 PEERS = (
     Peer("dump", "gguf-dump", GGUF, ("{bin}/gguf-dump", "{model}"), once=True),
     Peer("dump", "gguf-inspect", "gguf-inspect==0.1.0", ("{bin}/gguf-inspect", "{model}")),
-    Peer("dump", "gguf-parser", "gguf-parser", ("{bin}", "--path", "{model}", "--skip-estimate")),
+    Peer("dump", "gguf-parser 0.11", "gguf-parser", ("{bin}", "--path", "{model}", "--skip-estimate")),
     Peer("dump", "llama-gguf r n", "llama:llama-gguf", ("{bin}", "{model}", "r", "n")),
     Peer("dump", "modelinfo", "modelinfo-cli==1.4.4", ("{bin}/modelinfo", "{model}")),
     Peer("dump", "oldiron info", "oldiron==0.1.0", ("{bin}/oldiron", "info", "--json", "{model}")),
@@ -67,7 +67,7 @@ PEERS = (
     Peer("fix, new key", "gguf-new-metadata", GGUF,
          ("{bin}/gguf-new-metadata", "--force", "--general-description", "hello", "{copy}", "{out}/new.gguf"),
          fresh=True, once=True),
-    Peer("plan", "gguf-parser, estimate", "gguf-parser", ("{bin}", "--path", "{model}", "--ctx-size", "8192")),
+    Peer("plan", "gguf-parser 0.11, estimate", "gguf-parser", ("{bin}", "--path", "{model}", "--ctx-size", "8192")),
     Peer("plan", "llama-fit-params", "llama:llama-fit-params", ("{bin}", "-m", "{model}", "-c", "8192")),
     Peer("hash", "sha256sum", "system", ("sha256sum", "{model}")),
     Peer("hash --tensors", "gguf-py gguf_hash", GGUF,

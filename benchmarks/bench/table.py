@@ -144,6 +144,16 @@ def curves(lines: Sequence[Line]) -> str:
     return "\n\n".join(parts)
 
 
+def put(page: str, shown: Mapping[str, str]) -> str:
+    """A page with other tables between ``<!-- bench: NAME -->`` and ``<!-- bench: end -->``."""
+    for name, text in shown.items():
+        begin, end = f"<!-- bench: {name} -->\n", "<!-- bench: end -->"
+        before, found, rest = page.partition(begin)
+        if found:
+            page = before + begin + "\n" + text + "\n\n" + end + rest.partition(end)[2]
+    return page
+
+
 def faults(bench: Bench | None, goals: Sequence[Goal], lines: Sequence[Line]) -> list[str]:
     """What makes ``--check`` fail: goals missed or not measured, curves too steep."""
     out = []

@@ -11,7 +11,6 @@ from gguftool.api.sums import Planned
 from gguftool.errors import GgufToolError, Refused, of_one
 from gguftool.facts import NUMBER
 from gguftool.facts.licences import for_card, licence
-from gguftool.lint.check import unreadable
 from gguftool.lint.publishing import Publishing
 from gguftool.model import Model, open_model
 from gguftool.model.card import BEGIN as MARK
@@ -21,6 +20,7 @@ from gguftool.model.embedder import no_chat
 from gguftool.model.filename import holds, label
 from gguftool.model.overview import overview
 from gguftool.model.role import ROLES, role, what_it_is
+from gguftool.model.unreadable import unreadable
 from gguftool.quantity import human
 from gguftool.reading import file_bytes
 from gguftool.records import dataclass

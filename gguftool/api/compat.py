@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import cache
@@ -15,8 +16,8 @@ from gguftool.facts import editions, shipping, timeline
 from gguftool.facts import llama_cpp as named
 from gguftool.hub import opened
 from gguftool.hub.ahead import Ahead
-from gguftool.lint.check import unreadable
 from gguftool.model import with_header
+from gguftool.model.unreadable import unreadable
 from gguftool.predict import Prediction, predict
 from gguftool.predict.needs import CODE, Need, needs, newest_of
 from gguftool.predict.stages import by_build
@@ -118,7 +119,7 @@ def compat(
         by = cache(by_build(whole or m))
 
         if asked is None:
-            found = (*asked_code(m, by, found, {} if code is None else code), *found)
+            found = (*asked_code(m, by, found, code), *found)
         load = judged(m, asked) if asked is not None else None
         which = row if row is not None else () if asked is not None else builds_of_row()
         judgements = tuple(Judged(n, shipping.date(n), by(n)) for n in which)
@@ -208,20 +209,25 @@ def loading(by: Callable[[int], Prediction], found: Sequence[Need]) -> tuple[Nee
     return ()
 
 
-def asked_code(m: Model, by: Callable[[int], Prediction], found: Sequence[Need], code: Code) -> tuple[Need, ...]:
+def asked_code(m: Model, by: Callable[[int], Prediction], found: Sequence[Need], code: Code | None) -> tuple[Need, ...]:
     """As `loading`, once for all quantisations of a model: types of tensors are names, which `needs` tells.
 
     Args:
         m: the model.
         by: what a build does with it.
         found: the names in it.
-        code: what was found for others; it is added to.
+        code: what was found for others, which is added to; None: there are no others.
     """
-    mark, first = _mark(m), newest_of(found) or 0
-    if mark not in code or first < code[mark][0]:
-        code[mark] = first, loading(by, found)
+    first = newest_of(found) or 0
+    if code is None:
+        asking = loading(by, found)
+    else:
+        mark = _mark(m)
+        if mark not in code or first < code[mark][0]:
+            code[mark] = first, loading(by, found)
+        asking = code[mark][1]
     # What the names ask already is not said again.
-    return tuple(n for n in code[mark][1] if n.since is None or n.since > first)
+    return tuple(n for n in asking if n.since is None or n.since > first)
 
 
 def _mark(m: Model) -> str:
@@ -259,12 +265,10 @@ def builds_of_row() -> tuple[int, ...]:
     stored = editions.builds()
     every = sorted({*(n for n in timeline.builds() if n < min(stored)), *stored})
     row: list[int] = []
-    last = FIRST_DAY
-    for n in every:
-        made = shipping.date(n)
-        if made >= last:
-            row.append(n)
-            last = (date.fromisoformat(made) + APART).isoformat()
+    last, at = FIRST_DAY, 0
+    while (at := bisect_left(every, last, at, key=shipping.date)) < len(every) and (made := shipping.date(every[at])):
+        row.append(every[at])
+        last = (date.fromisoformat(made) + APART).isoformat()
     return tuple(dict.fromkeys((*row, every[-1])))
 
 

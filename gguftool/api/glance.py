@@ -13,7 +13,6 @@ from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError, UsageError, of_one
 from gguftool.hub.ahead import Ahead
 from gguftool.hub.repo import Collection, Listed, collection
-from gguftool.lint.check import unreadable
 from gguftool.lint.rule import Context, Severity
 from gguftool.lint.run import lint
 from gguftool.memory.choices import Choice
@@ -22,6 +21,7 @@ from gguftool.model import with_header
 from gguftool.model.kin import kin
 from gguftool.model.overview import overview
 from gguftool.model.role import ROLES
+from gguftool.model.unreadable import unreadable
 from gguftool.predict.pairs import misfits
 from gguftool.records import dataclass, field, replace
 from gguftool.run.args import masked, own_words

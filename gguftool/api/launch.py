@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from gguftool.api.preflight import preflight
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, Refused
-from gguftool.files.small import kept_file
 from gguftool.hub import file_of, is_remote, named, opened
 from gguftool.model.missing import missing_text
 from gguftool.records import dataclass
@@ -19,14 +18,14 @@ from gguftool.run.engine import Engine, at_hand, choose
 from gguftool.run.launch import LaunchPlan, with_findings
 from gguftool.run.launch import plan_launch as planned
 from gguftool.run.options.asked import wishes as asked_for
-from gguftool.run.serve import Outcome, prove, serving
-from gguftool.run.server import Running
 from gguftool.run.target import older
 from gguftool.run.wishes import Wishes
 from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from gguftool.model import Model
+    from gguftool.run.serve import Outcome
+    from gguftool.run.server import Running
 
 
 def plan_launch(
@@ -121,6 +120,9 @@ def launch(
         Refused: something stands in the way, or the port is taken.
         ToolFailed: there is nothing to start, or it cannot be started.
     """
+    from gguftool.files.small import kept_file
+    from gguftool.run.serve import prove, serving
+
     if isinstance(model, LaunchPlan):
         plan = model
     else:

@@ -30,6 +30,7 @@ from gguftool.files.draft import Draft, publish_all
 from gguftool.files.faults import writing
 from gguftool.files.small import begin_log, scratch_file
 from gguftool.model import Part
+from gguftool.processors import processors
 from gguftool.reading import from_json
 from gguftool.source import LocalFile
 from gguftool.verify.pages import Run
@@ -78,7 +79,7 @@ def quantize(
     check_kernels(plan, kernels)
     if any(part.header.big_endian for part in _parts(plan)):
         raise Refused("the source is big-endian; the built-in quantiser reads little-endian only")
-    count = (threads or os.cpu_count() or 1) if kernels.parallel else 1
+    count = (threads or processors()) if kernels.parallel else 1
     paths = [output] if isinstance(output, str) else list(output)
     with contextlib.ExitStack() as stack:
         drafts = [

@@ -8,7 +8,6 @@ however large a tensor is.
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ from gguftool.errors import FormatError
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model.arrays import floats
 from gguftool.model.part import Tensor
+from gguftool.processors import processors
 from gguftool.records import dataclass, fields
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def distances(
         tell: called with each job when it is begun.
     """
     use = kernels or find()
-    count = threads or os.cpu_count() or 1
+    count = threads or processors()
     pool = ThreadPoolExecutor(count, "distance")
     total: Distance | FormatError = Distance()
     try:

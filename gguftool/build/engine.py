@@ -22,6 +22,7 @@ from gguftool.errors import Refused, ToolFailed, UsageError
 from gguftool.files.disk import check_room
 from gguftool.files.draft import Draft, draft_folder, publish_all
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
+from gguftool.processors import processors
 from gguftool.records import dataclass
 from gguftool.regex import regex
 from gguftool.verify.pages import Run
@@ -250,7 +251,7 @@ def _run_library(engine: Engine, job: Job, draft: str, on_line: Callable[[str], 
         "input": job.source,
         "output": draft,
         "ftype": job.plan.target.ftype,
-        "threads": job.threads or os.cpu_count() or 1,
+        "threads": job.threads or processors(),
         "allow_requantize": job.allow_requantize,
         "pure": wish.pure,
         "leave_output": wish.leave_output,

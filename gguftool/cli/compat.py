@@ -36,14 +36,14 @@ def compat(
     """
     from gguftool.api.compat import compat as look
     from gguftool.cli.opened import open_for
-    from gguftool.hub.repo import Collection, meant
-    from gguftool.lint.check import unreadable
+    from gguftool.hub.meant import meant
+    from gguftool.model.unreadable import unreadable
     from gguftool.report import compat as report
-    from gguftool.report.lint import error_row
+    from gguftool.report.envelope import error_row
     from gguftool.report.text import safe
 
     there = meant(model)
-    if isinstance(there, Collection):
+    if not isinstance(there, str):
         return _all(session, there, build, llama_cpp, llama_cpp_python)
     with open_for(session, there, strict=False) as m:
         found = look(m, build=build, llama_cpp=llama_cpp, llama_cpp_python=llama_cpp_python)
@@ -65,7 +65,7 @@ def _all(
 ) -> int:
     from gguftool.api.compat import compat_all
     from gguftool.report import compat as report
-    from gguftool.report.lint import error_row
+    from gguftool.report.envelope import error_row
 
     rows = list(compat_all(there, build=build, llama_cpp=llama_cpp, llama_cpp_python=llama_cpp_python))
     code = max(x.exit_code for x in rows)

@@ -164,7 +164,7 @@ def _convert(session: Session, folder: str, output: str, options: Options, *, re
     from gguftool.cli.quantize import bar
     from gguftool.errors import Bug
     from gguftool.report import build as report
-    from gguftool.report.lint import error_row
+    from gguftool.report.envelope import error_row
 
     with bar(session, "converting") as progress:
         seen = [0]

@@ -43,7 +43,7 @@ def shown(
     from gguftool.api.diagnosed import diagnose as look
     from gguftool.errors import Bug
     from gguftool.report import diagnosed as report
-    from gguftool.report.lint import error_row
+    from gguftool.report.envelope import error_row
 
     found = look(model, symptom, run=run, hashes=hashes, llama_cpp=llama_cpp)
     if session.format == "json":

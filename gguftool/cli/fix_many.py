@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gguftool.cli.editor import Draft
     from gguftool.cli.options import Session
     from gguftool.edit.ops import Operation
+    from gguftool.edit.patch import Patch
     from gguftool.edit.plan import EditPlan, Result
     from gguftool.model import Model
     from gguftool.model.headers import Headers
@@ -49,11 +50,11 @@ class Edited:
 
     def told(self, session: Session) -> int:
         """Report it by itself."""
-        from gguftool.report.lint import error_row
-
         code = Bug.exit_code if self.bugs else 0
         session.done_code = code
         if session.format == "json":
+            from gguftool.report.envelope import error_row
+
             session.write_json(ok=not self.bugs, body=self.json(), errors=map(error_row, self.bugs))
         else:
             self.text(session)
@@ -107,7 +108,7 @@ def fix_all(session: Session, models: tuple[str, ...], given: dict[str, Any]) ->
     code = max((error.exit_code for error in failed), default=0)
     session.done_code = code
     if session.format == "json":
-        from gguftool.report.lint import error_row
+        from gguftool.report.envelope import error_row
 
         body = {"files": [one.json() for one in done]}
         session.write_json(ok=not failed, body=body, errors=map(error_row, failed))
@@ -152,7 +153,6 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
 
 
 def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None, known: Headers) -> Edited:
-    from gguftool.edit.patch import read_patch
     from gguftool.edit.plan import plan_edit
     from gguftool.model.opening import open_model
 
@@ -175,7 +175,7 @@ def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None
         "keep_undo": not given["no_undo"],
         "preserve_mtime": given["preserve_mtime"],
         "argv": sys.argv[1:],
-        "patch": read_patch(given["patch_file"]) if given["patch_file"] is not None else None,
+        "patch": _patch(given["patch_file"]) if given["patch_file"] is not None else None,
         "known": known,
     }
     try:
@@ -193,6 +193,12 @@ def _fix(session: Session, path: str, given: dict[str, Any], draft: Draft | None
     if given["publish"]:
         notes += _published(session, plan.output or path)
     return Edited(plan, result, tuple(notes), bugs=tuple(bugs))
+
+
+def _patch(path: str) -> Patch:
+    from gguftool.edit.patch import read_patch
+
+    return read_patch(path)
 
 
 def _published(session: Session, path: str) -> list[str]:

@@ -30,7 +30,7 @@ def write_patch(session: Session, model: str, given: dict[str, Any]) -> int:
     from gguftool.hub import open_any
     from gguftool.hub.place import on_the_hub
     from gguftool.report.edit import patch_body, patch_text
-    from gguftool.report.lint import error_row
+    from gguftool.report.envelope import error_row
 
     for name, option in _WRITES.items():
         if given[name]:

@@ -7,8 +7,8 @@ import sys
 from gguftool.cli.lint_setup import Settings
 from gguftool.cli.options import Session
 from gguftool.errors import GgufToolError, of_one
-from gguftool.lint.check import unreadable
 from gguftool.lint.fixes import Fixes, collect
+from gguftool.model.unreadable import unreadable
 from gguftool.records import dataclass
 from gguftool.report.text import safe
 from gguftool.shell import gguftool, path_word

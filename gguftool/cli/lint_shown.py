@@ -34,7 +34,7 @@ def write_checks(
         statistics: how often each rule found something; as text in place of the findings.
     """
     from gguftool.report import lint as report
-    from gguftool.report.envelope import put
+    from gguftool.report.envelope import error_row, put
     from gguftool.report.gates import GATES, gate
 
     if statistics:
@@ -50,7 +50,7 @@ def write_checks(
         failed = [f.error for f in fixed if f.error is not None]
         ok = all(c.exit_code(fail_on) == 0 for c in checks) and not failed
         body = report.json_body(checks) | ({"fixed": [f.json() for f in fixed]} if fixed else {}) | dict(more or {})
-        session.write_json(ok=ok, body=body, errors=[*report.error_rows(checks), *map(report.error_row, failed)])
+        session.write_json(ok=ok, body=body, errors=[*report.error_rows(checks), *map(error_row, failed)])
     elif session.format in GATES:
         put(gate(session.format)(checks, fail_on), sys.stdout)
     else:

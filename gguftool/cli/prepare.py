@@ -96,7 +96,7 @@ def prepare(session: Session, /, source: str, output: str, **options: Any) -> in
     from gguftool.edit.deploy import Wanted
     from gguftool.errors import Bug
     from gguftool.report import prepare as report
-    from gguftool.report.lint import error_row
+    from gguftool.report.envelope import error_row
 
     o = options
     with shown.shown(session) as told:

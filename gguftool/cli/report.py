@@ -51,7 +51,7 @@ def report(
     not be made; the page is written all the same, and says so.
     """
     from gguftool.api.report import report as gather
-    from gguftool.report.lint import error_row
+    from gguftool.report.envelope import error_row
     from gguftool.report.page.data import body
     from gguftool.report.page.render import report_page
     from gguftool.report.progress import Progress

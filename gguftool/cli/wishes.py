@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gguftool.cli.logfile import LOG
 from gguftool.cli.spelled import Option
 from gguftool.errors import UsageError
 from gguftool.run.options.row import Constant
@@ -42,7 +41,11 @@ class Value(AnyParam):
             made = read(self.found, value)
         except UsageError as error:
             self.fail(f"{error}" + (f" ({error.hint})" if error.hint else ""), param, ctx)
-        return LOG.convert(made, param, ctx) if self.found.option.path == "write" else made
+        if self.found.option.path != "write":
+            return made
+        from gguftool.cli.logfile import LOG
+
+        return LOG.convert(made, param, ctx)
 
 
 def wish_options(

@@ -13,7 +13,6 @@ from gguftool.edit.layout import looks_whole
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.target import Target
 from gguftool.errors import MissingFile, Refused
-from gguftool.files.copies import shareable
 from gguftool.files.disk import check_room as check_free_room
 from gguftool.files.holes import data_in
 
@@ -119,6 +118,12 @@ def costs(job: Job, layer: OsLayer, clones: bool, output: bool = False) -> tuple
     return journal + ranges + 8, journal + job.fit.shift
 
 
+def _shared(old: int, new: int, n: int) -> int:
+    from gguftool.files.copies import shareable
+
+    return shareable(old, new, n)[1]
+
+
 def new_bytes(job: Job, layer: OsLayer, clones: bool) -> int:
     """Bytes of a rewrite for which the disk needs room: no holes, and nothing that is shared with the old file."""
     total = len(job.fit.front) + sum(len(data) for _, data in job.fit.extra)
@@ -130,7 +135,7 @@ def new_bytes(job: Job, layer: OsLayer, clones: bool) -> int:
                     # So many that counting would take long: the rest counts as it is long.
                     total += s.old + s.n - at
                     break
-                total += n - (shareable(at, at + s.new - s.old, n)[1] if clones else 0)
+                total += n - (_shared(at, at + s.new - s.old, n) if clones else 0)
     finally:
         layer.close(fd)
     return total

@@ -237,9 +237,11 @@ def in_use(path: str) -> Refused:
 
 def _check_unchanged(job: Job, layer: OsLayer, model: int) -> None:
     _same(job, layer.fstat(model))
-    for at in range(0, len(job.old_front), _PIECE):
-        planned = job.old_front[at : at + _PIECE]
-        if layer.read(model, at, len(planned)) != planned:
+    front = min(len(job.old_front), job.fit.old_front)
+    for at in range(0, front, _PIECE):
+        n = min(_PIECE, front - at)
+        there = layer.read(model, at, n)
+        if len(there) != n or not job.old_front.startswith(there, at):
             raise _changed(job.path)
 
 

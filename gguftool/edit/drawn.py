@@ -10,7 +10,6 @@ from gguftool.edit.fitted import Fit
 from gguftool.edit.forecast import Forecast
 from gguftool.edit.layout import fit
 from gguftool.edit.ops import Front, Operation, Realign, Rename, Repack, Set, apply
-from gguftool.edit.spelled import command
 from gguftool.edit.texts import refuse_texts
 from gguftool.edit.whole import editable
 from gguftool.errors import Refused, UsageError
@@ -53,7 +52,7 @@ def draw(
     Args:
         named: what messages call the file.
         old: its header, as `front_of` gives it.
-        front: its bytes in front of the data.
+        front: its bytes in front of the data; more may stand behind them.
         size: its bytes in all.
         ops: what to change.
         force: as for `gguftool.edit.plan.plan_edit`.
@@ -102,6 +101,8 @@ def _refuse_harm(forecast: Forecast, ops: Sequence[Operation]) -> None:
     renamed = next((op for op in ops if isinstance(op, Set) and op.key == "general.architecture"), None)
     was = forecast.old.get("general.architecture")
     if renamed is not None and was is not None:
+        from gguftool.edit.spelled import command
+
         along = shell(["--rename", f"{was.value}.*={renamed.value}.*"])
         hint = f"its keys are taken along by: {command(ops, forecast.path, forecast.old)} {along}; {hint}"
     raise Refused(f"{forecast.path}: {broken}", hint)
@@ -117,7 +118,9 @@ def _refuse_misplaced(named: str, old: Header, ops: Sequence[Operation]) -> None
 
 
 def front_of(source: Source, named: str, known: Headers | None = None) -> tuple[Header, bytes]:
-    """The header, and the bytes in front of the data; that is where it really starts, not where readers look for it.
+    """The header, and bytes of the file, those in front of its data at least.
+
+    ``data_offset`` of the header is where the data really starts, not where readers look for it.
 
     Args:
         source: the file.
@@ -138,11 +141,11 @@ def front_of(source: Source, named: str, known: Headers | None = None) -> tuple[
 
 
 def _as_read(header: Header) -> bytes:
-    """The bytes in front of the data, where the header was read with them; else none."""
+    """The bytes that the header was read from, where the data begins behind them or in them; else none."""
     whole = header.tensors[-1].buffer.obj if header.tensors else None
     if not isinstance(whole, bytes) or not header.fields or header.fields[0].buffer.obj is not whole:
         return b""
-    return whole[: header.data_offset] if header.data_offset <= len(whole) else b""
+    return whole if header.data_offset <= len(whole) else b""
 
 
 def _guard(old: Header, new: Header, ops: Sequence[Operation], force: bool) -> None:

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from gguftool.brief import short_repr
 from gguftool.format.header import Header
 from gguftool.format.types import ARR, VALUE_TYPES
-from gguftool.model import Model, Part, open_model, with_header
+from gguftool.model import Model, Part
 from gguftool.model.headers import Headers
-from gguftool.model.role import role
 from gguftool.model.shards import split_keys
-from gguftool.predict.idle import all_the_same
 from gguftool.records import dataclass, field
 from gguftool.source import LocalFile
 
@@ -45,8 +43,11 @@ class Forecast:
     @cached_property
     def harm(self) -> Harm | None:
         """What the edit breaks; None when nothing, or when it cannot be known."""
+        from gguftool.predict.idle import all_the_same
+
         if all_the_same(self.old, self.new):
             return None
+        from gguftool.model import with_header
         from gguftool.predict import harm
 
         with self._opened() as model:
@@ -55,6 +56,8 @@ class Forecast:
     @cached_property
     def role(self) -> str:
         """What the file is for, a key of `gguftool.model.role.ROLES`."""
+        from gguftool.model.role import role
+
         with self._opened() as model:
             return role(model)
 
@@ -69,6 +72,7 @@ class Forecast:
     @cached_property
     def after(self) -> Prediction:
         """Of the file as it would be."""
+        from gguftool.model import with_header
         from gguftool.predict import predict
 
         with self._opened() as model:
@@ -81,6 +85,8 @@ class Forecast:
         # A value type that llama.cpp does not know is not judged from a header that stepped over it.
         odd = any((f.element_type if f.type == ARR else f.type) not in VALUE_TYPES for f in self.old.fields)
         if odd or split_keys(self.old) is not None:
+            from gguftool.model import open_model
+
             return open_model(self.path, strict=False, known=self.known)
         model = Model((Part(self.path, LocalFile(self.path), self.old),))
         model.shared = self.known.shared

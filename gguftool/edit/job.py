@@ -31,7 +31,7 @@ class Job:
         path: real path of the model.
         strategy: ``patch``, ``insert`` or ``rewrite``.
         fit: the new file.
-        old_front: the bytes in front of the data as they were planned for.
+        old_front: the bytes in front of the data as they were planned for; more may stand behind them.
         identity: of the file that was planned for, see `identity`.
         keep_undo: keep the journal as an undo record.
         in_use: ``refuse``, or ``patch`` to patch although others have the file open.
@@ -56,6 +56,10 @@ class Job:
     __repr__ = short_repr
 
 
+def _old(job: Job) -> memoryview:
+    return memoryview(job.old_front)[: job.fit.old_front]
+
+
 def written(job: Job) -> list[tuple[int, int]]:
     """Ranges of the new front that are written, without the magic; whole blocks that differ for `patch`."""
     front = job.fit.front
@@ -68,10 +72,11 @@ def written(job: Job) -> list[tuple[int, int]]:
 
 def overwritten(job: Job) -> int:
     """How much of the old front changes beyond being moved, in bytes; the filler makes the rest fit as it is."""
-    old, new, shift = job.old_front, job.fit.front, job.fit.shift
+    old, new, shift = _old(job), job.fit.front, job.fit.shift
     at, step, least = len(old), 1 << 16, max(4, 4 - shift)
     while step:
-        while at - step >= least and old[at - step : at] == new[shift + at - step : shift + at]:
+        # Compared where they stand, without a copy of either.
+        while at - step >= least and new.startswith(old[at - step : at], shift + at - step):
             at -= step
         step >>= 1
     return at
@@ -79,21 +84,27 @@ def overwritten(job: Job) -> int:
 
 def _changed_blocks(job: Job) -> list[tuple[int, int]]:
     """(start, stop) of runs of blocks that differ; large pieces are compared first, most of them are equal."""
-    old, new = job.old_front, job.fit.front
+    old, new = _old(job), job.fit.front
     out: list[tuple[int, int]] = []
     piece = 64 * BLOCK
     for first in range(0, len(new), piece):
-        if old[first : first + piece] == new[first : first + piece]:
+        if _alike(old, new, first, first + piece):
             continue
         for start in range(first, min(first + piece, len(new)), BLOCK):
             stop = start + BLOCK
-            if old[start:stop] == new[start:stop]:
+            if _alike(old, new, start, stop):
                 continue
             if out and out[-1][1] == start:
                 out[-1] = (out[-1][0], stop)
             else:
                 out.append((start, stop))
     return out
+
+
+def _alike(old: memoryview, new: bytes, start: int, stop: int) -> bool:
+    """Whether the same bytes stand there, and as many; no copy is made of them."""
+    some = old[start:stop]
+    return len(some) == min(stop, len(new)) - start and new.startswith(some, start)
 
 
 def ranges(job: Job) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
@@ -124,7 +135,7 @@ def make_record(job: Job, layer: OsLayer, model: int) -> Record:
     saved, moved = ranges(job)
     if job.strategy == "rewrite" and job.keep_undo and sum(n for _, n in saved) > SAVED_LIMIT + fit.old_front:
         raise Refused(f"{job.path}: more than 1 GiB would be left out, too much to keep for undo", "give --no-undo")
-    holes: Holes | None = movable_holes(layer, model, len(job.old_front)) if job.strategy == "insert" else ()
+    holes: Holes | None = movable_holes(layer, model, job.fit.old_front) if job.strategy == "insert" else ()
     if holes is None:
         raise InsertImpossible
     return Record(
@@ -132,9 +143,9 @@ def make_record(job: Job, layer: OsLayer, model: int) -> Record:
         shift=fit.shift if job.strategy == "insert" else 0,
         old_size=size,
         new_size=fit.new_size,
-        old_front=len(job.old_front),
+        old_front=len(_old(job)),
         new_front=len(fit.front),
-        old_sha=hashlib.sha256(job.old_front).hexdigest(),
+        old_sha=hashlib.sha256(_old(job)).hexdigest(),
         new_sha=hashlib.sha256(fit.front).hexdigest(),
         saved=tuple(saved),
         moved=tuple(moved),

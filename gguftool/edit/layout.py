@@ -43,34 +43,33 @@ def fit(old: Header, new: Header, ops: Sequence[Operation], old_front: bytes, si
         old: the header as it is.
         new: the header wanted (`gguftool.edit.ops.apply`).
         ops: for the room asked for (`Reserve`, `Strip`) and whether the data is laid out anew (`Repack`, `Realign`).
-        old_front: the bytes of the old file up to its data.
+        old_front: the bytes of the old file up to its data; more may stand behind them.
         size: length of the old file in bytes.
     """
     ready = next((op for op in ops if isinstance(op, Front)), None)
+    d = min(len(old_front), old.data_offset)
+    rest = size - d
     if ready is not None:
-        d, n = len(old_front), len(ready.front)
-        rest = size - d
+        n = len(ready.front)
         segments = (Segment(d, n, rest),) if rest else ()
         return Fit(ready.front, d, segments, n + rest, True, room(new))
     if _laid_out_anew(old, new, ops):
-        return _anew(old, new, size, len(old_front))
-    d = len(old_front)
-    rest = size - d
+        return _anew(old, new, size, d)
     if not new.tensors:
         # Nothing depends on where the header ends, so no room is kept.
         end = length(new.layout, new.fields, new.tensors)
         behind = bytes(align(end, new.alignment) - end if d == old.data_offset else 0)
-        front = _front(new, new.fields, old_front[old.end :] if end == old.end else behind)
+        front = _front(new, new.fields, old_front[old.end : d] if end == old.end else behind)
         return Fit(front, d, (Segment(d, len(front), rest),) if rest else (), len(front) + rest, True, 0)
     fields, place = _without_filler(new.fields)
     strip = any(isinstance(op, Strip) for op in ops)
     wanted = max((op.size for op in ops if isinstance(op, Reserve)), default=None)
-    if wanted is not None and wanted > HEADER - len(old_front):
+    if wanted is not None and wanted > HEADER - d:
         raise UsageError(f"--reserve {wanted:,} bytes: a header has {HEADER >> 20} MiB at most")
     content = length(new.layout, fields, new.tensors)
     target = _data_start(content, d, new, strip, wanted, SMALL_SLACK if size < SMALL else SLACK)
     _refuse_far(target, new.alignment)
-    tail = old_front[old.end :]
+    tail = old_front[old.end : d]
     filler = target - content if align(content, new.alignment) != target else 0
     if filler >= filler_overhead(new.layout) + len(tail):
         # The padding stays as it was, so that what stands behind the filler moves exactly as far as the data does.

@@ -12,17 +12,18 @@ import errno
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.brief import named_repr
 from gguftool.files import attributes, disk
 from gguftool.files.able import linux_calls, must_write
-from gguftool.files.copies import Move, Tick, copy_ranges, share
 from gguftool.files.disk import O_BINARY, O_CLOEXEC
 from gguftool.files.faults import FULL
 from gguftool.files.holes import hole_at
-from gguftool.files.leftovers import sweep
-from gguftool.files.unnamed import hidden_file
 from gguftool.source import step_aside
+
+if TYPE_CHECKING:
+    from gguftool.files.copies import Move, Tick
 
 BLOCK = 4096
 """Unit of insertion, and what is saved and restored at once, in bytes."""
@@ -84,10 +85,14 @@ class OsLayer:
 
         It is locked, and the number of its inode is in its name, so a killed run's is known for ours; see `sweep`.
         """
+        from gguftool.files.unnamed import hidden_file
+
         return hidden_file(path)
 
     def sweep(self, path: str) -> None:
         """Remove the drafts of ``path`` that killed runs have left."""
+        from gguftool.files.leftovers import sweep
+
         sweep(path)
 
     def close(self, fd: int) -> None:
@@ -131,6 +136,8 @@ class OsLayer:
         Raises:
             ChangedMeanwhile: the source ended before a range did.
         """
+        from gguftool.files.copies import copy_ranges
+
         copy_ranges(src, dst, moves, tick)
 
     # -- barriers
@@ -237,6 +244,8 @@ class OsLayer:
                 os.ftruncate(src, BLOCK)
             except OSError:
                 return False
+            from gguftool.files.copies import share
+
             return share(src, 0, dst, 0, BLOCK)
 
 

@@ -59,7 +59,8 @@ def plan_patch(model: Model, ops: Sequence[Operation], *, force: bool = False, h
     """
     first = model.parts[0]
     size = first.source.size
-    old, front = front_of(first.source, first.name, Headers((first,)))
+    old, read = front_of(first.source, first.name, Headers((first,)))
+    front = read[: old.data_offset]
     drawn = draw(first.name, old, front, size, ops, force=force, harm=harm, model=model)
     if not drawn.fit.plain:
         raise UsageError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr, shown, table
 from gguftool.edit.changes import Change, changes_of
@@ -16,7 +17,6 @@ from gguftool.edit.forecast import Forecast
 from gguftool.edit.job import InsertImpossible, Job
 from gguftool.edit.ops import Operation
 from gguftool.edit.oslayer import OsLayer
-from gguftool.edit.patch import Patch
 from gguftool.edit.remarks import of_another_program, remarks
 from gguftool.edit.steps import refuse_unfinished
 from gguftool.edit.target import check, look
@@ -24,13 +24,15 @@ from gguftool.edit.which import metadata_file
 from gguftool.errors import ChangedMeanwhile, Refused, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.disk import Progress
-from gguftool.files.draft import Draft
 from gguftool.files.faults import writing
 from gguftool.format.header import Header, align
 from gguftool.model.headers import Headers
 from gguftool.model.shards import split_keys
 from gguftool.records import dataclass, replace
 from gguftool.source import LocalFile
+
+if TYPE_CHECKING:
+    from gguftool.edit.patch import Patch
 
 STRATEGIES = ("patch", "insert", "rewrite")
 IN_USE = ("refuse", "rewrite", "patch")
@@ -195,7 +197,7 @@ def plan_edit(
     if patch is not None:
         if ops:
             raise UsageError("a patch is applied alone", "make the other changes with a command of their own")
-        ops = [patch.onto(named, front, target.stat.st_size)]
+        ops = [patch.onto(named, front[: old.data_offset], target.stat.st_size)]
     drawn = draw(named, old, front, target.stat.st_size, ops, force=force, harm=harm, known=known)
     new, laid_out, forecast = drawn.new, drawn.fit, drawn.forecast
     job = Job(
@@ -261,12 +263,14 @@ def plan_edit(
 
 
 def _nothing_changes(laid_out: Fit, front: bytes, size: int) -> bool:
-    same = laid_out.new_size == size and laid_out.front == front
+    same = laid_out.new_size == size and laid_out.shift == 0 and front.startswith(laid_out.front)
     return same and all(s.old == s.new for s in laid_out.segments)
 
 
 def _write_output(plan: EditPlan, progress: Progress | None) -> None:
     """A new file; the input is only read."""
+    from gguftool.files.draft import Draft
+
     layer, out = plan.layer, str(plan.output)
     there = layer.stat(out)
     if there is not None and (there.st_dev, there.st_ino) == plan.job.identity[:2]:

@@ -8,7 +8,7 @@ from gguftool.facts.readers import STUMBLE_OVER_ALIGNMENT, STUMBLE_OVER_EMPTY_AR
 from gguftool.format.header import Header
 from gguftool.format.types import ARR
 from gguftool.model import Model, Part
-from gguftool.model.role import STRANGE, role, way_on, what_it_is
+from gguftool.model.origin import origin
 from gguftool.shell import shell
 from gguftool.source import Memory
 
@@ -16,6 +16,10 @@ from gguftool.source import Memory
 def of_another_program(path: str, header: Header, size: int) -> Iterator[str]:
     """That llama.cpp will not use the file, whatever is edited in it."""
     m = Model((Part(path, Memory(b"", path, size), header),))
+    if origin(m) is None:
+        return
+    from gguftool.model.role import STRANGE, role, way_on, what_it_is
+
     if role(m) in STRANGE:
         yield f"the file is {what_it_is(m)}: no edit makes llama.cpp load it; {way_on(m)}"
 

@@ -52,7 +52,7 @@ def set_operation(model: Model, text: str) -> Operation:
         )
     if value == ELLIPSIS:
         raise UsageError(f"--set {text}: put the value in place of {ELLIPSIS}")
-    element = ELEMENT.match(left)
+    element = ELEMENT.match(left) if left.endswith("]") else None
     if element is not None:
         return element_operation(model, model.full_key(element["key"]), int(element["index"]), value)
     return value_operation(model, *_typed(model, left), value)
@@ -242,7 +242,7 @@ def decode_text(data: bytes, path: str) -> str:
 
 def _typed(model: Model, left: str) -> tuple[str, str | None]:
     """Key and type of ``KEY[:TYPE]``; a colon that is followed by no type belongs to the key."""
-    m = TYPED.match(left)
+    m = TYPED.match(left) if ":" in left else None
     if m is not None and left not in model.fields:
         return model.full_key(m["key"]), spell_type(m["type"])
     return model.full_key(left), None

@@ -19,7 +19,6 @@ from gguftool.edit.ops import (
     Strip,
 )
 from gguftool.edit.schema import architecture, key_types, spell_type
-from gguftool.edit.toml import decimal
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.regex import regex
@@ -101,6 +100,8 @@ def field_text(field: Field) -> str | None:
         return None
     values = field.head(WHOLE) if field.type == ARR else [field.value]
     if values and all(isinstance(value, float) for value in values):
+        from gguftool.edit.toml import decimal
+
         return ",".join(decimal(value, VALUE_TYPES[kind].name) for value in values if isinstance(value, float))
     return value_text(values if field.type == ARR else field.value)
 

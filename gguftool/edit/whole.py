@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gguftool.errors import FormatError
 from gguftool.format.header import Header
-from gguftool.format.resync import walk_past
 from gguftool.model.headers import Headers
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Source
@@ -24,6 +23,8 @@ def editable(source: Source, named: str, known: Headers | None = None) -> Header
     header = (known or Headers()).parsed(source)
     fatal = next((p for p in header.problems if p.fatal), None)
     if fatal is not None and fatal.kind == "unknown-value-type":
+        from gguftool.format.resync import walk_past
+
         whole = walk_past(source, header)
         if whole is not None:
             return whole

@@ -77,18 +77,19 @@ class _Architectures(Mapping[str, Any]):
     """What is known of each architecture that a build names, put together where it is asked for."""
 
     def __init__(self, names: Sequence[str], flags: Mapping[str, Sequence[str]]) -> None:
-        self.names = dict.fromkeys(names)
+        self.names = names
         self.flags = flags
+        self.made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.names:
-            raise KeyError(name)
-        if self.names[name] is None:
+        if name not in self.made:
+            if name not in self.names:
+                raise KeyError(name)
             entry = newest("architectures.json")["architectures"].get(name, {"rope": "", "memory": "kv"})
             said = [flag for flag, names in self.flags.items() if name in names]
             rest = [flag for flag in entry.get("flags", ()) if flag not in self.flags]
-            self.names[name] = entry | {"flags": said + rest}
-        return self.names[name]
+            self.made[name] = entry | {"flags": said + rest}
+        return self.made[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

@@ -127,8 +127,13 @@ def of_base(repository: str) -> Licence | None:
 
 def of_link(link: str) -> Licence | None:
     """The licence whose text stands at an address; None: not known here."""
-    for pattern, name in _links():
-        if found := pattern.match(link):
+    folded = link.casefold()
+    for pattern, name in load("licences.json")["links"]:
+        # Most begin with a plain word, and most words are not there.
+        word = pattern.partition("\\")[0]
+        if "(" not in word and word not in folded:
+            continue
+        if found := re.match(rf"https?://(?:www\.)?{pattern}", link, re.I):
             return licence(name.format(*found.groups()).lower())
     return None
 
@@ -219,9 +224,3 @@ def _bases() -> tuple[tuple[re.Pattern[str], str], ...]:
 @cache
 def _texts() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern), name) for pattern, name in load("licences.json")["texts"])
-
-
-@cache
-def _links() -> tuple[tuple[re.Pattern[str], str], ...]:
-    rows = load("licences.json")["links"]
-    return tuple((re.compile(rf"https?://(?:www\.)?{pattern}", re.I), name) for pattern, name in rows)

@@ -33,6 +33,8 @@ _DEEP: Mapping[str, Any] = {
 }
 """Files that differ by build, and what of them is asked entry by entry; the rest is compared as a whole."""
 _ABSENT = object()
+_LAST = 4
+"""Answers that are tried: builds are asked one after the other, and what was otherwise before seldom comes back."""
 
 
 class Notes:
@@ -166,7 +168,7 @@ class Answers(Generic[T]):
         source = instead.source if isinstance(instead, _Watching) else instead
         token = INSTEAD.set(source)
         try:
-            for notes, answer in reversed(self._known):
+            for notes, answer in reversed(self._known[-_LAST:]):
                 if notes.hold(source):
                     return answer
             watching = _Watching(source, self._inner)

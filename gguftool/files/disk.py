@@ -86,9 +86,12 @@ def lock(fd: int, without: bool = True) -> bool:
 
 def free_bytes(folder: str) -> int:
     """Room left for this user on the disk of a folder, in bytes."""
-    import shutil
+    if not hasattr(os, "statvfs"):
+        import shutil
 
-    return shutil.disk_usage(folder or ".").free
+        return shutil.disk_usage(folder or ".").free
+    found = os.statvfs(folder or ".")
+    return found.f_bavail * found.f_frsize
 
 
 def file_system(folder: str) -> int:

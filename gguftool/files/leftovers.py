@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import stat
 from collections.abc import Sequence
 
+from gguftool.digest import sha256
 from gguftool.files.able import must_write
 from gguftool.files.disk import O_BINARY, O_CLOEXEC, lock, read_at
 from gguftool.reading import from_json
@@ -30,7 +30,7 @@ def hidden(path: str, tag: str) -> str:
     folder, name = os.path.split(path)
     whole = os.fsencode(name)
     if len(whole) > _LONGEST:
-        name = whole[:_LONGEST].decode("utf-8", "ignore") + hashlib.sha256(whole).hexdigest()[:8]
+        name = whole[:_LONGEST].decode("utf-8", "ignore") + sha256(whole).hexdigest()[:8]
     return os.path.join(folder, f".{name}.{tag}{MARK}")
 
 

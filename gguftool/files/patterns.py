@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.brief import short_repr
-from gguftool.elsewhere import meant
 from gguftool.errors import MissingFile
 from gguftool.records import dataclass
 
@@ -100,6 +99,8 @@ def spread(names: Iterable[str]) -> list[str]:
             continue
         found = sorted(_matching(name))
         if not found:
+            from gguftool.elsewhere import meant
+
             raise MissingFile(f"{name}: no .gguf file has a name like this", meant(name))
         out.extend(found)
     return list(dict.fromkeys(out))

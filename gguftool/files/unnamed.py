@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 
+from gguftool.digest import sha256
 from gguftool.errors import Unreadable
 from gguftool.files import leftovers
 from gguftool.files.able import must_write
@@ -94,4 +94,4 @@ def hidden_folder(path: str) -> tuple[str, int]:
 
 
 def _word() -> str:
-    return hashlib.sha256(os.urandom(16)).hexdigest()[:8]
+    return sha256(os.urandom(16)).hexdigest()[:8]

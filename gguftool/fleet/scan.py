@@ -12,9 +12,10 @@ from gguftool.fleet.kept import Kept
 from gguftool.fleet.row import Row
 from gguftool.fleet.todo import Todo
 from gguftool.fleet.want import Task, Want
-from gguftool.fleet.work import Hands, Here, Processes, processors
+from gguftool.fleet.work import Hands, Here, Processes
 from gguftool.hub import is_remote, named
 from gguftool.model import Model
+from gguftool.processors import processors
 
 FEW = 3
 """Up to so many models another process costs more than it gives."""

@@ -7,7 +7,6 @@ of one that died it is known what it had in hand. That is tried once more by its
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections import deque
@@ -295,10 +294,3 @@ def _collect() -> None:
 
     # Of the young: the modules, which are old, are no garbage, and to walk them takes as long as fifty models.
     gc.collect(1)
-
-
-def processors() -> int:
-    """How many this process may use."""
-    with contextlib.suppress(AttributeError):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

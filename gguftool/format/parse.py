@@ -14,9 +14,8 @@ from gguftool.errors import FormatError
 from gguftool.format import foresee, limits
 from gguftool.format.foresee import FIRST_READ, Array
 from gguftool.format.header import Field, Header, Problem, TensorInfo, Walked, align
-from gguftool.format.sniff import HEAD, identify
 from gguftool.format.strings import skip_strings
-from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, STR, U32, VALUE_TYPES, Layout, value_type_name
+from gguftool.format.types import ARR, DEFAULT_ALIGNMENT, MAGIC, STR, U32, VALUE_TYPES, Layout, value_type_name
 from gguftool.format.walk import Stop, Walk
 from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory, Source
@@ -47,9 +46,12 @@ def parse(source: Source, *, strict: bool = True, until: str | None = None) -> H
     """
     # As much as a source has already costs nothing.
     buf = source.read_at(0, min(source.size, max(FIRST_READ, getattr(source, "ready", 0))))
-    error = identify(buf[:HEAD], source.size, source.name, getattr(source, "journaled", False), source.read_at)
-    if error is not None:
-        raise error
+    if buf[:4] != MAGIC:
+        from gguftool.format.sniff import HEAD, identify
+
+        error = identify(buf[:HEAD], source.size, source.name, getattr(source, "journaled", False), source.read_at)
+        if error is not None:
+            raise error
     header = _collect(Walk(min(source.size, sys.maxsize), memoryview(buf), source=source), until)
     if strict and header.problems:
         p = header.problems[0]

@@ -11,6 +11,7 @@ from gguftool.errors import GgufToolError, of_one
 from gguftool.lint.catalogue import check_name
 from gguftool.lint.rule import Context, Finding, Severity
 from gguftool.lint.run import Report, lint
+from gguftool.model.unreadable import unreadable
 from gguftool.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -129,14 +130,3 @@ def _opened(paths: Sequence[str], opener: Callable[[str], Model], stack: ExitSta
             yield stack.enter_context(opener(path))
         except Exception:
             continue  # it is checked by itself, too, and its report says so
-
-
-def unreadable(model: Model) -> GgufToolError | None:
-    """Why a header could not be read to its end, as an error; None when it could."""
-    from gguftool.errors import FormatError
-
-    for part in model.parts:
-        for p in part.header.problems:
-            if p.fatal:
-                return FormatError(f"{part.name}: {p.message}", offset=p.offset, key=p.key, kind=p.kind)
-    return None

@@ -252,9 +252,10 @@ def _kind(m: Model, family: Family | None, number: int | None) -> tuple[str, str
 def _calls_itself(m: Model) -> tuple[str, str] | None:
     """What the names and tags in a file say; tags alone only where no chat template speaks against them."""
     texts = [(key, value) for key in _NAMES if isinstance(value := m.get(key), str)]
-    for kind, pattern in ((RANKS, _RANKS), (EMBEDS, _EMBEDS)):
+    for kind, pattern, words in ((RANKS, _RANKS, ("rank",)), (EMBEDS, _EMBEDS, ("embed", "e5", "gte", "bge"))):
         for key, value in texts:
-            if pattern.search(value):
+            # Most names hold none of the words, and need no search.
+            if any(word in value.lower() for word in words) and pattern.search(value):
                 return kind, f"{key}, {value[:60]}"
     tags = m.get("general.tags")
     if not isinstance(tags, list) or "tokenizer.chat_template" in m:

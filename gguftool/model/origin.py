@@ -6,7 +6,6 @@ llama.cpp left behind, the names of its tensors. What llama.cpp itself can use h
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
@@ -145,6 +144,8 @@ class _Rooms:
         starts = self._starts.get(t.part.no)
         if starts is None:
             starts = self._starts[t.part.no] = sorted({info.offset for info in t.part.header.tensors})
+        from bisect import bisect_right
+
         after = bisect_right(starts, t.info.offset)
         if after < len(starts):
             return starts[after] - t.info.offset, False
@@ -218,7 +219,7 @@ def _by_layout(m: Model) -> Origin | None:
     latent: set[str] = set()
     strange = _SAME_NAME.get(m.architecture, ())
     for t in m.all_tensors():
-        if _EXPERT.fullmatch(t.name):
+        if t.name.count(".") == 4 and _EXPERT.fullmatch(t.name):
             return Origin(program("llama.cpp-split-experts"), "old", f"one tensor for each expert, as {t.name}")
         language = language or t.name.startswith(("blk.", "token_embd."))
         if strange and t.name.startswith(strange):

@@ -12,7 +12,6 @@ from gguftool.format.header import NAME
 from gguftool.format.types import ARR, STR, file_type_name
 from gguftool.model.about import about, kept
 from gguftool.model.about.fact import Facts
-from gguftool.model.missing import missing_text
 from gguftool.model.model import Model
 from gguftool.model.origin import measured, origin, stored_as
 from gguftool.model.part import Part
@@ -200,6 +199,8 @@ def faults(m: Model) -> list[str]:
             name, bytes_short = short
             out.append(f"{where}tensor data is incomplete from {name} on, {bytes_short:,} bytes are missing")
     if m.missing_shards:
+        from gguftool.model.missing import missing_text
+
         out.append(missing_text(m.missing_shards, m.shard_count, m.missing_names))
     return out
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from gguftool.brief import line, short_repr, shown
 from gguftool.errors import FormatError
 from gguftool.format.header import Header, TensorInfo
-from gguftool.model.arrays import floats, stored
 from gguftool.records import dataclass
 from gguftool.source import Source
 
@@ -90,6 +89,8 @@ class Tensor:
 
     def numpy(self) -> Array:
         """The data as it is stored, as a numpy array that cannot be written to; see `gguftool.model.arrays.stored`."""
+        from gguftool.model.arrays import stored
+
         return stored(self.info, self.read(), self.part.header.layout.order)
 
     def dequantized(self) -> Array:
@@ -100,6 +101,8 @@ class Tensor:
         """
         if self.part.header.big_endian:
             raise FormatError(f"{self.name}: big-endian data is not dequantised", key=self.name)
+        from gguftool.model.arrays import floats
+
         return floats(self.info, self.read()).reshape(self.shape[::-1])
 
     def __repr__(self) -> str:

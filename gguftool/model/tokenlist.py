@@ -8,6 +8,7 @@ left. What takes an object of each is known already where the list is one that m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any
 
@@ -50,21 +51,22 @@ class TokenList(StringList):
         return 7 * self.count if self.name else self.data.count(0)
 
     @cached_property
-    def different(self) -> frozenset[bytes]:
+    def different(self) -> AbstractSet[bytes]:
         """The tokens with their lengths; half the time and memory of the map."""
         found: set[bytes] = set()
         for some in self.chunks():
             found.update(some)
-        return frozenset(found)
+        return found
 
     @property
     def distinct(self) -> int:
         """Number of different ones."""
-        return self.count if self.name else len(self.different)
+        return self.count if self.name else len(self.__dict__.get("by_record") or self.different)
 
     @cached_property
     def by_record(self) -> dict[bytes, int]:
-        """Number of each; of equal ones the last one wins, as in llama.cpp's map."""
+        """Number of each; of equal ones the last one wins, as in llama.cpp's map. It stands for `different`, too."""
+        self.__dict__.pop("different", None)
         return {record: i for i, record in enumerate(record for some in self.chunks() for record in some)}
 
     def record(self, text: str) -> bytes:
@@ -91,6 +93,8 @@ class TokenList(StringList):
 
     def _find(self, text: str) -> int | None:
         record = self.record(text)
+        if "by_record" in self.__dict__:
+            return self.by_record.get(record)
         if not text and self.name:
             return None
         # What has no text may stand across two others at any place, and whoever asks for it counts them next.
@@ -99,7 +103,7 @@ class TokenList(StringList):
                 return None
         elif (some := self._like(record)) is not None and record not in some:
             return None
-        if "by_record" in self.__dict__ or self._searched > _MOST:
+        if self._searched > _MOST:
             return self.by_record.get(record)
         # The last one, unless all are known to be different: that of a special token is often near the beginning.
         once = self.name or ("different" in self.__dict__ and self.distinct == self.count)

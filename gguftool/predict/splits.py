@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from gguftool.errors import FormatError, GgufToolError, MissingFile
 from gguftool.facts.machine.ends import Refusal, Unknown
@@ -37,8 +38,10 @@ def check_splits(m: Model, reader: Reader) -> None:
     if match is None or int(match["no"]) != 1 or int(match["count"]) != count:
         raise Refusal(f"invalid split file name: {path}")
     seen = {t.name for t in m.parts[0].header.tensors}
+    # Of two parts of one path the first counts.
+    opened = {os.path.abspath(part.name): part for part in reversed(m.parts)}
     for i in range(1, count):
-        part = _named(m, _other(path, match.start("no"), match.end("no"), i + 1), i)
+        part = _named(m, opened, _other(path, match.start("no"), match.end("no"), i + 1), i)
         try:
             check_file(part)
         except LoadEnds as end:
@@ -53,11 +56,10 @@ def check_splits(m: Model, reader: Reader) -> None:
     _check_count(reader, len(seen))
 
 
-def _named(m: Model, name: str, i: int) -> Part:
+def _named(m: Model, opened: Mapping[str, Part], name: str, i: int) -> Part:
     """The file of that name: one that is open already, or the one beside the first."""
-    for part in m.parts:
-        if os.path.abspath(part.name) == os.path.abspath(name):
-            return part
+    if part := opened.get(os.path.abspath(name)):
+        return part
     if not isinstance(m.parts[0].source, LocalFile):
         raise Unknown("the other files of the set were not opened", f"shard:{i + 1}")
     try:

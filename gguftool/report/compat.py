@@ -10,7 +10,8 @@ from gguftool.facts import llama_cpp, shipping, timeline
 from gguftool.predict.byname import NOT_COMPARED
 from gguftool.predict.needs import Need, sentence
 from gguftool.predict.verdict import LOAD_ERROR
-from gguftool.report.lint import error_row, load_json, load_line, need_json
+from gguftool.report.envelope import error_row
+from gguftool.report.load import load_json, load_line, need_json
 from gguftool.report.text import Style, Styled, safe, shorten, table
 from gguftool.shell import gguftool, path_word
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gguftool.edit.deploy import CONTEXTLESS
 from gguftool.edit.schema import architecture, brief, read_by
 from gguftool.facts.arch import Hparams, facts
-from gguftool.model.role import STRANGE
 from gguftool.report.text import Style, Styled, safe, size, table
 from gguftool.shell import gguftool, path_word, shell
 
@@ -72,7 +70,12 @@ def _seen(plan: EditPlan | PatchPlan, arch: str) -> list[str]:
     """What llama.cpp will make of the context and RoPE keys, when one of them changes."""
     keys = tuple(f"{arch}.{word}" for word in ("context_length", "rope."))
     asked = any(c.key.startswith(keys) for c in plan.changes)
-    if facts(arch) is None or not asked or plan.forecast.role in CONTEXTLESS | set(STRANGE):
+    if facts(arch) is None or not asked:
+        return []
+    from gguftool.edit.deploy import CONTEXTLESS
+    from gguftool.model.role import STRANGE
+
+    if plan.forecast.role in CONTEXTLESS | set(STRANGE):
         return []
 
     def get(key: str) -> object:

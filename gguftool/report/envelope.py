@@ -12,10 +12,13 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from os import PathLike, fspath
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gguftool.regex import regex
 from gguftool.version import __version__
+
+if TYPE_CHECKING:
+    from gguftool.errors import GgufToolError
 
 TOOL = {"name": "gguftool", "version": __version__}
 _CHUNKS = 1 << 14
@@ -36,6 +39,11 @@ def envelope(
     head = {"format": f"gguftool.{command}/1", "tool": dict(TOOL), "ok": ok}
     foreign = {key: value for key, value in body.items() if key not in head and key != "errors"}
     return {**head, **foreign, "errors": [dict(error) for error in errors]}
+
+
+def error_row(e: GgufToolError) -> dict[str, object]:
+    """One error as the envelope has it."""
+    return {"code": e.code, "message": str(e), "hint": e.hint}
 
 
 def dumps(obj: object, *, compact: bool = False) -> str:

@@ -14,7 +14,8 @@ from gguftool.hub.beyond import fetching
 from gguftool.memory.choices import on_devices
 from gguftool.model.role import ROLES
 from gguftool.model.shards import naming
-from gguftool.report.lint import error_row, load_json
+from gguftool.report.envelope import error_row
+from gguftool.report.load import load_json
 from gguftool.report.text import Style, Styled, count, safe, shorten, size, table
 from gguftool.shell import gguftool, path_word, shell
 

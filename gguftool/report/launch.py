@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.facts.cachetypes import shown
 from gguftool.regex import regex
@@ -14,14 +15,16 @@ from gguftool.report.proof import check_table, diagnosis_lines, judgement_json, 
 from gguftool.report.text import Style, count, safe, shorten, size
 from gguftool.run.args import masked
 from gguftool.run.embedding import way
-from gguftool.run.endpoints import PROMPT, Drafted, Smoke
-from gguftool.run.launch import LaunchPlan
 from gguftool.run.proof import to_json
-from gguftool.run.serve import Outcome, Sample
-from gguftool.run.silent import SilentSetting
 from gguftool.run.target import build_name
-from gguftool.run.wishes import Obstacle
 from gguftool.shell import shell as shell
+
+if TYPE_CHECKING:
+    from gguftool.run.endpoints import Drafted, Smoke
+    from gguftool.run.launch import LaunchPlan
+    from gguftool.run.serve import Outcome, Sample
+    from gguftool.run.silent import SilentSetting
+    from gguftool.run.wishes import Obstacle
 
 _HIDDEN = regex(r"gguftool-hides-([A-Z0-9_]+)")
 
@@ -134,6 +137,8 @@ def drafted_line(d: Drafted, style: Style) -> str:
 
 def smoke_line(smoke: Smoke, style: Style) -> str:
     """What it wrote, and what it knows of what is known."""
+    from gguftool.run.endpoints import PROMPT
+
     speed = f", {smoke.tokens_per_second:.1f} tokens/s" if smoke.tokens_per_second else ""
     wrote = f"{PROMPT}{style.bold(shorten(smoke.text, 160))} ({smoke.tokens} tokens{speed})" if smoke.tokens else ""
     judged = {None: style.yellow("could not be judged: "), False: style.red("broken: "), True: ""}[smoke.ok]

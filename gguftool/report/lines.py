@@ -15,7 +15,8 @@ from typing import TextIO
 
 from gguftool.regex import regex
 
-_SGR = regex("\x1b\\[[0-9;]*m")
+_COLOUR = "\x1b\\[[0-9;]*m"
+_SGR = regex(_COLOUR)
 _COLUMNS: ContextVar[int | None] = ContextVar("columns", default=None)
 LEAST = 24
 """A narrower terminal is written to as if it had so many columns."""
@@ -25,7 +26,7 @@ _NARROWEST = 12
 """Columns of a table's text that is wrapped; where it would be narrower, each row becomes lines of its own."""
 _NAMES = r"gguftool|hf|pip|ollama|mv|cp|rm|chmod|mkdir|truncate|git|head|tail|llama-[a-z-]+(?=.* -)"
 _COMMAND = regex(
-    rf"(?:(?<=: )|(?<=; )|(?<=-> )|(?<=\$ )|(?<=  )|^ *)(?:{_SGR.pattern})*(?:{_NAMES})(?: (?! )[^ ]+)+"
+    rf"(?:(?<=: )|(?<=; )|(?<=-> )|(?<=\$ )|(?<=  )|^ *)(?:{_COLOUR})*(?:{_NAMES})(?: (?! )[^ ]+)+"
     r"|(?<= )gguftool [a-z-]+(?: (?! )[^ ]+)* --?[a-z](?:(?! {2}).)*|`[^`]*`"
 )
 _TALL = 3
@@ -200,7 +201,7 @@ def _torn(word: str, most: int, used: int, hang: int) -> Iterator[str | None]:
     if used + width(word) <= most or (not choices and (word.isascii() or _WHOLE.search(word))):
         yield word
         return
-    for char in re.findall(r"[^|]+\|?" if choices else f"{_SGR.pattern}|.", word):
+    for char in re.findall(r"[^|]+\|?" if choices else f"{_COLOUR}|.", word):
         size = width(char)
         if size > 1 and used + size > most and used > hang:
             yield None

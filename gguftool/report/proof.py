@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.programs import RPC_SERVER
 from gguftool.report.text import Style, count, safe, shorten, table
-from gguftool.run.diagnose import Diagnosis, Judgement
-from gguftool.run.log import LogFacts
 from gguftool.run.proof import Check, Expected, to_json
+
+if TYPE_CHECKING:
+    from gguftool.run.diagnose import Diagnosis, Judgement
+    from gguftool.run.log import LogFacts
 
 CELL = 40
 """Columns of a cell."""

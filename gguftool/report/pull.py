@@ -8,7 +8,7 @@ from itertools import groupby
 
 from gguftool.api.pulled import ELSEWHERE, HERE, MISSING, Got, Pulled
 from gguftool.lint.rule import Severity
-from gguftool.report.lint import load_json, load_line
+from gguftool.report.load import load_json, load_line
 from gguftool.report.text import Style, count, safe, size
 from gguftool.report.verify import file_json
 from gguftool.shell import gguftool, path_word, shell

@@ -21,11 +21,6 @@ QUIET = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_T
 """Of the environment of a child that uses the library."""
 
 
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def converse(
     module: str, request: dict[str, Any], hear: Callable[[Any], None], timeout: float | None = None
 ) -> dict[str, Any]:

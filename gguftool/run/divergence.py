@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.facts import data
+from gguftool.processors import processors
 from gguftool.programs import Tool, find, named
 from gguftool.records import dataclass
 from gguftool.run import perplexity
-from gguftool.run.child import converse, cores
+from gguftool.run.child import converse
 from gguftool.run.known import UNJUDGED, Known, Subject, of_perplexity
 from gguftool.run.measure import PACKAGE, VERSION, available
 
@@ -164,7 +165,7 @@ def divergence(
         "text": os.path.abspath(text or data.path("alice.txt")),
         "tokens": tokens,
         "chunk": chunk,
-        "threads": threads or cores(),
+        "threads": threads or processors(),
         "write": write,
     }
     answer = (

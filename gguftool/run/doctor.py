@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.hub.stores import Store
+from gguftool.processors import processors
 from gguftool.programs import PROGRAMS, SERVER, Tool, everywhere
 from gguftool.records import dataclass
 from gguftool.run.capabilities import Capabilities, capabilities
@@ -133,7 +134,7 @@ def system() -> System:
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=f"{platform.python_version()} ({sys.executable})",
         processor=name or platform.processor() or platform.machine(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=processors(),
         instructions=tuple(x for x in wanted if x in flags),
     )
 

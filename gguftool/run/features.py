@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 
 from gguftool.chat.sources import main_source
+from gguftool.digest import sha256
 from gguftool.model import Model
 from gguftool.run.capabilities import known
 from gguftool.run.files import whole_text
@@ -65,7 +65,7 @@ def mark(text: str) -> str:
     Line ends and a last one are as llama.cpp's reader makes them (`jinja/lexer.cpp`, b11434), which other builds leave.
     """
     plain = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
-    digest = hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()
+    digest = sha256(plain.encode("utf-8", "replace")).hexdigest()
     return f"{digest[:12]} ({len(plain):,} characters)"
 
 

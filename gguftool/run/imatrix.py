@@ -28,11 +28,12 @@ from gguftool.model import Model
 from gguftool.model.role import only_runnable
 from gguftool.predict.pairs.imatrix import unfit
 from gguftool.predict.pairs.misfit import Misfit
+from gguftool.processors import processors
 from gguftool.programs import Tool, find
 from gguftool.records import dataclass, field, replace
 from gguftool.regex import regex
 from gguftool.run.capabilities import capabilities
-from gguftool.run.child import converse, cores
+from gguftool.run.child import converse
 from gguftool.run.diagnose import explain_text
 from gguftool.run.measure import PACKAGE, VERSION, available
 
@@ -263,7 +264,7 @@ def _by_library(job: _Job) -> _Found:
     request: dict[str, Any] = {
         "path": job.path, "text": job.text, "chunk": wish.chunk, "chunks": wish.chunks, "first": wish.first,
         "special": wish.special, "output": wish.output, "every": wish.every, "sums": sums,
-        "threads": wish.threads or cores(),
+        "threads": wish.threads or processors(),
     }  # fmt: skip
     saved = False
 
@@ -333,7 +334,7 @@ def _by_program(tool: Tool, job: _Job) -> _Found:
 def _arguments(tool: Tool, job: _Job, made: str) -> list[str]:
     wish, build = job.wanted, capabilities(tool)
     out = [tool.path, "-m", job.path, "-f", os.path.basename(job.text), "-o", made, "-c", str(wish.chunk),
-           "-b", str(min(wish.chunk, BATCH)), "-t", str(wish.threads or cores())]  # fmt: skip
+           "-b", str(min(wish.chunk, BATCH)), "-t", str(wish.threads or processors())]  # fmt: skip
     options: tuple[tuple[bool, tuple[str, ...], str], ...] = (
         (wish.chunks is not None, ("--chunks",), str(wish.chunks)),
         (wish.first > 0, ("--from-chunk", "--chunk"), str(wish.first)),

@@ -31,6 +31,7 @@ from gguftool.files.small import scratch_file, scratch_folder
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, Tensor
 from gguftool.model.role import only_runnable
+from gguftool.processors import processors
 from gguftool.records import dataclass
 from gguftool.regex import regex
 from gguftool.run.child import QUIET
@@ -187,7 +188,7 @@ def measure(
         _copy(model, draft.fd)
         order = {
             "path": draft.reading, "text": os.path.abspath(text or data.path("alice.txt")), "tokens": tokens,
-            "chunk": min(CHUNK, tokens), "threads": threads or os.cpu_count() or 1,
+            "chunk": min(CHUNK, tokens), "threads": threads or processors(),
         }  # fmt: skip
         with _child(order, timeout) as ask:
             base = ask()

@@ -22,7 +22,8 @@ from gguftool.format.types import ARR, STR, VALUE_TYPES
 from gguftool.lint.explain import explain
 from gguftool.lint.rule import Finding
 from gguftool.report.edit import how_lines
-from gguftool.report.lint import fix_command, load_line
+from gguftool.report.lint import fix_command
+from gguftool.report.load import load_line
 from gguftool.report.rules import explanation_rows
 from gguftool.report.text import Style, safe, safe_lines, shorten
 

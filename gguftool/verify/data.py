@@ -6,7 +6,6 @@ piece without holding up the other threads. What makes a tensor bad is what ``ll
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import Counter
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gguftool.format.header import Header, TensorInfo
+from gguftool.processors import processors
 from gguftool.records import dataclass, field
 from gguftool.source import LocalFile, Source
 from gguftool.verify.blocks import FLOATS, NOT_FOR_FILES, NUMBERS, any_special, special
@@ -108,9 +108,7 @@ def check_data(
             if progress:
                 progress(n)
 
-    threads = [
-        threading.Thread(target=work, daemon=True) for _ in range(jobs or min(MOST_THREADS, os.cpu_count() or 1))
-    ]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(jobs or min(MOST_THREADS, processors()))]
     for thread in threads:
         thread.start()
     try:

@@ -97,13 +97,15 @@ def _roles(header: Header, what: object) -> Roles:
 def _odd(roles: Mapping[int, Roles]) -> dict[int, tuple[float, int]]:
     """By shard: share of the roles in common with other shards whose values no other shard has, and their number."""
     found: dict[int, tuple[float, int]] = {}
+    # Shards that have a role, and those that have a value in it: a set may have hundreds of shards.
+    holders = Counter(role for mine in roles.values() for role in mine)
+    having = Counter((role, value) for mine in roles.values() for role, values in mine.items() for value in values)
     for no, mine in roles.items():
         known = apart = 0
         for role, values in mine.items():
-            others: set[object] = set().union(*(r[role] for n, r in roles.items() if n != no and role in r))
-            if others:
+            if holders[role] > 1:
                 known += 1
-                apart += not values & others
+                apart += all(having[role, value] == 1 for value in values)
         if known >= LEAST_ROLES and apart:
             found[no] = (apart / known, known)
     return found

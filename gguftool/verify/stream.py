@@ -7,12 +7,12 @@ still in the cache of this processor. So one hash alone needs no threads at all.
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from gguftool.processors import processors
 from gguftool.source import LocalFile, Source
 
 CHUNK = 1 << 19
@@ -83,7 +83,7 @@ def each(
         if progress:
             progress(n)
 
-    with ThreadPoolExecutor(min(len(items), jobs or os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(len(items), jobs or processors())) as pool:
         try:
             return list(pool.map(lambda item: work(item, tick), items))
         except BaseException:

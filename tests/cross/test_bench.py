@@ -49,7 +49,7 @@ def test_every_goal_of_the_issue_has_its_row_and_its_base():
 def test_what_is_compared_stands_beside_a_row():
     names = {case.name for case in every()}
     assert {peer.beside for peer in peers.PEERS} | {row for row, _, _ in peers.NOT_HERE} <= names
-    assert {"gguf-dump", "gguf-set-metadata", "gguf-inspect", "gguf-parser"} <= {peer.name for peer in peers.PEERS}
+    assert {"gguf-dump", "gguf-set-metadata", "gguf-inspect", "gguf-parser 0.11"} <= {peer.name for peer in peers.PEERS}
 
 
 def test_commands_of_the_rows_exist():
@@ -117,6 +117,17 @@ def test_the_clock_is_judged_only_where_a_processor_is_free():
     assert table.faults(b, [goal], []) == []
     b.found["openssl", "now"] = Found({0: Run(0.2, 0.5, 50.0)})
     assert table.faults(b, [goal], []) == ["hash, clock: not measured: others use the machine"]
+
+
+def test_tables_go_into_the_page():
+    page = (ROOT / "docs" / "performance.md").read_text()
+    new = table.put(page, {"table": "| a |", "curves": "| b |", "other": "| c |"})
+    assert "<!-- bench: table -->\n\n| a |\n\n<!-- bench: end -->" in new
+    assert "<!-- bench: curves -->\n\n| b |\n\n<!-- bench: end -->" in new
+    assert "| c |" not in new
+    assert re.sub(r"(?s)(bench: (table|curves) -->).*?(<!-- bench: end)", r"\1\3", page) == re.sub(
+        r"(?s)(bench: (table|curves) -->).*?(<!-- bench: end)", r"\1\3", new
+    )
 
 
 def test_what_cannot_be_had_is_said_below_its_row():

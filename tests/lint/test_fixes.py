@@ -11,11 +11,11 @@ import pytest
 from gguftool.edit.ops import apply
 from gguftool.format.header import Header
 from gguftool.format.render import render_parts
-from gguftool.lint.check import unreadable
 from gguftool.lint.fixes import collect
 from gguftool.lint.rule import Finding
 from gguftool.lint.run import lint
 from gguftool.model import Model, from_source, open_model
+from gguftool.model.unreadable import unreadable
 from gguftool.report.lint import fix_command
 from tests.build import GGUF, llama
 from tests.lint.samples import Sample, all_samples, open_content, ready, zeroed

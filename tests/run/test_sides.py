@@ -40,13 +40,20 @@ def test_the_server_does_what_was_predicted(name: str, server: str, tmp_path: Pa
     with open_model(side, strict=False) as m, open_model(base) as model:
         load = adapter.predict(m, model) if option == "--lora" else steering.predict(m, model)
     assert ("skipped" if load.skipped else load.verdict) == outcome
-    code, said = _served(server, tmp_path, base, option, side)
+    lines = [
+        # The wheel's server is older: there another function says it.
+        line.partition(": ")[2] if line.startswith(adapter.APPLY) else line
+        for line in load.messages or load.warnings
+    ]
+    for _ in range(5):
+        code, said = _served(server, tmp_path, base, option, side)
+        # A thread of its own writes the server's log: one that ends at once on a busy machine takes lines with it.
+        if code is None or all(line in said for line in lines):
+            break
     assert (code is None) == (outcome in ("loads", "skipped")), said
     # The program aborts on a failed assertion; of an error message it ends with 1.
     assert code in {"aborts": (-6,), "refused": (1,)}.get(outcome, (None,)), said
-    for line in load.messages or load.warnings:
-        # The wheel's server is older: there another function says it.
-        assert line.partition(": ")[2] in said if line.startswith(adapter.APPLY) else line in said
+    assert [line for line in lines if line not in said] == []
 
 
 def _served(server: str, folder: Path, base: Path, option: str, side: Path) -> tuple[int | None, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from gguftool.brief import short_repr
 from gguftool.errors import FormatError, Unreadable
 from gguftool.model import Model
 from gguftool.model.arrays import floats
+from gguftool.processors import processors
 from gguftool.records import dataclass
 from gguftool.verify.stream import Progress, ignored
 
@@ -76,7 +76,7 @@ def all_values(m: Model, progress: Progress = ignored) -> dict[tuple[int, str], 
             raise Unreadable(f"{m.name}: no longer read")
         progress(n)
 
-    pool = ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1))
+    pool = ThreadPoolExecutor(min(MOST_THREADS, processors()))
     try:
         found = list(pool.map(lambda t: values(t, tick), every))
     finally:

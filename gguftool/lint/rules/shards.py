@@ -204,14 +204,18 @@ def shard_foreign(m: Model, ctx: Context) -> Drafts:
     if len(m.parts) < 2:
         return
     counts = {part.no: _types(part) for part in m.parts}
+    whole: Counter[str] = Counter()
+    for own in counts.values():
+        whole.update(own)
     for part in m.parts:
         own = counts[part.no]
-        rest = sum((c for no, c in counts.items() if no != part.no), Counter())
+        rest = whole - own
         if sum(own.values()) < 3 or not rest:
             continue
         top, n = own.most_common(1)[0]
         if n == sum(own.values()) and rest[top] <= sum(rest.values()) // 10:
-            other = rest.most_common(1)[0][0]
+            others: Counter[str] = sum((c for no, c in counts.items() if no != part.no), Counter())
+            other = others.most_common(1)[0][0]
             # With two shards each is foreign to the other; the later one is named.
             if len(m.parts) == 2 and part.no == 0:
                 continue

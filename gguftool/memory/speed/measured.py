@@ -12,6 +12,7 @@ from typing import Any
 from gguftool.errors import GgufToolError
 from gguftool.files.names import make_folder, user_cache
 from gguftool.memory.speed.rates import Rate
+from gguftool.processors import processors
 from gguftool.reading import json_file
 
 BLOCK = 1 << 25
@@ -31,7 +32,7 @@ def stored() -> Rate | None:
     """What was measured of this host, None when nothing was, or of a host with other processors."""
     try:
         found = json_file(path())
-        if found["processors"] != _processors():
+        if found["processors"] != processors():
             return None
         return _rate(float(found["bandwidth"]), float(found["compute"]), str(found["when"]))
     except (GgufToolError, ValueError, KeyError, TypeError):
@@ -49,17 +50,13 @@ def calibrate() -> Rate:
     bandwidth, compute = _bandwidth(), _compute()
     when = time.strftime("%Y-%m-%d")
     make_folder(os.path.dirname(path()))
-    kept = {"bandwidth": bandwidth, "compute": compute, "when": when, "processors": _processors()}
+    kept = {"bandwidth": bandwidth, "compute": compute, "when": when, "processors": processors()}
     replace_own(path(), json.dumps(kept) + "\n")
     return _rate(bandwidth, compute, when)
 
 
 def _rate(bandwidth: float, compute: float, when: str) -> Rate:
     return Rate(bandwidth, compute, compute * INTEGERS, f"measured here on {when} (--calibrate)", "measured")
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _best(work: Callable[[], Any], rounds: int = ROUNDS) -> float:
@@ -76,7 +73,7 @@ def _bandwidth() -> float:
     """Bytes all processors together read in a second."""
     import numpy as np
 
-    blocks = [np.ones(BLOCK, np.float32) for _ in range(min(_processors(), 16))]
+    blocks = [np.ones(BLOCK, np.float32) for _ in range(min(processors(), 16))]
 
     def read(block: Any) -> None:
         block.max()

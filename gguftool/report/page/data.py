@@ -15,6 +15,7 @@ from gguftool.model.overview import TypeShare
 from gguftool.records import asdict
 from gguftool.report import compat, glance, hash, lint, plan
 from gguftool.report.dump import TOKEN_TYPES
+from gguftool.report.load import load_json
 from gguftool.report.overview import summary_json
 from gguftool.report.page.verdict import verdict
 from gguftool.report.turned import turning_json
@@ -41,7 +42,7 @@ def _fleet(r: Reported) -> Body:
 def _model(p: Portrait) -> Body:
     return {
         "identity": summary_json(p.overview, p.kv_points),
-        "load": None if p.lint.load is None else lint.load_json(p.lint.load),
+        "load": None if p.lint.load is None else load_json(p.lint.load),
         "counts": {s: sum(f.severity == s for f in p.lint.findings) for s in ("error", "warning", "info")},
         "findings": [lint.finding_json(f) for f in p.lint.findings],
         "not_evaluated": [{"rule": s.rule, "why": s.why} for s in p.lint.not_evaluated],

@@ -13,7 +13,8 @@ from gguftool.hub.place import fetching
 from gguftool.lint.rule import Finding, Severity
 from gguftool.predict.needs import sentence
 from gguftool.report.glance import commands
-from gguftool.report.lint import fix_command, judged_by, load_said
+from gguftool.report.lint import fix_command
+from gguftool.report.load import judged_by, load_said
 from gguftool.report.text import count, safe, shorten, size
 from gguftool.shell import gguftool, path_word, shell
 

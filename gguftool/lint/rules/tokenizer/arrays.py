@@ -12,7 +12,8 @@ from gguftool.format.header import Field
 from gguftool.format.types import ARR
 from gguftool.lint.rule import MOST_WRITTEN, Context, Draft, Drafts, Fix, Severity, found, rule
 from gguftool.model import Model
-from gguftool.model.tokenlist import split_strings, unpaired
+from gguftool.model.stringlist import StringList
+from gguftool.model.tokenlist import unpaired
 from gguftool.model.vocab import KINDS, MERGES, SCORES, TOKENS, TYPES, UNUSED, Vocabulary, is_array, vocabulary
 from gguftool.near import near_names
 from gguftool.records import dataclass
@@ -298,13 +299,14 @@ class _Merges:
     some: tuple[str, ...]
 
 
-def _merges(f: Field) -> _Merges:
-    head = f.layout.length_size
-    records = split_strings(f)
-    bad = unpaired(records, head)
-    if bad:
-        return _Merges(len(bad), bad[0], str(records[bad[0]][head : head + _SHOWN], "utf-8", "surrogateescape"), ())
-    texts = (str(r[head:], "utf-8", "surrogateescape") for r in records[:: max(1, len(records) // 400)])
+def _merges(f: Field, data: bytes) -> _Merges:
+    strings, count = StringList(f, data), f.count or 0
+    if f.strings is None or not f.strings.name:
+        records = strings.records
+        bad = unpaired(records, f.layout.length_size)
+        if bad:
+            return _Merges(len(bad), bad[0], str(strings.raw(bad[0], _SHOWN), "utf-8", "surrogateescape"), ())
+    texts = (str(strings.raw(i), "utf-8", "surrogateescape") for i in range(0, count, max(1, count // 400)))
     return _Merges(0, 0, "", tuple(text.replace(" ", "", 1) for text in texts))
 
 
@@ -324,7 +326,7 @@ def merges_malformed(m: Model, ctx: Context) -> Drafts:
         return
     if f.strings is not None and f.strings.name and f.strings.name == vocab.name:
         return
-    said = again.of(f, "merges", lambda _: _merges(f))
+    said = again.of(f, "merges", lambda data: _merges(f, data))
     if said.bad:
         yield found(
             f"{MERGES}: {said.bad:,} of {f.count:,} entries are not two pieces, the first is {said.first}: "
