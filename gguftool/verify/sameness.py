@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gguftool.files.copies import Move
 from gguftool.source import Source
+from gguftool.verify.hashes import Sha256
 from gguftool.verify.stream import CHUNK, fill
 
 
@@ -26,10 +27,11 @@ class Copied(NamedTuple):
 
 
 class Expected:
-    """A sink that compares: with the header, with what was copied, with zeros where nothing was.
+    """A sink that hashes and compares: with the header, with what was copied, with zeros where nothing was.
 
     What is copied is read once more from where it came from, and compared: half the work of a second hash, and a source
     that changed meanwhile is noticed. Blocks that the disk shares are the same for both files and are not compared.
+    Both in one sink: a thread for each would move every byte to another processor, which costs what it gains.
 
     Args:
         size: bytes of the new file.
@@ -55,6 +57,7 @@ class Expected:
             self._pieces.append((at, size, None, 0))
         self._next = 0
         self._chunk = bytearray(CHUNK)
+        self._digest = Sha256()
 
     def feed(self, data: memoryview, offset: int) -> None:
         """As `Sink.feed`.
@@ -63,6 +66,7 @@ class Expected:
             Differs: it is something else.
             Unreadable, ChangedMeanwhile: as the source's `read_at`.
         """
+        self._digest.feed(data, offset)
         end = offset + len(data)
         while self._next < len(self._pieces):
             start, stop, origin, from_ = self._pieces[self._next]
@@ -77,6 +81,10 @@ class Expected:
             if stop > end:
                 return
             self._next += 1
+
+    def hexdigest(self) -> str:
+        """sha256 of everything fed."""
+        return self._digest.hexdigest()
 
     def _bytes(self, origin: Source | bytes | None, at: int, n: int) -> bytearray:
         if isinstance(origin, bytes):
