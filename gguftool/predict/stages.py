@@ -354,7 +354,7 @@ def _shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
 
 def stored_tensors(m: Model) -> dict[str, TensorInfo]:
     """Tensors of all shards by name, which C cuts at a NUL."""
-    return {t.name.partition("\0")[0]: t.info for t in m.all_tensors()}
+    return {t.name.partition("\0")[0]: t for part in m.parts for t in part.header.tensors}
 
 
 def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> None:
