@@ -273,7 +273,7 @@ def judged(m: Model, asked: Target) -> Prediction:
 def builds_of_row() -> tuple[int, ...]:
     """Builds from 2024 to now, some two months apart; where loading code is stored, those that it is of."""
     stored = editions.builds()
-    every = sorted({*(n for n in timeline.builds() if n < min(stored)), *stored})
+    every = [*timeline.builds(below=min(stored)), *reversed(stored)]
     row: list[int] = []
     last, at = FIRST_DAY, 0
     while (at := bisect_left(every, last, at, key=shipping.date)) < len(every) and (made := shipping.date(every[at])):
