@@ -52,6 +52,11 @@ class Notes:
                 return False
         return all(question() == value for question, value in self.told)
 
+    def close(self) -> None:
+        """Nothing more is noted: the tables let go of what they note in, a circle that would hold the model."""
+        for table in self.tables:
+            table.close()
+
 
 class _Noted:
     """A table or a list, and which of its entries were asked for."""
@@ -62,6 +67,10 @@ class _Noted:
         self.there: dict[Any, bool] = {}
         self.whole = False
         notes.tables.append(self)
+
+    def close(self) -> None:
+        """Nothing more is asked of it."""
+        del self.notes
 
     def holds(self, now: Any) -> bool:
         """Whether another one has the same where it was asked."""
@@ -117,6 +126,10 @@ class _Table(_Noted, Mapping[str, Any]):
             value = _Table(self.notes, (*self.path, key), value, deep)
         self._given[key] = value
         return value
+
+    def close(self) -> None:
+        super().close()
+        self._given.clear()
 
     def get(self, key: str, default: Any = None) -> Any:
         return self[key] if key in self._given or key in self else default
@@ -190,7 +203,10 @@ class Answers(Generic[T]):
                     return answer
             watching = _Watching(source, self._inner)
             INSTEAD.set(watching)
-            answer = self._question()
+            try:
+                answer = self._question()
+            finally:
+                watching.notes.close()
         finally:
             INSTEAD.reset(token)
         self._known.append((watching.notes, answer))
