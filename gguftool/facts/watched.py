@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 from gguftool.facts.data import INSTEAD
 
@@ -52,25 +53,23 @@ class Notes:
                 return False
         return all(question() == value for question, value in self.told)
 
-    def close(self) -> None:
-        """Nothing more is noted: the tables let go of what they note in, a circle that would hold the model."""
-        for table in self.tables:
-            table.close()
-
 
 class _Noted:
     """A table or a list, and which of its entries were asked for."""
 
     def __init__(self, notes: Notes, path: Path, of: Any) -> None:
-        self.notes, self.path, self.of = notes, path, of
+        # The notes hold the tables and, by the questions, the model: a circle would keep it until somebody collects.
+        self._notes = ref(notes)
+        self.path, self.of = path, of
         self.entries: dict[str, Any] = {}
         self.there: dict[Any, bool] = {}
         self.whole = False
         notes.tables.append(self)
 
-    def close(self) -> None:
-        """Nothing more is asked of it."""
-        del self.notes
+    @property
+    def notes(self) -> Notes:
+        """Where it is noted; of an answer that nobody keeps nothing is."""
+        return self._notes() or Notes()
 
     def holds(self, now: Any) -> bool:
         """Whether another one has the same where it was asked."""
@@ -126,10 +125,6 @@ class _Table(_Noted, Mapping[str, Any]):
             value = _Table(self.notes, (*self.path, key), value, deep)
         self._given[key] = value
         return value
-
-    def close(self) -> None:
-        super().close()
-        self._given.clear()
 
     def get(self, key: str, default: Any = None) -> Any:
         return self[key] if key in self._given or key in self else default
@@ -203,10 +198,7 @@ class Answers(Generic[T]):
                     return answer
             watching = _Watching(source, self._inner)
             INSTEAD.set(watching)
-            try:
-                answer = self._question()
-            finally:
-                watching.notes.close()
+            answer = self._question()
         finally:
             INSTEAD.reset(token)
         self._known.append((watching.notes, answer))
