@@ -41,9 +41,9 @@ def read_at(fd: int, offset: int, n: int) -> bytes:
 
 
 def fallocate(fd: int, mode: int, offset: int, n: int) -> None:
-    """Blocks of a file taken, moved or given back: fallocate(2), which Python does not offer.
+    """Take, move or give back blocks of a file, by the call of Linux that Python does not offer.
 
-    Not posix_fallocate(3): where the file system cannot do it, that writes into every block.
+    The one it offers, posix_fallocate(3), writes into every block where the file system has no such call.
 
     Raises:
         OSError: EOPNOTSUPP where the system or the file system cannot do it; ENOSPC.
