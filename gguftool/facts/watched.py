@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 from gguftool.facts.data import INSTEAD
 
@@ -57,11 +58,18 @@ class _Noted:
     """A table or a list, and which of its entries were asked for."""
 
     def __init__(self, notes: Notes, path: Path, of: Any) -> None:
-        self.notes, self.path, self.of = notes, path, of
+        # The notes hold the tables and, by the questions, the model: a circle would keep it until somebody collects.
+        self._notes = ref(notes)
+        self.path, self.of = path, of
         self.entries: dict[str, Any] = {}
         self.there: dict[Any, bool] = {}
         self.whole = False
         notes.tables.append(self)
+
+    @property
+    def notes(self) -> Notes:
+        """Where it is noted; of an answer that nobody keeps nothing is."""
+        return self._notes() or Notes()
 
     def holds(self, now: Any) -> bool:
         """Whether another one has the same where it was asked."""
