@@ -6,6 +6,7 @@ from typing import Any
 
 from gguftool.errors import MissingFile, Unreadable, UsageError
 from gguftool.reading import Malformed, from_json
+from gguftool.shell import gguftool, path_word
 
 LOG_LIMIT = 64 << 20
 """Of a longer log the beginning and the end are read: it is decided there."""
@@ -16,8 +17,12 @@ def log_text(path: str) -> str:
 
     Raises:
         MissingFile, Unreadable: it cannot be read.
+        UsageError: it is a model.
     """
-    return text_of(_bytes(path), path)
+    data = _bytes(path)
+    if data[:4] == b"GGUF":
+        raise UsageError(f"{path} is a model, not a log", f"look at it: {gguftool('lint', path_word(path))}")
+    return text_of(data, path)
 
 
 def text_of(data: bytes, name: str = "stdin") -> str:

@@ -15,6 +15,7 @@ from gguftool.run.lines import lines_of
 from gguftool.run.log import LogFacts, read_log
 from gguftool.run.messages import table
 from gguftool.run.proof import Expected, compare, proven
+from tests.build import llama
 from tests.pace import within
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
@@ -360,3 +361,13 @@ def test_the_graph_of_a_projector_is_no_compute_buffer_of_the_model() -> None:
 """
     found = [(b.kind, b.device, b.mib) for b in read_log(text).buffers]
     assert found[1:] == [("compute", "CPU", 1.89), ("projector", "CPU", 0.05), ("projector", "CUDA0", 273.02)]
+
+
+def test_a_model_is_no_log(tmp_path: Path, cli) -> None:
+    # It was read as lines, which took minutes for a model of some size.
+    path = tmp_path / "m.gguf"
+    path.write_bytes(llama().bytes())
+    result = cli("check-log", path)
+    assert (result.code, result.stdout) == (2, b"")
+    assert "is a model, not a log" in result.err
+    assert "gguftool lint" in result.err
