@@ -167,7 +167,7 @@ def main(argv: list[str] | None = None) -> int:
             shown["table"] = measured(bench, quick, slow, missing, given.runs)
             print(shown["table"] + "\n", flush=True)
         if "curves" in groups:
-            lines = curves.measure(str(program), folder, say)
+            lines = curves.measure(str(program), folder, say, max(1, given.runs // 2))
             say()
             shown["curves"] = "Processor time in ms, with the start, by what the file has:\n\n" + table.curves(lines)
             print(shown["curves"] + "\n")
