@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,6 @@ from gguftool.errors import GgufToolError, of_one
 from gguftool.facts import editions, shipping, timeline
 from gguftool.facts import llama_cpp as named
 from gguftool.hub import opened
-from gguftool.hub.ahead import Ahead
 from gguftool.model import with_header
 from gguftool.model.unreadable import unreadable
 from gguftool.predict import Prediction, predict
@@ -23,12 +21,12 @@ from gguftool.predict.needs import CODE, Need, needs, newest_of
 from gguftool.predict.stages import by_build
 from gguftool.predict.verdict import UNKNOWN
 from gguftool.records import dataclass, replace
-from gguftool.run.target import Target, target
 
 if TYPE_CHECKING:
     from gguftool.facts.shipping import Shipped
     from gguftool.hub.repo import Collection
     from gguftool.model import Model
+    from gguftool.run.target import Target
 
 CUT, BIG_ENDIAN = "cut", "big-endian"
 Code = dict[str, tuple[int, tuple["Need", ...]]]
@@ -112,7 +110,7 @@ def compat(
         UsageError: two builds are named, or one that is none.
         MissingFile, ToolFailed: the program is not there, or does not run.
     """
-    asked = target(build, llama_cpp, llama_cpp_python)
+    asked = _target(build, llama_cpp, llama_cpp_python)
     with opened(model) as m:
         whole = as_if_whole(m)
         found = needs(m, ignored=True)
@@ -126,6 +124,14 @@ def compat(
         unread = CUT if not m.header.complete else BIG_ENDIAN if m.header.big_endian else ""
         cut = whole is not None and bool(judgements)
         return Compatibility(m.name, found, newest_of(found), shippers(found), asked, load, judgements, cut, unread)
+
+
+def _target(build: str | int | None, llama_cpp: str | None, llama_cpp_python: str | None) -> Target | None:
+    if build is llama_cpp is llama_cpp_python is None:
+        return None
+    from gguftool.run.target import target
+
+    return target(build, llama_cpp, llama_cpp_python)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +178,9 @@ def compat_all(
     Raises:
         UsageError, MissingFile, ToolFailed: as `compat`.
     """
-    asked = target(build, llama_cpp, llama_cpp_python)
+    from gguftool.hub.ahead import Ahead
+
+    asked = _target(build, llama_cpp, llama_cpp_python)
     row = builds_of_row()[-1:] if asked is None else ()
     code: Code = {}
     files = [x for x in there.every if x.has_header]
@@ -232,7 +240,9 @@ def asked_code(m: Model, by: Callable[[int], Prediction], found: Sequence[Need],
 
 def _mark(m: Model) -> str:
     """What loading code looks at beside the types of tensors: keys but for the descriptive ones, names and shapes."""
-    hashed = hashlib.blake2b()
+    from hashlib import blake2b
+
+    hashed = blake2b()
     for f in m.fields.values():
         if not f.key.startswith(("general.", "quantize.", "split.")) or f.key == "general.architecture":
             hashed.update(repr(f.key).encode())
@@ -263,7 +273,7 @@ def judged(m: Model, asked: Target) -> Prediction:
 def builds_of_row() -> tuple[int, ...]:
     """Builds from 2024 to now, some two months apart; where loading code is stored, those that it is of."""
     stored = editions.builds()
-    every = sorted({*(n for n in timeline.builds() if n < min(stored)), *stored})
+    every = [*timeline.builds(below=min(stored)), *reversed(stored)]
     row: list[int] = []
     last, at = FIRST_DAY, 0
     while (at := bisect_left(every, last, at, key=shipping.date)) < len(every) and (made := shipping.date(every[at])):

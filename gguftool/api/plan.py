@@ -16,7 +16,6 @@ from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.speed.estimate import Estimate
 from gguftool.model.role import only_runnable
 from gguftool.predict import predict
-from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
 from gguftool.records import dataclass, replace
 from gguftool.run.args import server_command
@@ -30,8 +29,8 @@ from gguftool.run.deploy import (
     with_largest_context,
 )
 from gguftool.run.engine import Engine, choose, engine_of
+from gguftool.run.expected import expectations
 from gguftool.run.grown import growth_notes
-from gguftool.run.launch import expectations
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command
 from gguftool.run.proof import Expected
@@ -181,6 +180,8 @@ def _load(m: Model, build: int | None) -> tuple[list[str], str]:
     newest = load if build is None else predict(m)
     if build is None or newest.ends or not load.ends:
         return [], newest.first_error or (str(newest.verdict) if newest.ends else "")
+    from gguftool.predict.needs import needs, sentence
+
     need = sentence(needs(m))
     return [f"{llama_cpp(build)} does not load it: {load.reason}" + (f"; it {need}" if need else "")], ""
 

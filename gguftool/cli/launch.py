@@ -44,16 +44,14 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     Options of llama-server work in its own spelling, too, before -- and behind it. Exit code 1 when something stands
     in the way, the server does not do what was planned, or a translation loses something, 5 when memory is short.
     """
-    from gguftool.api.launch import plan_launch
     from gguftool.cli import launch_run as act
-    from gguftool.cli.opened import open_for
-    from gguftool.hub import on_this_machine
     from gguftool.run.engine import at_hand, choose, engine_of
 
     wishes = wished(extra)
     printed = options["action"] == "print" or options["translate"] is not None
     if options["build"] is None:
-        engine = choose(wishes, printed=options["action"] == "print")
+        # A command that is translated is for the build that it names, not for what serves here.
+        engine = choose(wishes, printed=options["action"] == "print" or (printed and wishes.engine == "auto"))
     elif wishes.server or not (printed or (options["action"] is None and not options["emit"])):
         raise click.UsageError("--build is for --print and --translate: a build by its number cannot be started.")
     else:
@@ -62,6 +60,10 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
         return act.translate(session, options["translate"], wishes.server, options["build"])
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
+    from gguftool.api.launch import plan_launch
+    from gguftool.cli.opened import open_for
+    from gguftool.hub import on_this_machine
+
     with open_for(session, on_this_machine(model), strict=False) as m:
         plan = plan_launch(m, wishes, engine=engine)
     action = options["action"] or ("print" if plan.engine.build.assumed else "run")

@@ -49,6 +49,12 @@ def tell(session: Session, model: Model) -> None:
 
 def tell_projector(session: Session, model: Model) -> None:
     """A multimodal projector that lies beside the model does nothing until it is named."""
+    from gguftool.model.folder import projectors_beside
+    from gguftool.model.role import role
+
+    # Beside most models lies nothing, and which projector fits is another room's question.
+    if role(model) != "model" or not projectors_beside(model)[0]:
+        return
     from gguftool.report.text import safe
     from gguftool.run.lying import note
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -120,15 +119,15 @@ class OsLayer:
 
     def insert(self, fd: int, offset: int, n: int) -> None:
         """Make room of ``n`` bytes at ``offset`` by moving extents (FALLOC_FL_INSERT_RANGE); the room is a hole."""
-        _fallocate(fd, _INSERT, offset, n)
+        disk.fallocate(fd, _INSERT, offset, n)
 
     def collapse(self, fd: int, offset: int, n: int) -> None:
         """Take ``n`` bytes out at ``offset`` by moving extents (FALLOC_FL_COLLAPSE_RANGE)."""
-        _fallocate(fd, _COLLAPSE, offset, n)
+        disk.fallocate(fd, _COLLAPSE, offset, n)
 
     def punch(self, fd: int, offset: int, n: int) -> None:
         """Make a hole of ``n`` bytes, the length stays (FALLOC_FL_PUNCH_HOLE)."""
-        _fallocate(fd, _PUNCH | _KEEP_SIZE, offset, n)
+        disk.fallocate(fd, _PUNCH | _KEEP_SIZE, offset, n)
 
     def copy_ranges(self, src: int, dst: int, moves: Sequence[Move], tick: Tick | None = None) -> None:
         """Bring ranges of a file into a new one; see `gguftool.files.copies.copy_ranges`.
@@ -266,17 +265,3 @@ def _scratch(folder: str) -> Iterator[int]:
 
 _CAN_INSERT = (0xEF53, 0x58465342)
 """Magic numbers of ext4 and xfs (`linux/magic.h`)."""
-
-
-def _fallocate(fd: int, mode: int, offset: int, n: int) -> None:
-    """fallocate(2) with a mode, which Python does not offer; OSError EOPNOTSUPP off Linux."""
-    if sys.platform != "linux":
-        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-    import ctypes
-
-    call = ctypes.CDLL(None, use_errno=True).fallocate
-    call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    while call(fd, mode, offset, n):
-        e = ctypes.get_errno()
-        if e != errno.EINTR:
-            raise OSError(e, os.strerror(e))

@@ -34,16 +34,16 @@ def _head() -> tuple[Mapping[str, Any], int]:
 
 
 @cache
-def _steps(document: str) -> Mapping[str, Any]:
-    """Differences of one document by build."""
+def _steps(document: str) -> tuple[tuple[int, Any], ...]:
+    """Differences of one document by build, newest first."""
     head, start = _head()
     offset, size = head["at"].get(document, (0, 0))
     if not size:
-        return {}
+        return ()
     with open(path(FILE), "rb") as file:
         file.seek(start + offset)
         found: Mapping[str, Any] = json.loads(file.read(size))
-        return found
+    return tuple(sorted(((int(build), step) for build, step in found.items()), reverse=True))
 
 
 def builds() -> tuple[int, ...]:
@@ -123,14 +123,11 @@ class Edition:
 
     def document(self, name: str, value: Any = None) -> Any:
         """A document of the file, from the value that the newest build has; equal ones of two builds are one object."""
-        steps = _steps(name)
-        for build in builds():
+        for build, step in _steps(name):
             if build < self.build:
                 break
-            step = steps.get(str(build))
-            if step is not None:
-                made = (name, build)
-                value = _MADE[made] if made in _MADE else _MADE.setdefault(made, applied(value, step))
+            made = (name, build)
+            value = _MADE[made] if made in _MADE else _MADE.setdefault(made, applied(value, step))
         return value
 
     @cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -82,9 +82,9 @@ def build_number(text: str) -> int:
     return int(hit[1])
 
 
-def builds() -> tuple[int, ...]:
-    """Numbers of the builds that were looked at, oldest first."""
-    return tuple(n for first, last in _index()["looked_at"] for n in range(first, last + 1))
+def builds(below: int = sys.maxsize) -> tuple[int, ...]:
+    """Numbers of the builds that were looked at, oldest first; those before ``below``."""
+    return tuple(n for first, last in _index()["looked_at"] for n in range(first, min(last + 1, below)))
 
 
 def oldest() -> int:
@@ -125,9 +125,9 @@ def interval(kind: str, name: str) -> Interval | None:
     Keys and tensors may be asked as they stand in a file: ``gemma3.block_count`` is found as ``%s.block_count``,
     ``blk.3.attn_q.weight`` as ``blk.%d.attn_q``.
     """
-    rows = _kind(kind)
+    rows = _rows(kind)
     spellings = _SPELLINGS[kind](name) if kind in _SPELLINGS else (name,)
-    found = [rows[x] for x in dict.fromkeys(spellings) if x in rows]
+    found = [_whole(rows[x]) for x in dict.fromkeys(spellings) if x in rows]
     if len(found) < 2:
         return found[0] if found else None
     # One name written in two ways, one after the other: ``clip.vision.block_count`` became ``clip.%s.block_count``.
@@ -164,11 +164,22 @@ def _index() -> Any:
 @cache
 def _runs(kind: str) -> Mapping[str, tuple[Interval, ...]]:
     """Every stretch of builds that has a name: one was taken out and brought back now and then."""
-    out = {}
-    for name, row in load(f"builds/{kind}.json")["names"].items():
-        runs = row if isinstance(row[0], list) else [row]
-        out[name] = tuple(_interval(*run) for run in runs)
-    return out
+    return {name: _stretches(row) for name, row in _rows(kind).items()}
+
+
+def _rows(kind: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = load(f"builds/{kind}.json")["names"]
+    return found
+
+
+def _stretches(row: Sequence[Any]) -> tuple[Interval, ...]:
+    return tuple(_interval(*run) for run in (row if isinstance(row[0], list) else [row]))
+
+
+def _whole(row: Sequence[Any]) -> Interval:
+    """From the first build that has a name to the last."""
+    runs = _stretches(row)
+    return replace(runs[0], gone=runs[-1].gone, last=runs[-1].last) if len(runs) > 1 else runs[0]
 
 
 def _interval(since: int, *rest: int | None) -> Interval:
@@ -178,7 +189,4 @@ def _interval(since: int, *rest: int | None) -> Interval:
 
 @cache
 def _kind(kind: str) -> Mapping[str, Interval]:
-    return {
-        name: replace(runs[0], gone=runs[-1].gone, last=runs[-1].last) if len(runs) > 1 else runs[0]
-        for name, runs in _runs(kind).items()
-    }
+    return {name: _whole(row) for name, row in _rows(kind).items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 from gguftool.facts.data import INSTEAD
 
@@ -32,7 +33,6 @@ _DEEP: Mapping[str, Any] = {
     },
 }
 """Files that differ by build, and what of them is asked entry by entry; the rest is compared as a whole."""
-_ABSENT = object()
 _LAST = 4
 """Answers that are tried: builds are asked one after the other, and what was otherwise before seldom comes back."""
 
@@ -41,60 +41,88 @@ class Notes:
     """What was asked of the facts of a build, and what came of it."""
 
     def __init__(self) -> None:
-        self.values: dict[Path, Any] = {}
-        self.there: dict[tuple[Path, Any], bool] = {}
-        self.opened: set[Path] = set()
+        self.tables: list[_Noted] = []
         self.told: list[tuple[Callable[[], Any], Any]] = []
 
     def hold(self, source: Source) -> bool:
         """Whether they come out the same; ``source`` is where `load` takes its facts from at this moment."""
-        for path, value in self.values.items():
-            now = _at(source, path)
-            if now is not value and now != value:
+        for table in self.tables:
+            now = _at(source, table.path)
+            # What is equal in two builds mostly is one object.
+            if now is not table.of and not table.holds(now):
                 return False
-        for (path, key), there in self.there.items():
-            held = _at(source, path)
-            if held is _ABSENT or (key in held) != there:
-                return False
-        if any(_at(source, path) is _ABSENT for path in self.opened):
-            return False
         return all(question() == value for question, value in self.told)
 
 
+class _Noted:
+    """A table or a list, and which of its entries were asked for."""
+
+    def __init__(self, notes: Notes, path: Path, of: Any) -> None:
+        # The notes hold the tables and, by the questions, the model: a circle would keep it until somebody collects.
+        self._notes = ref(notes)
+        self.path, self.of = path, of
+        self.entries: dict[str, Any] = {}
+        self.there: dict[Any, bool] = {}
+        self.whole = False
+        notes.tables.append(self)
+
+    @property
+    def notes(self) -> Notes:
+        """Where it is noted; of an answer that nobody keeps nothing is."""
+        return self._notes() or Notes()
+
+    def holds(self, now: Any) -> bool:
+        """Whether another one has the same where it was asked."""
+        if now is None or (self.whole and now != self.of):
+            return False
+        for key, value in self.entries.items():
+            found = _entry(now, key)
+            if found is not value and found != value:
+                return False
+        return all((key in now) == there for key, there in self.there.items())
+
+
 def _at(source: Source, path: Path) -> Any:
+    """What stands there; None where there is nothing."""
     value = source(path[0])
     for key in path[1:]:
-        try:
-            value = value[key]
-        except KeyError:
-            return _ABSENT
-        if value is None:  # a class that the build does not have yet
-            return _ABSENT
+        if value is None:
+            return None
+        value = _entry(value, key)
     return value
 
 
-class _Table(Mapping[str, Any]):
+def _entry(table: Any, key: str) -> Any:
+    # Not `get`: classes of rows are read when they are asked for (`facts.editions`).
+    try:
+        return table[key]
+    except KeyError:
+        return None
+
+
+class _Table(_Noted, Mapping[str, Any]):
     """A table whose entries are noted as they are asked for."""
 
     def __init__(self, notes: Notes, path: Path, of: Mapping[str, Any], deep: Mapping[str, Any]) -> None:
-        self._notes, self._path, self._of, self._deep = notes, path, of, deep
+        super().__init__(notes, path, of)
+        self._deep = deep
         self._given: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
         if key in self._given:
             return self._given[key]
-        path = (*self._path, key)
         try:
-            value = self._of[key]
+            value = self.of[key]
         except KeyError:
-            self._notes.there[self._path, key] = False
+            self.there[key] = False
             raise
         deep = self._deep.get(key, self._deep.get("*"))
         if deep is None or value is None:
-            self._notes.values[path] = value
+            self.entries[key] = value
+        elif deep == _LISTED:
+            value = _Listed(self.notes, (*self.path, key), value)
         else:
-            self._notes.opened.add(path)
-            value = _Listed(self._notes, path, value) if deep == _LISTED else _Table(self._notes, path, value, deep)
+            value = _Table(self.notes, (*self.path, key), value, deep)
         self._given[key] = value
         return value
 
@@ -102,35 +130,32 @@ class _Table(Mapping[str, Any]):
         return self[key] if key in self._given or key in self else default
 
     def __contains__(self, key: object) -> bool:
-        there = self._notes.there[self._path, key] = key in self._of
+        there = self.there[key] = key in self.of
         return there
 
     def __iter__(self) -> Iterator[str]:
-        self._notes.values[self._path] = self._of
-        return iter(self._of)
+        self.whole = True
+        return iter(self.of)
 
     def __len__(self) -> int:
-        self._notes.values[self._path] = self._of
-        return len(self._of)
+        self.whole = True
+        return len(self.of)
 
 
-class _Listed(Sequence[Any]):
+class _Listed(_Noted, Sequence[Any]):
     """A list that is asked whether something is in it."""
 
-    def __init__(self, notes: Notes, path: Path, of: Sequence[Any]) -> None:
-        self._notes, self._path, self._of = notes, path, of
-
     def __contains__(self, entry: object) -> bool:
-        there = self._notes.there[self._path, entry] = entry in self._of
+        there = self.there[entry] = entry in self.of
         return there
 
     def __getitem__(self, index: Any) -> Any:
-        self._notes.values[self._path] = self._of
-        return self._of[index]
+        self.whole = True
+        return self.of[index]
 
     def __len__(self) -> int:
-        self._notes.values[self._path] = self._of
-        return len(self._of)
+        self.whole = True
+        return len(self.of)
 
 
 class _Watching:

@@ -8,7 +8,6 @@ blocks, a server that copies by itself - and bytes that change their place in th
 
 from __future__ import annotations
 
-import errno
 import os
 import struct
 from collections.abc import Callable, Iterable
@@ -16,7 +15,8 @@ from typing import NamedTuple
 
 from gguftool.errors import ChangedMeanwhile
 from gguftool.files.able import linux_calls, read_once_into
-from gguftool.files.disk import write_at
+from gguftool.files.disk import fallocate, write_at
+from gguftool.files.faults import FULL
 from gguftool.files.holes import data_in, hole_at
 
 Move = tuple[int, int, int]
@@ -134,9 +134,7 @@ def _unit(fd: int) -> int:
 
 
 def _take_room(fd: int, ranges: Iterable[tuple[int, int]]) -> None:
-    """Blocks for ranges (start, length) of a new file, in order of the file or not."""
-    if not hasattr(os, "posix_fallocate"):
-        return
+    """Blocks for ranges (start, length) of a new file, in order of the file or not; nothing where that cannot be."""
     start = stop = 0
     for at, n in (*sorted(ranges), (1 << 63, 0)):
         if at < stop + UNIT:
@@ -144,9 +142,9 @@ def _take_room(fd: int, ranges: Iterable[tuple[int, int]]) -> None:
             continue
         if stop > start:
             try:
-                os.posix_fallocate(fd, start, stop - start)
+                fallocate(fd, 0, start, stop - start)
             except OSError as e:
-                if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                if e.errno in FULL:
                     raise
                 return
         start, stop = at, at + n

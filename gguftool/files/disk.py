@@ -40,6 +40,26 @@ def read_at(fd: int, offset: int, n: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def fallocate(fd: int, mode: int, offset: int, n: int) -> None:
+    """Take, move or give back blocks of a file, by the call of Linux that Python does not offer.
+
+    The one it offers, posix_fallocate(3), writes into every block where the file system has no such call.
+
+    Raises:
+        OSError: EOPNOTSUPP where the system or the file system cannot do it; ENOSPC.
+    """
+    if sys.platform != "linux":
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    import ctypes
+
+    call = ctypes.CDLL(None, use_errno=True).fallocate
+    call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    while call(fd, mode, offset, n):
+        e = ctypes.get_errno()
+        if e != errno.EINTR:
+            raise OSError(e, os.strerror(e))
+
+
 def sync(fd: int) -> None:
     """Content and length are on the disk when this returns."""
     if sys.platform == "darwin":  # pragma: no cover - other platform

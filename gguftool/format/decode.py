@@ -58,13 +58,15 @@ def elements(
     part = view[start * t.size : stop * t.size]
     if t.id == BOOL:
         return [b != 0 for b in part]
+    if not as_array:
+        return list(struct.unpack(f"{layout.order}{len(part) // t.size}{t.code}", part))
     from array import array
 
     numbers: array[int] | array[float] = array(_ARRAY_CODE[t.code])
     numbers.frombytes(part)
     if layout.big_endian == (sys.byteorder == "little"):
         numbers.byteswap()
-    return numbers if as_array else numbers.tolist()  # type: ignore[return-value]
+    return numbers  # type: ignore[return-value]
 
 
 _ARRAY_CODE = {c: c for c in "bBhHiIfdqQ"}

@@ -89,7 +89,7 @@ def _collect(walk: Walk, until: str | None = None) -> Header:
         walk.counted.tensors()
         walk.seen.first_tensor = walk.pos
         for _ in range(n_tensors):
-            infos.append(_read_tensor(walk))
+            infos.append(_plain_tensor(walk) or _read_tensor(walk))
             end = walk.pos
             walk.seen.infos += 1
     except _Found:
@@ -216,6 +216,28 @@ def _skip_elements(walk: Walk, element: int, count: int, depth: int) -> None:
         walk.bound(count, t.size, f"{value_type_name(element)} elements")
         walk.counted.elements(count, "numbers")
         walk.reach(count * t.size, f"array of {count:,} {t.name}")
+
+
+_RECORDS = tuple(struct.Struct(f"<{n}QIQ") for n in range(5))
+"""Shape, type and offset of a tensor, by its number of dimensions."""
+
+
+def _plain_tensor(walk: Walk) -> _TensorRow | None:
+    """As `_read_tensor`, for a record as nearly all are: in the buffer, little-endian, of four dimensions at most."""
+    buf, start = walk.buf, walk.pos
+    if walk.layout.length_size != 8 or walk.layout.big_endian or start + 8 > len(buf):
+        return None
+    length = int.from_bytes(buf[start : start + 8], "little")
+    at = start + 8 + length
+    n_dims = int.from_bytes(buf[at : at + 4], "little") if at + 4 <= len(buf) else len(_RECORDS)
+    if n_dims >= len(_RECORDS) or at + 4 + _RECORDS[n_dims].size > len(buf):
+        return None
+    name = walk.key = str(buf[start + 8 : at], "utf-8", "surrogateescape")
+    walk.pos = at
+    walk.counted.tensor(name, length)
+    *shape, type_id, offset = _RECORDS[n_dims].unpack_from(buf, at + 4)
+    walk.pos = at + 4 + _RECORDS[n_dims].size
+    return name, tuple(shape), type_id, offset, start, walk.pos
 
 
 def _read_tensor(walk: Walk) -> _TensorRow:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
-
-from gguftool.hub.address import SCHEMES, is_remote
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
+    from gguftool.hub.address import SCHEMES
     from gguftool.hub.beyond import Entry
     from gguftool.model import Model
     from gguftool.model.headers import Headers
@@ -37,6 +36,23 @@ __all__ = [
     "patient",
     "stamp",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "SCHEMES":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gguftool.hub.address import SCHEMES
+
+    return SCHEMES
+
+
+def is_remote(spec: object) -> TypeGuard[str]:
+    """Whether ``spec`` is an address and not a path; what addresses there are is loaded for what may be one."""
+    if not isinstance(spec, str) or "://" not in spec:
+        return False
+    from gguftool.hub.address import is_remote as asked
+
+    return asked(spec)
 
 
 def open_any(

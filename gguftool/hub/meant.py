@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gguftool.hub.address import is_remote
+from gguftool.hub import is_remote
 
 if TYPE_CHECKING:
     from gguftool.hub.repo import Collection

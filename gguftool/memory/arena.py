@@ -73,7 +73,7 @@ def course(
     """
     owners: list[Any] = []
     steps: dict[str, list[int]] = {}
-    # What has room: its number, and the steps of the buffer where that is. What had room has none.
+    # What has room: its number, and the steps of the buffer where that is. What had room, or needs none, has None.
     at: dict[int, tuple[int, list[int]] | None] = {}
     readers: dict[int, int] = {}
     views: dict[int, int] = {}
@@ -92,7 +92,8 @@ def course(
         return False
 
     def place(t: Any, there: str) -> None:
-        if id(t) in at or t.view_src is not None or outside(t):
+        if t.view_src is not None or outside(t):
+            at[id(t)] = None
             return
         if t.op in in_place and over_parent(t):
             return
@@ -102,7 +103,8 @@ def course(
         owners.append(t)
 
     for t in leaves:
-        place(t, where(t))
+        if id(t) not in at:
+            place(t, where(t))
     read = [(t, sources(t)) for t in nodes]
     for t, made_from in read:
         if t.view_src is not None and t.op:
@@ -111,9 +113,9 @@ def course(
             readers[id(s)] = readers.get(id(s), 0) + 1
     for t, made_from in read:
         here = where(t)
-        for s in made_from:
-            place(s, here)
-        place(t, here)
+        for s in (*made_from, t):
+            if id(s) not in at:
+                place(s, here)
         for s in made_from:
             left = readers[id(s)] = readers[id(s)] - 1
             if left or views.get(id(s)):
@@ -141,26 +143,29 @@ def most(steps: Sequence[int], sizes: Sequence[int], alignment: int) -> int:
     """
     # Free blocks in order, each its start and its size; the last one has no end.
     free = [[0, _ENDLESS]]
-    starts: dict[int, int] = {}
+    padded = [-(-n // alignment) * alignment for n in sizes]
+    starts = [0] * len(padded)
     top = 0
     for n in steps:
         if n >= 0:
-            size = -(-sizes[n] // alignment) * alignment
+            size = padded[n]
             # The smallest block that holds it; the last one only when no other does.
-            block, least, at = free[-1], _ENDLESS, -1
+            at = -1
             if len(free) > 1:
-                for i, one in enumerate(free):
-                    if size <= one[1] <= least and i < len(free) - 1:
-                        block, least, at = one, one[1], i
-            start = starts[n] = block[0]
-            block[0] = start + size
+                least = _ENDLESS
+                for i in range(len(free) - 1):
+                    if size <= free[i][1] <= least:
+                        at, least = i, free[i][1]
+            block = free[at]
+            starts[n] = block[0]
+            block[0] += size
             block[1] -= size
             if not block[1]:
                 del free[at]
-            top = max(top, start + size)
+            if starts[n] + size > top:
+                top = starts[n] + size
             continue
-        start = starts[~n]
-        size = -(-sizes[~n] // alignment) * alignment
+        start, size = starts[~n], padded[~n]
         for i, block in enumerate(free):
             # It grows together with those beside it.
             if block[0] + block[1] == start:
@@ -169,11 +174,10 @@ def most(steps: Sequence[int], sizes: Sequence[int], alignment: int) -> int:
                     block[1] += free.pop(i + 1)[1]
                 break
             if start + size == block[0]:
-                block[0], block[1] = start, block[1] + size
-                if i and free[i - 1][0] + free[i - 1][1] == start:
-                    free[i - 1][1] += free.pop(i)[1]
+                block[0] = start
+                block[1] += size
                 break
-        else:
-            at = next((i for i, block in enumerate(free) if block[0] > start), len(free))
-            free.insert(at, [start, size])
+            if start < block[0]:
+                free.insert(i, [start, size])
+                break
     return top

@@ -74,19 +74,12 @@ class Graph:
         self._seen: set[int] = set()
 
     def expand(self, t: Node) -> Node:
-        """Put a tensor into the graph, after what it is made from."""
-        stack = [(t, 0)]
-        while stack:
-            node, at = stack.pop()
-            if at == 0:
-                if id(node) in self._seen:
-                    continue
-                self._seen.add(id(node))
-            if at < len(node.src):
-                stack.append((node, at + 1))
-                stack.append((node.src[at], 0))
-            else:
-                (self.nodes if node.op else self.leaves).append(node)
+        """Put a tensor into the graph, after what it is made from; a layer is put there in many steps, none is deep."""
+        if id(t) not in self._seen:
+            self._seen.add(id(t))
+            for s in t.src:
+                self.expand(s)
+            (self.nodes if t.op else self.leaves).append(t)
         return t
 
 

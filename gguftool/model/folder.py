@@ -96,7 +96,6 @@ def what_is_in(folder: str) -> str | None:
     endings = {os.path.splitext(n)[1].lower() for n in names}
     if "config.json" in names and endings & {".safetensors", ".bin", ".pth"}:
         return f"it holds a Hugging Face model: {gguftool('convert', path_word(folder))}"
-
     other = held(folder)
     if other is None and any(_holds_gguf(os.path.join(folder, name)) for name in names[:LOOKED_INTO]):
         return f"models lie in folders below it: {gguftool('scan', path_word(folder))}"

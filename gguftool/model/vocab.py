@@ -233,31 +233,42 @@ class Vocabulary:
         value = f.value
         return value if isinstance(value, array) else ()
 
+    @cached_property
+    def _numbers(self) -> memoryview[int] | array[int]:
+        """The types where they stand in the file: a list of them is a megabyte, of which a few are looked at."""
+        f = self._fields.get(TYPES)
+        if f is not None and f.count and f.type_name == "arr[i32]":
+            if f.layout.big_endian == (sys.byteorder == "big"):
+                return f.value_bytes.cast("i")
+            if isinstance(self.types, array):
+                return self.types
+        return array("i")
+
+    @property
+    def typed(self) -> int:
+        """Number of token types; 0 when absent or not an array of i32."""
+        return len(self._numbers)
+
     def type_of(self, token: int) -> int:
         """Type of one token: NORMAL when the file has no (or too short) types, as in llama.cpp."""
-        return self.types[token] if 0 <= token < len(self.types) else NORMAL
+        return self._numbers[token] if 0 <= token < len(self._numbers) else NORMAL
 
     @cached_property
     def _kinds(self) -> bytes:
         """The low byte of each type: a search in bytes is far faster than a loop over 262,144 integers."""
-        types = self.types
-        if not isinstance(types, array):
-            return b""
-        return types.tobytes()[0 if sys.byteorder == "little" else types.itemsize - 1 :: types.itemsize]
+        size = self._numbers.itemsize
+        return self._numbers.tobytes()[0 if sys.byteorder == "little" else size - 1 :: size]
 
     @property
     def all_typed(self) -> bool:
         """Whether every type is one of 1 to 6."""
-        types = self.types
-        if not isinstance(types, array):
-            return not types
         # Each low byte is one of these, and the zeros are the other bytes.
-        above = (types.itemsize - 1) * len(types)
-        return not self._kinds.translate(None, b"\1\2\3\4\5\6") and types.tobytes().count(0) == above
+        above = (self._numbers.itemsize - 1) * len(self._numbers)
+        return not self._kinds.translate(None, b"\1\2\3\4\5\6") and self._numbers.tobytes().count(0) == above
 
     def ids_of_type(self, kind: int) -> list[int]:
         """Tokens of one type, in order. Only for types 1 to 6."""
-        types, low = self.types, self._kinds
+        types, low = self._numbers, self._kinds
         out, at = [], low.find(kind)
         while at >= 0:
             if types[at] == kind:

@@ -8,6 +8,7 @@ from typing import Any
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Unknown
 from gguftool.predict.state import Run
+from gguftool.predict.tensors import Asked, Wanted
 from gguftool.predict.types import fault_of_type
 from gguftool.predict.verdict import AfterLoad
 from gguftool.predict.words import type_name
@@ -112,12 +113,20 @@ def types(state: Run, stage: str) -> Iterator[AfterLoad]:
     """Tensor types no kernel takes."""
     if state.asked is None:
         return
-    ignored = load("load_maps.json")["unused"].get(state.model.architecture, ())
-    for wanted in state.asked.wanted.values():
-        info = state.asked.stored.get(wanted.name)
+    if state.type_faults is None:
+        state.type_faults = list(_type_faults(state.asked, state.model.architecture))
+    for when, words, wanted, type_id in state.type_faults:
+        if when == stage:
+            yield AfterLoad(stage, ABORTS, words.format(type=type_name(type_id)), f"tensor:{wanted.name}")
+            return
+
+
+def _type_faults(asked: Asked, architecture: str) -> Iterator[tuple[str, str, Wanted, int]]:
+    ignored = load("load_maps.json")["unused"].get(architecture, ())
+    for wanted in asked.wanted.values():
+        info = asked.stored.get(wanted.name)
         if info is None or not wanted.used or info.type_id == 0 or wanted.slot in ignored:
             continue
         when, words = fault_of_type(wanted, info.type_id)
-        if when == stage:
-            yield AfterLoad(stage, ABORTS, words.format(type=type_name(info.type_id)), f"tensor:{wanted.name}")
-            return
+        if when:
+            yield when, words, wanted, info.type_id

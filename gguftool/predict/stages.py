@@ -9,7 +9,6 @@ from typing import Any
 from gguftool.errors import FormatError
 from gguftool.facts import NUMBER
 from gguftool.facts.arch import facts
-from gguftool.facts.editions import builds, nearest, reading
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
@@ -22,9 +21,7 @@ from gguftool.model import Model, Part, from_source
 from gguftool.model.role import role
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
-from gguftool.predict.byname import by_names, edition
 from gguftool.predict.file import check_bounds, check_file, keys_as_c
-from gguftool.predict.sided import side
 from gguftool.predict.splits import check_splits
 from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, local_names, padded, run
@@ -82,8 +79,7 @@ def predict(
         try:
             what = from_source(source, strict=False)
         except FormatError:
-            stored = None if build is None or build >= NUMBER else nearest(build) or builds()[-1]
-            return _by(stored, lambda: _of_other_bytes(source, given_as))
+            return _by(_near(build), lambda: _of_other_bytes(source, given_as))
     model = what
     own = given_as or role(model)
     return _by_build(model, build, own, lambda: _as(model, own, keep))
@@ -103,6 +99,11 @@ def by_build(model: Model) -> Callable[[int], Prediction]:
 def _by_build(model: Model, build: int | None, own: str, predicted: Callable[[], Prediction]) -> Prediction:
     if build is None or build >= NUMBER:
         return predicted()
+    # What is known of older builds is loaded where one is asked about.
+    from gguftool.facts.editions import builds
+    from gguftool.predict.byname import by_names, edition
+    from gguftool.predict.sided import side
+
     if own in OTHERS:
         return side(model, own, build, predicted)
     stored, why = edition(model, build, builds())
@@ -111,10 +112,21 @@ def _by_build(model: Model, build: int | None, own: str, predicted: Callable[[],
     return by_names(model, build) if stored is None else _by(stored, predicted)
 
 
+def _near(build: int | None) -> int | None:
+    """The build whose rows speak for one of which not even the names are known; None: the newest."""
+    if build is None or build >= NUMBER:
+        return None
+    from gguftool.facts.editions import builds, nearest
+
+    return nearest(build) or builds()[-1]
+
+
 def _by(stored: int | None, predicted: Callable[[], Prediction]) -> Prediction:
     """What comes of it with the rows of a build; None: the newest."""
     if stored is None:
         return predicted()
+    from gguftool.facts.editions import reading
+
     with reading(stored):
         return replace(predicted(), build=stored)
 
@@ -342,7 +354,7 @@ def _shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
 
 def stored_tensors(m: Model) -> dict[str, TensorInfo]:
     """Tensors of all shards by name, which C cuts at a NUL."""
-    return {t.name.partition("\0")[0]: t.info for t in m.all_tensors()}
+    return {t.name.partition("\0")[0]: t for part in m.parts for t in part.header.tensors}
 
 
 def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gguftool.facts.machine.program import Machine
 from gguftool.model import Model
-from gguftool.predict.tensors import Asked
+from gguftool.predict.tensors import Asked, Wanted
 from gguftool.predict.vocab import Loaded
 from gguftool.records import dataclass, field
 
@@ -21,6 +21,7 @@ class Run:
         asked: the tensors asked for.
         warnings: llama.cpp's warning lines so far.
         not_evaluated: open questions so far.
+        type_faults: stage, words, tensor and type where a type ends the process; None: not looked for yet.
     """
 
     model: Model
@@ -30,6 +31,7 @@ class Run:
     asked: Asked | None = None
     warnings: list[str] = field(default_factory=list)
     not_evaluated: list[str] = field(default_factory=list)
+    type_faults: list[tuple[str, str, Wanted, int]] | None = None
 
     def close(self) -> None:
         """Let go of what was read: the names of an evaluator are functions of it, a circle that would live on."""

@@ -87,12 +87,8 @@ class Asked:
                 words = "check_tensor_dims: tensor '{}' not found" if bears("dims-first") else "missing tensor '{}'"
                 return self._fault(Refusal(words.format(name), f"tensor:{name}"))
             return False
-        have, want = padded(info.shape), padded(tuple(shape))
-        fits = math.prod(have) == math.prod(shape) if flags & RESHAPE else have == want
-        if not fits and not flags & RESHAPE and not bears("all-sizes"):
-            # Before b2500 the sizes behind those that were expected were not looked at.
-            fits = padded(have[: len(shape)]) == want
-        if not fits and (used or bears("dims-first")):
+        if info.shape != tuple(shape) and not self._fits(info, shape, flags) and (used or bears("dims-first")):
+            have = padded(info.shape)
             text = f"check_tensor_dims: tensor '{name}' has wrong shape; expected {_dims(shape)}, got {_dims(have)}"
             fault = Refusal(text, f"tensor:{name}", expected=list(shape), got=list(info.shape))
             self._fault(fault)
@@ -107,6 +103,13 @@ class Asked:
         if row[5]:
             self.slots[row[5], layer] = info
         return True
+
+    def _fits(self, info: TensorInfo, shape: list[int], flags: int) -> bool:
+        have, want = padded(info.shape), padded(tuple(shape))
+        if flags & RESHAPE:
+            return math.prod(have) == math.prod(shape)
+        # Before b2500 the sizes behind those that were expected were not looked at.
+        return have == want or (not bears("all-sizes") and padded(have[: len(shape)]) == want)
 
     def _fault(self, fault: Refusal | Abort) -> bool:
         if not self.collect and fault.where not in self.forgiven:

@@ -8,11 +8,9 @@ import sys
 from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
-from gguftool.facts.timeline import build_number
 from gguftool.programs import SERVER, Tool
 from gguftool.records import dataclass
 from gguftool.run import embedded
-from gguftool.run.bybuild import of_build
 from gguftool.run.capabilities import Capabilities, capabilities, known
 from gguftool.run.wishes import Wishes
 
@@ -50,6 +48,9 @@ def engine_of(build: int | str) -> Engine:
     Raises:
         UsageError: it is no build of llama.cpp.
     """
+    from gguftool.facts.timeline import build_number
+    from gguftool.run.bybuild import of_build
+
     number = build if isinstance(build, int) else build_number(build)
     return Engine(SERVER, (SERVER,), None, of_build(number))
 

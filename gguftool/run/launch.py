@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, UsageError
 from gguftool.facts import NUMBER, llama_cpp
 from gguftool.facts.arch import Hparams
-from gguftool.facts.cachetypes import flash_attn_said, flash_attn_used, recorded, refusals, shown, slow_pairs
+from gguftool.facts.cachetypes import flash_attn_used, recorded, refusals, shown, slow_pairs
 from gguftool.memory.fit import Fit
-from gguftool.memory.kv import Cache
 from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.speed.estimate import Estimate
-from gguftool.memory.spread import over
-from gguftool.memory.use import PROJECTOR, DeviceUse, Side
 from gguftool.model import Model
 from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
@@ -24,21 +20,18 @@ from gguftool.model.role import only_runnable
 from gguftool.predict.pairs import DOUBT
 from gguftool.records import dataclass, field, replace
 from gguftool.run import devices as hardware
-from gguftool.run.args import TRACE, CommandLine, server_command
-from gguftool.run.beside import media
-from gguftool.run.buffers import ExpectedCompute
+from gguftool.run.args import CommandLine, server_command
 from gguftool.run.deploy import Deployment, Found, deploy, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
 from gguftool.run.engine import Engine, no_engine
-from gguftool.run.features import features, template
+from gguftool.run.expected import expectations, quiet
 from gguftool.run.grown import growth_notes
 from gguftool.run.known import Subject, subject
-from gguftool.run.options.extra import changes_rope, silences
+from gguftool.run.options.extra import changes_rope
 from gguftool.run.options.serving import LOOPBACK
-from gguftool.run.proof import Expected, ExpectedCache
+from gguftool.run.proof import Expected
 from gguftool.run.sidefiles import side_files
-from gguftool.run.speculative import asked
 from gguftool.run.ways import Way, speed, ways
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
@@ -151,7 +144,7 @@ def plan_launch(
     for doubt, remedy in d.doubts:
         t.stop("build", doubt, remedy, "warning")
     _network(said, t)
-    if why := _quiet(said):
+    if why := quiet(said):
         t.notes.append(f"{why}: little can be proven, and only by its endpoints")
     if engine.build.assumed:
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
@@ -278,73 +271,3 @@ def open_to_others(w: Wishes) -> bool:
 def _network(w: Wishes, t: _Thoughts) -> None:
     if open_to_others(w):
         t.notes.append(f"everybody who reaches {w.host} can use the server: there is no --api-key-file")
-
-
-def _quiet(w: Wishes) -> str:
-    """Why the log will show no sizes; "" when it will."""
-    if silences(w.extra):
-        return "the log is switched off"
-    low = w.verbosity is not None and w.verbosity < TRACE
-    return f"at --verbosity {w.verbosity} the log shows no sizes (wants {TRACE})" if low else ""
-
-
-def expectations(model: Model, plan: MemoryPlan, said: Wishes, sides: Sequence[Side] = ()) -> Expected:
-    """What the log of this launch has to show."""
-    named: dict[str, Any] = {"media": media(said), "features": features(said), "template": template(model, said)}
-    c, s, hp = plan.cache.context, plan.settings, model.arch
-    if _quiet(said):
-        # The endpoints are left to ask, and whether it drafts.
-        usable = None if changes_rope(said.extra) else c.usable
-        return Expected(slots=c.slots, slot_context=usable, **named)
-    same = not changes_rope(said.extra)
-    ropes = hp.ropes and same
-    usable = min(c.usable, said.slot_ctx) if said.slot_ctx else c.usable
-    sizes = [t.nbytes for t in model.tensors.values()]
-    # Sizes that are a guess must not be held against a server.
-    known = not plan.cache.doubt
-    return Expected(
-        architecture=model.architecture or None,
-        tensors=None if model.missing_shards else len(sizes),
-        weights_bytes=None if None in sizes or model.missing_shards else sum(n for n in sizes if n is not None),
-        context=c.total,
-        slot_context=usable if same else None,
-        slots=c.slots,
-        unified=c.unified,
-        type_k=s.type_k if plan.cache.caches else None,
-        type_v=s.type_v if plan.cache.caches else None,
-        flash_attn=flash_attn_said(s.type_v, s.flash_attn, hp.arch),
-        caches=tuple(_expected_cache(k) for k in plan.cache.caches) if known else (),
-        kv_bytes=plan.cache.kv_bytes if known else None,
-        state_bytes=plan.cache.state_bytes if known else None,
-        compute=_buffers(plan.devices) if known else (),
-        compute_over=over(plan),
-        rope_freq_base=hp.rope_freq_base if ropes else None,
-        rope_freq_scale=hp.rope_freq_scale if ropes else None,
-        devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.weights),
-        rpc=tuple(d.about for d in plan.devices if d.kind == "rpc" and d.name in plan.placed.layer_device),
-        kv_devices=tuple(d.name for d in plan.devices if d.kind not in ("cpu", "rpc") and d.kv),
-        projector_bytes=sum(x.compute for x in sides if x.what == PROJECTOR) or None,
-        drafting=asked(said),
-        **named,
-        **_draft_expected(plan),
-    )
-
-
-def _draft_expected(plan: MemoryPlan) -> dict[str, Any]:
-    """The cache of the context that drafts, where it is known."""
-    drafts = [d for d in plan.drafts if d.kv and not d.cache.doubt]
-    if not drafts:
-        return {}
-    first = drafts[0].cache.caches[0]
-    return {
-        "draft_kv_bytes": drafts[0].kv, "draft_compute": _buffers(drafts[0].devices),
-        "draft_compute_over": drafts[0].over, "draft_type_k": first.type_k, "draft_type_v": first.type_v,
-    }  # fmt: skip
-
-
-def _buffers(devices: Sequence[DeviceUse]) -> tuple[ExpectedCompute, ...]:
-    return tuple(ExpectedCompute(d.name, d.compute) for d in devices)
-
-
-def _expected_cache(c: Cache) -> ExpectedCache:
-    return ExpectedCache(c.name, c.cells, len(c.layers), c.streams, c.bytes, c.k_bytes, c.v_bytes)

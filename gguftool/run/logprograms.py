@@ -29,7 +29,7 @@ class Known:
 
 
 def _known(name: str, marks: str, done: str, of: str = "") -> Known:
-    return Known(name, re.compile(marks), re.compile(done), re.compile(of) if of else None)
+    return Known(name, regex(marks), regex(done), regex(of) if of else None)
 
 
 _TIMES = r"(?:common_perf_print|llama_perf_context_print|llama_print_timings): +total time ="

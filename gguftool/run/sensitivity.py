@@ -8,33 +8,25 @@ by the group's relative error is what an error of 1 would cost.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
 
 from gguftool.build.distance import Job, distances
 from gguftool.build.kernels import Kernels
-from gguftool.endings import start
-from gguftool.errors import Refused, ToolFailed, UsageError
+from gguftool.errors import Refused, ToolFailed
 from gguftool.facts import data
 from gguftool.files.disk import check_room, write_at
 from gguftool.files.draft import Draft
-from gguftool.files.small import scratch_file, scratch_folder
+from gguftool.files.small import scratch_folder
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.model import Model, Tensor
 from gguftool.model.role import only_runnable
 from gguftool.processors import processors
 from gguftool.records import dataclass
 from gguftool.regex import regex
-from gguftool.run.child import QUIET
+from gguftool.run.child import talking
 from gguftool.run.measure import PACKAGE, VERSION, available
 from gguftool.shell import gguftool, path_word
 
@@ -190,13 +182,15 @@ def measure(
             "path": draft.reading, "text": os.path.abspath(text or data.path("alice.txt")), "tokens": tokens,
             "chunk": min(CHUNK, tokens), "threads": threads or processors(),
         }  # fmt: skip
-        with _child(order, timeout) as ask:
-            base = ask()
+        with talking(CHILD, timeout) as child:
+            child.say(order)
+            base = child.hear()
             for number, group in enumerate(found, 1):
                 tell(f"{number} of {len(found)}: {group.kind}")
                 for t in group.tensors:
                     _write(draft.fd, t, kernels, worse=True)
-                said = ask()
+                child.say({})
+                said = child.hear()
                 for t in group.tensors:
                     _write(draft.fd, t, kernels, worse=False)
                 error = sum(errors[t.name] for t in group.tensors)
@@ -245,48 +239,3 @@ def _write(fd: int, tensor: Tensor, kernels: Kernels, *, worse: bool) -> None:
             plain = bytes(kernels.convert(made, PROBE, "F32", count, width, None))
             piece = bytes(kernels.convert(plain, "F32", tensor.type_name, count, width, None))
         write_at(fd, at, piece)
-
-
-@contextmanager
-def _child(order: Mapping[str, Any], timeout: float) -> Iterator[Callable[[], dict[str, Any]]]:
-    """The child, loaded; gives what asks it for its next answer."""
-    ends = time.monotonic() + timeout
-    with scratch_file() as errors:
-        process = start(
-            [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, **QUIET},
-        )  # fmt: skip
-        clock = threading.Timer(timeout, process.kill)
-        clock.start()
-        first = json.dumps(dict(order))
-
-        def ask() -> dict[str, Any]:
-            nonlocal first
-            line = ""
-            if process.stdin is not None and process.stdout is not None:
-                try:
-                    process.stdin.write(first + "\n")
-                    process.stdin.flush()
-                    line = process.stdout.readline()
-                except BrokenPipeError:
-                    line = ""
-            first = "{}"
-            if not line:
-                if time.monotonic() >= ends:
-                    raise ToolFailed("the measurement took longer than it was given", "--timeout SECONDS")
-                process.wait()
-                errors.seek(0)
-                said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
-                raise ToolFailed(f"{PACKAGE} ended with code {process.returncode} while it read: {said[0][:300]}")
-            answer: dict[str, Any] = json.loads(line)
-            if "error" in answer:
-                raise (UsageError if answer.get("usage") else ToolFailed)(str(answer["error"]))
-            return answer
-
-        try:
-            yield ask
-        finally:
-            clock.cancel()
-            if process.poll() is None:
-                process.kill()
-            process.wait()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed, UsageError
-from gguftool.facts import NUMBER, shipping, timeline
+from gguftool.facts import NUMBER
 from gguftool.near import near_names
 from gguftool.programs import PROGRAMS, SERVER, Tool
 from gguftool.records import dataclass
-from gguftool.run.bybuild import between
 from gguftool.run.capabilities import Capabilities, capabilities, parse_version
 
 PYTHON = "llama-cpp-python"
@@ -53,6 +52,8 @@ def target(
     if len(given) > 1:
         raise UsageError("one llama.cpp at a time: a build, a program, or a version of a package")
     if build is not None:
+        from gguftool.facts import timeline
+
         number = build if isinstance(build, int) else timeline.build_number(build)
         return Target(number, number, "", tuple(remarks(number)))
     if llama_cpp is not None:
@@ -81,6 +82,8 @@ def of_program(path: str) -> Target:
 
 def by_options(tool: Tool) -> tuple[int, int] | None:
     """First and last build that a program can be of by its ``--help``; None where that does not tell."""
+    from gguftool.run.bybuild import between
+
     try:
         return between(capabilities(tool))
     except ToolFailed:
@@ -103,6 +106,8 @@ def of_package(package: str, version: str) -> Target:
     Raises:
         UsageError: no such version is known.
     """
+    from gguftool.facts import shipping
+
     known = {s.version: s for s in shipping.shipped() if s.package == package}
     found = known.get(version.strip().removeprefix("v").removeprefix("=="))
     if found is None:
@@ -141,6 +146,8 @@ def number_of(build: Capabilities | None) -> int | None:
     """The number of a build; of one that does not say it, the first that it can be by its options; None: not known."""
     if build is None or build.build is not None:
         return build.build if build is not None else None
+    from gguftool.run.bybuild import between
+
     range_ = between(build)
     return range_[0] if range_ is not None else None
 
@@ -149,6 +156,8 @@ def build_name(build: Capabilities) -> str:
     """What the build of a program is called, in every report: its number, else what is known instead."""
     if build.build is not None:
         return f"b{build.build}"
+    from gguftool.run.bybuild import between
+
     range_ = between(build)
     span = f"b{range_[0]} to b{range_[1]} by its options" if range_ is not None else ""
     return ", ".join(x for x in (span, f"commit {build.commit}" if build.commit else "") if x) or "unknown build"
@@ -156,10 +165,12 @@ def build_name(build: Capabilities) -> str:
 
 def remarks(number: int | None) -> list[str]:
     """What is to be known of an answer about a build."""
-    if number is None:
+    if number is None or number == NUMBER:
         return []
     if number > NUMBER:
         return [f"b{number} is newer than b{NUMBER}, the newest known here: it is judged as that"]
+    from gguftool.facts import timeline
+
     if number < timeline.oldest():
         return [f"b{number} is older than b{timeline.oldest()}, the oldest that was looked at"]
     return []

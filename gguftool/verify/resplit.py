@@ -33,7 +33,6 @@ from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile, Source
 from gguftool.verify import shards
 from gguftool.verify.filecheck import quick
-from gguftool.verify.hashes import Sha256
 from gguftool.verify.inside import Window, embedded, ends
 from gguftool.verify.sameness import Copied, Differs, Expected
 from gguftool.verify.stream import Progress, fill, run
@@ -274,10 +273,10 @@ def _moves(plan: OutFile) -> Iterator[tuple[Source, list[Move]]]:
 
 def _read_back(draft: Draft, plan: OutFile, expected: Expected, progress: Progress | None) -> Written:
     """Read the draft from the disk, compare all of it, and hash it."""
-    source, digest = LocalFile(draft.reading), Sha256()
+    source = LocalFile(draft.reading)
     try:
         source.forget()
-        run(source, [digest, expected], progress)
+        run(source, [expected], progress)
     except Differs as e:
         _check_sources(plan)
         no = bisect_right(plan.offsets, e.at - len(plan.head)) - 1
@@ -290,7 +289,7 @@ def _read_back(draft: Draft, plan: OutFile, expected: Expected, progress: Progre
         raise Unreadable(
             f"{plan.path}: has {source.size:,} bytes after writing {plan.size:,}", "check the disk and try again"
         )
-    return Written(plan.path, source.size, len(plan.tensors), digest.hexdigest())
+    return Written(plan.path, source.size, len(plan.tensors), expected.hexdigest())
 
 
 def _joined(source: LocalFile, header: Header) -> tuple[Part, ...]:

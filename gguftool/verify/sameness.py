@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from gguftool.files.copies import Move
 from gguftool.source import Source
-from gguftool.verify.stream import fill
+from gguftool.verify.hashes import Sha256
+from gguftool.verify.stream import CHUNK, fill
 
 
 class Differs(Exception):
@@ -26,10 +27,11 @@ class Copied(NamedTuple):
 
 
 class Expected:
-    """A sink that compares: with the header, with what was copied, with zeros where nothing was.
+    """A sink that hashes and compares: with the header, with what was copied, with zeros where nothing was.
 
     What is copied is read once more from where it came from, and compared: half the work of a second hash, and a source
     that changed meanwhile is noticed. Blocks that the disk shares are the same for both files and are not compared.
+    Both in one sink: a thread for each would move every byte to another processor, which costs what it gains.
 
     Args:
         size: bytes of the new file.
@@ -54,6 +56,8 @@ class Expected:
         if at < size:
             self._pieces.append((at, size, None, 0))
         self._next = 0
+        self._chunk = bytearray(CHUNK)
+        self._digest = Sha256()
 
     def feed(self, data: memoryview, offset: int) -> None:
         """As `Sink.feed`.
@@ -62,25 +66,31 @@ class Expected:
             Differs: it is something else.
             Unreadable, ChangedMeanwhile: as the source's `read_at`.
         """
+        self._digest.feed(data, offset)
         end = offset + len(data)
         while self._next < len(self._pieces):
             start, stop, origin, from_ = self._pieces[self._next]
             a, b = max(start, offset), min(stop, end)
-            if a < b and origin != b"":
-                wanted = _bytes(origin, from_ + a - start, b - a)
-                # A bytearray compares with memory as it lies, a memoryview element by element.
-                if wanted != data[a - offset : b - offset]:
-                    raise Differs(a)
+            # A bytearray compares with memory as it lies, a memoryview element by element.
+            if (
+                a < b
+                and origin != b""
+                and self._bytes(origin, from_ + a - start, b - a) != data[a - offset : b - offset]
+            ):
+                raise Differs(a)
             if stop > end:
                 return
             self._next += 1
 
+    def hexdigest(self) -> str:
+        """sha256 of everything fed."""
+        return self._digest.hexdigest()
 
-def _bytes(origin: Source | bytes | None, at: int, n: int) -> bytearray:
-    if isinstance(origin, bytes):
-        return bytearray(origin[at : at + n])
-    wanted = bytearray(n)
-    if origin is not None:
-        got = fill(origin, memoryview(wanted), at)
-        del wanted[got:]
-    return wanted
+    def _bytes(self, origin: Source | bytes | None, at: int, n: int) -> bytearray:
+        if isinstance(origin, bytes):
+            return bytearray(origin[at : at + n])
+        # Most of a long file is whole chunks: one buffer for all of them costs no new pages.
+        wanted = self._chunk if n == CHUNK and origin is not None else bytearray(n)
+        if origin is not None and (got := fill(origin, memoryview(wanted), at)) < n:
+            return wanted[:got]
+        return wanted

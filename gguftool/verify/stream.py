@@ -15,9 +15,9 @@ from typing import Protocol, TypeVar
 from gguftool.processors import processors
 from gguftool.source import LocalFile, Source
 
-CHUNK = 1 << 19
+CHUNK = 1 << 20
 """Bytes read at a time: small enough to stay in the processor's cache between reader and hash."""
-AHEAD = 8
+AHEAD = 4
 """Chunks in flight."""
 INLINE = 4 * CHUNK
 """Below this a single thread is faster."""

@@ -19,6 +19,7 @@ from gguftool.build.mixture import Overrides
 from gguftool.build.plan import plan_quantize
 from gguftool.build.provenance import fields, with_imatrix
 from gguftool.errors import FormatError, Refused, ToolFailed
+from gguftool.files import disk
 from gguftool.files.leftovers import MARK
 from gguftool.model import open_model
 from tests.building.models import CASES, DENSE, importances, model
@@ -331,10 +332,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(sources, tmp_path: Path):
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_written(cli, sources, tmp_path: Path, monkeypatch):
-    import shutil
-    from types import SimpleNamespace
-
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    monkeypatch.setattr(disk, "free_bytes", lambda path: 1000)
     result = cli("quantize", sources["dense-f16"], tmp_path / "out.gguf", "Q8_0", "--engine", "builtin")
     assert result.code == 5
     assert "1,000 are free" in result.err

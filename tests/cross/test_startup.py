@@ -63,6 +63,45 @@ def test_import_gguftool_loads_nothing_heavy():
     assert not set(done.stdout.split()) & (HEAVY | {"click"})
 
 
+SELDOM = {
+    "dataclasses",
+    "email",
+    "hashlib",
+    "http",
+    "locale",
+    "logging",
+    "shutil",
+    "socket",
+    "ssl",
+    "tempfile",
+    "urllib",
+}
+"""Of the standard library: some ms each, and for few files."""
+ROOMS = {"build", "chat", "edit", "fleet", "lint", "memory", "predict", "run", "screen"}
+ROOMS |= {"model.projector", "model.adapter", "model.imatrix", "facts.machine.clip"}
+CALLED_FOR = {
+    "dump": {"memory"},
+    "verify": set(),
+    # click has a translation looked for of the name of a type of options.
+    "diff": {"locale"},
+    # What is taken back is known by its digest.
+    "undo": {"edit", "hashlib"},
+}
+
+
+@pytest.mark.parametrize("command", CALLED_FOR)
+def test_a_command_loads_what_the_file_calls_for(command: str, tmp_path: Path):
+    path = tmp_path / "small.gguf"
+    path.write_bytes(llama().bytes())
+    if command == "undo":
+        edit = [sys.executable, "-m", "gguftool", "fix", "--yes", "--set", "general.name=other", path]
+        subprocess.run(edit, capture_output=True, timeout=60, check=True)
+    loaded = modules_after(command, path, *([path] if command == "diff" else []))
+    assert not loaded & (SELDOM - CALLED_FOR[command])
+    rooms = {f"gguftool.{room}" for room in ROOMS - CALLED_FOR[command]}
+    assert not {name for name in loaded if rooms & {name, name.rpartition(".")[0]}}
+
+
 def test_the_process_ends_at_once_but_not_before_what_is_to_be_done_at_its_end():
     code = (
         "import atexit, sys, threading, time\n"

@@ -53,4 +53,6 @@ def test_every_class_of_every_build_can_be_read(build: int) -> None:
             for name in [names] if isinstance(names, str) else names:
                 assert maps["classes"][name] is not None
         assert set(maps["arch"]) <= set(load("architectures.json")["architectures"])
+        # A type that is known is not looked at for its number (`predict/words.py:type_fault`).
+        assert max(maps["types"]["known"]) < maps["types"]["count"]
     assert load("load_maps.json").get("program") is None, "outside, the newest build's facts are read"

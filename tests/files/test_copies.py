@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gguftool.errors import ChangedMeanwhile
-from gguftool.files import copies
+from gguftool.files import copies, disk
 from gguftool.files.copies import UNIT, copy_ranges
 from gguftool.files.holes import data_in, hole_at, holes_in
 
@@ -62,7 +62,7 @@ def failing(number: int, after: int = 0) -> Callable[..., int]:
     """A copy_file_range that copies ``after`` bytes in all, and then fails."""
     left = after
 
-    def call(src: int, dst: int, count: int, at: int, to: int) -> int:
+    def call(src: int, dst: int, count: int, at: int, to: int = 0) -> int:
         nonlocal left
         if not left:
             raise OSError(number, os.strerror(number))
@@ -92,9 +92,10 @@ def test_a_kernel_that_says_nothing_is_left(old: int, new: int, monkeypatch, mov
 
 
 def test_a_system_without_such_calls(old: int, new: int, monkeypatch):
-    for name in ("copy_file_range", "posix_fallocate", "posix_fadvise", "SEEK_HOLE", "SEEK_DATA", "fstatvfs"):
+    for name in ("copy_file_range", "posix_fadvise", "SEEK_HOLE", "SEEK_DATA", "fstatvfs"):
         monkeypatch.delattr(os, name, raising=False)
     monkeypatch.setattr(copies, "linux_calls", lambda: None)
+    monkeypatch.setattr(disk.sys, "platform", "darwin")
     brought(old, new, PIECES)
 
 
@@ -121,11 +122,22 @@ def test_a_full_disk_is_known_before_anything_is_copied(old: int, new: int, monk
     def full(*a: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(copies, "fallocate", full)
     os.ftruncate(new, SIZE)
     with pytest.raises(OSError, match="No space"):
         copy_ranges(old, new, WHOLE)
     assert not any(os.pread(new, SIZE, 0))
+
+
+def test_a_file_system_that_takes_no_room_beforehand(old: int, new: int, monkeypatch):
+    """Then nothing is written in place of it: glibc's posix_fallocate would touch every block."""
+    written: list[int] = []
+    real = os.pwrite
+    monkeypatch.setattr(copies, "fallocate", failing(errno.EOPNOTSUPP))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: (written.append(len(data)), real(fd, data, at))[1])
+    monkeypatch.setattr(os, "copy_file_range", lambda *a: 0, raising=False)
+    brought(old, new, PIECES)
+    assert sum(written) == sum(n for _, _, n in PIECES)
 
 
 def test_what_is_shared_is_not_copied(old: int, new: int, monkeypatch):
@@ -190,7 +202,7 @@ class TestHoles:
 
     def test_the_room_is_that_of_the_bytes(self, sparse: int, new: int, monkeypatch):
         taken: list[int] = []
-        monkeypatch.setattr(os, "posix_fallocate", lambda fd, at, n: taken.append(n))
+        monkeypatch.setattr(copies, "fallocate", lambda fd, mode, at, n: taken.append(n))
         os.ftruncate(new, 1 << 30)
         copy_ranges(sparse, new, [(0, 0, 1 << 30)])
         assert sum(taken) < 50_000

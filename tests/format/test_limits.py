@@ -99,12 +99,14 @@ def test_no_record_is_walked_again_when_the_buffer_grows(tmp_path: Path, monkeyp
     walked = []
     real = module.Walk.string
     monkeypatch.setattr(module.Walk, "string", lambda walk, what: walked.append(what) or real(walk, what))
+    counted = limits.Counted.tensor
+    monkeypatch.setattr(limits.Counted, "tensor", lambda own, name, n: walked.append("tensor") or counted(own, name, n))
     source = Counting(path)
     h = parse(source)
     assert source.reads > 2
     assert h.get("tokenizer.ggml.tokens").value == tokens  # type: ignore[union-attr]
     assert walked.count("key") == len(h.fields)
-    assert walked.count("tensor name") == len(h.tensors)
+    assert walked.count("tensor") == len(h.tensors)
 
 
 def test_of_a_long_text_only_what_is_shown_is_decoded() -> None:

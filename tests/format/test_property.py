@@ -114,3 +114,19 @@ def strict_error(data: bytes) -> FormatError | None:
     except FormatError as error:
         return error
     return None
+
+
+def test_the_short_way_through_a_tensor_finds_what_the_long_one_does(monkeypatch) -> None:
+    """Whatever stands in a record: the fields, the first fault, and where it stands."""
+    g = GGUF("llama").kv("a.b", "c").tensor("blk.0.ffn_gate.weight", (32, 4), "q4_0").tensor("höhe", (4, 2, 3), "f16")
+    whole = g.tensor("s", (), "f32").tensor("five", (1, 1, 1, 1, 1), "f32").tensor("s", (8,), "f32").bytes()
+    first = parse_bytes(whole).tensors[0].span[0]
+    end = parse_bytes(whole).tensors[-1].span[1]
+    cases = [whole[:n] for n in range(first, end)]
+    for at in range(first, end):
+        for byte in (0, 1, 5, 0xC3, 0xFF):
+            cases.append(whole[:at] + bytes([byte]) + whole[at + 1 :])
+    short = [parse_bytes(case, strict=False) for case in cases]
+    monkeypatch.setattr("gguftool.format.parse._plain_tensor", lambda walk: None)
+    for case, header in zip(cases, short, strict=True):
+        assert parse_bytes(case, strict=False) == header

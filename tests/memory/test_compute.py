@@ -279,6 +279,22 @@ def giant_plan():
     return planner, Settings(2048, "q8_0", "q8_0"), p, at, backends
 
 
+@pytest.mark.parametrize("name", ["gemma-3-27b", "gpt-oss-20b", "deepseek-v3", "qwen3-next-80b"])
+@pytest.mark.parametrize("devices", [0, 2])
+def test_a_graph_that_was_laid_out_for_another_context_counts_the_same(name: str, devices: int):
+    """What one planner is asked after another context and other cache types is what a planner of its own says."""
+    m = giant(name)
+    machine = Machine(tuple(Device(f"CUDA{i}", "cuda", 40 << 30) for i in range(devices)))
+    for fa, pairs in (("auto", (("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("f32", "f32"))), ("off", ())):
+        planner = Planner(m.arch, weights_of(m), machine)
+        for k, v in (*pairs, ("f16", "f16"), ("bf16", "bf16")):
+            for ctx in (300, 32768, 4096):
+                s = Settings(ctx, k, v, 2, flash_attn=fa)
+                own = Planner(m.arch, weights_of(m), machine).plan(s)
+                assert own.laid_out
+                assert [d.compute for d in planner.plan(s).devices] == [d.compute for d in own.devices]
+
+
 @pytest.mark.parametrize("arch", ["tiny/lfm2", "tiny/rwkv7", "tiny/gemma3n", "tiny/bert", "archs/minimax-01-moe"])
 def test_a_graph_that_is_not_known_falls_back_to_the_formula(arch: str):
     from scripts.compute_errors import planned

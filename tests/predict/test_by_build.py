@@ -5,7 +5,9 @@ The lines are those of the libraries of the xllamacpp wheels of each build, load
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import Any
 
 import pytest
@@ -89,6 +91,19 @@ def test_since_when_a_repeated_or_empty_key_is_refused(key: str) -> None:
     said = [" ".join(predict(m, build).messages) for build in (4436, 4600, 9871, 9974, 9975, 9993)]
     words = ["duplicate key"] * 6 if key else ["!key.empty()"] * 4 + ["key 19 is empty"] * 2
     assert [word in text for word, text in zip(words, said, strict=True)] == [True] * 6
+
+
+def test_what_was_found_out_for_builds_does_not_hold_the_model() -> None:
+    one = from_source(built(recipes()[0]), strict=False)
+    by, gone = by_build(one), weakref.ref(one)
+    gc.disable()
+    try:
+        for build in editions.builds():
+            by(build)
+        del one, by
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("number", range(0, 2400, 60))

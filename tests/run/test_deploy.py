@@ -15,7 +15,8 @@ from gguftool.memory.devices import HOST
 from gguftool.model import from_source
 from gguftool.run.deploy import Found, deploy, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
-from gguftool.run.launch import expectations, plan_launch
+from gguftool.run.expected import expectations
+from gguftool.run.launch import plan_launch
 from gguftool.run.log import read_log
 from gguftool.run.proof import compare
 from gguftool.run.wishes import RpcServer, Wishes

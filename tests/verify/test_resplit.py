@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gguftool.files import copies
+from gguftool.files import copies, disk
 from gguftool.format.parse import parse_bytes
 from gguftool.source import LocalFile
 from gguftool.verify import resplit
@@ -225,8 +225,7 @@ class TestRefused:
         self.failed(cli, tmp_path, "split", model, "--max-tensors", 4, code=3)
 
     def test_no_room(self, cli, model: Path, tmp_path: Path, monkeypatch):
-        usage = shutil.disk_usage(tmp_path)
-        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+        monkeypatch.setattr(disk, "free_bytes", lambda _: 1000)
         assert "are needed" in self.failed(cli, tmp_path, "split", model, "--max-tensors", 10, code=5)
 
     def test_disk_full_in_the_middle(self, cli, model: Path, tmp_path: Path):

@@ -10,6 +10,7 @@ import ast
 import math
 from collections.abc import Callable
 from functools import cache
+from keyword import iskeyword
 from typing import Any
 
 from gguftool.facts.machine.ends import Abort, Unknown
@@ -28,6 +29,11 @@ def compiled(text: str) -> Compiled:
     Raises:
         ValueError: the text uses something outside the grammar.
     """
+    # Most are a name or a number, which take no parser.
+    if text.isidentifier() and not iskeyword(text):
+        return _named(text)
+    if text.isdecimal() and text.isascii() and not text.startswith("0"):
+        return _of(int(text))
     return _node(ast.parse(text, mode="eval").body)
 
 
@@ -45,13 +51,18 @@ def _node(node: ast.expr) -> Compiled:
 
 
 def _constant(node: Any) -> Compiled:
-    value = node.value
+    return _of(node.value)
+
+
+def _of(value: Any) -> Compiled:
     return lambda names: value
 
 
 def _name(node: Any) -> Compiled:
-    name = node.id
+    return _named(node.id)
 
+
+def _named(name: str) -> Compiled:
     def get(names: Names) -> Any:
         try:
             return names[name]

@@ -225,8 +225,9 @@ def _step_key(m: Machine, row: Row) -> None:
 
 
 def _step_tensor(m: Machine, row: Row) -> None:
-    index = [m.value(x) for x in row[2].split(", ")] if row[2] else []
-    shape = [m.value(x) for x in row[3]]
+    names = m.names
+    index = [compiled(x)(names) for x in row[2].split(", ")] if row[2] else []
+    shape = [compiled(x)(names) for x in row[3]]
     flags = _FLAGS[row[4]] if row[4] in _FLAGS else m.value(row[4])
     layer = m.value(row[6]) if len(row) > 6 else index[0] if index else -1
     m.tensor(row[1], index, shape, flags, row[5], layer, row)

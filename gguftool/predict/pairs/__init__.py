@@ -14,7 +14,6 @@ from gguftool.facts import llama_cpp
 from gguftool.model import Model
 from gguftool.model.role import ROLES, role, way_on, what_it_is
 from gguftool.near import near_names
-from gguftool.predict.needs import needs, sentence
 from gguftool.predict.pairs.misfit import ABORTS, DOUBT, HARM, IGNORED, OUTCOMES, REFUSED, Check, Misfit
 from gguftool.predict.stages import OTHERS, predict
 from gguftool.regex import regex
@@ -109,8 +108,12 @@ def _not_loaded(side: Model, as_: str, build: int | None) -> Iterator[Misfit]:
         return
     outcome = IGNORED if load.skipped else load.verdict
     verb = {ABORTS: "aborts on it", IGNORED: "goes on without it"}.get(outcome, "does not load it")
-    # Where the words of that age are not known, what it lacks is.
-    why = _PREFIX.sub("", lines[0]) if lines else f"it {sentence(needs(side))}"
+    if lines:
+        why = _PREFIX.sub("", lines[0])
+    else:  # where the words of that age are not known, what it lacks is
+        from gguftool.predict.needs import needs, sentence
+
+        why = f"it {sentence(needs(side))}"
     who = "llama.cpp" if build is None else llama_cpp(build)
     yield Misfit("pair-load", outcome, f"{who} {verb}: {why}", said=lines, where=load.where, data=load.data)
 

@@ -251,7 +251,7 @@ def control_token_typed_normal(m: Model, ctx: Context) -> Drafts:
             tokens=ids[:MAX_FIXES],
         )
         return
-    if len(vocab.types) < vocab.count:
+    if vocab.typed < vocab.count:
         yield not_evaluated(f"{TYPES} is not an array of i32 for all tokens")
         return
     many = f"{len(ids)} control {'token is' if len(ids) == 1 else 'tokens are'}"
