@@ -36,7 +36,7 @@ def words(argv: list[str] | None = None) -> argparse.Namespace:
     told = "; ".join(f"{name}: {text}" for name, text in GROUPS.items())
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=told)
     parser.add_argument("--before", metavar="PROGRAM", help="a gguftool to measure in the same turns")
-    parser.add_argument("--runs", type=int, default=7, help="turns (default 7); the slow rows get less")
+    parser.add_argument("--runs", type=int, default=7, help="turns (default 7); rows of seconds get half as many")
     parser.add_argument("--check", action="store_true", help="exit code 1 when a goal is missed or not measured")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into a page, as docs/performance.md")
     parser.add_argument("--folder", type=Path, help="where copies and outputs go (default: the cache of the tests)")
@@ -134,7 +134,7 @@ def measured(bench: Bench, quick: list[Case], slow: list[Case], missing: list[Mi
         while handle.read(1 << 20):
             pass
     bench.measure(quick, turns, say)
-    bench.measure(slow, max(1, min(3, turns)), say)
+    bench.measure(slow, max(1, turns // 2), say)
     say()
     start = bench.of(PASS).cpu or 0.0
     limits = {case.name: floor.limit(case.needs, speed, size, start) for case in quick + slow}
@@ -167,7 +167,7 @@ def main(argv: list[str] | None = None) -> int:
             shown["table"] = measured(bench, quick, slow, missing, given.runs)
             print(shown["table"] + "\n", flush=True)
         if "curves" in groups:
-            lines = curves.measure(str(program), folder, say)
+            lines = curves.measure(str(program), folder, say, max(1, given.runs // 2))
             say()
             shown["curves"] = "Processor time in ms, with the start, by what the file has:\n\n" + table.curves(lines)
             print(shown["curves"] + "\n")

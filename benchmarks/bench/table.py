@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -150,7 +151,9 @@ def put(page: str, shown: Mapping[str, str]) -> str:
         begin, end = f"<!-- bench: {name} -->\n", "<!-- bench: end -->"
         before, found, rest = page.partition(begin)
         if found:
-            page = before + begin + "\n" + text + "\n\n" + end + rest.partition(end)[2]
+            # Without the blanks that line columns up on a terminal, which make every line another one.
+            narrow = re.sub(r"-{3,}", "---", re.sub(r"(?<=\|) +(?= )| +(?= \|)", "", text))
+            page = before + begin + "\n" + narrow + "\n\n" + end + rest.partition(end)[2]
     return page
 
 
