@@ -57,7 +57,7 @@ DRIVEN: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
     "\"load: override 'tokenizer.ggml.add_bos_token' to 'true' for Gemma4\"": (
         "override", "tiny/qwen3", [put(f"{TG}pre", "str", "gemma4")]),
     "_CONTROL_LOOKING.format(token, text)": ("control-looking token", "tiny/qwen3", token(200, "[EOT]", 1)),
-    "f\"load: setting token '{text}' ({token_id}) attribute to USER_DEFINED (16), old attributes: {old}\"": (
+    "f\"load: setting token '{text}' ({token}) attribute to USER_DEFINED (16), old attributes: {old}\"": (
         "attribute to USER_DEFINED", "tiny/qwen3", token(200, "<|channel|>", 3)),
     "_NOT_EOG.format(role)": ("special_eos_id is not in", "tiny/qwen3", [put(f"{TG}eos_token_id", "u32", 200)]),
     "\"load: special_eog_ids contains both '<|return|>' and '<|call|>', or '<|calls|>' and '<|flush|>' tokens, "

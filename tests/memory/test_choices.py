@@ -106,7 +106,8 @@ def test_what_was_measured_here_is_used(cli, tmp_path: Path, monkeypatch: pytest
     first = cli("plan", path, "--ctx", 4096, "--vram", "none", "--ram", "64GiB", "--calibrate", "--format", "json")
     (rate,) = first.json["speed"]["rates"]
     assert rate["basis"] == "measured"
-    assert rate["bandwidth"] > 1e9
+    # How fast it is, is the business of the machine, and of what else it does.
+    assert rate["bandwidth"] > 0
     later = cli("plan", path, "--ctx", 4096, "--vram", "none", "--ram", "64GiB", "--format", "json")
     assert later.json["speed"]["rates"] == [rate]
     (tmp_path / "cache" / "gguftool" / "speed.json").write_text("{}")

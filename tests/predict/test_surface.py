@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
-import gguftool.predict
 from gguftool.facts import NUMBER
 from gguftool.facts.editions import builds
 from gguftool.format.parse import parse
@@ -16,7 +12,6 @@ from tests.build import llama
 from tests.predict.recipes import built
 
 DATA = llama(layers=2).bytes()
-HEAVY = {"numpy", "gguf", "jinja2"}
 
 
 def test_model_source_and_bytes_are_the_same_question() -> None:
@@ -65,13 +60,3 @@ def test_what_is_left_aside() -> None:
     assert (p.layers, p.tensors, len(p.left_aside)) == (3, 55, 25)
     assert all(name.startswith("blk.3.") for name in p.left_aside)
     assert len(p.warnings) == 25
-
-
-def test_nothing_in_the_room_is_imported_late() -> None:
-    """A lazy import hides a circle; only heavy packages of others may be."""
-    for path in Path(gguftool.predict.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):
-                late = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
-                names = {n.module or "" if isinstance(n, ast.ImportFrom) else n.names[0].name for n in late}
-                assert {n.partition(".")[0] for n in names} <= HEAVY, path
