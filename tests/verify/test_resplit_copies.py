@@ -1,10 +1,12 @@
-"""How split and merge copy: holes stay holes, blocks are shared, whatever the kernel says."""
+"""How split and merge copy: holes stay holes, blocks are shared, whatever the kernel says and whoever kills them."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,19 @@ def test_blocks_that_the_disk_shares_are_hashed_and_not_compared(cli, tmp_path: 
     files = [Path(f["path"]) for f in result.json["files"]]
     assert tensors(*files) == tensors(path)
     assert [f["sha256"] for f in result.json["files"]] == [hashlib.sha256(p.read_bytes()).hexdigest() for p in files]
+
+
+def test_killed_while_writing_leaves_no_final_name(tmp_path: Path):
+    """Whenever it is killed, a file under its final name is a whole one."""
+    model = typed("q4_0", layers=40)
+    path = model.write(tmp_path / "m.gguf")
+    code = (
+        "import os, sys; from gguftool.verify import resplit\n"
+        "real = resplit._read_back\n"
+        "resplit._read_back = lambda draft, plan, *r: os._exit(9) if '00002' in plan.path else real(draft, plan, *r)\n"
+        "from gguftool.cli.main import main; main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", code, "split", str(path), "--max-tensors", "100"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 9
+    assert [p.name for p in tmp_path.glob("*.gguf")] == ["m.gguf"]
