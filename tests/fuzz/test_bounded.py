@@ -1,4 +1,4 @@
-"""What long keys, deep arrays and endless fields cost where nothing else ends them: at most 300 MiB and 5 s of the processor."""
+"""Long keys, deep arrays and endless fields where nothing else ends them: 300 MiB and 5 s of the processor at most."""
 
 from __future__ import annotations
 
