@@ -32,12 +32,12 @@ def misplaced(m: Model) -> list[tuple[str, str]]:
     arch = m.architecture
     if not arch:
         return []
-    out = []
+    out, prefixes, own = [], _prefixes(), arch_keys()
     for key in m.fields:
         head, _, rest = key.partition(".")
         if key in DEPLOY or (head == "general" and rest in DEPLOY):
             out.append((key, f"{arch}.{key if key in DEPLOY else rest}"))
-        elif head != arch and head in _prefixes() and rest in arch_keys():
+        elif head != arch and head in prefixes and rest in own:
             out.append((key, f"{arch}.{rest}"))
     return out
 
