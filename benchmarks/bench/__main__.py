@@ -63,7 +63,14 @@ def prepared(program: Path, folder: Path, groups: set[str], model: Path) -> dict
     quiet([program, "-q", "fix", "--yes", "--no-undo", "--set", f"{KEY}=8192", other])
     log = folder / "server.log"
     log.write_bytes(peers.unpacked("server.lv4_default.log.gz"))
-    paths |= {"small": str(small), "other": str(other), "log": str(log)}
+    # A vocabulary that nobody knows: each of its tokens must be looked at.
+    tuned = folder / "tuned.gguf"
+    shutil.copyfile(model, tuned)
+    with open(tuned, "r+b") as file:
+        at = file.read(8 << 20).index(b"<unused1000>")
+        file.seek(at)
+        file.write(b"<unusedX000>")
+    paths |= {"small": str(small), "other": str(other), "log": str(log), "tuned": str(tuned)}
     if "quantize" in groups:
         f16 = folder / "f16.gguf"
         say("making an F16 model")

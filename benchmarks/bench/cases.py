@@ -88,6 +88,7 @@ def start() -> list[Case]:
         _ours("--help", "start", "--help"),
         _ours("dump", "start", "dump", "{model}", needs=("header",)),
         _ours("lint", "start", "lint", "--exit-zero", "{model}", needs=("header",)),
+        _ours("lint, one token changed", "start", "lint", "--exit-zero", "{tuned}", needs=("header",)),
         _ours("fix --set", "start", *was_set[1:], **editing),  # type: ignore[arg-type]
         _ours("fix, new key", "start", "fix", "--yes", "--set", "my.key:str=hello", "{copy}", **editing),  # type: ignore[arg-type]
         _ours("undo", "start", "undo", "{copy}", before=(was_set,), **editing),  # type: ignore[arg-type]

@@ -154,7 +154,8 @@ class _Copier:
     """Copies ranges: by the kernel as long as that works, else by hand."""
 
     def __init__(self, src: int | None, dst: int, read: Read | None) -> None:
-        self.src, self.dst = src, dst
+        # None is never read from: who gives none says how the old file is read.
+        self.src, self.dst = -1 if src is None else src, dst
         self.by_kernel = src is not None and hasattr(os, "copy_file_range")
         self.read = read or self._read
         self._buffer: memoryview | None = None
@@ -176,7 +177,6 @@ class _Copier:
                 tick(got)
 
     def _kernel(self, at: int, to: int, n: int) -> int:
-        assert self.src is not None
         try:
             got = os.copy_file_range(self.src, self.dst, n, at, to)
         except OSError:
@@ -195,5 +195,4 @@ class _Copier:
         return got
 
     def _read(self, buffer: memoryview, at: int) -> int:
-        assert self.src is not None
         return read_once_into(self.src, buffer, at)

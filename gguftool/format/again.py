@@ -69,11 +69,14 @@ def _stands(data: bytes, buffer: memoryview, at: int) -> bool:
     return len(data) + at <= len(buffer) and bytes(buffer[at : at + len(data)]) == data
 
 
-def of(f: Field, name: str, compute: Callable[[bytes], T]) -> T:
-    """What is found out about the strings of an array, given as bytes, under a name; it must not hold the model."""
+def of(f: Field, name: str, compute: Callable[[bytes, int, int], T]) -> T:
+    """What is found out about the strings of an array, under a name; it must not hold the model.
+
+    ``compute`` takes bytes that hold them, their start there and their end. What is remembered gets bytes of its own.
+    """
     view, count = f.value_bytes, f.count or 0
     if not LEAST <= len(view) <= _ROOM or f.element_type != STR:
-        return compute(bytes(view))
+        return compute(*f.stands)
     with _LOCK:
         alike = (one for one in _KNOWN if (one.count, len(one.data), one.layout) == (count, len(view), f.layout))
         known = next((one for one in alike if bytes(view) == one.data), None)
@@ -84,6 +87,6 @@ def of(f: Field, name: str, compute: Callable[[bytes], T]) -> T:
         _KNOWN.append(known)
         _trim()
     if name not in known.found:
-        known.found[name] = compute(known.data)
+        known.found[name] = compute(known.data, 0, len(known.data))
     value: T = known.found[name]
     return value

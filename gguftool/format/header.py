@@ -52,18 +52,20 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walked:
-    """What the walk over an array of many strings left, so that nobody needs to go that way again.
+    """What the walk over an array of many strings, or of long ones, left, so that nobody needs to go that way again.
 
     Attributes:
         buffer: the record that was walked; one with other bytes is another array.
         name: of the vocabulary that the array is of, byte by byte (`gguftool.format.vocabularies.KNOWN`); else 0.
         places: where every `gguftool.format.strings.STEP`-th string begins, the first at 0 left out; empty where the
             array is known.
+        at: where the record begins in the bytes that the parser read.
     """
 
     buffer: memoryview
     name: int
     places: list[int]
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Field:
 
     @property
     def strings(self) -> Walked | None:
-        """What the parser learnt of an array of many strings; None where these are not the bytes that it walked."""
+        """What the parser learnt of a large array of strings; None where these are not the bytes that it walked."""
         return self.walked if self.walked is not None and self.walked.buffer is self.buffer else None
 
     @property
@@ -104,6 +106,15 @@ class Field:
     def value_bytes(self) -> memoryview:
         """The bytes of the value (of an array: its elements)."""
         return self.buffer[self.value_at :]
+
+    @property
+    def stands(self) -> tuple[bytes, int, int]:
+        """Bytes that hold those of the value, its start in them and its end: of a large array of strings no copy."""
+        whole, walked = self.buffer.obj, self.strings
+        if walked is not None and isinstance(whole, bytes):
+            return whole, walked.at + self.value_at, walked.at + len(self.buffer)
+        data = bytes(self.value_bytes)
+        return data, 0, len(data)
 
     @property
     def type_name(self) -> str:

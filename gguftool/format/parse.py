@@ -21,6 +21,8 @@ from gguftool.shell import gguftool, path_word
 from gguftool.source import Memory, Source
 
 MAX_NESTING = 8
+_LARGE = 1 << 16
+"""Bytes of an array of strings of which a copy costs something."""
 _MODEL = 64
 """Bytes of the name of a tokenizer that are looked at: known names are shorter, and a string may be long."""
 MOST_DIMS = 1024
@@ -148,7 +150,7 @@ def _check_count(walk: Walk, count: int, least: int, what: str, most: int, at: i
 def _field(buf: memoryview, layout: Layout, row: _FieldRow) -> Field:
     key, type_id, start, end, value_at, element, count, learnt = row
     view = buf[start:end]
-    walked = Walked(view, *learnt) if learnt else None
+    walked = Walked(view, *learnt, at=start) if learnt else None
     return Field(key, type_id, (start, end), value_at - start, element, count, layout, view, walked)
 
 
@@ -168,7 +170,7 @@ def _read_field(walk: Walk) -> _FieldRow:
         _skip_elements(walk, element, count, 1)
         if element != ARR:
             walk.seen.arrays[key] = Array(value_at, count, count, walk.pos, element == STR)
-        if element == STR and (walk.name or walk.places):
+        if element == STR and (walk.name or walk.places or walk.pos - value_at > _LARGE):
             learnt = walk.name, walk.places
     else:
         value_at = walk.pos

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gguftool.brief import named_repr
 from gguftool.errors import GgufToolError
 from gguftool.format.header import Header
 from gguftool.format.parse import parse
@@ -27,6 +28,8 @@ class Headers:
     Attributes:
         shared: what was found out about the fields of the header that was read last (`Model.shared`).
     """
+
+    __repr__ = named_repr
 
     def __init__(self, parts: Iterable[Part] = (), room: int | None = None) -> None:
         self._known: dict[object, Header] = {}

@@ -25,27 +25,28 @@ class StringList:
 
     Attributes:
         count: how many.
-        data: all of them, each with its length in front.
+        data: bytes that hold all of them, each with its length in front.
+        begin, end: where these stand in them.
         prefix: how a length is written.
         big_endian: whether it is written so.
         name: of the known vocabulary that they are the tokens of, byte by byte; 0 for any other.
     """
 
-    def __init__(self, f: Field | None, data: bytes = b"") -> None:
+    def __init__(self, f: Field | None, data: bytes = b"", begin: int = 0, end: int = 0) -> None:
         layout = f.layout if f is not None else None
-        self.data = data
+        self.data, self.begin, self.end = data, begin, end
         self.count = f.count or 0 if f is not None else 0
         self.prefix = struct.Struct(layout.order + layout.length_code if layout else "<Q")
         self.big_endian = bool(layout and layout.big_endian)
         walked = f.strings if f is not None else None
         self.name = 0
         # Number and place of some of them, in order; all that there will be once `_done`.
-        self._known = [(0, 0)]
+        self._known = [(0, begin)]
         self._done = self.count <= STEP
         if walked is not None and walked.places:
-            self._known += zip(range(STEP, self.count, STEP), walked.places, strict=True)
+            self._known += zip(range(STEP, self.count, STEP), (begin + place for place in walked.places), strict=True)
             self._done = True
-        self._last = 0, 0
+        self._last = 0, begin
 
     def raw(self, index: int, most: int | None = None) -> bytes:
         """A string without its length, of a longer one the first ``most`` bytes; b"" outside the list."""
@@ -69,6 +70,10 @@ class StringList:
             o += size + unpack(data, o)[0]
             i += 1
         return i if o == place else None
+
+    def contains(self, data: bytes) -> bool:
+        """Whether these bytes stand anywhere in the list, in a string or across two of them."""
+        return self.data.find(data, self.begin, self.end) >= 0
 
     def longer(self, than: int) -> list[int]:
         """Numbers of the strings of more bytes."""
@@ -112,7 +117,7 @@ class StringList:
     def _pieces(self) -> Iterator[tuple[int, int, int, int]]:
         """Number of the first string, how many, the place of the first and that behind the last, piece by piece."""
         self._reach(self.count, 0)
-        known = [*self._known, (self.count, len(self.data))] if self.count else []
+        known = [*self._known, (self.count, self.end)] if self.count else []
         yield from ((first, after - first, begin, end) for (first, begin), (after, end) in pairwise(known))
 
     def _length(self, place: int) -> int:
@@ -141,7 +146,7 @@ class StringList:
     def _more(self, i: int, o: int) -> None:
         if self.name:
             # The only zero bytes are the seven of each length: to count them is faster than to walk.
-            at = self.data.find(_ZEROS, o + _BLOCK) - 1
+            at = self.data.find(_ZEROS, o + _BLOCK, self.end) - 1
             self._done = at < 0
             i, o = i + self.data.count(0, o, max(at, o)) // 7, at
         else:

@@ -36,8 +36,8 @@ class TokenList(StringList):
         told: what else was found out about them, by name.
     """
 
-    def __init__(self, f: Field | None, data: bytes = b"") -> None:
-        super().__init__(f, data)
+    def __init__(self, f: Field | None, data: bytes = b"", begin: int = 0, end: int = 0) -> None:
+        super().__init__(f, data, begin, end)
         if f is not None and f.key == TOKENS and f.strings is not None:
             self.name = f.strings.name
         self.told: dict[str, Any] = {}
@@ -48,7 +48,7 @@ class TokenList(StringList):
     @cached_property
     def zero_bytes(self) -> int:
         """Zero bytes among them, lengths included."""
-        return 7 * self.count if self.name else self.data.count(0)
+        return 7 * self.count if self.name else self.data.count(0, self.begin, self.end)
 
     @cached_property
     def different(self) -> AbstractSet[bytes]:
@@ -107,8 +107,9 @@ class TokenList(StringList):
             return self.by_record.get(record)
         # The last one, unless all are known to be different: that of a special token is often near the beginning.
         once = self.name or ("different" in self.__dict__ and self.distinct == self.count)
-        at = self.data.find(record) if once else self.data.rfind(record)
-        self._searched += at if at >= 0 and once else len(self.data)
+        begin, end = self.begin, self.end
+        at = self.data.find(record, begin, end) if once else self.data.rfind(record, begin, end)
+        self._searched += at - begin if at >= 0 and once else end - begin
         if at < 0:
             return None
         found = self.index(at)
@@ -138,28 +139,28 @@ class TokenList(StringList):
 
     def _around(self, mark: bytes) -> tuple[frozenset[bytes] | None, bytes | None]:
         """What looks like records that begin with a mark, and what stands where it is not at the beginning."""
-        data, found, inside = self.data, set(), []
-        at, left = data.find(mark), _OFTEN
+        data, end, found, inside = self.data, self.end, set(), []
+        at, left = data.find(mark, self.begin, end), _OFTEN
         while at >= 0:
-            if data.startswith(_ZEROS, at - 7) and at > 7:
-                found.add(data[at - 8 : at + data[at - 8]])
+            if data.startswith(_ZEROS, at - 7) and at - self.begin > 7:
+                found.add(data[at - 8 : min(at + data[at - 8], end)])
             else:
-                inside.append(data[at : at + _WINDOW])
+                inside.append(data[at : min(at + _WINDOW, end)])
             left -= 1
             if not left:
                 return None, None
-            at = data.find(mark, at + 1)
+            at = data.find(mark, at + 1, end)
         return frozenset(found), b"".join(inside)
 
 
 def token_list(f: Field | None) -> TokenList:
     """The token list in a field; None gives an empty one."""
-    return TokenList(None) if f is None else again.of(f, "tokens", lambda data: TokenList(f, data))
+    return TokenList(None) if f is None else again.of(f, "tokens", lambda *where: TokenList(f, *where))
 
 
 def split_strings(f: Field) -> list[bytes]:
     """The strings of an array field as bytes, each with its length prefix."""
-    return StringList(f, bytes(f.value_bytes)).records
+    return StringList(f, *f.stands).records
 
 
 def unpaired(records: Sequence[bytes], head: int) -> list[int]:

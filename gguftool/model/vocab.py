@@ -168,7 +168,7 @@ class Vocabulary:
 
     def contains(self, data: bytes) -> bool:
         """Whether the bytes stand anywhere in the list, in a token or across two of them."""
-        return data in self._list.data
+        return self._list.contains(data)
 
     @property
     def zero_bytes(self) -> int:

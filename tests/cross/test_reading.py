@@ -19,7 +19,7 @@ NOT_OURS = (
     "facts/data/__init__.py", "facts/editions.py", "build/converter_driver.py",
     "build/libworker.py", "build/rowworker.py", "run/hfchild.py", "run/hftokens.py", "run/tokens.py",
     "run/measure.py", "run/divergencechild.py", "run/imatrixchild.py", "run/child.py", "chat/engine/program.py",
-    "run/sensechild.py", "run/sensitivity.py",
+    "run/sensechild.py",
     "chat/engine/server.py", "lint/catalogue.py", "reading.py",
 )  # fmt: skip
 

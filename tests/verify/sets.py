@@ -42,3 +42,10 @@ def typed(quant: str, layers: int = 6, file_type: int = 2) -> GGUF:
 def three(folder: Path, quant: str = "q4_0", file_type: int = 2, prefix: str = "m") -> list[Path]:
     """Six layers in three shards: embedding and layers 0-1, 2-3, 4-5."""
     return write(pieces(typed(quant, file_type=file_type), [20, 38]), folder, prefix)
+
+
+def tensors(*paths: Path) -> dict[str, bytes]:
+    """Data of every tensor, by gguf-py's own reader."""
+    from gguf import GGUFReader
+
+    return {t.name: t.data.tobytes() for path in paths for t in GGUFReader(path).tensors}

@@ -299,8 +299,8 @@ class _Merges:
     some: tuple[str, ...]
 
 
-def _merges(f: Field, data: bytes) -> _Merges:
-    strings, count = StringList(f, data), f.count or 0
+def _merges(f: Field, data: bytes, begin: int, end: int) -> _Merges:
+    strings, count = StringList(f, data, begin, end), f.count or 0
     if f.strings is None or not f.strings.name:
         records = strings.records
         bad = unpaired(records, f.layout.length_size)
@@ -326,7 +326,7 @@ def merges_malformed(m: Model, ctx: Context) -> Drafts:
         return
     if f.strings is not None and f.strings.name and f.strings.name == vocab.name:
         return
-    said = again.of(f, "merges", lambda data: _merges(f, data))
+    said = again.of(f, "merges", lambda *where: _merges(f, *where))
     if said.bad:
         yield found(
             f"{MERGES}: {said.bad:,} of {f.count:,} entries are not two pieces, the first is {said.first}: "
