@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gguftool.facts.arch import Hparams
-from gguftool.facts.keys import reads
 
 
 def unsplit(hp: Hparams, tensors: Iterable[str]) -> bool:
@@ -21,10 +20,13 @@ def unsplit(hp: Hparams, tensors: Iterable[str]) -> bool:
 
     Source: `models/deepseek2.cpp:load_arch_tensors`, `models/kimi-linear.cpp:load_arch_tensors` (b11434).
     """
-    if "attention.key_length_mla" not in reads(hp.arch) or hp.shape.mla:
-        return False
     names = [name for name in tensors if name.startswith("blk.")]
-    return any(".attn_kv_b." in name for name in names) and not any(".attn_k_b." in name for name in names)
+    if not any(".attn_kv_b." in name for name in names) or any(".attn_k_b." in name for name in names):
+        return False
+    # Who reads which key is a table of its own, and few files have such a tensor.
+    from gguftool.facts.keys import reads
+
+    return "attention.key_length_mla" in reads(hp.arch) and not hp.shape.mla
 
 
 def as_latent(hp: Hparams) -> Hparams | None:
