@@ -34,7 +34,7 @@ from gguftool.quantity import human
 from gguftool.records import dataclass, replace
 from gguftool.run.devices import host_memory
 from gguftool.run.known import BROKEN, KNOWS, subject
-from gguftool.run.measure import PACKAGE, VERSION, available
+from gguftool.run.measurer import PACKAGE, VERSION, available
 from gguftool.verify.result import Fault
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from gguftool.model.embedder import DECIDES, embedder
 from gguftool.run.engine import at_hand, choose
 from gguftool.run.known import BROKEN, UNJUDGED, Known
 from gguftool.run.kvtest import kv_test
-from gguftool.run.measure import available
+from gguftool.run.measurer import available
 from gguftool.run.serve import prove, serving
 from gguftool.run.wishes import Wishes
 

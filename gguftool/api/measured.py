@@ -8,24 +8,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gguftool.errors import MissingFile, ToolFailed
+from gguftool.errors import ToolFailed
 from gguftool.memory.advice import Measure, refine
 from gguftool.memory.devices import HOST
 from gguftool.memory.fit import Fit
 from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.model import Model, Part
-from gguftool.programs import SERVER, Tool, find, named, run
+from gguftool.programs import Tool, named, run
 from gguftool.records import replace
 from gguftool.regex import regex
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import known
 from gguftool.run.deploy import Deployment, resolved
-from gguftool.run.measure import VERSION, Ask, Measured, available, measure
+from gguftool.run.measure import Ask, Measured, measure
+from gguftool.run.measurer import FIT_PARAMS, LIBRARY, fit_params
 from gguftool.run.options.table import options
 
 MIB = 1 << 20
-LIBRARY = f"llama.cpp library b11549 (xllamacpp {VERSION})"
-FIT_PARAMS = "llama-fit-params"
 _LINE = regex(r"^(?P<name>\S+) +(?P<model>\d+) +(?P<context>\d+) +(?P<compute>\d+) *$", re.MULTILINE)
 
 _NOT_OF_A_CONTEXT = frozenset(
@@ -50,7 +49,7 @@ def measured_fit(m: Model, d: Deployment, planner: Planner, fit: Fit, tell: Tell
     if fit.plan.refused:
         return fit, ""
     devices = bool(planner.machine.devices)
-    tool = _fit_params(d) if devices else named(FIT_PARAMS, d.wishes.server)
+    tool = fit_params(d) if devices else named(FIT_PARAMS, d.wishes.server)
     if devices and tool is None:
         raise ToolFailed(
             f"measuring for {planner.machine.devices[0].name} needs {FIT_PARAMS} of a llama.cpp built for it",
@@ -66,30 +65,6 @@ def measured_fit(m: Model, d: Deployment, planner: Planner, fit: Fit, tell: Tell
     if found is None:
         raise ToolFailed(f"{source} refused a context that should have been taken", "plan without --measure")
     return found, source
-
-
-def at_hand(d: Deployment, planner: Planner) -> str:
-    """Who would measure this plan, for people; "": nobody is there to ask.
-
-    Args:
-        d: what is to be started.
-        planner: the model on its machine.
-    """
-    if planner.machine.devices:
-        tool = _fit_params(d)
-        return tool.path if tool is not None else ""
-    try:
-        tool = named(FIT_PARAMS, d.wishes.server)
-    except MissingFile:
-        return ""
-    return tool.path if tool is not None else LIBRARY if available() else ""
-
-
-def _fit_params(d: Deployment) -> Tool | None:
-    """The program that is named, found, or lies beside the llama-server that is."""
-    tool = find(FIT_PARAMS, d.wishes.server, may_lack=True)
-    server = find(SERVER, d.wishes.server, may_lack=True) if tool is None else None
-    return find(FIT_PARAMS, os.path.dirname(server.path), may_lack=True) if server is not None else tool
 
 
 def _library(tell: Tell, path: str, d: Deployment) -> Measure:

@@ -141,7 +141,7 @@ def mix(
 
 def _how(ways: Ways, weights: int) -> str:
     """What ``auto`` means here."""
-    from gguftool.run.measure import available
+    from gguftool.run.measurer import available
 
     if ways.sensitivity != AUTO:
         return ways.sensitivity

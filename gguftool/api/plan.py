@@ -17,8 +17,9 @@ from gguftool.memory.speed.estimate import Estimate
 from gguftool.model.role import only_runnable
 from gguftool.predict import predict
 from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
-from gguftool.records import dataclass, replace
+from gguftool.records import dataclass, field, replace
 from gguftool.run.args import server_command
+from gguftool.run.capabilities import known
 from gguftool.run.deploy import (
     Deployment,
     Found,
@@ -29,17 +30,17 @@ from gguftool.run.deploy import (
     with_largest_context,
 )
 from gguftool.run.engine import Engine, choose, engine_of
-from gguftool.run.expected import expectations
 from gguftool.run.grown import growth_notes
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command
-from gguftool.run.proof import Expected
+from gguftool.run.silent import names_template
 from gguftool.run.target import older
 from gguftool.run.ways import Way, speed, ways
 from gguftool.run.wishes import Wishes
 
 if TYPE_CHECKING:
     from gguftool.model import Model
+    from gguftool.run.proof import Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,6 @@ class Planned:
         deployment: what the wishes came to on this machine.
         wishes: everything the plan rests on, also what nobody asked for.
         command: llama-server with its arguments.
-        expected: what its log must show.
         speed: how fast it can be.
         ways: what fits where the wish does not, the recommended one first.
         not_loaded: llama.cpp's line where it would not load the file; "": it would, or the file is not here to tell.
@@ -61,12 +61,20 @@ class Planned:
     deployment: Deployment
     wishes: Wishes
     command: tuple[str, ...]
-    expected: Expected
     speed: Estimate
     ways: tuple[Way, ...] = ()
     not_loaded: str = ""
+    _to_expect: list[Callable[[], Expected]] = field(default_factory=list, repr=False, compare=False)
+    _expected: list[Expected] = field(default_factory=list, repr=False)
 
     __repr__ = short_repr
+
+    @property
+    def expected(self) -> Expected:
+        """What its log must show."""
+        while self._to_expect:
+            self._expected.append(self._to_expect.pop()())
+        return self._expected[0]
 
     def _repr_html_(self) -> str:
         return self.memory._repr_html_()
@@ -140,15 +148,55 @@ def plan(
     engine = engine_for(said, build, measure)
     spec = named if named is not None else str(model) if isinstance(model, (str, os.PathLike)) else model.name
     with opened(model, strict=True) as m:
-        only_runnable(m)
-        refused, not_loaded = _load(m, older(engine.build))
-        d, advice, found = _advise(m, said, engine, refused, max_context, measure, tell)
-        rests_on = resolved(d, advice.planner, advice.plan)
-        command = tuple(planned_command(spec, m.name, rests_on, engine.build))
-        others = ways(m, d, advice.planner, found, spec)
-        fast = speed(d, advice.planner, advice.plan)
-        expected = expectations(m, advice.plan, rests_on, d.sides)
-        return Planned(advice, d, rests_on, command, expected, fast, others, not_loaded)
+        found = plan_open(m, said, engine, spec, max_context=max_context, measure=measure, tell=tell)
+        # It is read from the model, which may be closed before anybody asks for it.
+        _ = found.expected
+        return found
+
+
+def plan_open(
+    m: Model,
+    said: Wishes,
+    engine: Engine,
+    spec: str,
+    *,
+    max_context: bool = False,
+    measure: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Planned:
+    """As `plan`, for a model that stays open: what the log must show is worked out when it is asked for.
+
+    Args:
+        m: the model; its header is enough.
+        said: what is asked for.
+        engine: what will serve, see `engine_for`.
+        spec: what the command calls the model.
+        max_context: plan the largest context that fits.
+        measure: ask the real library in place of estimating.
+        tell: called with what is odd in a measurement.
+
+    Raises:
+        UsageError: the file is no language model, or the wishes make no sense.
+        ToolFailed: measuring failed.
+    """
+    only_runnable(m)
+    refused, not_loaded = _load(m, older(engine.build))
+    d, advice, found = _advise(m, said, engine, refused, max_context, measure, tell)
+    rests_on = resolved(d, advice.planner, advice.plan)
+    command = tuple(planned_command(spec, m.name, rests_on, engine.build))
+    others = ways(m, d, advice.planner, found, spec)
+    fast = speed(d, advice.planner, advice.plan)
+
+    def expected() -> Expected:
+        from gguftool.run.expected import expectations
+
+        return expectations(m, advice.plan, rests_on, d.sides)
+
+    planned = Planned(advice, d, rests_on, command, fast, others, not_loaded, [expected])
+    if rests_on.template is not None or names_template(os.environ, known()):
+        # A template in a file of its own is read for it; one that cannot be read stops the plan.
+        _ = planned.expected
+    return planned
 
 
 def engine_for(said: Wishes, build: str | int | None = None, measure: bool = False) -> Engine:

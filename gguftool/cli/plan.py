@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
+from gguftool.cli.values import PATH
 from gguftool.cli.wishes import wish_options, wished
 from gguftool.report.text import safe
 from gguftool.shell import gguftool
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @option("--max-context", is_flag=True, help="Plan the largest context that fits.")
 @option("--measure", is_flag=True, help="Ask the real library (it allocates nothing) in place of estimating.")
 @option("--calibrate", is_flag=True, help="First measure how fast this host reads and computes, and keep it.")
-@option("--plot", metavar="FILE.svg|png|html", type=click.Path(), help="Draw memory against context.")
+@option("--plot", metavar="FILE.svg|png|html", type=PATH, help="Draw memory against context.")
 @option("--build", metavar="BUILD", help="Plan for that build of llama.cpp, in place of the one at hand: b8179.")
 @format_option("text", "json")
 @pass_session
@@ -51,7 +52,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     Of a repository or a folder with several quantisations each is a row, the best first: that with the most bits a
     weight, as measured, that fits whole. Only headers are read, side by side.
     """
-    from gguftool.api.plan import plan as work_out
+    from gguftool.api.plan import engine_for, plan_open
     from gguftool.cli.opened import open_for
     from gguftool.hub.meant import meant
     from gguftool.report import plan as report
@@ -72,13 +73,14 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
         return table(session, there, wishes, options)
     model = there
     with open_for(session, model) as m:
-        found = work_out(
+        engine = engine_for(wishes, options["build"], options["measure"])
+        found = plan_open(
             m,
             wishes,
+            engine,
+            model,
             max_context=options["max_context"],
             measure=options["measure"],
-            build=options["build"],
-            named=model,
             tell=session.warn,
         )
         advice = found.advice
@@ -110,7 +112,7 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
 
 def _measuring(words: Sequence[str], found: Planned) -> str:
     """The line that asks the real library of the same plan; "": none is at hand, or nothing is left to ask."""
-    from gguftool.api.measured import at_hand
+    from gguftool.run.measurer import at_hand
     from gguftool.run.options.extra import without_secrets
 
     if found.refused or not (who := at_hand(found.deployment, found.advice.planner)):

@@ -147,6 +147,7 @@ class Planner:
     layout: Layout = field(init=False)
     _reserves: dict[object, Reserve | None] = field(init=False, default_factory=dict)
     _laid: dict[object, dict[str, int]] = field(init=False, default_factory=dict)
+    _plans: dict[tuple[Settings, Placement], MemoryPlan] = field(init=False, default_factory=dict)
 
     __repr__ = short_repr
 
@@ -171,7 +172,12 @@ class Planner:
         Raises:
             UsageError: neither the file nor the settings name a context length.
         """
-        placement = replace(p or Placement(), overrides=self.overrides, repack=self.machine.repack)
+        key = s, replace(p or Placement(), overrides=self.overrides, repack=self.machine.repack)
+        if key not in self._plans:
+            self._plans[key] = self._plan(*key)
+        return self._plans[key]
+
+    def _plan(self, s: Settings, placement: Placement) -> MemoryPlan:
         cache = layer_cache(self.hp, s) if self.layers == "draft" else kv_cache(self.hp, s)
         placed = self.weights.place(placement)
         t = terms(self.hp, s, cache, self.vocabulary, self.build)
@@ -235,19 +241,10 @@ class Planner:
         ]
         uses.append(
             DeviceUse(
-                HOST,
-                "cpu",
-                m.ram,
-                m.ram_reserve,
-                placed.host,
-                kv.get(HOST, 0),
-                state.get(HOST, 0),
-                compute.get(HOST, 0),
-                output,
-                self._projectors(HOST),
-                beside=beside(HOST),
+                HOST, "cpu", m.ram, m.ram_reserve, placed.host, kv.get(HOST, 0), state.get(HOST, 0),
+                compute.get(HOST, 0), output, self._projectors(HOST), beside=beside(HOST),
             )
-        )
+        )  # fmt: skip
         return tuple(uses)
 
     def _pictures(self) -> tuple[Growth, ...]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from gguftool.errors import FormatError
 from gguftool.facts import NUMBER
-from gguftool.facts.arch import facts
+from gguftool.facts.arch import is_known
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import common, has_program, machine_of, program
 from gguftool.facts.marks import bears
-from gguftool.facts.watched import Answers, known_by, told
+from gguftool.facts.watched import known_by, told
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, Part, from_source
@@ -82,21 +82,11 @@ def predict(
             return _by(_near(build), lambda: _of_other_bytes(source, given_as))
     model = what
     own = given_as or role(model)
-    return _by_build(model, build, own, lambda: _as(model, own, keep))
+    return for_build(model, build, own, lambda: as_role(model, own, keep))
 
 
-def by_build(model: Model) -> Callable[[int], Prediction]:
-    """As `predict` for many builds; what builds agree in is worked out once.
-
-    Args:
-        model: opened with ``strict=False``.
-    """
-    own = role(model)
-    answers = Answers(lambda: _as(model, own))
-    return lambda build: _by_build(model, build, own, answers)
-
-
-def _by_build(model: Model, build: int | None, own: str, predicted: Callable[[], Prediction]) -> Prediction:
+def for_build(model: Model, build: int | None, own: str, predicted: Callable[[], Prediction]) -> Prediction:
+    """What a build does with a file that is used as ``own``; ``predicted`` says it by the facts that are read."""
     if build is None or build >= NUMBER:
         return predicted()
     # What is known of older builds is loaded where one is asked about.
@@ -131,7 +121,8 @@ def _by(stored: int | None, predicted: Callable[[], Prediction]) -> Prediction:
         return replace(predicted(), build=stored)
 
 
-def _as(model: Model, own: str, keep: Callable[[Run], None] | None = None) -> Prediction:
+def as_role(model: Model, own: str, keep: Callable[[Run], None] | None = None) -> Prediction:
+    """What is done with a file that is used as ``own``, by the facts that are read."""
     module = OTHERS.get(own)
     if module is None:
         return _of_model(model, keep=keep)
@@ -222,19 +213,9 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     Raises:
         LoadEnds, Refusal, Abort, Unknown: how it ends; ``state.stage`` says where.
     """
-    _read_file(state.model)
-    m = state.model = keys_as_c(state.model)
-    state.stage = "architecture"
-    reader = _reader(m)
-    state.stage = "data"
-    check_bounds(m.parts[0])
-    state.stage = "splits"
-    _named_twice(m)
-    check_splits(m, reader)
-    state.warnings += unknown_type(m)
-    state.stage = "architecture"
-    reader.scalar("=general.file_type", "u32")
-    machine, _ = known_by("hyperparameters", lambda: _numbers_and_end(m), lambda: hyperparameters(state))
+    begin(state)
+    m = state.model
+    machine, _ = known_by("hyperparameters", lambda: numbers_and_end(m), lambda: hyperparameters(state))
     asking = program(m.architecture.partition("\0")[0], "tensors")
     state.stage = "vocabulary"
     vocab = state.vocab = granted or load_vocab(machine.reader, vocabulary(m))
@@ -243,7 +224,23 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     state.stage = "tensors"
     _tensors(state, machine, vocab, asking)
     state.stage = "data"
-    _mapped(state)
+    mapped(state)
+
+
+def begin(state: Run) -> None:
+    """What comes before the hyperparameters; raises as `run_stages`."""
+    _read_file(state.model)
+    m = state.model = keys_as_c(state.model)
+    state.stage = "architecture"
+    reader = reader_of(m)
+    state.stage = "data"
+    check_bounds(m.parts[0])
+    state.stage = "splits"
+    _named_twice(m)
+    check_splits(m, reader)
+    state.warnings += unknown_type(m)
+    state.stage = "architecture"
+    reader.scalar("=general.file_type", "u32")
 
 
 def _read_file(m: Model) -> None:
@@ -273,10 +270,10 @@ def _named_twice(m: Model) -> None:
             seen.add(name)
 
 
-def _reader(m: Model) -> Reader:
+def reader_of(m: Model) -> Reader:
     """Keys under the file's architecture; llama.cpp calls one it does not know "(unknown)"."""
     name = Reader(m.fields, "").scalar("=general.architecture", "str") or ""
-    return Reader(m.fields, name if facts(name) is not None else "(unknown)")
+    return Reader(m.fields, name if is_known(name) else "(unknown)")
 
 
 def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
@@ -288,7 +285,7 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
     Raises:
         Refusal, Abort, Unknown: how it ends.
     """
-    reader = _reader(state.model)
+    reader = reader_of(state.model)
     name = state.model.architecture.partition("\0")[0]
     if reader.arch == "(unknown)":
         wrap = "" if bears("bare-architecture") else "error loading model architecture: "
@@ -306,7 +303,7 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
         raise Refusal(text, "field:general.architecture")
     machine = state.machine = machine_of(reader, h)
     # Two architectures ask for tensors already here: whether their extra layers are in the file.
-    machine.stored = _shapes(state.model.parts)
+    machine.stored = shapes(state.model.parts)
     machine.run(program(name, "hparams"))
     state.warnings += machine.warnings
     return machine, program(name, "tensors")
@@ -324,7 +321,7 @@ def numbers(model: Model) -> dict[str, Any] | None:
         state.close()
 
 
-def _numbers_and_end(model: Model) -> tuple[object, ...]:
+def numbers_and_end(model: Model) -> tuple[object, ...]:
     """All that later stages see of the hyperparameter stage."""
     state = Run(model)
     try:
@@ -339,7 +336,7 @@ def _numbers_and_end(model: Model) -> tuple[object, ...]:
         state.close()
 
 
-def _shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
+def shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
     """The padded shape of a stored tensor by name; does not hold the model, which an evaluator's circles must not."""
     infos: dict[str, TensorInfo] = {}
 
@@ -357,10 +354,17 @@ def stored_tensors(m: Model) -> dict[str, TensorInfo]:
     return {t.name.partition("\0")[0]: t for part in m.parts for t in part.header.tensors}
 
 
+def printed_beyond(vocab: Loaded) -> int:
+    """The first token that is printed and is not in the vocabulary; -1 for none."""
+    if vocab.kind == "none":
+        return -1
+    printed = (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed)
+    return next((i for i in printed if i >= vocab.n_tokens), -1)
+
+
 def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> None:
-    size = vocab.n_tokens
-    n = next((i for i in (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed) if i >= size), -1)
-    if n >= 0 and vocab.kind != "none":
+    size, n = vocab.n_tokens, printed_beyond(vocab)
+    if n >= 0:
         if not bears("ids-at"):
             raise Abort("a token beyond the vocabulary is printed", where(TOKENS))
         raise Refusal(f"vector::_M_range_check: __n (which is {n}) >= this->size() (which is {size})", where(TOKENS))
@@ -370,7 +374,7 @@ def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> 
     state.warnings += asked.warnings
 
 
-def _mapped(state: Run) -> None:
+def mapped(state: Run) -> None:
     """What stands between the tensors and a loaded model: precision policy, alignment of the mapped data."""
     m = state.model
     reader = Reader(m.fields, m.architecture)

@@ -222,6 +222,8 @@ def _fields(cursor: _Cursor, n_kv: int, path: str) -> int:
     alignment: tuple[int, bytes] | None = None
     looks = bears("key-twice")
     for index in range(n_kv):
+        if index == limits.FIELDS:
+            raise _endless(f"{limits.FIELDS:,} fields")
         key = b""
         try:
             key = cursor.string()
@@ -288,6 +290,8 @@ def _tensors(cursor: _Cursor, n_tensors: int, path: str) -> list[TensorInfo]:
     out: list[TensorInfo] = []
     seen: dict[bytes, int] = {}
     for index in range(n_tensors):
+        if index == limits.TENSORS:
+            raise _endless(f"{limits.TENSORS:,} tensors")
         name = b""
         start = cursor.pos
         try:

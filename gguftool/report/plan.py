@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.facts.cachetypes import shown
-from gguftool.memory.advice import Advice
-from gguftool.memory.fit import Cell
-from gguftool.memory.plan import MemoryPlan
-from gguftool.memory.speed.estimate import Estimate
 from gguftool.memory.spread import unseen, words
-from gguftool.memory.use import DeviceUse, DraftContext
 from gguftool.report.choices import choices_json, choices_text, speed_json, speed_lines
 from gguftool.report.growth import growth_json, growth_text
 from gguftool.report.text import Style, Styled, bar, count, safe, size, table
-from gguftool.run.beside import Unfit
-from gguftool.run.proof import Expected, to_json
-from gguftool.run.ways import Way
 from gguftool.shell import gguftool, path_word, shell
+
+if TYPE_CHECKING:
+    from gguftool.memory.advice import Advice
+    from gguftool.memory.fit import Cell
+    from gguftool.memory.plan import MemoryPlan
+    from gguftool.memory.speed.estimate import Estimate
+    from gguftool.memory.use import DeviceUse, DraftContext
+    from gguftool.run.beside import Unfit
+    from gguftool.run.proof import Expected
+    from gguftool.run.ways import Way
 
 BAR = 16
 
@@ -233,6 +236,8 @@ def plan_json(
     not_loaded: str = "",
 ) -> dict[str, object]:
     """The fields of ``--format json``: every number in bytes or tokens."""
+    from gguftool.run.proof import to_json
+
     plan = a.plan
     c, s, w = plan.cache.context, plan.settings, a.planner.weights
     return {

@@ -17,7 +17,6 @@ from gguftool.run.options.extra import is_secret, listed
 from gguftool.run.options.row import Option
 from gguftool.run.options.table import by_field, normal, options, shown
 from gguftool.run.wishes import Wishes
-from gguftool.wire import without_login
 
 TRACE = 4
 """Level at which the builds with six levels print sizes (`common/log.cpp`, b11434); the default 3 hides them."""
@@ -114,9 +113,16 @@ def masked(argv: Sequence[str], hide: Callable[[str], str] = lambda name: "***")
     out: list[str] = []
     secret = ""
     for word in argv:
-        out.append(hide(_variable(secret)) if secret else without_login(word))
+        out.append(hide(_variable(secret)) if secret else _without_login(word) if "@" in word else word)
         secret = "" if secret else word if is_secret(word) else ""
     return out
+
+
+def _without_login(word: str) -> str:
+    # All of HTTP comes with it, and few words are addresses.
+    from gguftool.wire import without_login
+
+    return without_login(word)
 
 
 def _variable(name: str) -> str:

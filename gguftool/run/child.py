@@ -15,7 +15,7 @@ from typing import IO, Any
 from gguftool.endings import start
 from gguftool.errors import NoRoom, ToolFailed, UsageError
 from gguftool.files.small import scratch_file
-from gguftool.run.measure import PACKAGE
+from gguftool.run.measurer import PACKAGE
 
 # Waiting threads must not spin: that costs more than it gains as soon as anything else runs here.
 QUIET = {"GGML_NO_BACKTRACE": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}

@@ -22,7 +22,7 @@ from gguftool.records import dataclass
 from gguftool.run import perplexity
 from gguftool.run.child import converse
 from gguftool.run.known import UNJUDGED, Known, Subject, of_perplexity
-from gguftool.run.measure import PACKAGE, VERSION, available
+from gguftool.run.measurer import PACKAGE, VERSION, available
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,6 @@ from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.programs import SERVER, Tool
 from gguftool.records import dataclass
-from gguftool.run import embedded
 from gguftool.run.capabilities import Capabilities, capabilities, known
 from gguftool.run.wishes import Wishes
 
@@ -57,6 +56,8 @@ def engine_of(build: int | str) -> Engine:
 
 def library_engine() -> Engine:
     """The server inside the xllamacpp wheel."""
+    from gguftool.run import embedded
+
     return Engine("library", (sys.executable, "-m", embedded.MODULE), None, embedded.capabilities())
 
 
@@ -85,8 +86,12 @@ def choose(wishes: Wishes, *, printed: bool = False) -> Engine:
     if choice != "library" and (found := programs.find(SERVER, wishes.server)):
         # Wherever the command is started from: a unit of systemd starts in /.
         return Engine(SERVER, (os.path.abspath(found.path),), found, capabilities(found))
-    if choice != SERVER and not (printed and choice == "auto") and embedded.available():
-        return library_engine()
+    if choice != SERVER and not (printed and choice == "auto"):
+        # Its table of options is made where it may serve.
+        from gguftool.run import embedded
+
+        if embedded.available():
+            return library_engine()
     if choice == "library":
         raise ToolFailed("the package xllamacpp is not installed", "pip install 'gguftool[server]'")
     if choice == SERVER and not printed:

@@ -11,7 +11,7 @@ from gguftool.model import Model
 from gguftool.run.capabilities import known
 from gguftool.run.files import whole_text
 from gguftool.run.options.table import normal
-from gguftool.run.silent import applied
+from gguftool.run.silent import TEMPLATE_FILE, applied
 from gguftool.run.wishes import Wishes
 
 TEMPLATE, TOOL_USE = "tokenizer.chat_template", "tokenizer.chat_template.tool_use"
@@ -73,7 +73,7 @@ def _said(w: Wishes, environment: Mapping[str, str]) -> str:
     """The template that an option names, else a variable or a configuration file."""
     silent = applied(environment, known())
     found = silent.get("LLAMA_ARG_CHAT_TEMPLATE", "")
-    if path := silent.get("LLAMA_ARG_CHAT_TEMPLATE_FILE"):
+    if path := silent.get(TEMPLATE_FILE):
         found = whole_text(path)
     if w.template is not None:
         found = whole_text(w.template)

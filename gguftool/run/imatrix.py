@@ -35,7 +35,7 @@ from gguftool.regex import regex
 from gguftool.run.capabilities import capabilities
 from gguftool.run.child import converse
 from gguftool.run.diagnose import explain_text
-from gguftool.run.measure import PACKAGE, VERSION, available
+from gguftool.run.measurer import PACKAGE, VERSION, available
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,16 +14,13 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 from gguftool.endings import run
 from gguftool.errors import ToolFailed
 from gguftool.memory.settings import BATCH, UBATCH
 from gguftool.records import asdict, dataclass
+from gguftool.run.measurer import PACKAGE, VERSION, available
 
-PACKAGE = "xllamacpp"
-VERSION = "2026.10.11549"
-"""The structures in `gguftool.run.abi` are those of this build (b11549), and are checked against its defaults."""
 TIMEOUT = 120.0
 
 
@@ -69,15 +66,6 @@ class Measured:
     def total(self, part: str) -> int:
         """Bytes of ``model``, ``context`` or ``compute`` over all buffer types."""
         return sum(b[part] for b in (self.buffers or {}).values())
-
-
-def available() -> bool:
-    """Whether the pinned library is installed. Nothing is imported."""
-    spec = find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        return False
-    # Beside the package, as wheels are laid; importlib.metadata takes a tenth of a plan's time.
-    return os.path.isdir(os.path.join(os.path.dirname(os.path.dirname(spec.origin)), f"{PACKAGE}-{VERSION}.dist-info"))
 
 
 def measure(path: str, asks: Sequence[Ask], *, repack: bool = True, timeout: float = TIMEOUT) -> list[Measured]:

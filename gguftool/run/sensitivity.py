@@ -27,7 +27,7 @@ from gguftool.processors import processors
 from gguftool.records import dataclass
 from gguftool.regex import regex
 from gguftool.run.child import talking
-from gguftool.run.measure import PACKAGE, VERSION, available
+from gguftool.run.measurer import PACKAGE, VERSION, available
 from gguftool.shell import gguftool, path_word
 
 CHILD = "gguftool.run.sensechild"

@@ -23,6 +23,7 @@ OTHER = (
     "GGML_BACKEND_PATH", "MTMD_BACKEND_DEVICE",
 )  # fmt: skip
 """Variables that llama.cpp's libraries read themselves, whatever the command line says."""
+TEMPLATE_FILE = "LLAMA_ARG_CHAT_TEMPLATE_FILE"
 GENERAL = ("", "*", "default")
 """Sections of a configuration file that are for every model."""
 _LIMIT = 64 * 1024
@@ -79,6 +80,11 @@ def applied(environment: Mapping[str, str], build: Capabilities) -> dict[str, st
             variable: value for _, key, value in _entries(path, GENERAL) if (variable := _option_variable(build, key))
         }
     return {**out, **environment}
+
+
+def names_template(environment: Mapping[str, str], build: Capabilities) -> bool:
+    """Whether a variable or a configuration file names a file with a chat template."""
+    return bool(applied(environment, build).get(TEMPLATE_FILE))
 
 
 def _said(build: Capabilities | None, args: Iterable[str]) -> set[str]:

@@ -19,7 +19,7 @@ from gguftool.brief import short_repr
 from gguftool.endings import run
 from gguftool.errors import ToolFailed
 from gguftool.records import dataclass
-from gguftool.run.measure import PACKAGE, VERSION, available
+from gguftool.run.measurer import PACKAGE, VERSION, available
 
 TIMEOUT = 300.0
 LONGEST_PIECE = 1 << 16

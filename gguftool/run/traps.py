@@ -17,7 +17,7 @@ from gguftool.regex import regex
 from gguftool.run.devices import FoundDevice, HostMemory, amd, command_output, nvidia
 from gguftool.run.embedded import PACKAGE, available
 from gguftool.run.engine import NONE
-from gguftool.run.measure import VERSION
+from gguftool.run.measurer import VERSION
 from gguftool.run.silent import SilentSetting
 from gguftool.shell import gguftool, shell
 

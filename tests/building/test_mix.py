@@ -20,7 +20,7 @@ from gguftool.build.mix.usual import LEAST, completed
 from gguftool.build.patterns import compiled
 from gguftool.errors import UsageError
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
-from gguftool.run.measure import available
+from gguftool.run.measurer import available
 from gguftool.run.sensitivity import groups
 from tests.build import GGUF
 from tests.building.models import DENSE, MOE, importances, model

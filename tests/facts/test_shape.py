@@ -16,7 +16,8 @@ from gguftool.memory.settings import Settings
 from gguftool.model import from_source
 from gguftool.predict.stages import hyperparameters
 from gguftool.predict.state import Run
-from gguftool.run.measure import Ask, available, measure
+from gguftool.run.measure import Ask, measure
+from gguftool.run.measurer import available
 from gguftool.source import Memory
 from tests.build import GGUF
 from tests.predict.recipes import bases, built, write

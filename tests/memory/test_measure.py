@@ -12,7 +12,8 @@ from gguftool.errors import ToolFailed
 from gguftool.memory.plan import memory
 from gguftool.memory.settings import Settings
 from gguftool.model import open_model
-from gguftool.run.measure import Ask, available, measure
+from gguftool.run.measure import Ask, measure
+from gguftool.run.measurer import available
 from tests.memory.giants import NAMES, giant, whole
 
 MIB = 1 << 20

@@ -51,17 +51,17 @@ def test_for_a_device_its_own_program_is_offered(cli, llama: Path, tmp_path: Pat
 def test_the_program_beside_the_server_that_is_found_counts(monkeypatch: pytest.MonkeyPatch):
     from types import SimpleNamespace
 
-    from gguftool.api import measured
+    from gguftool.run import measurer
 
     def find(name: str, given: str | None = None, *, may_lack: bool = False) -> Tool | None:
         where = {("llama-server", None): "/o/llama-server", ("llama-fit-params", "/o"): "/o/llama-fit-params"}
         path = where.get((name, given))
         return None if path is None else Tool(name, path, "PATH")
 
-    monkeypatch.setattr(measured, "find", find)
+    monkeypatch.setattr(measurer, "find", find)
     wishes = SimpleNamespace(server=None)
     planner = SimpleNamespace(machine=SimpleNamespace(devices=("CUDA0",)))
-    assert measured.at_hand(SimpleNamespace(wishes=wishes), planner) == "/o/llama-fit-params"
+    assert measurer.at_hand(SimpleNamespace(wishes=wishes), planner) == "/o/llama-fit-params"
 
 
 def test_measuring_from_a_header_alone(cli, tmp_path: Path):

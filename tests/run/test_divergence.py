@@ -8,7 +8,7 @@ import pytest
 
 from gguftool.errors import ToolFailed, UsageError
 from gguftool.run.divergence import Compared, Outcome, Reader, apart, divergence
-from gguftool.run.measure import available
+from gguftool.run.measurer import available
 from gguftool.run.perplexity import parse_base, parse_comparison
 from tests.build import llama
 from tests.run.divergent import KINDS, main, sized

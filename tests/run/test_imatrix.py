@@ -14,7 +14,7 @@ import pytest
 from gguftool.build.imatrix.matrix import load
 from gguftool.run.imatrix import Wanted, measure_imatrix
 from gguftool.run.imatrixchild import plain_name
-from gguftool.run.measure import available
+from gguftool.run.measurer import available
 from tests.building.moe import TEXT, moe
 from tests.json_schemas import check_schema
 

@@ -28,7 +28,7 @@ from gguftool.run.known import (
     subject,
     with_looks,
 )
-from gguftool.run.measure import available
+from gguftool.run.measurer import available
 from gguftool.run.tokens import agreeing
 
 LARGE = Subject(135_000_000)

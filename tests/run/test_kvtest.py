@@ -9,7 +9,7 @@ import pytest
 
 from gguftool.run.divergence import GRADES, WORST
 from gguftool.run.kvtest import TypeResult, verdict
-from gguftool.run.measure import available
+from gguftool.run.measurer import available
 
 needs_library = pytest.mark.skipif(not available(), reason="xllamacpp is not installed in the version we know")
 

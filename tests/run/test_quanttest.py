@@ -11,7 +11,7 @@ import pytest
 
 import gguftool
 from gguftool.run.divergence import GRADES, WORST, Outcome, Reader, grade
-from gguftool.run.measure import available
+from gguftool.run.measurer import available
 from gguftool.run.quanttest import QuantTest, Weighed
 from tests.run.divergent import main, sized
 
