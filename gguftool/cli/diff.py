@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
-from gguftool.cli.values import MODEL
+from gguftool.cli.values import MODEL, PATH
 
 
 @command(
@@ -20,7 +20,7 @@ from gguftool.cli.values import MODEL
 @click.argument("new", type=MODEL, metavar="B")
 @format_option("text", "json")
 @option("--data", is_flag=True, help="Compare the tensor data too: bytes, and the distance of what differs.")
-@option("--plot", type=click.Path(), metavar="FILE.svg", help="Draw the error of each tensor; implies --data.")
+@option("--plot", type=PATH, metavar="FILE.svg", help="Draw the error of each tensor; implies --data.")
 @pass_session
 def diff(session: Session, old: str, new: str, data: bool, plot: str | None) -> int:
     """Compare two models: keys, tensors, types. Exit code 1 when they differ.

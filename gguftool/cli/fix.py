@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gguftool.cli.options import Session, command, format_option, models_argument, option, pass_session
-from gguftool.cli.values import CACHE_TYPES, MODEL, CountType, SizeType
+from gguftool.cli.values import CACHE_TYPES, MODEL, PATH, CountType, SizeType
 
 F = option
 
@@ -42,7 +42,7 @@ F = option
 @F("--rope-scaling", type=click.Choice(["none", "linear", "yarn"]), help="How RoPE is stretched.")
 @F("--rope-scale-factor", type=float, metavar="F", help="By how much RoPE is stretched.")
 @F("--cache-type", "kv_cache_type", type=CACHE_TYPES, metavar="K[/V]", help="KV cache type to record.")
-@F("--chat-template", type=click.Path(), metavar="FILE", help="Chat template: Jinja, tokenizer_config.json or a .gguf.")
+@F("--chat-template", type=PATH, metavar="FILE", help="Chat template: Jinja, tokenizer_config.json or a .gguf.")
 @F("--sampling", metavar="NAME=X,…", help="Sampler settings, taken where no flag is given: temp=0.3,top_k=40.")
 @F("--special", multiple=True, metavar="NAME=TOKEN", help="A special token by its text: eos='<|im_end|>'.")
 @F("--set", "sets", multiple=True, metavar="KEY[:TYPE]=VALUE", help="Set a key, or one element: KEY[5]=VALUE.")
@@ -55,7 +55,7 @@ F = option
     help="What to copy: template, tokenizer, sampling, a key, KEYS.*.",
 )
 @F("--edit", is_flag=True, help="Edit scalar metadata as TOML in $VISUAL, $EDITOR or vi; on a screen: `gguftool edit`.")
-@F("--import", "toml", type=click.Path(), metavar="FILE", help="Set what a file of dump --export gives.")
+@F("--import", "toml", type=PATH, metavar="FILE", help="Set what a file of dump --export gives.")
 @F("--delete", multiple=True, metavar="KEY", help="Remove a key.")
 @F("--rename", multiple=True, metavar="OLD=NEW", help="Give a field another key; OLD.*=NEW.* all of a kind.")
 @F("--auto", is_flag=True, help="All safe fixes of `gguftool lint`.")

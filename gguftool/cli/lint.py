@@ -10,7 +10,7 @@ import click
 from gguftool.cli.builds import build_options
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.output_file import output_option, written_to
-from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL
+from gguftool.cli.values import CACHE_TYPES, COUNT, MODEL, PATH
 from gguftool.report.gates import GATES
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ if TYPE_CHECKING:
     help="Check this file too, and that it fits.",
 )
 @option("--data", is_flag=True, help="Read the tensor data too: NaN, infinities, broken scales.")
-@option("--policy", type=click.Path(), metavar="FILE", help="Demands of your own, as TOML.")
-@option("--baseline", type=click.Path(), metavar="FILE", help="Leave out the findings of a saved JSON report.")
+@option("--policy", type=PATH, metavar="FILE", help="Demands of your own, as TOML.")
+@option("--baseline", type=PATH, metavar="FILE", help="Leave out the findings of a saved JSON report.")
 @option("--layout", type=click.Choice(["lmstudio"]), help="Check where the files of a whole models folder lie.")
-@option("--config", "config_file", type=click.Path(), metavar="FILE", help="Settings instead of gguftool.toml.")
+@option("--config", "config_file", type=PATH, metavar="FILE", help="Settings instead of gguftool.toml.")
 @option("--no-config", is_flag=True, help="Look for no gguftool.toml or pyproject.toml.")
 @option("--statistics", is_flag=True, help="How often each rule found something, in place of the findings.")
 @option("--show-settings", is_flag=True, help="Show which settings are in force, and who said so; check nothing.")

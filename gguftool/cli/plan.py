@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gguftool.cli.options import Session, command, format_option, model_argument, option, pass_session
+from gguftool.cli.values import PATH
 from gguftool.cli.wishes import wish_options, wished
 from gguftool.report.text import safe
 from gguftool.shell import gguftool
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @option("--max-context", is_flag=True, help="Plan the largest context that fits.")
 @option("--measure", is_flag=True, help="Ask the real library (it allocates nothing) in place of estimating.")
 @option("--calibrate", is_flag=True, help="First measure how fast this host reads and computes, and keep it.")
-@option("--plot", metavar="FILE.svg|png|html", type=click.Path(), help="Draw memory against context.")
+@option("--plot", metavar="FILE.svg|png|html", type=PATH, help="Draw memory against context.")
 @option("--build", metavar="BUILD", help="Plan for that build of llama.cpp, in place of the one at hand: b8179.")
 @format_option("text", "json")
 @pass_session

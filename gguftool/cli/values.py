@@ -32,6 +32,19 @@ class ModelType(ModelParam):
 MODEL = ModelType()
 
 
+class PathType(ModelParam):
+    """As click's own, which is made where a path is given: for its name click loads a catalogue of translations."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path as it is."""
+        return click.Path().convert(value, param, ctx)
+
+
+PATH = PathType()
+
+
 def _told(
     kind: SizeParam,
     read: Callable[[str], int],
