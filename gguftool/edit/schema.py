@@ -6,12 +6,11 @@ writes one must know. Types are written as in ``KEY:TYPE=VALUE``: ``u32``, ``[st
 
 from __future__ import annotations
 
-from functools import cache
 from types import MappingProxyType
 
 from gguftool.errors import UsageError
 from gguftool.facts import keys
-from gguftool.facts.keys import read_keys, read_suffixes, read_under, reading, spelled
+from gguftool.facts.keys import read_keys, read_under, reading, spelled
 from gguftool.format.filler import is_filler
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, STR, value_type_name
@@ -95,7 +94,7 @@ def key_types(key: str, arch: str) -> tuple[str, ...]:
             return (type_name,)
     suffix = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
     said = UNDER_ARCH.get(suffix)
-    return (said,) if said else _anywhere().get(suffix, ())
+    return (said,) if said else _anywhere(suffix)
 
 
 _OURS = ("rope.freq_scale", "kv_cache_type")
@@ -119,11 +118,10 @@ _SERVER = regex(r"general\.(tags|license)|tokenizer\.chat_template\..*")
 """What llama-server hands on as it is."""
 
 
-@cache
-def _anywhere() -> dict[str, tuple[str, ...]]:
-    """Types of each key under an architecture where all that read it agree."""
-    seen = {suffix: {spelled(r) for r, _ in read_under(suffix)} for suffix in read_suffixes()}
-    return {suffix: said.pop() for suffix, said in seen.items() if len(said) == 1}
+def _anywhere(suffix: str) -> tuple[str, ...]:
+    """Types of a key under an architecture where all that read it agree."""
+    said = {spelled(r) for r, _ in read_under(suffix)} if suffix else set()
+    return said.pop() if len(said) == 1 else ()
 
 
 def known_keys(arch: str) -> list[str]:
