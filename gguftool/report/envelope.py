@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
 
 TOOL = {"name": "gguftool", "version": __version__}
-_CHUNKS = 1 << 14
+_CHUNKS = 1 << 8
+"""Parts of JSON that are made into bytes together: more at a time save nothing, and long texts among them add up."""
 _SURROGATE = regex("[\ud800-\udfff]")
 
 
@@ -64,34 +65,37 @@ def dumps(obj: object, *, compact: bool = False) -> str:
 
 def write(obj: object, stream: TextIO, *, compact: bool = False) -> None:
     """Write ``obj`` and a newline as UTF-8, whatever encoding the terminal has."""
-    for piece in (dumps(obj, compact=True),) if compact else _pieces(obj):
-        put(piece, stream)
+    for piece in (dumps(obj, compact=True).encode(),) if compact else _pieces(obj):
+        _put(piece, stream)
     put("\n", stream)
 
 
-def _pieces(obj: object) -> list[str]:
+def _pieces(obj: object) -> list[bytes]:
     """`dumps` in pieces, none of them before all is known to have a form: half an object is worse than a late one."""
     try:
         encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain, indent=2)
         chunks = encoder.iterencode(obj)
         pieces = []
-        # Some bytes each: all of them at once take ten times the text.
-        while piece := "".join(islice(chunks, _CHUNKS)):
-            piece.encode()
+        # Some bytes each: all of them at once take ten times the text. One emoji makes a text four times its bytes.
+        while piece := "".join(islice(chunks, _CHUNKS)).encode():
             pieces.append(piece)
         return pieces
     except (ValueError, TypeError):
-        return [dumps(obj)]
+        return [dumps(obj).encode()]
 
 
 def put(text: str, stream: TextIO) -> None:
     """Write text as UTF-8, whatever encoding the terminal has."""
+    _put(text.encode(), stream)
+
+
+def _put(data: bytes, stream: TextIO) -> None:
     raw = getattr(stream, "buffer", None)
     if raw is None:
-        stream.write(text)
+        stream.write(data.decode())
         return
     stream.flush()
-    raw.write(text.encode())
+    raw.write(data)
 
 
 def _plain(value: object) -> object:
