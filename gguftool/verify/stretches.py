@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from gguftool.format.header import TensorInfo
 from gguftool.records import dataclass
-from gguftool.source import Source
+from gguftool.source import LocalFile, Source
 from gguftool.verify.pages import PAGE, Run, longest
 from gguftool.verify.result import Fault
 
@@ -52,6 +52,7 @@ def stretches(source: Source, found: Iterable[Run], first: int) -> list[Run]:
 
 
 def _back(source: Source, at: int, page: bytes, least: int) -> int:
+    at = _over_hole_back(source, at, page, least)
     while at - PAGE >= least and source.read_at(at - PAGE, PAGE) == page:
         at -= PAGE
     before = source.read_at(max(least, at - PAGE), at - max(least, at - PAGE))
@@ -62,14 +63,37 @@ def _back(source: Source, at: int, page: bytes, least: int) -> int:
 
 
 def _on(source: Source, at: int, page: bytes) -> int:
-    behind = source.read_at(at, PAGE)
-    while behind == page:
-        at += PAGE
+    written = at
+    while True:
+        if at >= written and isinstance(source, LocalFile) and not any(page):
+            # What was never written is zeros, and may be a terabyte.
+            written, end = source.hole(at)
+            if written <= at:
+                at += (end - at) // PAGE * PAGE
+                written = at + PAGE
         behind = source.read_at(at, PAGE)
+        if behind != page:
+            break
+        at += PAGE
     n = 0
     while n < len(behind) and behind[n] == page[n]:
         n += 1
     return at + n
+
+
+def _over_hole_back(source: Source, at: int, page: bytes, least: int) -> int:
+    """Where a hole begins that goes up to ``at``, whole pages of it; ``at`` where there is none."""
+    if not isinstance(source, LocalFile) or any(page):
+        return at
+    start = least
+    while start < at:
+        hole, behind = source.hole(start)
+        if hole >= at:
+            break
+        if behind >= at:
+            return at - (at - hole) // PAGE * PAGE
+        start = behind
+    return at
 
 
 def judged(found: Sequence[Run], places: Sequence[Place]) -> list[tuple[Fault, int, int]]:

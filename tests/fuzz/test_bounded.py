@@ -15,6 +15,7 @@ CASES = [
     ("keys-longer", ["dump", "--export", "-"]),
     # Builds before b4875 take empty keys, one after the other.
     ("fields", ["compat"]),
+    ("data-q8-1TB", ["lint", "--data"]),
 ]
 
 

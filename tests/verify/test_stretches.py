@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from gguftool.format.parse import parse_bytes
+from gguftool.source import LocalFile
 from gguftool.verify.pages import equal_pages
+from gguftool.verify.stretches import stretches
 from tests.build import GGUF, llama
+from tests.edit.scenarios import write_sparse
 
 PAGE = 4096
 COLUMNS = 576  # a row of SmolLM2, which has no whole pages
@@ -177,3 +180,22 @@ def test_runs_of_equal_pages_are_those_that_comparing_every_page_finds(start: in
         at = end
     assert equal_pages(data, start) == equal_pages(memoryview(bytearray(data)), start) == wanted
     assert wanted
+
+
+@pytest.mark.parametrize("ends", [(8192, 200_704), (8192 + 100, 200_704 + 9), (12_288, 12_288 + 65_536)], ids=str)
+def test_what_was_never_written_is_what_zeros_are(ends: tuple[int, int], tmp_path: Path) -> None:
+    """A hole is stepped over; the same bytes written down are gone through page by page."""
+    begin, end = ends
+    data = bytearray(b"\1" * 400_000)
+    data[begin:end] = bytes(end - begin)
+    dense, sparse = tmp_path / "dense", tmp_path / "sparse"
+    dense.write_bytes(data)
+    write_sparse(str(sparse), bytes(data))
+    inside = -(-begin // 4096) * 4096
+    for first in (inside, inside + 4096 * 3):
+        found = []
+        for path in (dense, sparse):
+            source = LocalFile(str(path))
+            found.append(stretches(source, [(first, first + 4 * 4096, bytes(16))], 0))
+            source.close()
+        assert found[0] == found[1] == [(begin, end, bytes(4096))]
