@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine
 from gguftool.facts.machine.rows import machine_of, program
-from gguftool.facts.watched import Answers, Taken, taken, told
+from gguftool.facts.watched import Taken, taken, told
 from gguftool.model import Model
-from gguftool.model.role import role
 from gguftool.model.vocab import vocabulary
 from gguftool.predict import stages
 from gguftool.predict.after import after_load
@@ -54,22 +53,7 @@ class _Tensors(NamedTuple):
     aside: tuple[str, ...]
 
 
-def by_build(model: Model) -> Callable[[int], Prediction]:
-    """As `stages.predict` for many builds; what builds agree in is worked out once.
-
-    Args:
-        model: opened with ``strict=False``.
-    """
-    own = role(model)
-
-    def predicted() -> Prediction:
-        return (None if own in stages.OTHERS else _staged(model)) or stages.as_role(model, own)
-
-    answers = Answers(predicted)
-    return lambda build: stages.for_build(model, build, own, answers)
-
-
-def _staged(model: Model) -> Prediction | None:
+def staged(model: Model) -> Prediction | None:
     """As `stages.predict` of a model by the facts that are read at this moment; None where it does not load."""
     warnings = told("begin", lambda: _begun(model))
     if warnings is None:

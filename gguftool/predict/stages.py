@@ -14,7 +14,7 @@ from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import common, has_program, machine_of, program
 from gguftool.facts.marks import bears
-from gguftool.facts.watched import known_by, told
+from gguftool.facts.watched import Answers, known_by, told
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, Part, from_source
@@ -82,11 +82,23 @@ def predict(
             return _by(_near(build), lambda: _of_other_bytes(source, given_as))
     model = what
     own = given_as or role(model)
-    return for_build(model, build, own, lambda: as_role(model, own, keep))
+    return _by_build(model, build, own, lambda: _as(model, own, keep))
 
 
-def for_build(model: Model, build: int | None, own: str, predicted: Callable[[], Prediction]) -> Prediction:
-    """What a build does with a file that is used as ``own``; ``predicted`` says it by the facts that are read."""
+def by_build(model: Model) -> Callable[[int], Prediction]:
+    """As `predict` for many builds; what builds agree in is worked out once.
+
+    Args:
+        model: opened with ``strict=False``.
+    """
+    from gguftool.predict.staged import staged
+
+    own = role(model)
+    answers = Answers(lambda: _as(model, own) if own in OTHERS else staged(model) or _of_model(model))
+    return lambda build: _by_build(model, build, own, answers)
+
+
+def _by_build(model: Model, build: int | None, own: str, predicted: Callable[[], Prediction]) -> Prediction:
     if build is None or build >= NUMBER:
         return predicted()
     # What is known of older builds is loaded where one is asked about.
@@ -121,8 +133,7 @@ def _by(stored: int | None, predicted: Callable[[], Prediction]) -> Prediction:
         return replace(predicted(), build=stored)
 
 
-def as_role(model: Model, own: str, keep: Callable[[Run], None] | None = None) -> Prediction:
-    """What is done with a file that is used as ``own``, by the facts that are read."""
+def _as(model: Model, own: str, keep: Callable[[Run], None] | None = None) -> Prediction:
     module = OTHERS.get(own)
     if module is None:
         return _of_model(model, keep=keep)
