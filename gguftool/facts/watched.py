@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
-from weakref import proxy, ref
+from weakref import ref
 
-from gguftool.facts.data import INSTEAD, newest
+from gguftool.facts.data import INSTEAD
 
 T = TypeVar("T")
 Source = Callable[[str], Any]
@@ -33,7 +33,6 @@ _DEEP: Mapping[str, Any] = {
     },
 }
 """Files that differ by build, and what of them is asked entry by entry; the rest is compared as a whole."""
-_ABSENT = object()
 _LAST = 4
 """Answers that are tried: builds are asked one after the other, and what was otherwise before seldom comes back."""
 
@@ -43,7 +42,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.tables: list[_Noted] = []
-        self.told: list[Callable[[], bool]] = []
+        self.told: list[tuple[Callable[[], Any], Any]] = []
 
     def hold(self, source: Source) -> bool:
         """Whether they come out the same; ``source`` is where `load` takes its facts from at this moment."""
@@ -52,7 +51,7 @@ class Notes:
             # What is equal in two builds mostly is one object.
             if now is not table.of and not table.holds(now):
                 return False
-        return all(same() for same in self.told)
+        return all(question() == value for question, value in self.told)
 
 
 class _Noted:
@@ -159,58 +158,11 @@ class _Listed(_Noted, Sequence[Any]):
         return len(self.of)
 
 
-class Taken(dict[str, Any]):
-    """A table out of the answer to a part, whose entries are noted as they are asked for; what is written stays here.
-
-    Only asking for an entry is noted: nobody goes through all of them.
-    """
-
-    def __init__(self, of: Mapping[str, Any]) -> None:
-        super().__init__()
-        self._of = of
-        self.asked: dict[str, Any] = {}
-
-    def __missing__(self, key: str) -> Any:
-        value = self._of.get(key, _ABSENT)
-        self.asked[key] = value
-        if value is _ABSENT:
-            raise KeyError(key)
-        self[key] = value
-        return value
-
-    def get(self, key: str, default: Any = None) -> Any:
-        if key not in self:
-            return default
-        return self[key]
-
-    def __contains__(self, key: object) -> bool:
-        if super().__contains__(key):
-            return True
-        if not isinstance(key, str) or self.asked.get(key) is _ABSENT:
-            return False
-        value = self.asked[key] = self._of.get(key, _ABSENT)
-        if value is not _ABSENT:
-            self[key] = value
-        return value is not _ABSENT
-
-    def written(self) -> dict[str, Any]:
-        """What is otherwise than in the table it was taken from."""
-        return {key: value for key, value in self.items() if self.asked.get(key, _ABSENT) is not value}
-
-
-class _Parts(dict[Any, "Answers[Any]"]):
-    """The parts of a question by name; ``weak`` is itself, for those who must not keep it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weak: _Parts = proxy(self)
-
-
 class _Watching:
     """Facts of a build that note what is asked of them; stands in their place (`facts.data.INSTEAD`)."""
 
-    def __init__(self, source: Source, parts: _Parts) -> None:
-        self.source, self.parts = source, parts
+    def __init__(self, source: Source, inner: dict[Any, Answers[Any]]) -> None:
+        self.source, self.inner = source, inner
         self.notes = Notes()
         self._given: dict[str, Any] = {}
 
@@ -226,31 +178,25 @@ class Answers(Generic[T]):
 
     Args:
         question: depends on nothing that changes but the facts that `load` gives.
-        parts: of the larger question that this is a part of; parts of parts are found there, too.
     """
 
-    def __init__(self, question: Callable[[], T], parts: _Parts | None = None) -> None:
+    def __init__(self, question: Callable[[], T]) -> None:
         self._question = question
         self._known: list[tuple[Notes, T]] = []
-        # The parts are kept by the whole: a circle would keep them until somebody collects.
-        self._parts = _Parts() if parts is None else parts.weak
-        self._latest: tuple[Source, T] | None = None
+        self._inner: dict[Any, Answers[Any]] = {}
 
     def __call__(self) -> T:
         """The answer by the facts that are read at this moment."""
         instead = INSTEAD.get()
-        source = newest if instead is None else instead.source if isinstance(instead, _Watching) else instead
-        if self._latest is None or self._latest[0] is not source:
-            self._latest = source, self._answer(source)
-        return self._latest[1]
-
-    def _answer(self, source: Source) -> T:
+        if instead is None:
+            return self._question()
+        source = instead.source if isinstance(instead, _Watching) else instead
         token = INSTEAD.set(source)
         try:
             for notes, answer in reversed(self._known[-_LAST:]):
                 if notes.hold(source):
                     return answer
-            watching = _Watching(source, self._parts)
+            watching = _Watching(source, self._inner)
             INSTEAD.set(watching)
             answer = self._question()
         finally:
@@ -259,63 +205,20 @@ class Answers(Generic[T]):
         return answer
 
 
-def told(name: Any, question: Callable[[], T], sign: Callable[[T], Any] | None = None) -> T:
+def told(name: Any, question: Callable[[], T]) -> T:
     """The answer to a part of a larger question, of which only the answer counts and not the facts it is made of.
 
     Args:
-        name: of the part, inside the larger question; the same for the same question.
+        name: of the question, inside the larger one.
         question: as for `Answers`.
-        sign: what of the answer is used; None: all of it. Equal where the larger question comes to the same.
     """
     instead = INSTEAD.get()
     if not isinstance(instead, _Watching):
         return question()
-    part = _part(instead, name, question)
-    answer: T = part()
-    used = answer if sign is None else sign(answer)
-
-    def same() -> bool:
-        now = part()
-        return now is answer or bool((now if sign is None else sign(now)) == used)
-
-    instead.notes.told.append(same)
+    inner = instead.inner.setdefault(name, Answers(question))
+    answer: T = inner()
+    instead.notes.told.append((inner, answer))
     return answer
-
-
-def taken(name: Any, question: Callable[[], tuple[Mapping[str, Any], Any] | None]) -> tuple[Taken, Any] | None:
-    """As `told`, of an answer with a table, of which only the entries count that are asked for.
-
-    Args:
-        name: of the part.
-        question: gives the table and the rest, all of which counts; None: there is no answer.
-    """
-    instead = INSTEAD.get()
-    if not isinstance(instead, _Watching):
-        found = question()
-        return None if found is None else (Taken(found[0]), found[1])
-    part = _part(instead, name, question)
-    answer = part()
-    table = None if answer is None else Taken(answer[0])
-    # Not the table itself, which is part of an evaluator.
-    asked, rest = ({}, None) if answer is None or table is None else (table.asked, answer[1])
-
-    def same() -> bool:
-        now = part()
-        if now is answer:
-            return True
-        if now is None or answer is None or now[1] != rest:
-            return False
-        return all((there := now[0].get(key, _ABSENT)) is value or there == value for key, value in asked.items())
-
-    instead.notes.told.append(same)
-    return None if table is None else (table, rest)
-
-
-def _part(watching: _Watching, name: Any, question: Callable[[], Any]) -> Answers[Any]:
-    found = watching.parts.get(name)
-    if found is None:
-        found = watching.parts[name] = Answers(question, watching.parts)
-    return found
 
 
 def known_by(name: Any, sign: Callable[[], Any], work: Callable[[], T]) -> T:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gguftool.errors import FormatError
 from gguftool.facts import NUMBER
-from gguftool.facts.arch import is_known
+from gguftool.facts.arch import facts
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
@@ -91,10 +91,8 @@ def by_build(model: Model) -> Callable[[int], Prediction]:
     Args:
         model: opened with ``strict=False``.
     """
-    from gguftool.predict.staged import staged
-
     own = role(model)
-    answers = Answers(lambda: _as(model, own) if own in OTHERS else staged(model) or _of_model(model))
+    answers = Answers(lambda: _as(model, own))
     return lambda build: _by_build(model, build, own, answers)
 
 
@@ -224,26 +222,10 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     Raises:
         LoadEnds, Refusal, Abort, Unknown: how it ends; ``state.stage`` says where.
     """
-    begin(state)
-    m = state.model
-    machine, _ = known_by("hyperparameters", lambda: numbers_and_end(m), lambda: hyperparameters(state))
-    asking = program(m.architecture.partition("\0")[0], "tensors")
-    state.stage = "vocabulary"
-    vocab = state.vocab = granted or load_vocab(machine.reader, vocabulary(m))
-    state.warnings += vocab.warnings
-    state.not_evaluated += vocab.not_evaluated
-    state.stage = "tensors"
-    _tensors(state, machine, vocab, asking)
-    state.stage = "data"
-    mapped(state)
-
-
-def begin(state: Run) -> None:
-    """What comes before the hyperparameters; raises as `run_stages`."""
     _read_file(state.model)
     m = state.model = keys_as_c(state.model)
     state.stage = "architecture"
-    reader = reader_of(m)
+    reader = _reader(m)
     state.stage = "data"
     check_bounds(m.parts[0])
     state.stage = "splits"
@@ -252,6 +234,16 @@ def begin(state: Run) -> None:
     state.warnings += unknown_type(m)
     state.stage = "architecture"
     reader.scalar("=general.file_type", "u32")
+    machine, _ = known_by("hyperparameters", lambda: _numbers_and_end(m), lambda: hyperparameters(state))
+    asking = program(m.architecture.partition("\0")[0], "tensors")
+    state.stage = "vocabulary"
+    vocab = state.vocab = granted or load_vocab(machine.reader, vocabulary(m))
+    state.warnings += vocab.warnings
+    state.not_evaluated += vocab.not_evaluated
+    state.stage = "tensors"
+    _tensors(state, machine, vocab, asking)
+    state.stage = "data"
+    _mapped(state)
 
 
 def _read_file(m: Model) -> None:
@@ -281,10 +273,10 @@ def _named_twice(m: Model) -> None:
             seen.add(name)
 
 
-def reader_of(m: Model) -> Reader:
+def _reader(m: Model) -> Reader:
     """Keys under the file's architecture; llama.cpp calls one it does not know "(unknown)"."""
     name = Reader(m.fields, "").scalar("=general.architecture", "str") or ""
-    return Reader(m.fields, name if is_known(name) else "(unknown)")
+    return Reader(m.fields, name if facts(name) is not None else "(unknown)")
 
 
 def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
@@ -296,7 +288,7 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
     Raises:
         Refusal, Abort, Unknown: how it ends.
     """
-    reader = reader_of(state.model)
+    reader = _reader(state.model)
     name = state.model.architecture.partition("\0")[0]
     if reader.arch == "(unknown)":
         wrap = "" if bears("bare-architecture") else "error loading model architecture: "
@@ -314,7 +306,7 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
         raise Refusal(text, "field:general.architecture")
     machine = state.machine = machine_of(reader, h)
     # Two architectures ask for tensors already here: whether their extra layers are in the file.
-    machine.stored = shapes(state.model.parts)
+    machine.stored = _shapes(state.model.parts)
     machine.run(program(name, "hparams"))
     state.warnings += machine.warnings
     return machine, program(name, "tensors")
@@ -332,7 +324,7 @@ def numbers(model: Model) -> dict[str, Any] | None:
         state.close()
 
 
-def numbers_and_end(model: Model) -> tuple[object, ...]:
+def _numbers_and_end(model: Model) -> tuple[object, ...]:
     """All that later stages see of the hyperparameter stage."""
     state = Run(model)
     try:
@@ -347,7 +339,7 @@ def numbers_and_end(model: Model) -> tuple[object, ...]:
         state.close()
 
 
-def shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
+def _shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
     """The padded shape of a stored tensor by name; does not hold the model, which an evaluator's circles must not."""
     infos: dict[str, TensorInfo] = {}
 
@@ -365,17 +357,10 @@ def stored_tensors(m: Model) -> dict[str, TensorInfo]:
     return {t.name.partition("\0")[0]: t for part in m.parts for t in part.header.tensors}
 
 
-def printed_beyond(vocab: Loaded) -> int:
-    """The first token that is printed and is not in the vocabulary; -1 for none."""
-    if vocab.kind == "none":
-        return -1
-    printed = (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed)
-    return next((i for i in printed if i >= vocab.n_tokens), -1)
-
-
 def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> None:
-    size, n = vocab.n_tokens, printed_beyond(vocab)
-    if n >= 0:
+    size = vocab.n_tokens
+    n = next((i for i in (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed) if i >= size), -1)
+    if n >= 0 and vocab.kind != "none":
         if not bears("ids-at"):
             raise Abort("a token beyond the vocabulary is printed", where(TOKENS))
         raise Refusal(f"vector::_M_range_check: __n (which is {n}) >= this->size() (which is {size})", where(TOKENS))
@@ -385,7 +370,7 @@ def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> 
     state.warnings += asked.warnings
 
 
-def mapped(state: Run) -> None:
+def _mapped(state: Run) -> None:
     """What stands between the tensors and a loaded model: precision policy, alignment of the mapped data."""
     m = state.model
     reader = Reader(m.fields, m.architecture)
