@@ -52,7 +52,7 @@ def test_shown_late_overwritten_and_taken_away(monkeypatch):
 def test_on_a_terminal_and_not_in_a_pipe(program, tmp_path: Path):
     path = tmp_path / "big"
     with open(path, "wb") as f:
-        f.truncate(1 << 29)
+        f.truncate(1 << 31)
     small = tmp_path / "small"
     small.write_bytes(b"x")
     assert program("hash", small).err == ""
