@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from gguftool.digest import sha256
 from gguftool.errors import GgufToolError
 from gguftool.lint.check import FileCheck
 from gguftool.lint.rule import Finding, Rule, Severity
@@ -96,8 +97,6 @@ def _place(where: str) -> str:
     """The place of a finding; a long one, which a hostile key can be, by its beginning and its hash."""
     if len(where) <= LONGEST:
         return where
-    from hashlib import sha256
-
     return f"{where[:LONGEST]}…{sha256(where.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
 
