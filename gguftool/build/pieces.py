@@ -1,6 +1,6 @@
 """Who works on pieces: a child where ggml's kernels do it, since they may end the process; else threads of ours.
 
-Numpy's kernels end nothing. The child gets a line of JSON for each batch, its bytes in memory that both see (behind the
+Numpy's kernels end nothing, and Windows hands no descriptors on. The child gets a line of JSON for each batch, its bytes in memory that both see (behind the
 line where they are too many for that), and says the sums in whatever order they are done.
 """
 
@@ -22,7 +22,7 @@ from gguftool.build.failed import again, died, stopped
 from gguftool.build.kernels import Kernels
 from gguftool.build.process import child_environment, end
 from gguftool.endings import start
-from gguftool.files.small import scratch_file
+from gguftool.files.small import scratch_file, shared_file
 
 LABEL = "the child that compares weights"
 PLACE = 12 << 20
@@ -57,14 +57,14 @@ class Worker(Protocol):
 @contextlib.contextmanager
 def worker(kernels: Kernels, threads: int) -> Iterator[Worker]:
     """Who does it; what was begun and not asked for is dropped at the end."""
-    if kernels.library is None:
+    if kernels.library is None or os.name == "nt":
         with ThreadPoolExecutor(threads, "distance") as pool:
             try:
                 yield _Here(kernels, pool)
             finally:
                 pool.shutdown(cancel_futures=True)
         return
-    with scratch_file() as said, _memory() as memory:
+    with scratch_file() as said, shared_file() as memory:
         # As many as are worked on, and as many that wait.
         places = 2 * threads + 1
         memory.truncate(places * PLACE)
@@ -81,11 +81,6 @@ def worker(kernels: Kernels, threads: int) -> Iterator[Worker]:
                 yield _Child(process, said, mmap.mmap(memory.fileno(), places * PLACE))
             finally:
                 end(process)
-
-
-def _memory() -> IO[bytes]:
-    """Memory that can be handed on; a file without a name where the system has no such thing."""
-    return open(os.memfd_create("gguftool"), "w+b", buffering=0) if hasattr(os, "memfd_create") else scratch_file()
 
 
 def begins(place: int, sizes: Sequence[int]) -> list[int]:
