@@ -130,13 +130,14 @@ else:
             if not kwargs and needed <= given < len(places):
                 args += defaults[given:]
             if not kwargs and places and len(args) == len(places):
-                for put, value in zip(places, args):
+                for put, value in zip(places, args, strict=True):
                     put(self, value)
             elif not _one_by_one(self, owner, args, kwargs):
                 # Too many, too few, or one twice: Python has the words for it.
                 return _init_of(owner)(self, *args, **kwargs)
             if hasattr(self, "__post_init__"):
                 self.__post_init__()
+            return None
 
         return __init__
 
