@@ -298,7 +298,7 @@ def test_no_size_of_a_fork_is_that_of_two() -> None:
 
 
 def test_what_is_looked_at_for_forks_are_the_numbers_that_they_share_with_llama_cpp() -> None:
-    assert SHARED == tensor_types().keys() & TENSOR_TYPES.keys()
+    assert tensor_types().keys() & TENSOR_TYPES.keys() == SHARED
 
 
 def test_row_sizes_are_those_of_the_fork() -> None:
