@@ -13,7 +13,7 @@ from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, flash_attn_said
 from gguftool.records import dataclass, field
 from gguftool.run.aged import ONE_IS_ONE, one_needs_unified, slots_opened
 from gguftool.run.capabilities import Capabilities, known
-from gguftool.run.options.extra import is_secret, listed
+from gguftool.run.options.extra import is_secret, listed, silences
 from gguftool.run.options.row import Option
 from gguftool.run.options.table import by_field, normal, options, shown
 from gguftool.run.wishes import Wishes
@@ -237,6 +237,14 @@ def has_levels(build: Capabilities, name: str) -> bool:
     """Whether ``-lv`` counts in six levels; builds whose default is 0 print sizes anyway, and 4 means debug there."""
     default = build.by_name[name].default
     return default.isdecimal() and default.isascii() and int(default) >= 2
+
+
+def quiet(w: Wishes) -> str:
+    """Why the log will show no sizes; "" when it will."""
+    if silences(w.extra):
+        return "the log is switched off"
+    low = w.verbosity is not None and w.verbosity < TRACE
+    return f"at --verbosity {w.verbosity} the log shows no sizes (wants {TRACE})" if low else ""
 
 
 _SPECIAL: dict[str, Callable[[_Draft, Wishes], None]] = {
