@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gguftool.cli.helped import Helped
+from gguftool.cli.helped import Helped, Plain
 from gguftool.cli.names import as_known
 from gguftool.cli.spelled import FormatOption, no_such_option, refuse_run_together, spellings
 from gguftool.cli.spelled import Option as Option
@@ -270,7 +270,7 @@ def attach_session_options(target: click.Command, *, hidden: bool) -> None:
         free = [flag for flag in flags if flag not in taken]
         if flags[-1] in free:
             target.params.append(
-                click.Option(
+                Plain(
                     free,
                     help=about,
                     hidden=hidden,

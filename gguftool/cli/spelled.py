@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from gguftool.cli.helped import Plain
 from gguftool.cli.names import HALVES, of_llama_cpp, others, resembling, same_notion
 from gguftool.cli.values import CACHE_TYPES
 
@@ -17,7 +18,7 @@ PAIR = "--cache-type"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Option(click.Option):
+class Option(Plain):
     """An option that shows one name and answers to others, see `gguftool.cli.names`.
 
     Args:

@@ -68,6 +68,7 @@ SELDOM = {
     "email",
     "hashlib",
     "http",
+    "inspect",
     "locale",
     "logging",
     "shutil",
@@ -100,6 +101,27 @@ def test_a_command_loads_what_the_file_calls_for(command: str, tmp_path: Path):
     assert not loaded & (SELDOM - CALLED_FOR[command])
     rooms = {f"gguftool.{room}" for room in ROOMS - CALLED_FOR[command]}
     assert not {name for name in loaded if rooms & {name, name.rpartition(".")[0]}}
+
+
+def test_what_is_not_loaded_yet_is_there_when_it_is_asked_for():
+    code = (
+        "import sys\n"
+        "from gguftool.cli import main\n"
+        "print(main.main())\n"
+        "print('ast' in sys.modules)\n"
+        "early = sys.modules['inspect']\n"
+        "import inspect\n"
+        "print(early is inspect, 'ast' in sys.modules)\n"
+        "print(early.cleandoc(' a'), 'ast' in sys.modules, sys.modules['inspect'] is not early)\n"
+        "from inspect import signature\n"
+        "print(signature(lambda x: 1), signature is early.signature)\n"
+        "try: early.nothing\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "rules", "--format", "nonsense"], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["2", "False", "True False"]
+    assert lines[3:] == ["a True True", "(x) True", "module 'inspect' has no attribute 'nothing'"]
 
 
 def test_the_process_ends_at_once_but_not_before_what_is_to_be_done_at_its_end():
