@@ -125,7 +125,7 @@ def largest_context(planner: Planner, s: Settings, p: Placement, limit: int | No
     top = limit or trained * (1 if s.unified else s.slots)
 
     def fits(cells: int) -> bool | None:
-        return planner.plan(replace(s, ctx=cells * CELL_PAD), p).fits
+        return planner.taken(replace(s, ctx=cells * CELL_PAD), p).fits
 
     high = max(1, top // CELL_PAD)
     answer = fits(high)
@@ -351,7 +351,7 @@ def table(planner: Planner, plan: MemoryPlan, pairs: tuple[tuple[str, str], ...]
         for pair in columns:
             s = replace(plan.settings.with_types(pair), ctx=ctx)
             why = refusals(planner.hp, *pair, s.flash_attn)
-            one = planner.plan(s, plan.placement)
+            one = planner.taken(s, plan.placement)
             row.append(Cell(ctx, pair, one.kv, one.total, False if why else one.fits, why[0] if why else ""))
         rows.append(row)
     return rows

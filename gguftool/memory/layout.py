@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from gguftool.brief import named_repr
 from gguftool.facts.arch import Hparams
@@ -33,10 +34,8 @@ from gguftool.memory.kv import Cache, CachePlan
 from gguftool.memory.recurrent import StateOf, delta_net, mamba
 from gguftool.memory.schedule import Backends, Reserve, reserve
 from gguftool.memory.settings import Settings
-from gguftool.memory.weights import Weight
-from gguftool.regex import regex
+from gguftool.memory.weights import Weight, block_of
 
-_BLOCK = regex(r"blk\.(\d{1,18})\.(.+)")
 ALIKE, ALIKE_APART = 2, 3
 """So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
 LATE = frozenset(
@@ -72,15 +71,24 @@ class Layout:
         self.blocks: dict[int, dict[str, Weight]] = {}
         self.rest: dict[str, Weight] = {}
         for w in tensors:
-            m = _BLOCK.fullmatch(w.name)
-            if m:
-                self.blocks.setdefault(int(m[1]), {})[m[2]] = w
+            found = block_of(w.name)
+            # What llama.cpp looks for there is a name, of one line.
+            if found is not None and found[1] and "\n" not in found[1]:
+                self.blocks.setdefault(found[0], {})[found[1]] = w
             else:
                 self.rest[w.name] = w
-        self.shapes = self._numbers(lambda w: w.shape)
-        self.kinds = self._numbers(lambda w: (w.shape, w.type_name))
 
     __repr__ = named_repr
+
+    @cached_property
+    def shapes(self) -> dict[int, int]:
+        """Of each layer, a number for the names and shapes of its tensors."""
+        return self._numbers(lambda w: w.shape)
+
+    @cached_property
+    def kinds(self) -> dict[int, int]:
+        """Of each layer, a number for the names, shapes and types of its tensors."""
+        return self._numbers(lambda w: (w.shape, w.type_name))
 
     def _numbers(self, sign: Callable[[Weight], object]) -> dict[int, int]:
         """A number for each layer; those whose tensors have the same names and signs have the same."""

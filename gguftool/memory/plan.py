@@ -83,12 +83,6 @@ class MemoryPlan(Sums):
         return self.process.total
 
     @property
-    def fits(self) -> bool | None:
-        """Whether it fits everywhere; False as soon as one device is over, None when one is unknown."""
-        answers = [d.fits for d in self.devices]
-        return False if False in answers else None if None in answers else True
-
-    @property
     def missing(self) -> int:
         """Bytes over, on all devices together."""
         return sum(d.missing for d in self.devices)
@@ -115,6 +109,27 @@ class Machine:
     reserve: int = DEFAULT_RESERVE
     ram_reserve: int = DEFAULT_RESERVE
     repack: str = "avx2"
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Sums):
+    """What a plan takes of the devices at the start, without what explains it.
+
+    Attributes:
+        cache: contexts, caches and states.
+        placed: weights by buffer.
+        drafts: contexts that draft beside the model's own.
+        laid_out: compute buffers are those of the model's graph.
+        devices: use by device, the host last.
+    """
+
+    cache: CachePlan
+    placed: Placed
+    drafts: tuple[DraftContext, ...]
+    laid_out: bool
+    devices: tuple[DeviceUse, ...]
 
     __repr__ = short_repr
 
@@ -147,6 +162,8 @@ class Planner:
     layout: Layout = field(init=False)
     _reserves: dict[object, Reserve | None] = field(init=False, default_factory=dict)
     _laid: dict[object, dict[str, int]] = field(init=False, default_factory=dict)
+    _placed: dict[Placement, Placed] = field(init=False, default_factory=dict)
+    _taken: dict[tuple[Settings, Placement], Taken] = field(init=False, default_factory=dict)
     _plans: dict[tuple[Settings, Placement], MemoryPlan] = field(init=False, default_factory=dict)
 
     __repr__ = short_repr
@@ -172,22 +189,46 @@ class Planner:
         Raises:
             UsageError: neither the file nor the settings name a context length.
         """
-        key = s, replace(p or Placement(), overrides=self.overrides, repack=self.machine.repack)
+        key = s, self._as_here(p)
         if key not in self._plans:
             self._plans[key] = self._plan(*key)
         return self._plans[key]
 
-    def _plan(self, s: Settings, placement: Placement) -> MemoryPlan:
+    def taken(self, s: Settings, p: Placement | None = None) -> Taken:
+        """What a launch takes of the devices: as the plan has it, for a fraction of its cost.
+
+        Raises:
+            UsageError: neither the file nor the settings name a context length.
+        """
+        key = s, self._as_here(p)
+        if key not in self._taken:
+            self._taken[key] = self._take(*key)
+        return self._taken[key]
+
+    def _as_here(self, p: Placement | None) -> Placement:
+        """A placement with the patterns and the processor of this planner."""
+        repack = self.machine.repack
+        if p is not None and p.overrides == self.overrides and p.repack == repack:
+            return p
+        return replace(p or Placement(), overrides=self.overrides, repack=repack)
+
+    def _take(self, s: Settings, placement: Placement) -> Taken:
         cache = layer_cache(self.hp, s) if self.layers == "draft" else kv_cache(self.hp, s)
-        placed = self.weights.place(placement)
-        t = terms(self.hp, s, cache, self.vocabulary, self.build)
-        refused = (*_unknown(self.hp), *refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
-        # `llama-context.cpp:output_reserve`: a row of logits a slot, on the host.
-        output = self.vocabulary * 4 * cache.context.slots
+        placed = self._placed.get(placement)
+        if placed is None:
+            placed = self._placed[placement] = self.weights.place(placement)
         drafts = tuple(draw(s, placement) for draw in self.drafts)
-        refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
         laid = self._laid_out(s, placement, cache, placed)
-        uses = self._uses(placement, cache, placed, t, laid, output, drafts)
+        return Taken(cache, placed, drafts, bool(laid), self._uses(s, placement, cache, placed, laid, drafts))
+
+    def _terms(self, s: Settings, cache: CachePlan) -> Terms:
+        return terms(self.hp, s, cache, self.vocabulary, self.build)
+
+    def _plan(self, s: Settings, placement: Placement) -> MemoryPlan:
+        it = self.taken(s, placement)
+        cache, drafts = it.cache, it.drafts
+        refused = (*_unknown(self.hp), *refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
+        refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
         w = self.weights
         more = (
             *self._pictures(),
@@ -195,19 +236,18 @@ class Planner:
             *growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts]),
         )
         return MemoryPlan(
-            s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts, growth=more,
-            laid_out=bool(laid), build=self.build,
+            s, placement, cache, it.placed, it.devices, refused, self._terms(s, cache), w.tensor_bytes, w.skipped,
+            drafts=drafts, growth=more, laid_out=it.laid_out, build=self.build,
             process=program(self.hp, self.own(cache.context), sum(x.own for x in drafts)),
         )  # fmt: skip
 
     def _uses(
         self,
+        s: Settings,
         p: Placement,
         cache: CachePlan,
         placed: Placed,
-        t: Terms,
         laid: dict[str, int],
-        output: int,
         drafts: tuple[DraftContext, ...],
     ) -> tuple[DeviceUse, ...]:
         m = self.machine
@@ -219,9 +259,15 @@ class Planner:
         kv: dict[str, int] = {}
         state: dict[str, int] = {}
         largest_host_cache = self._book_caches(p, cache, placed, kinds, kv, state)
-        first = self.weights.layer_count - nextn_layers(self.hp) if self.layers == "draft" else 0
-        copies = self._copies(p, placed)
-        compute = laid or by_formula(t, m.devices, p, placed, first=first, copies=copies, cache=largest_host_cache)
+        # `llama-context.cpp:output_reserve`: a row of logits a slot, on the host.
+        output = self.vocabulary * 4 * cache.context.slots
+        compute = laid
+        if not laid:
+            first = self.weights.layer_count - nextn_layers(self.hp) if self.layers == "draft" else 0
+            compute = by_formula(
+                self._terms(s, cache), m.devices, p, placed, first=first, copies=self._copies(p, placed),
+                cache=largest_host_cache,
+            )  # fmt: skip
         uses = [
             DeviceUse(
                 d.name,
@@ -305,9 +351,13 @@ class Planner:
             return name, device.cache_alignment if device else HOST_ALIGNMENT
 
         for c in cache.caches:
+            sizes: dict[tuple[int, int, int], int] = {}
             for x in c.layers:
                 name, alignment = where(x.index)
-                size = c.layer_bytes(x, alignment)
+                like = x.k_width, x.v_width, alignment
+                size = sizes.get(like)
+                if size is None:
+                    size = sizes[like] = c.layer_bytes(x, alignment)
                 kv[name] = kv.get(name, 0) + size
                 if name == HOST:
                     on_host[x.index] = on_host.get(x.index, 0) + size

@@ -93,6 +93,12 @@ class Sums:
     devices: tuple[DeviceUse, ...]
 
     @property
+    def fits(self) -> bool | None:
+        """Whether it fits everywhere; False as soon as one device is over, None when one is unknown."""
+        answers = [d.fits for d in self.devices]
+        return False if False in answers else None if None in answers else True
+
+    @property
     def weights(self) -> int:
         """Bytes of the weights, with copies that exist twice."""
         return sum(d.weights for d in self.devices)
