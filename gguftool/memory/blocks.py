@@ -5,6 +5,8 @@ What a layer has is seen from its tensors. A tensor that no part here uses ends 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.machine.hparams import MAX_EXPERTS
@@ -29,6 +31,9 @@ from gguftool.records import dataclass, field
 
 NO_ROPE = frozenset("bloom mpt gpt2 jais refact starcoder".split())
 """Architectures whose positions are not in Q and K."""
+
+
+_OF_A_MATRIX = (".weight", ".bias", ".scale")
 
 
 class NotKnownHere(Exception):
@@ -80,6 +85,7 @@ class Build:
         pin: the device a norm of a layer is kept on; "": none.
         host_attention: the device attention without FlashAttention is kept on; "": any.
         used: names of the layer's tensors that a part has asked for; any other means that its graph is not known.
+        stems: the same of matrices, with what is added to them and what scales them.
     """
 
     hp: Hparams
@@ -92,8 +98,17 @@ class Build:
     pin: str = ""
     host_attention: str = ""
     used: set[str] = field(default_factory=set)
+    stems: set[str] = field(default_factory=set)
 
     __repr__ = short_repr
+
+    def strange(self, names: Iterable[str]) -> list[str]:
+        """Those of a layer's tensors that no part has asked for."""
+        return [
+            k
+            for k in names
+            if k not in self.used and not (k.endswith(_OF_A_MATRIX) and k.rpartition(".")[0] in self.stems)
+        ]
 
 
 Tensors = dict[str, Node]
@@ -101,7 +116,7 @@ Tensors = dict[str, Node]
 
 def matrix(b: Build, t: Tensors, stem: str) -> Node | None:
     """A matrix of the layer by its name."""
-    b.used.update((f"{stem}.weight", f"{stem}.bias", f"{stem}.scale"))
+    b.stems.add(stem)
     return t.get(f"{stem}.weight")
 
 

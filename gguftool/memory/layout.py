@@ -146,7 +146,7 @@ class Layout:
                 raise NotKnownHere
             last = self.layers[-1].index
             for layer in self._kept(at, lies, apart=bool(backends.devices)):
-                b.pin, b.used = at[layer.index] if full else "", set()
+                b.pin, b.used, b.stems = at[layer.index] if full else "", set(), set()
                 rows = out_ids if layer.index == last and hp.arch not in LATE else None
                 x = self._layer(b, layer, x, memory, lies, rows)
             x = _ended(b, t, x, out_ids)
@@ -253,7 +253,7 @@ class Layout:
         x = _onward(b, t, x, left, normed)
         if "layer_output_scale.weight" in t:
             x = like("MUL", x, t["layer_output_scale.weight"])
-        strange = sorted(k for k in t if k not in b.used and k not in UNUSED and not k.endswith(".input_scale"))
+        strange = sorted(k for k in b.strange(t) if k not in UNUSED and not k.endswith(".input_scale"))
         if strange:
             raise NotKnownHere(strange[0])
         return x
