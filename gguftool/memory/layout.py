@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gguftool.brief import named_repr
 from gguftool.facts.arch import Hparams
@@ -20,7 +21,6 @@ from gguftool.memory.blocks import (
     NotKnownHere,
     Tensors,
     attention,
-    experts,
     feed_forward,
     matrix,
     norm,
@@ -31,10 +31,12 @@ from gguftool.memory.compute import turns
 from gguftool.memory.devices import HOST
 from gguftool.memory.graph import F16, F32, I32, I64, Graph, Node, get_rows, given, like, made, mul_mat, stored, written
 from gguftool.memory.kv import Cache, CachePlan
-from gguftool.memory.recurrent import StateOf, delta_net, mamba
-from gguftool.memory.schedule import Backends, Reserve, reserve
+from gguftool.memory.reserve import Backends, Reserve, reserve
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Weight, block_of
+
+if TYPE_CHECKING:
+    from gguftool.memory.recurrent import StateOf
 
 ALIKE, ALIKE_APART = 2, 3
 """So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
@@ -244,8 +246,14 @@ class Layout:
             x = norm(b, t, "attn_norm", x)
         normed = x
         if layer.recurrent:
+            from gguftool.memory.recurrent import delta_net, mamba
+
             block = mamba if "ssm_x.weight" in t else delta_net
             x = block(b, t, x, memory.state(layer.index))
+        elif matrix(b, t, "attn_kv_a_mqa") is not None:
+            from gguftool.memory.absorbed import latent
+
+            x = latent(b, t, x, layer, memory.cache(layer.index))
         else:
             x = attention(b, t, x, layer, memory.cache(layer.index))
         if out_ids is not None:
@@ -299,7 +307,11 @@ def _onward(b: Build, t: Tensors, x: Node, left: Node, normed: Node) -> Node:
     """From attention's answer to the end of the layer."""
     before, after = matrix(b, t, "ffn_norm"), matrix(b, t, "post_attention_norm")
     last = matrix(b, t, "post_ffw_norm")
-    further = experts if matrix(b, t, "ffn_gate_inp") is not None else feed_forward
+    further: Callable[[Build, Tensors, Node], Node] = feed_forward
+    if matrix(b, t, "ffn_gate_inp") is not None:
+        from gguftool.memory.experts import experts
+
+        further = experts
     if before is None and after is None:
         if matrix(b, t, "ffn_up") is None:
             return like("ADD", x, left)
@@ -357,6 +369,8 @@ class _Memory:
         return CacheOf(k, v, k_row, v_row, c.cells, c.type_k, c.type_v, numbers_k, numbers_v, mask, k_turn, v_turn)
 
     def state(self, layer: int) -> StateOf:
+        from gguftool.memory.recurrent import StateOf
+
         x = self.states.get(layer)
         if x is None or len(x.tensors) != 2:
             raise NotKnownHere("a state of another kind")

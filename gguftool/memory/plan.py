@@ -16,7 +16,7 @@ from gguftool.memory.growth import PICTURES, Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.layout import Layout, way
 from gguftool.memory.program import Program, graphs, program, vocabulary
-from gguftool.memory.schedule import Backends, Reserve
+from gguftool.memory.reserve import Backends, Reserve
 from gguftool.memory.settings import Context, Settings
 from gguftool.memory.use import PROJECTOR, DeviceUse, DraftContext, Side, Sums
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
