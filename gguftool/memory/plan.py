@@ -12,13 +12,13 @@ from gguftool.memory.blocks import NotKnownHere
 from gguftool.memory.builds import formula
 from gguftool.memory.compute import Terms, by_formula, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
-from gguftool.memory.growth import PICTURES, Growth, growth, kept
+from gguftool.memory.growth import Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.layout import Layout, way
 from gguftool.memory.program import Program, graphs, program, vocabulary
 from gguftool.memory.reserve import Backends, Reserve
 from gguftool.memory.settings import Context, Settings
-from gguftool.memory.use import PROJECTOR, DeviceUse, DraftContext, Side, Sums
+from gguftool.memory.use import DeviceUse, DraftContext, Side, Sums, Taken
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
 from gguftool.model import Model
 from gguftool.records import dataclass, field, replace
@@ -109,27 +109,6 @@ class Machine:
     reserve: int = DEFAULT_RESERVE
     ram_reserve: int = DEFAULT_RESERVE
     repack: str = "avx2"
-
-    __repr__ = short_repr
-
-
-@dataclass(frozen=True, slots=True)
-class Taken(Sums):
-    """What a plan takes of the devices at the start, without what explains it.
-
-    Attributes:
-        cache: contexts, caches and states.
-        placed: weights by buffer.
-        drafts: contexts that draft beside the model's own.
-        laid_out: compute buffers are those of the model's graph.
-        devices: use by device, the host last.
-    """
-
-    cache: CachePlan
-    placed: Placed
-    drafts: tuple[DraftContext, ...]
-    laid_out: bool
-    devices: tuple[DeviceUse, ...]
 
     __repr__ = short_repr
 
@@ -230,11 +209,11 @@ class Planner:
         refused = (*_unknown(self.hp), *refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
         refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
         w = self.weights
-        more = (
-            *self._pictures(),
-            *self._seen(cache.context.total),
-            *growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts]),
-        )
+        more = growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts])
+        if self.sides:
+            from gguftool.memory.beside import grown
+
+            more = (*grown(self.sides, [d.name for d in self.machine.devices], cache.context.total), *more)
         return MemoryPlan(
             s, placement, cache, it.placed, it.devices, refused, self._terms(s, cache), w.tensor_bytes, w.skipped,
             drafts=drafts, growth=more, laid_out=it.laid_out, build=self.build,
@@ -252,9 +231,15 @@ class Planner:
     ) -> tuple[DeviceUse, ...]:
         m = self.machine
 
-        def beside(name: str) -> int:
-            return self._adapters(name, placed) + sum(x.on(name) for x in drafts)
+        names = [d.name for d in m.devices]
+        beside = {name: sum(x.on(name) for x in drafts) for name in (*names, HOST)}
+        projectors = dict.fromkeys(beside, 0)
+        if self.sides:
+            from gguftool.memory.beside import adapter, projector
 
+            for name in beside:
+                beside[name] += adapter(self.sides, names, name, placed)
+                projectors[name] = projector(self.sides, names, name)
         kinds = {d.name: d for d in m.devices}
         kv: dict[str, int] = {}
         state: dict[str, int] = {}
@@ -279,59 +264,19 @@ class Planner:
                 state.get(d.name, 0),
                 compute.get(d.name, 0),
                 0,
-                self._projectors(d.name),
+                projectors[d.name],
                 d.about,
-                beside(d.name),
+                beside[d.name],
             )
             for d in m.devices
         ]
         uses.append(
             DeviceUse(
                 HOST, "cpu", m.ram, m.ram_reserve, placed.host, kv.get(HOST, 0), state.get(HOST, 0),
-                compute.get(HOST, 0), output, self._projectors(HOST), beside=beside(HOST),
+                compute.get(HOST, 0), output, projectors[HOST], beside=beside[HOST],
             )
         )  # fmt: skip
         return tuple(uses)
-
-    def _pictures(self) -> tuple[Growth, ...]:
-        why = "the largest picture, beside the one it warmed up with (--image-max-tokens)"
-        return tuple(Growth(PICTURES, x.pictures, "estimated", why, self._place(x)) for x in self.sides if x.pictures)
-
-    def _seen(self, tokens: int) -> tuple[Growth, ...]:
-        why = "what was written before, of each token of the contexts (--spec-type)"
-        return tuple(Growth(x.what, x.token * tokens, "estimated", why) for x in self.sides if x.token)
-
-    def _projectors(self, device: str) -> int:
-        """Bytes of the projector that go to a device: its weights, and its graph."""
-        out = 0
-        for x in self.sides:
-            if x.what == PROJECTOR:
-                place = self._place(x)
-                out += (x.bytes + x.compute) * (device == place)
-                out += x.inputs * (place != HOST and device in (place, HOST))
-        return out
-
-    def _adapters(self, device: str, placed: Placed) -> int:
-        """Bytes of the other files beside the model that go to a device: where the tensors are that they change."""
-        at = placed.layer_device
-
-        def where(layer: int) -> str:
-            return HOST if layer < 0 else at[min(layer, len(at) - 1)]
-
-        out = 0
-        for x in self.sides:
-            if x.what == PROJECTOR:
-                continue
-            if x.layers:
-                out += sum(n for layer, n in x.layers if where(layer) == device)
-            else:
-                out += x.bytes * (self._place(x) == device)
-        return out
-
-    def _place(self, x: Side) -> str:
-        """Where a file beside the model goes."""
-        names = [d.name for d in self.machine.devices]
-        return x.device if x.device in (HOST, *names) else names[0] if names else HOST
 
     def _book_caches(
         self,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.brief import named_repr, short_repr
@@ -375,35 +374,9 @@ def layer_devices(count: int, devices: Sequence[Device], p: Placement) -> tuple[
     """Device of each layer, the output layer's after the last (`llama-model.cpp:get_layer_buft_list`)."""
     if not devices:
         return (HOST,) * (count + 1)
-    wanted = count + 1 if p.gpu_layers is None or p.gpu_layers < 0 else p.gpu_layers
-    start, used = max(count + 1 - wanted, 0), min(wanted, count + 1)
-    points = _split_points(devices, p.split)
-    out = []
-    for i in range(count + 1):
-        if i < start or i - start >= used:
-            out.append(HOST)
-            continue
-        share = _f32((i - start) / used)
-        which = next((k for k, point in enumerate(points) if point > share), len(devices) - 1)
-        out.append(devices[which].name)
-    return tuple(out)
+    from gguftool.memory.dealt import dealt
 
-
-def _split_points(devices: Sequence[Device], split: Sequence[float]) -> list[float]:
-    shares = [float(x) for x in split[: len(devices)]]
-    shares += [0.0] * (len(devices) - len(shares))
-    if not any(shares):
-        shares = [float(d.memory or 1) for d in devices]
-    total, points = 0.0, []
-    for x in shares:
-        total = _f32(total + _f32(x))
-        points.append(total)
-    return [_f32(x / total) for x in points]
-
-
-def _f32(x: float) -> float:
-    """Rounded to 32 bits: llama.cpp compares shares as floats."""
-    return float(struct.unpack("<f", struct.pack("<f", x))[0])
+    return dealt(count, devices, p.gpu_layers, p.split)
 
 
 def _compiled(overrides: Sequence[tuple[str, str]], devices: Sequence[Device]) -> list[tuple[re.Pattern[str], str]]:
