@@ -34,13 +34,14 @@ from gguftool.run.options.extra import changes_rope
 from gguftool.run.options.serving import LOOPBACK
 from gguftool.run.sidefiles import side_files
 from gguftool.run.silent import names_template
-from gguftool.run.ways import Way, speed, ways
+from gguftool.run.speed import speed
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
     from gguftool.run.known import Subject
     from gguftool.run.proof import Expected
+    from gguftool.run.ways import Way
 
 MIB = 1 << 20
 
@@ -220,9 +221,14 @@ def plan_open(
     notes = (*t.notes, *d.notes, *growth_notes(d, fit.plan), *command.notes)
     files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
     gives = served(model, said)
+    others: tuple[Way, ...] = ()
+    if fit.lacking:
+        from gguftool.run.ways import ways
+
+        others = ways(model, d, planner, fit, path)
     return LaunchPlan(
         engine, command, path, said, fit.plan, tuple(t.obstacles), notes, d.wishes, files, gives,
-        speed(d, planner, fit.plan), ways(model, d, planner, fit, path), proof,
+        speed(d, planner, fit.plan), others, proof,
     )  # fmt: skip
 
 
