@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterator
 from gguftool.edit.journal import MAGIC, Record, pack, read, undo_path
 from gguftool.edit.oslayer import OsLayer
 from gguftool.records import replace
-from gguftool.regex import regex
 
 KEEP = 5
 """Undo records kept beside a file; the oldest ones are joined."""
@@ -26,7 +24,9 @@ JOINED_LIMIT = 256 << 20
 """Saved bytes of a joined record, at most; larger ones stay apart."""
 _LINES = 100
 """Operations that a joined record names, at most."""
-_NAME = regex(r"(?P<stem>.+)-undo-(?P<number>[1-9]\d{0,17})", re.S)
+_BETWEEN = "-undo-"
+_DIGITS = 18
+"""Of the number of a record, at most."""
 
 
 def undo_numbers(layer: OsLayer, path: str) -> list[int]:
@@ -55,10 +55,12 @@ def _families(layer: OsLayer, folder: str) -> dict[str, list[int]]:
     """The numbers of all files in a folder that are named like undo records, by what stands in front, newest first."""
     found: dict[str, list[int]] = {}
     for name in layer.listdir(folder):
-        m = _NAME.fullmatch(name)
-        s = layer.stat(os.path.join(folder, name)) if m else None
-        if m and s is not None and stat.S_ISREG(s.st_mode):
-            found.setdefault(m["stem"], []).append(int(m["number"]))
+        stem, _, number = name.rpartition(_BETWEEN)
+        if not (stem and number.isascii() and number.isdecimal() and number[0] != "0" and len(number) <= _DIGITS):
+            continue
+        s = layer.stat(os.path.join(folder, name))
+        if s is not None and stat.S_ISREG(s.st_mode):
+            found.setdefault(stem, []).append(int(number))
     return {stem: sorted(numbers, reverse=True) for stem, numbers in found.items()}
 
 

@@ -67,6 +67,8 @@ ALSO = MappingProxyType(
 )
 """Keys that may have several types; the first is what gguftool writes."""
 
+_PATTERNED = ("general.", "tokenizer.")
+"""How all keys begin that a pattern stands for."""
 _PATTERNS = (
     (regex(rf"general\.(base_model|dataset)\.\d+\.({_MODEL_CARD.replace(' ', '|')})"), "str"),
     (regex(r"tokenizer\.chat_template\.[^.]+"), "str"),
@@ -89,9 +91,10 @@ def key_types(key: str, arch: str) -> tuple[str, ...]:
         return found.types
     if key in WHOLE:
         return (WHOLE[key],)
-    for pattern, type_name in _PATTERNS:
-        if pattern.fullmatch(key):
-            return (type_name,)
+    if key.startswith(_PATTERNED):
+        for pattern, type_name in _PATTERNS:
+            if pattern.fullmatch(key):
+                return (type_name,)
     suffix = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
     said = UNDER_ARCH.get(suffix)
     return (said,) if said else _anywhere(suffix)
@@ -110,7 +113,7 @@ def read_by(key: str, arch: str) -> str:
     projector = arch == "clip" or key.startswith("clip.")
     programs = set(found.programs) - (set() if projector else {"M"}) if found is not None else set()
     if not programs:
-        return "llama-server" if _SERVER.fullmatch(key) else "-"
+        return "llama-server" if key.startswith(_PATTERNED) and _SERVER.fullmatch(key) else "-"
     return "llama.cpp" if programs & set("LM") or key.startswith("adapter.") else "llama-server"
 
 

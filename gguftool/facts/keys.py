@@ -7,7 +7,6 @@ all architectures at once `data/read_by.json`, made of it); all others, and what
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -18,7 +17,6 @@ from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, mapped, reads
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
 from gguftool.records import dataclass, replace
-from gguftool.regex import regex
 
 __all__ = [
     "ALWAYS",
@@ -41,7 +39,6 @@ ARCH = "{arch}."
 LOADER = "L"
 ELEMENTS = {"u32": ("u32", "i32", "bool"), "i32": ("i32", "u32", "bool")}
 """Element types an array may have where llama.cpp stores that type (`llama-model-loader.cpp:get_arr`)."""
-_MANY = regex(r"\{\w+\}")
 _NAMESPACES = frozenset(
     "general tokenizer split adapter clip imatrix quantize xielu controlvector diffusion path_model".split()
 )
@@ -73,10 +70,16 @@ def _others() -> Mapping[str, Any]:
 
 
 @cache
-def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Keys of which a part may be anything."""
-    free = [k for k in _others() if _MANY.search(k.removeprefix(ARCH))]
-    return tuple((re.compile(re.sub(r"\\\{\w+\\\}", "[^.]+", re.escape(k))), k) for k in free)
+def _patterns() -> tuple[str, ...]:
+    """Keys of which a part between points may be anything."""
+    return tuple(k for k in _others() if "{" in k.removeprefix(ARCH))
+
+
+def _stands_for(pattern: str, key: str) -> bool:
+    parts, given = pattern.split("."), key.split(".")
+    return len(parts) == len(given) and all(
+        there if part.startswith("{") else there == part for part, there in zip(parts, given, strict=True)
+    )
 
 
 @cache
@@ -136,7 +139,7 @@ def reading(key: str, arch: str) -> Reading | None:
     template = ARCH + key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else key
     other = _others().get(key) or _others().get(template)
     if other is None:
-        name = next((k for p, k in _patterns() if p.fullmatch(template)), None)
+        name = next((k for k in _patterns() if _stands_for(k, template)), None)
         other = _others()[name] if name is not None else None
     if found is None and other is None:
         return None
