@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import time
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.edit.fitted import Fit, Segment
-from gguftool.edit.gaps import Holes, movable_holes
 from gguftool.edit.journal import Record
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.errors import Refused
-from gguftool.format.header import align
+from gguftool.format.frame import align
 from gguftool.records import dataclass
 from gguftool.version import __version__
+
+if TYPE_CHECKING:
+    from gguftool.edit.gaps import Holes
 
 SAVED_LIMIT = 1 << 30
 """Bytes that no tensor covers and `rewrite` leaves out are kept for undo up to this many."""
@@ -149,7 +152,11 @@ def make_record(job: Job, layer: OsLayer, model: int) -> Record:
     saved, moved = ranges(job)
     if job.strategy == "rewrite" and job.keep_undo and sum(n for _, n in saved) > SAVED_LIMIT + fit.old_front:
         raise Refused(f"{job.path}: more than 1 GiB would be left out, too much to keep for undo", "give --no-undo")
-    holes: Holes | None = movable_holes(layer, model, job.fit.old_front) if job.strategy == "insert" else ()
+    holes: Holes | None = ()
+    if job.strategy == "insert":
+        from gguftool.edit.gaps import movable_holes
+
+        holes = movable_holes(layer, model, job.fit.old_front)
     if holes is None:
         raise InsertImpossible
     return Record(

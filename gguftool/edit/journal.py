@@ -16,8 +16,7 @@ from collections.abc import Iterator
 
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import BLOCK, OsLayer
-from gguftool.format.header import align
-from gguftool.reading import from_json
+from gguftool.format.frame import align
 from gguftool.records import asdict, dataclass, field, replace
 from gguftool.source import beside
 
@@ -133,6 +132,8 @@ def read(layer: OsLayer, fd: int) -> tuple[Record, int] | None:
     body = layer.read(fd, 0, end)
     if len(body) != end or hashlib.sha256(memoryview(body)[:-32]).digest() != body[-32:]:
         return None
+    from gguftool.reading import from_json
+
     try:
         fields = from_json(body[_HEAD.size : _HEAD.size + n_text], halves=True)
         for key in ("saved", "moved", *(("holes",) if "holes" in fields else ())):
@@ -198,9 +199,7 @@ def _sane_words(record: Record) -> bool:
     """Whether what is not a place is a text, a time or a sum."""
     if not all(isinstance(x, str) for x in (record.version, record.group, *record.operations, *record.argv)):
         return False
-    if not all(
-        isinstance(x, str) and len(x) == 64 and _DIGITS.issuperset(x) for x in (record.old_sha, record.new_sha)
-    ):
+    if not all(isinstance(x, str) and len(x) == 64 and _DIGITS.issuperset(x) for x in (record.old_sha, record.new_sha)):
         return False
     return type(record.time) in (int, float) and 0 <= record.time < LAST_SECOND
 

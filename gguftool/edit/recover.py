@@ -61,10 +61,8 @@ from gguftool.edit.steps import (
     take_journal,
     unpoison,
 )
-from gguftool.elsewhere import meant
 from gguftool.errors import DamagedJournal, MissingFile
-from gguftool.format.sniff import POISONED_MAGIC
-from gguftool.format.types import MAGIC
+from gguftool.format.frame import MAGIC, POISONED_MAGIC
 from gguftool.records import dataclass
 from gguftool.source import attempts, journal_path
 
@@ -93,11 +91,6 @@ class Outcome:
     __repr__ = short_repr
 
 
-def pending(path: str | os.PathLike[str], layer: OsLayer | None = None) -> bool:
-    """Whether a journal lies beside the file: an edit runs or was interrupted."""
-    return (layer or OsLayer()).stat(journal_path(os.path.realpath(path))) is not None
-
-
 def recover(path: str | os.PathLike[str], layer: OsLayer | None = None) -> Outcome:
     """Finish or take back an interrupted edit; does nothing when there is none.
 
@@ -110,6 +103,8 @@ def recover(path: str | os.PathLike[str], layer: OsLayer | None = None) -> Outco
     layer = layer or OsLayer()
     real = os.path.realpath(path)
     if layer.stat(real) is None:
+        from gguftool.elsewhere import meant
+
         raise MissingFile(f"{real}: no such file", meant(os.fspath(path)))
     try:
         outcome = _recover(layer, real, journal_path(real))

@@ -6,6 +6,7 @@ writes one must know. Types are written as in ``KEY:TYPE=VALUE``: ``u32``, ``[st
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 from gguftool.errors import UsageError
@@ -67,6 +68,10 @@ ALSO = MappingProxyType(
 )
 """Keys that may have several types; the first is what gguftool writes."""
 
+TYPED = regex(r"(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])\Z", re.DOTALL)
+"""``KEY:TYPE``."""
+ELEMENT = regex(r"(?P<key>.+)\[(?P<index>[0-9]+)\]\Z", re.DOTALL)
+"""``KEY[5]``."""
 _PATTERNED = ("general.", "tokenizer.")
 """How all keys begin that a pattern stands for."""
 _PATTERNS = (

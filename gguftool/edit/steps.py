@@ -10,8 +10,7 @@ from gguftool.edit.journal import Record, pack_phase
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.edit.records import adopt, drop_record, join_oldest, next_path, undo_numbers
 from gguftool.errors import EditInProgress, InterruptedEdit
-from gguftool.format.sniff import POISONED_MAGIC
-from gguftool.format.types import MAGIC
+from gguftool.format.frame import MAGIC, POISONED_MAGIC
 from gguftool.shell import gguftool, path_word
 from gguftool.source import attempts, journal_path
 
@@ -95,6 +94,11 @@ def take_journal(layer: OsLayer, path: str) -> int:
             return fd
         layer.close(fd)
     raise in_progress(path)
+
+
+def pending(path: str | os.PathLike[str], layer: OsLayer | None = None) -> bool:
+    """Whether a journal lies beside the file: an edit runs or was interrupted."""
+    return (layer or OsLayer()).stat(journal_path(os.path.realpath(path))) is not None
 
 
 def in_progress(path: str) -> EditInProgress:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.steps import refuse_unfinished
-from gguftool.elsewhere import meant
 from gguftool.errors import MissingFile, Refused, Unreadable
 from gguftool.files.attributes import APPEND_ONLY, IMMUTABLE
 from gguftool.records import dataclass
@@ -125,6 +124,8 @@ def _look(path: str, layer: OsLayer, hard_links: str, force: bool) -> tuple[Targ
     real = os.path.realpath(path)
     s = layer.stat(real)
     if s is None:
+        from gguftool.elsewhere import meant
+
         raise MissingFile(f"{path}: no such file", meant(path))
     if not stat.S_ISREG(s.st_mode):
         raise Unreadable(f"{path}: not a regular file", "name a .gguf file")

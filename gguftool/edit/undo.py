@@ -10,20 +10,17 @@ from gguftool.brief import short_repr
 from gguftool.edit.commit import abandon, commit, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
 from gguftool.edit.fitted import Fit, Segment
-from gguftool.edit.gaps import movable_holes, movable_path, moved_down
 from gguftool.edit.inuse import hold_alone
 from gguftool.edit.job import Job
 from gguftool.edit.journal import INSERTED, Record, pack, undo_path
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import adopt, as_it_stands, numbered, record_at, undo_numbers
-from gguftool.edit.recover import settle
 from gguftool.edit.steps import drop_journal, front_sha, half_done, poison, refuse_unfinished, take_journal
 from gguftool.edit.target import check
 from gguftool.edit.which import metadata_file
 from gguftool.errors import Refused
 from gguftool.files.disk import Progress, check_room
 from gguftool.records import dataclass, replace
-
 
 _AT_ONCE = 64 << 20
 """Bytes of a front that are read before it is known to be the one that a record speaks of, at most."""
@@ -134,7 +131,11 @@ def undo(
     record = _as_it_stands(layer, target.real, saved)
     copy = in_use == "rewrite" or (hard_links == "break" and target.links > 1)
     collapsible = record.shift and _collapsible(layer, target.real, record)
-    if collapsible and not copy and _collapse(layer, target.real, number, identity(target.stat), record, preserve_mtime):
+    if (
+        collapsible
+        and not copy
+        and _collapse(layer, target.real, number, identity(target.stat), record, preserve_mtime)
+    ):
         strategy = "collapse"
     else:
         job = reverse(layer, target.real, number, record, target.stat, front)
@@ -171,9 +172,9 @@ def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, p
     Returns:
         ``patch``, ``collapse`` or ``rewrite``.
     """
-    if record.strategy == "insert" and not copy and _collapsible(layer, job.path, record):
-        if _collapse(layer, job.path, job.undo_of, job.identity, record, job.preserve_mtime):
-            return "collapse"
+    in_place = record.strategy == "insert" and not copy and _collapsible(layer, job.path, record)
+    if in_place and _collapse(layer, job.path, job.undo_of, job.identity, record, job.preserve_mtime):
+        return "collapse"
     strategy = "patch" if record.strategy == "patch" and not copy else "rewrite"
     commit(replace(job, strategy=strategy), layer, progress)
     return strategy
@@ -181,6 +182,8 @@ def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, p
 
 def _collapsible(layer: OsLayer, path: str, record: Record) -> bool:
     """Whether the inserted room can be taken out in place."""
+    from gguftool.edit.gaps import movable_path
+
     return bool(layer.insert_unit(os.path.dirname(path))) and movable_path(layer, path, record.new_front)
 
 
@@ -251,6 +254,9 @@ def _collapse(
         record: the edit to take back.
         preserve_mtime: set the time of last change back.
     """
+    from gguftool.edit.gaps import movable_holes, moved_down
+    from gguftool.edit.recover import settle
+
     try:
         journal = take_journal(layer, path)
     except OSError as error:

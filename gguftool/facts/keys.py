@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from gguftool.facts.data import load, newest
+from gguftool.facts.data import INSTEAD, load, newest
+from gguftool.facts.howread import ALWAYS, NEVER, SOMETIMES, Read
 from gguftool.facts.known import by_known
-from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, mapped, reads
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
 from gguftool.records import dataclass, replace
@@ -32,7 +32,6 @@ __all__ = [
     "read_under",
     "readers",
     "reading",
-    "reads",
     "whole_readers",
 ]
 ARCH = "{arch}."
@@ -106,9 +105,17 @@ def _by_loaders(suffix: str) -> frozenset[str]:
     return frozenset(arch for _, archs in read_under(suffix) for arch in archs)
 
 
-@by_known(mapped)
+def _mapped() -> Mapping[str, Any]:
+    from gguftool.facts.reads import mapped
+
+    return mapped()
+
+
+@by_known(_mapped)
 def read_keys(arch: str) -> Mapping[str, Read]:
     """Whole keys that the model loader reads in a file of that architecture."""
+    from gguftool.facts.reads import reads
+
     out: dict[str, Read] = {}
     for key, entry in _others().items():
         if LOADER in entry["by"] and (not key.startswith(ARCH) or reads(arch)):
@@ -123,6 +130,31 @@ def read_keys(arch: str) -> Mapping[str, Read]:
     return out
 
 
+def _read_as(key: str, arch: str) -> Read | None:
+    """As `read_keys` has it, of one key: of the rows of an architecture only what was made of them is read."""
+    if INSTEAD.get() is not None:
+        return read_keys(arch).get(key)
+    under = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
+    loaded = arch in every_arch()
+    read = _in_rows(under, arch) if loaded and under else None
+    if read is None:
+        entry = (_others().get(ARCH + under) if loaded and under else None) or _others().get(key)
+        if entry is not None and LOADER in entry["by"]:
+            kind = entry["type"]
+            element = kind[1:-1] if kind.startswith("[") else ""
+            return Read(key, "arr" if element else kind, element, NEVER, entry.get("when", ""))
+        read = _in_rows(f"={key}", arch) if loaded else None
+    return None if read is None else replace(read, key=key)
+
+
+def _in_rows(suffix: str, arch: str) -> Read | None:
+    """How the loading function of an architecture reads a key, as `read_suffixes` has it."""
+    # What a stranger made up is no name to look for in a file, or to remember.
+    if not suffix.isascii() or '"' in suffix or suffix not in newest("read_by.json")["keys"]:
+        return None
+    return next((r for r, archs in read_under(suffix) if arch in archs), None)
+
+
 def _loaded(key: str) -> bool:
     """Whether the model loader reads a key of `readers.json`."""
     return LOADER in _others().get(key, {"by": ""})["by"]
@@ -135,7 +167,7 @@ def reading(key: str, arch: str) -> Reading | None:
         key: whole key, with the architecture's prefix where it has one.
         arch: the file's architecture, "" when it names none.
     """
-    found = read_keys(arch).get(key)
+    found = _read_as(key, arch)
     template = ARCH + key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else key
     other = _others().get(key) or _others().get(template)
     if other is None:
