@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gguftool.edit.journal import Record, pack, undo_path
 from gguftool.edit.oslayer import OsLayer
-from gguftool.edit.records import drop_record, record_at
+from gguftool.edit.records import KEEP, drop_record, record_at, undo_numbers
 from gguftool.records import replace
 
 JOINED_LIMIT = 256 << 20
@@ -18,8 +18,24 @@ _LINES = 100
 """Operations that a joined record names, at most."""
 
 
-def join_two(layer: OsLayer, path: str, older: int, younger: int) -> bool:
-    """Put one record in the place of two in a row; False where they do not fit together."""
+def join_oldest(layer: OsLayer, path: str) -> None:
+    """Make one record of the two oldest, until no more than `KEEP` are left.
+
+    The joined one replaces the younger of the two in one step. The older one then leads to a state that is behind the
+    file, whatever is undone; it goes in the same way when a run that was killed has left it.
+    """
+    numbers = undo_numbers(layer, path)
+    while len(numbers) > KEEP:
+        # Where an edit kept no record, the two beside it do not fit together.
+        for index in range(len(numbers) - 1, 1, -1):
+            if _join_two(layer, path, numbers[index], numbers[index - 1]):
+                del numbers[index]
+                break
+        else:
+            return
+
+
+def _join_two(layer: OsLayer, path: str, older: int, younger: int) -> bool:
     first = record_at(layer, undo_path(path, older))
     second = record_at(layer, undo_path(path, younger))
     if first is None or second is None:

@@ -161,28 +161,6 @@ def adopt(layer: OsLayer, path: str, state: tuple[int, str] | None = None) -> bo
     return True
 
 
-# -- joining
-
-
-def join_oldest(layer: OsLayer, path: str) -> None:
-    """Make one record of the two oldest, until no more than `KEEP` are left.
-
-    The joined one replaces the younger of the two in one step. The older one then leads to a state that is behind the
-    file, whatever is undone; it goes in the same way when a run that was killed has left it.
-    """
-    numbers = undo_numbers(layer, path)
-    while len(numbers) > KEEP:
-        from gguftool.edit.joining import join_two
-
-        # Where an edit kept no record, the two beside it do not fit together.
-        for index in range(len(numbers) - 1, 1, -1):
-            if join_two(layer, path, numbers[index], numbers[index - 1]):
-                del numbers[index]
-                break
-        else:
-            return
-
-
 # -- what an edit has not changed
 
 

@@ -8,7 +8,7 @@ import os
 
 from gguftool.edit.journal import Record, pack_phase
 from gguftool.edit.oslayer import BLOCK, OsLayer
-from gguftool.edit.records import adopt, drop_record, join_oldest, next_path, undo_numbers
+from gguftool.edit.records import KEEP, adopt, drop_record, next_path, undo_numbers
 from gguftool.errors import EditInProgress, InterruptedEdit
 from gguftool.format.frame import MAGIC, POISONED_MAGIC
 from gguftool.shell import gguftool, path_word
@@ -176,7 +176,10 @@ def keep_journal(layer: OsLayer, path: str, record: Record, keep: bool = True) -
     layer.rename(journal_path(path), target)
     _sync_names(layer, path)
     with contextlib.suppress(OSError):
-        join_oldest(layer, path)
+        if len(undo_numbers(layer, path)) > KEEP:
+            from gguftool.edit.joining import join_oldest
+
+            join_oldest(layer, path)
     return target
 
 

@@ -136,7 +136,8 @@ def _read_as(key: str, arch: str) -> Read | None:
         return read_keys(arch).get(key)
     under = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
     loaded = arch in every_arch()
-    read = _in_rows(under, arch) if loaded and under else None
+    # "=" marks a whole key in the table, and is how no key begins there.
+    read = _in_rows(under, arch) if loaded and under and not under.startswith("=") else None
     if read is None:
         entry = (_others().get(ARCH + under) if loaded and under else None) or _others().get(key)
         if entry is not None and LOADER in entry["by"]:
