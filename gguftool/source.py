@@ -231,12 +231,6 @@ class LocalFile:
         self._take_up()
         return hole_at(self._fd, start, self.size)
 
-    def forget(self) -> None:
-        """Ask the operating system to drop its copy in memory, so that the next read comes from the disk."""
-        if hasattr(os, "posix_fadvise"):
-            with contextlib.suppress(OSError):
-                os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
-
     def check_unchanged(self) -> None:
         """Raise `ChangedMeanwhile` when size or mtime moved since it was opened."""
         self._take_up()

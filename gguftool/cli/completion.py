@@ -6,7 +6,7 @@ import os
 
 import click
 
-from gguftool.cli.options import Session, command, pass_session
+from gguftool.cli.options import Session, command, option, pass_session
 
 LINES = {
     "bash": (
@@ -44,7 +44,7 @@ def lines(shell: str) -> list[str]:
     """
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), required=False)
-@click.option("--install", is_flag=True, help="Print the lines to type for that shell, not the script.")
+@option("--install", is_flag=True, help="Print the lines to type for that shell, not the script.")
 @pass_session
 def completion(session: Session, shell: str | None, install: bool) -> None:
     """Print the completion script for a shell; without one, how to install it.

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from importlib.util import find_spec
-from typing import NamedTuple
 
 import click
 
@@ -23,12 +21,15 @@ from gguftool.report.lines import fold
 from gguftool.version import __version__
 
 
-class Entry(NamedTuple):
+class Entry:
     """One line of the table: the command's name, its section in the help, and one line about it."""
 
-    name: str
-    section: str
-    about: str
+    __slots__ = ("about", "name", "section")
+
+    def __init__(self, name: str, section: str, about: str) -> None:
+        self.name = name
+        self.section = section
+        self.about = about
 
     @property
     def module(self) -> str:
@@ -121,10 +122,6 @@ def called(word: str) -> str | None:
     return plain if plain in _BY_NAME else _MEANT.get(plain)
 
 
-def _is_there(entry: Entry) -> bool:
-    return find_spec(f"gguftool.cli.{entry.module}") is not None
-
-
 def _as_settings(rest: list[str]) -> list[str]:
     """``MODEL KEY VALUE`` and ``MODEL KEY=VALUE``, as other programs have it, in the form of ``fix``."""
     if len(rest) < 2 or any(word.startswith("-") for word in rest[:2]):
@@ -141,13 +138,13 @@ class LazyGroup(Helped, click.Group):
     """A group whose commands live in modules of their own and are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the commands whose module is there, in the order of the table."""
-        return [entry.name for entry in TABLE if _is_there(entry)]
+        """Names of the commands, in the order of the table."""
+        return list(_BY_NAME)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command called ``cmd_name``, imported now."""
         entry = _BY_NAME.get(cmd_name)
-        if entry is None or not _is_there(entry):
+        if entry is None:
             return None
         found = getattr(import_module(f"gguftool.cli.{entry.module}"), entry.module)
         if not isinstance(found, click.Command):
@@ -209,11 +206,9 @@ class LazyGroup(Helped, click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by section, out of the table: no command module is imported for this."""
-        present = set(self.list_commands(ctx))
         sections: dict[str, list[tuple[str, str]]] = {}
         for entry in TABLE:
-            if entry.name in present:
-                sections.setdefault(entry.section, []).append((entry.name, entry.about))
+            sections.setdefault(entry.section, []).append((entry.name, entry.about))
         for section, rows in sections.items():
             with formatter.section(section):
                 formatter.write_dl(rows, col_spacing=3)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from gguftool.cli.helped import Plain
 from gguftool.cli.names import HALVES, of_llama_cpp, others, resembling, same_notion
 from gguftool.cli.values import CACHE_TYPES
 
@@ -17,7 +18,7 @@ PAIR = "--cache-type"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Option(click.Option):
+class Option(Plain):
     """An option that shows one name and answers to others, see `gguftool.cli.names`.
 
     Args:
@@ -59,6 +60,18 @@ class Option(click.Option):
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """What an error calls it."""
         return click.Option.get_error_hint(self._as_shown(), ctx)  # type: ignore[arg-type, unused-ignore]
+
+
+class Further(click.Option):
+    """Stands for options that are made when somebody asks for one, or for all: making a hundred takes a millisecond."""
+
+    def __init__(self, names: Sequence[str], make: Callable[[], Sequence[click.Parameter]]) -> None:
+        self.make = make
+
+
+def further(make: Callable[[], Sequence[click.Parameter]]) -> Callable[[F], F]:
+    """Options of a command that ``make`` makes, in the order of the help; none of them may be required."""
+    return click.option(cls=Further, make=make)
 
 
 class CacheTypeOption(Option):

@@ -13,7 +13,7 @@ from typing import Any
 
 from gguftool.facts.data import INSTEAD, load, newest
 from gguftool.facts.howread import ALWAYS, NEVER, SOMETIMES, Read
-from gguftool.facts.known import by_known
+from gguftool.facts.known import by_known, mapped
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
 from gguftool.records import dataclass, replace
@@ -105,13 +105,7 @@ def _by_loaders(suffix: str) -> frozenset[str]:
     return frozenset(arch for _, archs in read_under(suffix) for arch in archs)
 
 
-def _mapped() -> Mapping[str, Any]:
-    from gguftool.facts.reads import mapped
-
-    return mapped()
-
-
-@by_known(_mapped)
+@by_known(mapped)
 def read_keys(arch: str) -> Mapping[str, Read]:
     """Whole keys that the model loader reads in a file of that architecture."""
     from gguftool.facts.reads import reads

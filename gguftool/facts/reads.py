@@ -12,23 +12,17 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from gguftool.facts.data import load, newest
+from gguftool.facts.data import load
 from gguftool.facts.howread import ALWAYS as ALWAYS
 from gguftool.facts.howread import NEVER as NEVER
 from gguftool.facts.howread import SOMETIMES as SOMETIMES
 from gguftool.facts.howread import Read as Read
-from gguftool.facts.known import by_known
+from gguftool.facts.known import by_known, mapped
 from gguftool.records import replace
 from gguftool.regex import regex
 
 Row = list[Any]
 _CALLS = frozenset({"key", "arr", "each", "scalar", "arr_n", "swa_pattern"})
-
-
-def mapped() -> Mapping[str, Any]:
-    """Architectures that llama.cpp has a loading function for."""
-    found: Mapping[str, Any] = newest("load_maps.json")["arch"]
-    return found
 
 
 @by_known(mapped)

@@ -111,6 +111,10 @@ def _context_missing(state: Run) -> Iterator[AfterLoad]:
     yield from missing(state, CONTEXT)
 
 
+APART = ("attn_q.weight", "attn_k.weight", "attn_v.weight")
+"""How tensors end whose being asked for counts though they are not there: of all others only those in the file do."""
+
+
 def _qkv(state: Run) -> Iterator[AfterLoad]:
     """Where queries, keys and values are stored apart, all three must be there."""
     machine = machine_of(state)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from gguftool.records import replace
 from gguftool.shell import INTO, gguftool, path_word, shell
-from gguftool.source import LocalFile
 from gguftool.verify.digests import EMPTY_SHA256
 from gguftool.verify.expect import Expectation
+from gguftool.verify.fromdisk import FromDisk
 from gguftool.verify.hashes import FILE, FileHashes, Want, hash_file
 from gguftool.verify.manifest import Entry
 from gguftool.verify.proof import original
@@ -180,11 +180,10 @@ def _part_faults(found: FileHashes, expectation: Expectation) -> tuple[list[Faul
 
 def _read_again(path: str, found: FileHashes, progress: Progress | None) -> Fault | None:
     """Whether a second read, from the disk and not from memory, gives the same."""
-    source = LocalFile(path)
+    source = FromDisk(path)
     try:
         if source.identity != found.identity:
             return None
-        source.forget()
         again = hash_file(source, FILE, progress).file
     finally:
         source.close()

@@ -33,6 +33,7 @@ from gguftool.shell import gguftool, path_word
 from gguftool.source import LocalFile, Source
 from gguftool.verify import shards
 from gguftool.verify.filecheck import quick
+from gguftool.verify.fromdisk import FromDisk
 from gguftool.verify.inside import Window, embedded, ends
 from gguftool.verify.sameness import Copied, Differs, Expected
 from gguftool.verify.stream import Progress, fill, run
@@ -273,9 +274,8 @@ def _moves(plan: OutFile) -> Iterator[tuple[Source, list[Move]]]:
 
 def _read_back(draft: Draft, plan: OutFile, expected: Expected, progress: Progress | None) -> Written:
     """Read the draft from the disk, compare all of it, and hash it."""
-    source = LocalFile(draft.reading)
+    source = FromDisk(draft.reading)
     try:
-        source.forget()
         run(source, [expected], progress)
     except Differs as e:
         _check_sources(plan)

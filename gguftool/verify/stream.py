@@ -45,7 +45,7 @@ def run(source: Source, sinks: Sequence[Sink], progress: Progress | None = None)
     if len(sinks) > 1 and source.size > INLINE:
         _run_threads(source, sinks[0], sinks[1:], progress)
         return
-    buffer = memoryview(bytearray(min(CHUNK, source.size)))
+    buffer = _room(min(CHUNK, source.size))
     for offset in range(0, source.size, CHUNK):
         data = buffer[: fill(source, buffer, offset)]
         for sink in sinks:
@@ -102,7 +102,7 @@ class _Chunk:
     __slots__ = ("buffer", "left", "lock", "n", "offset")
 
     def __init__(self) -> None:
-        self.buffer = memoryview(bytearray(CHUNK))
+        self.buffer = _room(CHUNK)
         self.lock = threading.Lock()
         self.offset = self.n = self.left = 0
 
@@ -161,6 +161,13 @@ def _run_threads(source: Source, first: Sink, others: Sequence[Sink], progress: 
             thread.join()
     if failed:
         raise failed[0]
+
+
+def _room(n: int) -> memoryview:
+    """Whole pages for ``n`` bytes: what a read past the system's memory wants (`gguftool.verify.fromdisk`)."""
+    from mmap import PAGESIZE, mmap
+
+    return memoryview(mmap(-1, -(-max(1, n) // PAGESIZE) * PAGESIZE))
 
 
 def fill(source: Source, buffer: memoryview, offset: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import click
 import pytest
 
@@ -35,6 +37,8 @@ def test_command_has_help_with_an_example(cli, name: str):
     for param in command.params:
         if isinstance(param, click.Option) and not param.hidden:
             assert param.help, f"{name} {param.opts[-1]} has no help"
+            # click would clean it, and is not let.
+            assert param.help == inspect.cleandoc(param.help)
     examples = [line.strip() for line in command.examples.splitlines() if line.strip()]
     assert any(line.startswith(f"gguftool {name}") for line in examples)
     shown = cli(name, "--help")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.cli import wishes
 from tests.build import llama
 
 HEAVY = {"numpy", "gguf", "huggingface_hub", "jinja2", "tabulate", "requests", "httpx", "asyncio", "xllamacpp", "ggml"}
@@ -63,11 +64,25 @@ def test_import_gguftool_loads_nothing_heavy():
     assert not set(done.stdout.split()) & (HEAVY | {"click"})
 
 
+def test_options_that_nobody_names_are_not_made(cli, monkeypatch: pytest.MonkeyPatch):
+    def made(*asked: object) -> None:
+        raise KeyError("made")
+
+    monkeypatch.delitem(sys.modules, "gguftool.cli.plan", raising=False)
+    monkeypatch.setattr(wishes, "made", made)
+    try:
+        assert cli("plan", "nowhere.gguf", "--format", "json").code == 2
+        assert "made" in cli("plan", "nowhere.gguf", "--ctx", "8192").err
+    finally:
+        sys.modules.pop("gguftool.cli.plan", None)
+
+
 SELDOM = {
     "dataclasses",
     "email",
     "hashlib",
     "http",
+    "inspect",
     "locale",
     "logging",
     "shutil",
@@ -100,6 +115,27 @@ def test_a_command_loads_what_the_file_calls_for(command: str, tmp_path: Path):
     assert not loaded & (SELDOM - CALLED_FOR[command])
     rooms = {f"gguftool.{room}" for room in ROOMS - CALLED_FOR[command]}
     assert not {name for name in loaded if rooms & {name, name.rpartition(".")[0]}}
+
+
+def test_what_is_not_loaded_yet_is_there_when_it_is_asked_for():
+    code = (
+        "import sys\n"
+        "from gguftool.cli import main\n"
+        "print(main.main())\n"
+        "print('ast' in sys.modules)\n"
+        "early = sys.modules['inspect']\n"
+        "import inspect\n"
+        "print(early is inspect, 'ast' in sys.modules)\n"
+        "print(early.cleandoc(' a'), 'ast' in sys.modules, sys.modules['inspect'] is not early)\n"
+        "from inspect import signature\n"
+        "print(signature(lambda x: 1), signature is early.signature)\n"
+        "try: early.nothing\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "rules", "--format", "nonsense"], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["2", "False", "True False"]
+    assert lines[3:] == ["a True True", "(x) True", "module 'inspect' has no attribute 'nothing'"]
 
 
 def test_the_process_ends_at_once_but_not_before_what_is_to_be_done_at_its_end():
