@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from dataclasses import replace as replace
 else:
     from operator import attrgetter
+    from types import MemberDescriptorType
 
     # So many objects are made field by field before an `__init__` of the class's own is compiled: that takes as long
-    # as making some twenty.
-    _PATIENCE = 12
+    # as is lost with some fifty of them.
+    _PATIENCE = 50
 
     MISSING = object()
 
@@ -114,42 +115,67 @@ else:
 
     def _first_init(owner):
         """An ``__init__`` for a class of which few objects are made: it takes its fields one by one."""
-        patience = _PATIENCE
+        patience, places = _PATIENCE, None
+        defaults, needed = (), 0
 
         def __init__(self, *args, **kwargs):
-            nonlocal patience
+            nonlocal patience, places, defaults, needed
             patience -= 1
             if patience < 0:
                 owner.__init__ = init = _init_of(owner)
                 return init(self, *args, **kwargs)
-            put = object.__setattr__
-            at, given, named = 0, len(args), len(kwargs)
-            for f in owner.__record__:
-                name = f.name
-                if f.init and at < given:
-                    value = args[at]
-                    at += 1
-                elif f.init and name in kwargs:
-                    value = kwargs[name]
-                    named -= 1
-                elif f.default is not MISSING:
-                    value = f.default
-                elif f.default_factory is not MISSING:
-                    value = f.default_factory()
-                elif f.init:
-                    break
-                else:
-                    continue
-                put(self, name, value)
-            else:
-                if at == given and not named:
-                    if hasattr(self, "__post_init__"):
-                        self.__post_init__()
-                    return None
-            # Too many, too few, or one twice: Python has the words for it.
-            return _init_of(owner)(self, *args, **kwargs)
+            if places is None:
+                places, defaults, needed = _places(owner)
+            given = len(args)
+            if not kwargs and needed <= given < len(places):
+                args += defaults[given:]
+            if not kwargs and places and len(args) == len(places):
+                for put, value in zip(places, args, strict=True):
+                    put(self, value)
+            elif not _one_by_one(self, owner, args, kwargs):
+                # Too many, too few, or one twice: Python has the words for it.
+                return _init_of(owner)(self, *args, **kwargs)
+            if hasattr(self, "__post_init__"):
+                self.__post_init__()
+            return None
 
         return __init__
+
+    def _places(owner):
+        """What puts a value into each slot of an object, the defaults, and how many have none.
+
+        There are no places where a field is no slot, is not given, or is made by a factory.
+        """
+        own = owner.__record__
+        slots = [getattr(owner, f.name, None) for f in own if f.init and f.default_factory is MISSING]
+        if len(slots) < len(own) or not all(type(x) is MemberDescriptorType for x in slots):
+            return (), (), 0
+        defaults = tuple(f.default for f in own)
+        needed = sum(x is MISSING for x in defaults)
+        return tuple(x.__set__ for x in slots), defaults, needed
+
+    def _one_by_one(self, owner, args, kwargs):
+        """Fill an object field by field; False: what is given does not go with its fields."""
+        put = object.__setattr__
+        at, given, named = 0, len(args), len(kwargs)
+        for f in owner.__record__:
+            name = f.name
+            if f.init and at < given:
+                value = args[at]
+                at += 1
+            elif f.init and name in kwargs:
+                value = kwargs[name]
+                named -= 1
+            elif f.default is not MISSING:
+                value = f.default
+            elif f.default_factory is not MISSING:
+                value = f.default_factory()
+            elif f.init:
+                return False
+            else:
+                continue
+            put(self, name, value)
+        return at == given and not named
 
     def _repr(self):
         shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in self.__record__ if f.repr)

@@ -17,8 +17,8 @@ from gguftool.hub import opened
 from gguftool.model import with_header
 from gguftool.model.unreadable import unreadable
 from gguftool.predict import Prediction, predict
+from gguftool.predict.by_build import by_build
 from gguftool.predict.needs import CODE, Need, needs, newest_of
-from gguftool.predict.stages import by_build
 from gguftool.predict.verdict import UNKNOWN
 from gguftool.records import dataclass, replace
 

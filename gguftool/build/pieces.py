@@ -1,8 +1,8 @@
 """Who works on pieces: a child where ggml's kernels do it, since they may end the process; else threads of ours.
 
-Numpy's kernels end nothing, and Windows hands no descriptors on. The child gets a line of JSON for each batch, its bytes
-in memory that both see (behind the line where they are too many for that), and says the sums in whatever order they are
-done.
+Numpy's kernels end nothing, and Windows hands no descriptors on. The child gets a line of JSON for each batch, its
+bytes in memory that both see (behind the line where they are too many for that), and says the sums in whatever order
+they are done.
 """
 
 from __future__ import annotations

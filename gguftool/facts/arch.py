@@ -54,6 +54,11 @@ def names() -> tuple[str, ...]:
     return tuple(load("architectures.json")["architectures"])
 
 
+def is_known(name: str) -> bool:
+    """Whether llama.cpp knows an architecture of that name."""
+    return name in load("architectures.json")["architectures"]
+
+
 def facts(name: str) -> ArchFacts | None:
     """Facts of an architecture; None for a name llama.cpp does not know."""
     e = load("architectures.json")["architectures"].get(name)

@@ -51,7 +51,7 @@ class Node:
 
     def __init__(self, op: str, kind: str, ne: tuple[int, ...], src: tuple[Node, ...] = (), size: int = -1) -> None:
         self.op, self.type = op, kind
-        self.ne = (*ne, *_ONES[len(ne) :])
+        self.ne = ne if len(ne) == 4 else (*ne, *_ONES[len(ne) :])
         self.nb: object = ""
         self.size = prod(ne) * _BYTES[kind] if size < 0 else size
         self.src = list(src)
@@ -65,22 +65,50 @@ class Node:
         return self if self.view_src is None else self.view_src
 
 
+class Again:
+    """A stretch of a graph that comes once more.
+
+    Attributes:
+        after: so many nodes stand before it.
+        first, end: the nodes that it is like.
+        was, came: what went into those, and what came out.
+        x, out: the same of this one; ``out`` stands for a node that is not built.
+    """
+
+    __slots__ = ("after", "came", "end", "first", "out", "was", "x")
+
+    def __init__(self, after: int, first: int, end: int, was: Node, came: Node, x: Node, out: Node) -> None:
+        self.after, self.first, self.end = after, first, end
+        self.was, self.came, self.x, self.out = was, came, x, out
+
+
 class Graph:
-    """Nodes and leaves in the order in which llama.cpp puts them there."""
+    """Nodes and leaves in the order in which llama.cpp puts them there; ``again``: what of it is not built anew."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.leaves: list[Node] = []
-        self._seen: set[int] = set()
+        self.again: list[Again] = []
+        self._seen: set[Node] = set()
 
     def expand(self, t: Node) -> Node:
         """Put a tensor into the graph, after what it is made from; a layer is put there in many steps, none is deep."""
-        if id(t) not in self._seen:
-            self._seen.add(id(t))
+        seen = self._seen
+        if t not in seen:
+            seen.add(t)
             for s in t.src:
-                self.expand(s)
+                if s not in seen:
+                    self.expand(s)
             (self.nodes if t.op else self.leaves).append(t)
         return t
+
+    def once_more(self, first: int, end: int, was: Node, came: Node, x: Node) -> Node:
+        """Put a stretch of nodes into the graph once more, with another node going in; the result is what comes out."""
+        out = Node(came.op, came.type, came.ne, size=came.size)
+        out.nb, out.grows, out.output = came.nb, came.grows, came.output
+        self._seen.add(out)
+        self.again.append(Again(len(self.nodes), first, end, was, came, x, out))
+        return out
 
 
 def given(kind: str, *ne: int, grows: str = "") -> Node:

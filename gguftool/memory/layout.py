@@ -5,21 +5,22 @@ Layers that are alike need alike buffers, so of a long row of them only the firs
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from gguftool.brief import named_repr
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import layers
 from gguftool.facts.shape import Layer
+from gguftool.memory.again import Repeats, picked
 from gguftool.memory.blocks import (
     Build,
     CacheOf,
     NotKnownHere,
     Tensors,
     attention,
-    experts,
     feed_forward,
     matrix,
     norm,
@@ -30,15 +31,13 @@ from gguftool.memory.compute import turns
 from gguftool.memory.devices import HOST
 from gguftool.memory.graph import F16, F32, I32, I64, Graph, Node, get_rows, given, like, made, mul_mat, stored, written
 from gguftool.memory.kv import Cache, CachePlan
-from gguftool.memory.recurrent import StateOf, delta_net, mamba
-from gguftool.memory.schedule import Backends, Reserve, reserve
+from gguftool.memory.reserve import Backends, Reserve, reserve
 from gguftool.memory.settings import Settings
-from gguftool.memory.weights import Weight
-from gguftool.regex import regex
+from gguftool.memory.weights import Weight, block_of
 
-_BLOCK = regex(r"blk\.(\d{1,18})\.(.+)")
-ALIKE, ALIKE_APART = 2, 3
-"""So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
+if TYPE_CHECKING:
+    from gguftool.memory.recurrent import StateOf
+
 LATE = frozenset(
     "bailingmoe3 cohere2moe gemma4 hy-v3 nemotron_h nemotron_h_moe gpt-oss qwen35 qwen35moe qwen3next step35".split()
 )
@@ -72,15 +71,24 @@ class Layout:
         self.blocks: dict[int, dict[str, Weight]] = {}
         self.rest: dict[str, Weight] = {}
         for w in tensors:
-            m = _BLOCK.fullmatch(w.name)
-            if m:
-                self.blocks.setdefault(int(m[1]), {})[m[2]] = w
+            found = block_of(w.name)
+            # What llama.cpp looks for there is a name, of one line.
+            if found is not None and found[1] and "\n" not in found[1]:
+                self.blocks.setdefault(found[0], {})[found[1]] = w
             else:
                 self.rest[w.name] = w
-        self.shapes = self._numbers(lambda w: w.shape)
-        self.kinds = self._numbers(lambda w: (w.shape, w.type_name))
 
     __repr__ = named_repr
+
+    @cached_property
+    def shapes(self) -> dict[int, int]:
+        """Of each layer, a number for the names and shapes of its tensors."""
+        return self._numbers(lambda w: w.shape)
+
+    @cached_property
+    def kinds(self) -> dict[int, int]:
+        """Of each layer, a number for the names, shapes and types of its tensors."""
+        return self._numbers(lambda w: (w.shape, w.type_name))
 
     def _numbers(self, sign: Callable[[Weight], object]) -> dict[int, int]:
         """A number for each layer; those whose tensors have the same names and signs have the same."""
@@ -136,11 +144,16 @@ class Layout:
             x = self._input(b, lies, mixed=formula.mixed and hp.arch not in NOT_MIXED)
             if not self.layers:
                 raise NotKnownHere
-            last = self.layers[-1].index
-            for layer in self._kept(at, lies, apart=bool(backends.devices)):
-                b.pin, b.used = at[layer.index] if full else "", set()
-                rows = out_ids if layer.index == last and hp.arch not in LATE else None
-                x = self._layer(b, layer, x, memory, lies, rows)
+            last = self.layers[-1].index if hp.arch not in LATE else -1
+            every = self._kept(at, lies, apart=bool(backends.devices))
+            repeats = None
+            if not backends.devices and not formula.wide_masks and not any(y.recurrent for y in every):
+                repeats = Repeats(b.graph, [(y.index == last, *self.like(y, lies), memory.like(y)) for y in every])
+            for i, layer in enumerate(every):
+                b.pin, b.used, b.stems = at[layer.index] if full else "", set(), set()
+                rows = out_ids if layer.index == last else None
+                build = partial(self._layer, b, layer, memory=memory, lies=lies, out_ids=rows)
+                x = build(x) if repeats is None else repeats.layer(i, x, build)
             x = _ended(b, t, x, out_ids)
         w = t.get("output.weight")
         if w is None:
@@ -199,6 +212,11 @@ class Layout:
         marks = [numbered.setdefault(sign, len(numbered)) for sign in signs]
         return [self.layers[i] for i in picked(marks, apart=HOST in at and len(set(at)) > 1)]
 
+    def like(self, x: Layer, lies: Callable[[Weight], str]) -> tuple[object, ...]:
+        """What of a layer on the host, beside its caches, decides about its part of the graph."""
+        loaded = all(map(lies, self.blocks[x.index].values()))
+        return self.shapes[x.index], loaded, x.heads_kv, x.key_length, x.value_length, x.swa
+
     def signs(self, at: Sequence[str], lies: Callable[[Weight], str]) -> list[object]:
         """Of each layer, what decides about its part of the graph: two with the same are built alike."""
         return [
@@ -236,8 +254,14 @@ class Layout:
             x = norm(b, t, "attn_norm", x)
         normed = x
         if layer.recurrent:
+            from gguftool.memory.recurrent import delta_net, mamba
+
             block = mamba if "ssm_x.weight" in t else delta_net
             x = block(b, t, x, memory.state(layer.index))
+        elif matrix(b, t, "attn_kv_a_mqa") is not None:
+            from gguftool.memory.absorbed import latent
+
+            x = latent(b, t, x, layer, memory.cache(layer.index))
         else:
             x = attention(b, t, x, layer, memory.cache(layer.index))
         if out_ids is not None:
@@ -245,7 +269,7 @@ class Layout:
         x = _onward(b, t, x, left, normed)
         if "layer_output_scale.weight" in t:
             x = like("MUL", x, t["layer_output_scale.weight"])
-        strange = sorted(k for k in t if k not in b.used and k not in UNUSED and not k.endswith(".input_scale"))
+        strange = sorted(k for k in b.strange(t) if k not in UNUSED and not k.endswith(".input_scale"))
         if strange:
             raise NotKnownHere(strange[0])
         return x
@@ -254,24 +278,6 @@ class Layout:
 def way(cache_type: str) -> tuple[bool, bool]:
     """What of a cache type decides about the graph: it is rotated, it is cast."""
     return CACHE_TYPES[cache_type].quantized, cache_type == "f32"
-
-
-def picked(marks: Sequence[int], *, apart: bool) -> list[int]:
-    """Which layers are built, by what marks each.
-
-    Args:
-        marks: of each layer, a number for its sign (`Layout.signs`).
-        apart: a part of the model is on the host, another on a device.
-    """
-    most = ALIKE_APART if apart else ALIKE
-    seen: Counter[object] = Counter()
-    out = []
-    for i in range(len(marks)):
-        around = tuple(marks[max(0, i - 1) : i + 2])
-        seen[around] += 1
-        if seen[around] <= most or i == len(marks) - 1:
-            out.append(i)
-    return out
 
 
 def _ended(b: Build, t: Tensors, x: Node, out_ids: Node) -> Node:
@@ -291,7 +297,11 @@ def _onward(b: Build, t: Tensors, x: Node, left: Node, normed: Node) -> Node:
     """From attention's answer to the end of the layer."""
     before, after = matrix(b, t, "ffn_norm"), matrix(b, t, "post_attention_norm")
     last = matrix(b, t, "post_ffw_norm")
-    further = experts if matrix(b, t, "ffn_gate_inp") is not None else feed_forward
+    further: Callable[[Build, Tensors, Node], Node] = feed_forward
+    if matrix(b, t, "ffn_gate_inp") is not None:
+        from gguftool.memory.experts import experts
+
+        further = experts
     if before is None and after is None:
         if matrix(b, t, "ffn_up") is None:
             return like("ADD", x, left)
@@ -333,6 +343,11 @@ class _Memory:
         }
         self.rows = given(I32, plan.context.slots)
 
+    def like(self, layer: Layer) -> object:
+        """What of a layer's cache decides about its part of the graph."""
+        found = self.of.get(layer.index)
+        return found and (found[0].name, found[1].k_width, found[1].v_width)
+
     def device(self, layer: int) -> str:
         return self.at[layer] if self.kv_offload else HOST
 
@@ -349,6 +364,8 @@ class _Memory:
         return CacheOf(k, v, k_row, v_row, c.cells, c.type_k, c.type_v, numbers_k, numbers_v, mask, k_turn, v_turn)
 
     def state(self, layer: int) -> StateOf:
+        from gguftool.memory.recurrent import StateOf
+
         x = self.states.get(layer)
         if x is None or len(x.tensors) != 2:
             raise NotKnownHere("a state of another kind")

@@ -124,10 +124,12 @@ class StringList:
         return int(self.prefix.unpack_from(self.data, place)[0])
 
     def _place(self, index: int) -> int:
-        last = self._last
-        self._reach(index, 0)
+        i, o = self._last
         # Often the one behind the one before is asked for.
-        i, o = max(self._known[bisect_right(self._known, index, key=_NUMBER) - 1], last if last[0] <= index else (0, 0))
+        if not 0 <= index - i <= 1:
+            self._reach(index, 0)
+            known = self._known[bisect_right(self._known, index, key=_NUMBER) - 1]
+            i, o = max(known, (i, o)) if i <= index else known
         size, unpack, data = self.prefix.size, self.prefix.unpack_from, self.data
         for _ in range(index - i):
             o += size + unpack(data, o)[0]

@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any
 
+from gguftool.facts.tokens import ids
 from gguftool.format import again
 from gguftool.format.foresee import MERGES, TOKENS
 from gguftool.format.header import Field
@@ -42,7 +43,6 @@ class TokenList(StringList):
             self.name = f.strings.name
         self.told: dict[str, Any] = {}
         self._searched = 0
-        self._found: dict[str, int | None] = {}
         self._marked: dict[bytes, tuple[frozenset[bytes] | None, bytes | None]] = {}
 
     @cached_property
@@ -69,6 +69,11 @@ class TokenList(StringList):
         self.__dict__.pop("different", None)
         return {record: i for i, record in enumerate(record for some in self.chunks() for record in some)}
 
+    @cached_property
+    def _found(self) -> dict[str, int | None]:
+        """Texts that were asked for, and their numbers: at first those that are known of a known list."""
+        return dict(ids(self.name)) if self.name else {}
+
     def record(self, text: str) -> bytes:
         """As it would stand in the list."""
         data = text.encode("utf-8", "surrogateescape")
@@ -76,6 +81,8 @@ class TokenList(StringList):
 
     def has(self, text: str) -> bool:
         """Whether one of them has this text."""
+        if text in self._found:
+            return self._found[text] is not None
         record = self.record(text)
         if "different" in self.__dict__:
             return record in self.different

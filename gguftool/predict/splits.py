@@ -13,7 +13,6 @@ from gguftool.model import Model, Part, open_model
 from gguftool.model.shards import NAME
 from gguftool.predict.file import check_bounds, check_file
 from gguftool.predict.verdict import LOAD_ERROR, LoadEnds
-from gguftool.predict.walk import walk
 from gguftool.source import LocalFile
 
 
@@ -79,6 +78,8 @@ def _named(m: Model, opened: Mapping[str, Part], name: str, i: int) -> Part:
 
 def _unreadable(name: str) -> tuple[str, ...]:
     """What llama.cpp says of a file that is no GGUF at all."""
+    from gguftool.predict.walk import walk
+
     try:
         walk(LocalFile(name), name)
     except LoadEnds as end:

@@ -8,13 +8,13 @@ from typing import Any
 
 from gguftool.errors import FormatError
 from gguftool.facts import NUMBER
-from gguftool.facts.arch import facts
+from gguftool.facts.arch import is_known
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import common, has_program, machine_of, program
 from gguftool.facts.marks import bears
-from gguftool.facts.watched import Answers, known_by, told
+from gguftool.facts.watched import told
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, Part, from_source
@@ -28,7 +28,6 @@ from gguftool.predict.tensors import Asked, local_names, padded, run
 from gguftool.predict.types import unknown_type
 from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
-from gguftool.predict.walk import walk
 from gguftool.records import replace
 from gguftool.source import Memory, Source
 
@@ -82,29 +81,20 @@ def predict(
             return _by(_near(build), lambda: _of_other_bytes(source, given_as))
     model = what
     own = given_as or role(model)
-    return _by_build(model, build, own, lambda: _as(model, own, keep))
+    return for_build(model, build, own, lambda: as_role(model, own, keep))
 
 
-def by_build(model: Model) -> Callable[[int], Prediction]:
-    """As `predict` for many builds; what builds agree in is worked out once.
-
-    Args:
-        model: opened with ``strict=False``.
-    """
-    own = role(model)
-    answers = Answers(lambda: _as(model, own))
-    return lambda build: _by_build(model, build, own, answers)
-
-
-def _by_build(model: Model, build: int | None, own: str, predicted: Callable[[], Prediction]) -> Prediction:
+def for_build(model: Model, build: int | None, own: str, predicted: Callable[[], Prediction]) -> Prediction:
+    """What a build does with a file that is used as ``own``; ``predicted`` says it by the facts that are read."""
     if build is None or build >= NUMBER:
         return predicted()
     # What is known of older builds is loaded where one is asked about.
     from gguftool.facts.editions import builds
     from gguftool.predict.byname import by_names, edition
-    from gguftool.predict.sided import side
 
     if own in OTHERS:
+        from gguftool.predict.sided import side
+
         return side(model, own, build, predicted)
     stored, why = edition(model, build, builds())
     if why:
@@ -131,7 +121,8 @@ def _by(stored: int | None, predicted: Callable[[], Prediction]) -> Prediction:
         return replace(predicted(), build=stored)
 
 
-def _as(model: Model, own: str, keep: Callable[[Run], None] | None = None) -> Prediction:
+def as_role(model: Model, own: str, keep: Callable[[Run], None] | None = None) -> Prediction:
+    """What is done with a file that is used as ``own``, by the facts that are read."""
     module = OTHERS.get(own)
     if module is None:
         return _of_model(model, keep=keep)
@@ -141,6 +132,8 @@ def _as(model: Model, own: str, keep: Callable[[Run], None] | None = None) -> Pr
 
 def _of_other_bytes(source: Source, given_as: str | None) -> Prediction:
     """Bytes that are no GGUF."""
+    from gguftool.predict.walk import walk
+
     try:
         walk(source, source.name)
     except LoadEnds as end:
@@ -176,9 +169,7 @@ def _loaded(state: Run, granted: Loaded | None) -> Prediction:
     try:
         run_stages(state, granted)
     except (LoadEnds, Refusal, Abort, Unknown) as end:
-        # The frames that it passed hold it, and the model: a circle.
-        end.__traceback__ = end.__context__ = None
-        return _how(state, end)
+        return how(state, end)
     aside = state.left_aside()
     return Prediction(
         WARNS if state.warnings else LOADS,
@@ -192,8 +183,10 @@ def _loaded(state: Run, granted: Loaded | None) -> Prediction:
     )
 
 
-def _how(state: Run, end: LoadEnds | Refusal | Abort | Unknown) -> Prediction:
+def how(state: Run, end: LoadEnds | Refusal | Abort | Unknown) -> Prediction:
     """What an end that came before the model was loaded says."""
+    # The frames that it passed hold it, and the model: a circle.
+    end.__traceback__ = end.__context__ = None
     if isinstance(end, LoadEnds):
         if end.verdict == UNKNOWN:
             return _unknown(state, end.messages[0], end.where)
@@ -222,10 +215,24 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     Raises:
         LoadEnds, Refusal, Abort, Unknown: how it ends; ``state.stage`` says where.
     """
+    begin(state)
+    machine = read_numbers(state)
+    m = state.model
+    asking = program(m.architecture.partition("\0")[0], "tensors")
+    state.stage = "vocabulary"
+    vocab = state.vocab = granted or load_vocab(machine.reader, vocabulary(m))
+    state.warnings += vocab.warnings
+    state.not_evaluated += vocab.not_evaluated
+    ask(state, machine, vocab, asking)
+    mapped(state)
+
+
+def begin(state: Run) -> None:
+    """What comes before the hyperparameters; raises as `run_stages`."""
     _read_file(state.model)
     m = state.model = keys_as_c(state.model)
     state.stage = "architecture"
-    reader = _reader(m)
+    reader = reader_of(m)
     state.stage = "data"
     check_bounds(m.parts[0])
     state.stage = "splits"
@@ -234,16 +241,6 @@ def run_stages(state: Run, granted: Loaded | None = None) -> None:
     state.warnings += unknown_type(m)
     state.stage = "architecture"
     reader.scalar("=general.file_type", "u32")
-    machine, _ = known_by("hyperparameters", lambda: _numbers_and_end(m), lambda: hyperparameters(state))
-    asking = program(m.architecture.partition("\0")[0], "tensors")
-    state.stage = "vocabulary"
-    vocab = state.vocab = granted or load_vocab(machine.reader, vocabulary(m))
-    state.warnings += vocab.warnings
-    state.not_evaluated += vocab.not_evaluated
-    state.stage = "tensors"
-    _tensors(state, machine, vocab, asking)
-    state.stage = "data"
-    _mapped(state)
 
 
 def _read_file(m: Model) -> None:
@@ -273,10 +270,10 @@ def _named_twice(m: Model) -> None:
             seen.add(name)
 
 
-def _reader(m: Model) -> Reader:
+def reader_of(m: Model) -> Reader:
     """Keys under the file's architecture; llama.cpp calls one it does not know "(unknown)"."""
     name = Reader(m.fields, "").scalar("=general.architecture", "str") or ""
-    return Reader(m.fields, name if facts(name) is not None else "(unknown)")
+    return Reader(m.fields, name if is_known(name) else "(unknown)")
 
 
 def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
@@ -288,7 +285,12 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
     Raises:
         Refusal, Abort, Unknown: how it ends.
     """
-    reader = _reader(state.model)
+    return read_numbers(state), program(state.model.architecture.partition("\0")[0], "tensors")
+
+
+def read_numbers(state: Run) -> Machine:
+    """As `hyperparameters`, the evaluator alone."""
+    reader = reader_of(state.model)
     name = state.model.architecture.partition("\0")[0]
     if reader.arch == "(unknown)":
         wrap = "" if bears("bare-architecture") else "error loading model architecture: "
@@ -306,10 +308,10 @@ def hyperparameters(state: Run) -> tuple[Machine, list[Row]]:
         raise Refusal(text, "field:general.architecture")
     machine = state.machine = machine_of(reader, h)
     # Two architectures ask for tensors already here: whether their extra layers are in the file.
-    machine.stored = _shapes(state.model.parts)
+    machine.stored = shapes(state.model.parts)
     machine.run(program(name, "hparams"))
     state.warnings += machine.warnings
-    return machine, program(name, "tensors")
+    return machine
 
 
 def numbers(model: Model) -> dict[str, Any] | None:
@@ -324,22 +326,7 @@ def numbers(model: Model) -> dict[str, Any] | None:
         state.close()
 
 
-def _numbers_and_end(model: Model) -> tuple[object, ...]:
-    """All that later stages see of the hyperparameter stage."""
-    state = Run(model)
-    try:
-        machine, _ = hyperparameters(state)
-        names = {name: value for name, value in machine.names.items() if not name.endswith("()")}
-        return (machine.h, names, machine.slots, machine.procs, machine.rounds, machine.layer, state.warnings)
-    except (Refusal, Abort) as end:
-        return (type(end), end.text, end.where, end.data, state.stage, state.warnings)
-    except Unknown as end:
-        return (type(end), end.why, end.where, state.stage, state.warnings)
-    finally:
-        state.close()
-
-
-def _shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
+def shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
     """The padded shape of a stored tensor by name; does not hold the model, which an evaluator's circles must not."""
     infos: dict[str, TensorInfo] = {}
 
@@ -353,14 +340,25 @@ def _shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
 
 
 def stored_tensors(m: Model) -> dict[str, TensorInfo]:
-    """Tensors of all shards by name, which C cuts at a NUL."""
-    return {t.name.partition("\0")[0]: t for part in m.parts for t in part.header.tensors}
+    """Tensors of all shards by name, which C cuts at a NUL; gathered once."""
+    found: dict[str, TensorInfo] | None = m.kept.get("stored tensors")
+    if found is None:
+        found = {t.name.partition("\0")[0]: t for part in m.parts for t in part.header.tensors}
+        m.kept["stored tensors"] = found
+    return found
 
 
-def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> None:
-    size = vocab.n_tokens
-    n = next((i for i in (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed) if i >= size), -1)
-    if n >= 0 and vocab.kind != "none":
+def printed_beyond(vocab: Loaded) -> int:
+    """The first token that is printed and is not in the vocabulary; -1 for none."""
+    printed = (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed)
+    return next((i for i in printed if i >= vocab.n_tokens), -1) if vocab.kind != "none" else -1
+
+
+def ask(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> Asked:
+    """The tensor stage; raises as `run_stages`."""
+    state.stage = "tensors"
+    size, n = vocab.n_tokens, printed_beyond(vocab)
+    if n >= 0:
         if not bears("ids-at"):
             raise Abort("a token beyond the vocabulary is printed", where(TOKENS))
         raise Refusal(f"vector::_M_range_check: __n (which is {n}) >= this->size() (which is {size})", where(TOKENS))
@@ -368,10 +366,16 @@ def _tensors(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> 
     machine.names |= local_names(machine, vocab.n_tokens, vocab.n_token_types)
     run(machine, asking, asked)
     state.warnings += asked.warnings
+    return asked
 
 
-def _mapped(state: Run) -> None:
-    """What stands between the tensors and a loaded model: precision policy, alignment of the mapped data."""
+def mapped(state: Run) -> None:
+    """What stands between the tensors and a loaded model: precision policy, alignment of the mapped data.
+
+    Raises:
+        Refusal, Abort: how it ends.
+    """
+    state.stage = "data"
     m = state.model
     reader = Reader(m.fields, m.architecture)
     names = reader.array("=general.tensor_extra.name", "str", 0, required=False)

@@ -13,7 +13,7 @@ from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import DEFAULT, recorded
 from gguftool.memory.devices import HOST, Device
-from gguftool.memory.fit import Fit, Free, Step, largest_context, search
+from gguftool.memory.fit import Fit, Free, Step, as_asked, largest_context
 from gguftool.memory.limit import Bounds, bounded
 from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
 from gguftool.memory.settings import BATCH, PROMPT_CACHE, SERVER_SLOTS, UBATCH, Settings
@@ -32,7 +32,7 @@ from gguftool.run.beside import Unfit, beside
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import chosen, graph, served
-from gguftool.run.options.extra import take_in
+from gguftool.run.options.extra import Taken
 from gguftool.run.options.ours import BACKENDS
 from gguftool.run.options.table import by_field, options
 from gguftool.run.sidefiles import checked
@@ -139,7 +139,7 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     Raises:
         UsageError: the wishes make no sense: a side file that is not there, no such device in a pattern.
     """
-    taken = take_in(wishes, build)
+    taken = _taken(wishes, build)
     problems, notes = taken.problems, taken.notes
     number = number_of(build)
     notes += remarks(number)
@@ -160,6 +160,15 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     )  # fmt: skip
 
 
+def _taken(wishes: Wishes, build: Capabilities | None) -> Taken:
+    """What came of the words behind ``--``; most commands have none."""
+    if not wishes.extra:
+        return Taken(wishes)
+    from gguftool.run.options.behind import take_in
+
+    return take_in(wishes, build)
+
+
 def settings_for(model: Model, wishes: Wishes, build: Capabilities | None = None) -> Settings:
     """The settings of a deployment, as `deploy` has them, without looking at a machine or at files beside the model.
 
@@ -168,7 +177,7 @@ def settings_for(model: Model, wishes: Wishes, build: Capabilities | None = None
         wishes: what is asked for.
         build: what will serve.
     """
-    w, _ = chosen(model, checked(slots(take_in(wishes, build).wishes, number_of(build))))
+    w, _ = chosen(model, checked(slots(_taken(wishes, build).wishes, number_of(build))))
     w = speculative.chosen(model, w, [])
     return _settings(model.arch, w, served(model, w), build)
 
@@ -178,7 +187,12 @@ def outcome(d: Deployment, planner: Planner) -> Fit:
 
     On a bare host whose memory nobody named, what was asked for stays, and the search is a proposal.
     """
-    found = search(planner, d.settings, d.placement, d.free)
+    found = as_asked(planner, d.settings, d.placement)
+    if found.fits is False:
+        # What nobody named is changed only where it does not fit as it is.
+        from gguftool.memory.search import search
+
+        found = search(planner, d.settings, d.placement, d.free)
     if d.named or planner.machine.devices or found.plan.settings == d.settings:
         return replace(found, plan=bounded(planner, found.plan, d.bounds))
     steps = tuple(replace(x, kept=i == 0) for i, x in enumerate(found.steps))

@@ -9,7 +9,7 @@ import pytest
 
 from gguftool.facts.data import INSTEAD, load
 from gguftool.facts.marks import bears
-from gguftool.facts.watched import Answers, known_by, told
+from gguftool.facts.watched import Answers, told
 
 
 def facts(**maps: Any) -> dict[str, Any]:
@@ -70,14 +70,38 @@ def test_of_a_part_its_answer_counts() -> None:
     assert asked(question, facts(), facts(ops={"x": "ADD"}), facts(ops={"x": "NONE"})) == ([4, 4, 5], 2)
 
 
-def test_of_a_part_its_sign_counts() -> None:
-    def question() -> str:
-        word: str = known_by("part", lambda: maps()["ops"]["x"].lower(), lambda: maps()["ops"]["x"])
-        return word
-
-    assert asked(question, facts(), facts(ops={"x": "mul"}), facts(ops={"x": "ADD"})) == (["MUL", "MUL", "ADD"], 2)
-
-
-def test_without_another_build_nothing_is_kept() -> None:
+def test_the_newest_build_is_one_of_them() -> None:
     answers = Answers(lambda: told("part", object))
-    assert answers() is not answers()
+    assert answers() is answers()
+
+
+def test_a_mark_that_the_newest_build_has_without_a_list_of_marks() -> None:
+    answers = Answers(lambda: [bears("dims-first"), object()])
+    newest = answers()
+    for marks, same in ((["dims-first"], True), ([], False)):
+        token = INSTEAD.set(facts(marks=marks).__getitem__)
+        try:
+            assert (answers() is newest) is same
+        finally:
+            INSTEAD.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("second", "worked"),
+    [({"used": 1, "idle": 3}, 1), ({"used": 2, "idle": 2}, 2), ({"used": 1, "late": 1}, 2), ({"used": 1}, 1)],
+)
+def test_entries_of_a_table_count_where_they_are_asked_for(second: dict[str, int], worked: int) -> None:
+    times = []
+
+    def question(table: Any, rest: str) -> list[Any]:
+        times.append(1)
+        table["own"] = 5
+        return [table["used"], table.get("late"), "late" in table, table["own"], table.written(), rest]
+
+    answers = Answers(question)
+    answers({"used": 1, "idle": 2}, "rest")
+    late = second.get("late")
+    assert answers(second, "rest") == [second["used"], late, late is not None, 5, {"own": 5}, "rest"]
+    assert len(times) == worked
+    answers(second, "other")
+    assert len(times) == worked + 1

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from gguftool.facts.editions import builds, edition
+from gguftool.facts.tokens import ids
+from gguftool.format.header import Field
 from gguftool.format.parse import parse, parse_bytes
 from gguftool.format.strings import STEP
 from gguftool.format.vocabularies import KNOWN, digest
 from gguftool.model import open_model, stringlist
-from gguftool.model.tokenlist import sound, split_strings, token_list
+from gguftool.model.tokenlist import TokenList, sound, split_strings, token_list
 from gguftool.model.vocab import MERGES, TOKENS, vocabulary
+from gguftool.predict import predict
 from gguftool.records import replace
 from gguftool.source import LocalFile
 from tests.build import GGUF
@@ -90,6 +95,54 @@ def _known(path: Path, sound_too: bool) -> None:
         known = KNOWN[f.strings.name]
         assert digest(f.count or 0, f.value_bytes) == known.digests[at]
         assert not sound_too or sound(f)
+    _looked_up(header.get(TOKENS))
+
+
+def _looked_up(f: Field | None) -> None:
+    """What the table says of each text is what a search finds in the bytes."""
+    assert f is not None
+    assert f.strings is not None
+    told, data = ids(f.strings.name), bytes(f.value_bytes)
+    prefix = [len(text.encode()).to_bytes(8, "little") + text.encode() for text in told]
+    places = {record: data.find(record) for record in prefix}
+    numbers = {place: i for i, place in enumerate(_places(data, f.count or 0))}
+    assert list(told.values()) == [numbers[places[record]] if places[record] >= 0 else None for record in prefix]
+    assert all((token_list(f).find(text), token_list(f).has(text)) == (i, i is not None) for text, i in told.items())
+
+
+def _places(data: bytes, count: int) -> Iterator[int]:
+    at = 0
+    for _ in range(count):
+        yield at
+        at += 8 + int.from_bytes(data[at : at + 8], "little")
+
+
+def test_all_that_llama_cpp_looks_up_is_answered_of_every_known_vocabulary():
+    names = {text for build in (*builds()[:2], builds()[-1]) for text in _of(edition(build)("vocabulary.json"))}
+    known = [name for name, vocabulary_ in KNOWN.items() if vocabulary_.digests[0]]
+    assert all(names <= set(ids(name)) for name in known)
+    assert ids(0) == ids(KNOWN_WITHOUT) == {}
+
+
+KNOWN_WITHOUT = next(name for name, vocabulary_ in KNOWN.items() if not vocabulary_.digests[0])
+"""One of which the tokens have no digest."""
+
+
+def _of(lists: Mapping[str, object]) -> Iterator[str]:
+    for group, texts in lists.items():
+        if isinstance(texts, list) and group != "pre":
+            yield from texts
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("model", [SMOLLM2, GEMMA3])
+def test_the_load_of_a_known_vocabulary_is_foretold_without_a_search(model, monkeypatch: pytest.MonkeyPatch):
+    searched = []
+    monkeypatch.setattr(TokenList, "_find", lambda self, text: searched.append(text))
+    with open_model(ensure(model), strict=False) as m:
+        assert predict(m).ok
+    # Of the empty text it is known without one.
+    assert set(searched) <= {""}
 
 
 @pytest.mark.real

@@ -17,7 +17,7 @@ from gguftool.facts.data import load
 from gguftool.facts.machine.rows import program
 from gguftool.model import from_source
 from gguftool.predict import predict
-from gguftool.predict.stages import by_build
+from gguftool.predict.by_build import by_build
 from gguftool.source import Memory
 from tests.build import llama
 from tests.predict.recipes import built, recipes
