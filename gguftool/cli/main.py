@@ -86,8 +86,9 @@ def _put_off() -> None:
     """Let click import nothing that it asks for nothing: 6 ms of a command that shows no help and has no error."""
     waiting = [_Later("inspect"), _Later("gettext", "gettext", "ngettext")]
     if sys.platform == "linux":
-        # `uuid`, of which click makes a type of options, asks for the name of the system and nothing else.
-        waiting.append(_Later("platform", system=lambda: os.uname().sysname))
+        # `uuid`, of which click makes a type of options, asks for the name of the system and nothing else; a plan asks
+        # for the processor.
+        waiting.append(_Later("platform", system=lambda: os.uname().sysname, machine=lambda: os.uname().machine))
     for later in waiting:
         sys.modules.setdefault(later.__name__, later)
 
