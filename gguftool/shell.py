@@ -47,8 +47,10 @@ Words = tuple[Word, ...]
 _NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = regex(r"[\w\\/.:=+~-]+")
 """What neither cmd.exe nor PowerShell acts on; a comma makes a list for the latter."""
-_NEEDS_NO_QUOTES = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")
-"""What `shlex.quote` leaves as it is."""
+
+
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
+"""What `shlex.quote` leaves as it is; most words are made of it, and the module takes half a millisecond."""
 
 
 def blank(before: str = "") -> Blank:
@@ -131,7 +133,7 @@ def windows_quote(word: str, *, always: bool = False) -> str:
 
 def split_word(word: str) -> str:
     """One word for a program that takes a line apart as a shell does, but runs nothing: control characters stay."""
-    if word and _NEEDS_NO_QUOTES.issuperset(word):
+    if word and _BARE.issuperset(word):
         return word
     import shlex
 
