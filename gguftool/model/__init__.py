@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gguftool.door import inner
 
 if TYPE_CHECKING:
     from gguftool.model.draft import with_header
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from gguftool.model.shards import is_gguf
 
 __all__ = ["Model", "Part", "Tensor", "from_source", "in_folder", "is_gguf", "open_model", "with_header"]
-_HOME = {
+_HOMES = {
     "with_header": "draft",
     "in_folder": "folder",
     "Model": "model",
@@ -26,7 +27,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'gguftool.model' has no attribute {name!r}")
-    return getattr(import_module(f"gguftool.model.{_HOME[name]}"), name)
+__getattr__ = inner(__name__, _HOMES)

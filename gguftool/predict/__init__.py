@@ -13,10 +13,9 @@ The package can be called: ``gguftool.predict("m.gguf")`` is `gguftool.api.model
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gguftool.door import also_function
+from gguftool.door import also_function, inner
 
 if TYPE_CHECKING:
     from gguftool.predict.solver import Solution, solve
@@ -38,7 +37,7 @@ __all__ = [
     "solve",
     "survey",
 ]
-_HOME = {
+_HOMES = {
     "predict": "stages",
     "Solution": "solver",
     "solve": "solver",
@@ -53,10 +52,7 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'gguftool.predict' has no attribute {name!r}")
-    return getattr(import_module(f"gguftool.predict.{_HOME[name]}"), name)
+__getattr__ = inner(__name__, _HOMES)
 
 
 also_function(__name__)

@@ -6,10 +6,9 @@ loaded on first use, since hashing alone needs few of them.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gguftool.door import also_function
+from gguftool.door import also_function, inner
 
 if TYPE_CHECKING:
     from gguftool.verify.filecheck import quick
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from gguftool.verify.result import Fault, FileReport, SetReport, Verification
 
 __all__ = ["Fault", "FileReport", "SetReport", "Verification", "check", "models_of", "quick"]
-_HOME = {
+_HOMES = {
     "quick": "filecheck",
     "check": "modelcheck",
     "models_of": "modelcheck",
@@ -28,10 +27,7 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'gguftool.verify' has no attribute {name!r}")
-    return getattr(import_module(f"gguftool.verify.{_HOME[name]}"), name)
+__getattr__ = inner(__name__, _HOMES)
 
 
 also_function(__name__)

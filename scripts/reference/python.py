@@ -169,9 +169,9 @@ def entry(name: str, value: Any) -> str:
 def page() -> str:
     """The page as it should be."""
     import gguftool
-    from gguftool.door import PUBLIC
+    from gguftool.door import public_names
 
-    left = {name: getattr(gguftool, name) for name in sorted(PUBLIC, key=str.lower)}
+    left = {name: getattr(gguftool, name) for name in sorted(public_names(), key=str.lower)}
     left = {name: _function(value) for name, value in left.items()}
     out = [HEAD]
     for title, fits in GROUPS:

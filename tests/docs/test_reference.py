@@ -14,7 +14,7 @@ import pytest
 
 import gguftool
 from gguftool.cli.group import TABLE
-from gguftool.door import PUBLIC
+from gguftool.door import public_names
 from tests.docs.blocks import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -34,7 +34,7 @@ def test_what_is_generated_is_in_step() -> None:
 def test_every_public_name_is_told() -> None:
     page = (REFERENCE / "python.md").read_text()
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^###? |\Z)", page, re.S | re.M))
-    assert set(sections) == set(PUBLIC)
+    assert set(sections) == set(public_names())
     for name, text in sections.items():
         words = re.sub(r"```.*?```", "", text, flags=re.S).split()
         assert len(words) >= 3 or name == "BUILD", name
@@ -42,7 +42,7 @@ def test_every_public_name_is_told() -> None:
 
 def test_every_argument_of_a_public_function_is_told() -> None:
     """But what says itself: a model, and what the text above speaks of by name."""
-    for name in PUBLIC:
+    for name in public_names():
         value = getattr(gguftool, name)
         if not inspect.isfunction(value):
             continue
