@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from gguftool.facts.data import load, newest
+from gguftool.facts.arch import mapped
+from gguftool.facts.data import load
 from gguftool.facts.known import by_known
 from gguftool.records import dataclass, replace
 from gguftool.regex import regex
@@ -39,12 +40,6 @@ class Read:
     element: str = ""
     required: str = NEVER
     condition: str = ""
-
-
-def mapped() -> Mapping[str, Any]:
-    """Architectures that llama.cpp has a loading function for."""
-    found: Mapping[str, Any] = newest("load_maps.json")["arch"]
-    return found
 
 
 @by_known(mapped)

@@ -13,7 +13,6 @@ from gguftool.format.header import Field, Header, TensorInfo, align
 from gguftool.format.types import ARR, MAX_NAME, U32, value_type_name
 from gguftool.model import Model, Part
 from gguftool.predict.verdict import LOAD_ERROR, LoadEnds
-from gguftool.predict.walk import walk
 from gguftool.predict.words import (
     KV_FAILED,
     TENSOR_FAILED,
@@ -38,6 +37,8 @@ def check_file(part: Part) -> None:
     """
     header = part.header
     if header.version == 1 or header.big_endian or not header.complete or _nested(header.fields):
+        from gguftool.predict.walk import walk
+
         walk(part.source, part.name)
         return
     check_fields(header.fields, part.name)

@@ -22,13 +22,11 @@ from gguftool.model.role import role
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
 from gguftool.predict.file import check_bounds, check_file, keys_as_c
-from gguftool.predict.splits import check_splits
 from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, local_names, padded, run
 from gguftool.predict.types import unknown_type
 from gguftool.predict.verdict import ABORTS, LOAD_ERROR, LOADS, REFUSED, UNKNOWN, WARNS, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
-from gguftool.predict.walk import walk
 from gguftool.records import replace
 from gguftool.source import Memory, Source
 
@@ -132,6 +130,8 @@ def as_role(model: Model, own: str, keep: Callable[[Run], None] | None = None) -
 
 def _of_other_bytes(source: Source, given_as: str | None) -> Prediction:
     """Bytes that are no GGUF."""
+    from gguftool.predict.walk import walk
+
     try:
         walk(source, source.name)
     except LoadEnds as end:
@@ -235,7 +235,10 @@ def begin(state: Run) -> None:
     check_bounds(m.parts[0])
     state.stage = "splits"
     _named_twice(m)
-    check_splits(m, reader)
+    if (count := reader.scalar("=split.count", "u16") or 0) > 1:
+        from gguftool.predict.splits import check_splits
+
+        check_splits(m, reader, count)
     state.warnings += unknown_type(m)
     state.stage = "architecture"
     reader.scalar("=general.file_type", "u32")

@@ -195,6 +195,20 @@ def test_what_is_read_entry_by_entry_is_what_stands_in_the_file() -> None:
     assert not isinstance(classes, dict)
     assert list(read) == list(whole)
     assert (list(classes), len(classes)) == (list(whole["classes"]), len(whole["classes"]))
-    assert {**read, "classes": dict(classes)} == whole
+    apart = {part: read[part] for part in ("classes", "graph", "unused")}
+    assert not any(isinstance(entries, dict) for entries in apart.values())
+    assert {**read, **{part: dict(entries) for part, entries in apart.items()}} == whole
     assert classes.get("lama") is None
     assert '"' not in classes
+
+
+@pytest.mark.parametrize("file", ["architectures", "constants"])
+def test_what_is_read_by_architecture_is_what_stands_in_the_file(file: str) -> None:
+    whole = json.loads((DATA / f"{file}.json").read_text(encoding="utf-8"))[file]
+    read = load(f"{file}.json")[file]
+    assert not isinstance(read, dict)
+    assert dict(read) == whole
+    # Names of strangers' files: with bytes that are no text, and with what would lead on in the file.
+    beginning = json.dumps(whole["olmo"], separators=(",", ":")).rpartition('":')[0]
+    for name in ("", "\udcff", "lama", "olmo\n", f'olmo":{beginning}'):
+        assert name not in read

@@ -35,8 +35,9 @@ class Entries(Mapping[str, Any]):
         if name not in self._parsed:
             import json
 
-            begin = b'\n"%s":' % name.encode()
-            at = self._text.find(begin, self._start, self._end)
+            # A name may be that of a stranger's file; none of ours has a quotation mark, which would lead out of it.
+            begin = b'\n"%s":' % name.encode("utf-8", "surrogateescape")
+            at = self._text.find(begin, self._start, self._end) if '"' not in name else -1
             if at < 0:
                 raise KeyError(name)
             value = self._text[at + len(begin) : self._text.index(b"\n", at + 1)]
@@ -53,17 +54,22 @@ class Entries(Mapping[str, Any]):
 
 @cache
 def newest(name: str) -> Any:
-    """The parsed JSON file ``name`` of this folder, `Entries` where one of its objects stands in lines; read once."""
+    """The parsed JSON file ``name`` of this folder, `Entries` where its objects stand in lines; read once."""
     import json
 
     with open(path(name), "rb") as file:
         text = file.read()
-    start, end = text.find(b"{\n"), text.find(b"\n}")
-    if start <= 0 or text.find(b"\n", end + 1) >= 0:
+    rest, objects, at = [], [], 0
+    while (start := text.find(b"{\n", at)) > 0 and (end := text.find(b"\n}", start)) > 0:
+        rest.append(text[at:start])
+        objects.append(Entries(text, start, end))
+        at = end + 2
+    # No string of JSON holds the end of a line: in such a file these are the only ones.
+    if not objects or text.find(b"\n", at) >= 0:
         return json.loads(text)
-    # No string of JSON holds the end of a line: these are the only ones.
-    found: dict[str, Any] = json.loads(text[:start] + b"null" + text[end + 2 :])
-    return {key: Entries(text, start, end) if value is None else value for key, value in found.items()}
+    found: dict[str, Any] = json.loads(b"null".join([*rest, text[at:]]))
+    given = iter(objects)
+    return {key: next(given) if value is None else value for key, value in found.items()}
 
 
 def load(name: str) -> Any:
