@@ -209,6 +209,6 @@ def test_what_is_read_by_architecture_is_what_stands_in_the_file(file: str) -> N
     assert not isinstance(read, dict)
     assert dict(read) == whole
     # Names of strangers' files: with bytes that are no text, and with what would lead on in the file.
-    beginning = json.dumps(whole["olmo"], separators=(",", ":")).rpartition('":')[0]
+    beginning = json.dumps(whole["afmoe"], separators=(",", ":")).rpartition('":')[0]
     for name in ("", "\udcff", "lama", "olmo\n", f'olmo":{beginning}'):
         assert name not in read
