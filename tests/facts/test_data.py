@@ -210,5 +210,5 @@ def test_what_is_read_by_architecture_is_what_stands_in_the_file(file: str) -> N
     assert dict(read) == whole
     # Names of strangers' files: with bytes that are no text, and with what would lead on in the file.
     beginning = json.dumps(whole["afmoe"], separators=(",", ":")).rpartition('":')[0]
-    for name in ("", "\udcff", "lama", "olmo\n", f'olmo":{beginning}'):
+    for name in ("", "\udcff", "lama", "afmoe\n", f'afmoe":{beginning}'):
         assert name not in read
