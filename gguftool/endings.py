@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +11,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import signal
     import subprocess
+else:
+    # What `signal` makes enumerations of, which takes half a millisecond.
+    import _signal as signal
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 DONE = "interrupted, when the file was written already: the change is done"
@@ -23,7 +26,11 @@ class Ended(KeyboardInterrupt):
     """SIGTERM or SIGHUP came. Like Ctrl-C no `Exception`, so that nothing takes it for a fault and goes on."""
 
     def __init__(self, number: int, message: str = "") -> None:
-        super().__init__(message or f"ended by {signal.Signals(number).name}")
+        if not message:
+            from signal import Signals
+
+            message = f"ended by {Signals(number).name}"
+        super().__init__(message)
         self.number = number
 
     @property

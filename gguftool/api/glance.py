@@ -16,7 +16,7 @@ from gguftool.hub.repo import Collection, Listed, collection
 from gguftool.lint.rule import Context, Severity
 from gguftool.lint.run import lint
 from gguftool.memory.choices import Choice
-from gguftool.memory.fit import pair_bytes
+from gguftool.memory.search import pair_bytes
 from gguftool.model import with_header
 from gguftool.model.kin import kin
 from gguftool.model.overview import overview

@@ -34,13 +34,14 @@ from gguftool.run.grown import growth_notes
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command
 from gguftool.run.silent import names_template
+from gguftool.run.speed import speed
 from gguftool.run.target import older
-from gguftool.run.ways import Way, speed, ways
 from gguftool.run.wishes import Wishes
 
 if TYPE_CHECKING:
     from gguftool.model import Model
     from gguftool.run.proof import Expected
+    from gguftool.run.ways import Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,11 @@ def plan_open(
     d, advice, found = _advise(m, said, engine, refused, max_context, measure, tell)
     rests_on = resolved(d, advice.planner, advice.plan)
     command = tuple(planned_command(spec, m.name, rests_on, engine.build))
-    others = ways(m, d, advice.planner, found, spec)
+    others: tuple[Way, ...] = ()
+    if found.lacking:
+        from gguftool.run.ways import ways
+
+        others = ways(m, d, advice.planner, found, spec)
     fast = speed(d, advice.planner, advice.plan)
 
     def expected() -> Expected:

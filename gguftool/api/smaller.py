@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gguftool.memory.advice import Advice, Smaller
-from gguftool.memory.fit import search
+from gguftool.memory.search import search
 from gguftool.model import Model
 from gguftool.records import replace
 from gguftool.run.ways import made

@@ -10,7 +10,6 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import click
 
@@ -22,6 +21,7 @@ from gguftool.cli.streams import OutputLost, give_up_stdout
 from gguftool.endings import Ended, cancelling
 from gguftool.errors import Bug, GgufToolError, UsageError, named
 from gguftool.files.faults import FULL
+from gguftool.records import dataclass
 from gguftool.report.lines import room, terminal_columns
 from gguftool.report.text import Style, safe_lines
 
@@ -32,7 +32,8 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 
-class Failure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Failure:
     """An error as the user sees it."""
 
     exit_code: int

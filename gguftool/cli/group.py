@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import NamedTuple
 
 import click
 
@@ -22,12 +21,15 @@ from gguftool.report.lines import fold
 from gguftool.version import __version__
 
 
-class Entry(NamedTuple):
+class Entry:
     """One line of the table: the command's name, its section in the help, and one line about it."""
 
-    name: str
-    section: str
-    about: str
+    __slots__ = ("about", "name", "section")
+
+    def __init__(self, name: str, section: str, about: str) -> None:
+        self.name = name
+        self.section = section
+        self.about = about
 
     @property
     def module(self) -> str:

@@ -11,10 +11,15 @@ import sys
 from _thread import allocate_lock
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gguftool.cli.streams import ready
 from gguftool.version import __version__
+
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # see `gguftool.endings`
 
 
 def script() -> int:
@@ -69,9 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     import gc
 
     gc.set_threshold(100_000, 20, 20)
-    # click asks it for nothing but to clean texts of the help; with what it imports itself it takes 4 ms.
-    if "inspect" not in sys.modules:
-        sys.modules["inspect"] = _Later("inspect")
+    _put_off()
     from gguftool.cli.boundary import run
 
     code = run(args)
@@ -79,18 +82,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _put_off() -> None:
+    """Let click import nothing that it asks for nothing: 6 ms of a command that shows no help and has no error."""
+    waiting = [_Later("inspect"), _Later("gettext", "gettext", "ngettext")]
+    if sys.platform == "linux":
+        # `uuid`, of which click makes a type of options, asks for the name of the system and nothing else.
+        waiting.append(_Later("platform", system=lambda: os.uname().sysname))
+    for later in waiting:
+        sys.modules.setdefault(later.__name__, later)
+
+
 class _Later(ModuleType):
     """Stands for a module of Python's own until something of it is asked for; `importlib.util.LazyLoader` is asked
     for something by every ``import`` of Python 3.11.
+
+    Args:
+        name: of the module.
+        functions: of it that may be taken out of it before they are called.
+        known: what it would answer.
     """
 
-    def __getattr__(self, name: str) -> Any:
+    def __init__(self, name: str, *functions: str, **known: Any) -> None:
+        super().__init__(name)
+        for function in functions:
+            self.__dict__[function] = lambda *args, _of=function: getattr(self.now(), _of)(*args)
+        self.__dict__.update(known)
+
+    def now(self) -> ModuleType:
+        """The module itself."""
         with _LOCK:
             if sys.modules.get(self.__name__) is self:
                 del sys.modules[self.__name__]
         from importlib import import_module
 
-        return getattr(import_module(self.__name__), name)
+        return import_module(self.__name__)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.now(), name)
 
 
 _LOCK = allocate_lock()
@@ -98,7 +126,5 @@ _LOCK = allocate_lock()
 
 def _end_quietly() -> None:
     """Ctrl-C ends this process as it ends any program, until the boundary takes it, and after: no traceback."""
-    import signal
-
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

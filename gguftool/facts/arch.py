@@ -84,12 +84,6 @@ def _facts(name: str, e: Mapping[str, Any]) -> ArchFacts:
     )
 
 
-def mapped() -> Mapping[str, Any]:
-    """Architectures that llama.cpp has a loading function for."""
-    found: Mapping[str, Any] = newest("load_maps.json")["arch"]
-    return found
-
-
 def nearest(name: str) -> list[str]:
     """Known architecture names that resemble ``name``, best first."""
     return near_names(name.lower(), names())

@@ -91,6 +91,9 @@ class _Architectures(Mapping[str, Any]):
             self.made[name] = entry | {"flags": said + rest}
         return self.made[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 

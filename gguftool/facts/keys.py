@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from gguftool.facts.arch import mapped
 from gguftool.facts.data import load, newest
-from gguftool.facts.known import by_known
+from gguftool.facts.known import by_known, mapped
 from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, reads
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from functools import cache, wraps
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from gguftool.facts.data import newest
 
 T = TypeVar("T")
 
@@ -23,3 +25,9 @@ def by_known(names: Callable[[], Container[str]]) -> Callable[[Callable[[str], T
         return answer
 
     return decorate
+
+
+def mapped() -> Mapping[str, Any]:
+    """Architectures that llama.cpp has a loading function for."""
+    found: Mapping[str, Any] = newest("load_maps.json")["arch"]
+    return found

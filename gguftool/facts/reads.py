@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from gguftool.facts.arch import mapped
 from gguftool.facts.data import load
-from gguftool.facts.known import by_known
+from gguftool.facts.known import by_known, mapped
 from gguftool.records import dataclass, replace
 from gguftool.regex import regex
 

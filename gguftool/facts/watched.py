@@ -47,12 +47,14 @@ class Notes:
         self.tables: list[_Noted] = []
         self.told: list[tuple[Callable[[], Any], Any]] = []
 
-    def hold(self, source: Source) -> bool:
-        """Whether they come out the same; ``source`` is where `load` takes its facts from at this moment."""
-        for table in self.tables:
-            now = _at(source, table.path)
+    def hold(self, places: _Places) -> bool:
+        """Whether they come out the same; ``places`` are those of the facts that `load` gives at this moment."""
+        for number, table in enumerate(self.tables):
+            now = places[table.path]
             # What is equal in two builds mostly is one object.
             if now is not table.of and not table.holds(now):
+                # What differs now will most likely do so again.
+                self.tables.insert(0, self.tables.pop(number))
                 return False
         return all(question() == value for question, value in self.told)
 
@@ -82,17 +84,43 @@ class _Noted:
             found = _entry(now, key)
             if found is not value and found != value:
                 return False
-        return all((key in now) == there for key, there in self.there.items())
+        return _there(self.there, now)
 
 
-def _at(source: Source, path: Path) -> Any:
-    """What stands there; None where there is nothing."""
-    value = source(path[0])
-    for key in path[1:]:
-        if value is None:
-            return None
-        value = _entry(value, key)
-    return value
+def _there(noted: Mapping[Any, bool], now: Any) -> bool:
+    """Whether a table or a list has what was noted as there, and has not what was noted as not there."""
+    return [key in now for key in noted] == [*noted.values()]
+
+
+class _Places(dict[Path, Any]):
+    """What stands where in the facts of one build, None where there is nothing; looked for once."""
+
+    def __init__(self, source: Source | None = None) -> None:
+        super().__init__()
+        self.source = source
+
+    def __missing__(self, path: Path) -> Any:
+        if len(path) > 1:
+            table = self[path[:-1]]
+            value = None if table is None else _entry(table, path[-1])
+        else:
+            value = self.source(path[0]) if self.source is not None else None
+        self[path] = value
+        return value
+
+
+class Latest:
+    """The places of the build that was asked last, which all parts of a question look at."""
+
+    def __init__(self) -> None:
+        self._places = _Places()
+
+    def places(self, source: Source) -> _Places:
+        """Those of this build."""
+        places = self._places
+        if places.source is not source:
+            places = self._places = _Places(source)
+        return places
 
 
 def _entry(table: Any, key: str) -> Any:
@@ -177,7 +205,7 @@ class _Marks(_Noted):
     def holds(self, now: Any) -> bool:
         if self.whole and now != self.of:
             return False
-        return all((now is None or entry in now) == there for entry, there in self.there.items())
+        return all(self.there.values()) if now is None else _there(self.there, now)
 
 
 class Taken(dict[str, Any]):
@@ -231,8 +259,8 @@ def _same(asked: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 class _Watching:
     """Facts of a build that note what is asked of them; stands in their place (`facts.data.INSTEAD`)."""
 
-    def __init__(self, source: Source, inner: dict[Any, Answers[Any]]) -> None:
-        self.source, self.inner = source, inner
+    def __init__(self, source: Source, inner: dict[Any, Answers[Any]], latest: Latest) -> None:
+        self.source, self.inner, self.latest = source, inner, latest
         self.notes = Notes()
         self._given: dict[str, Any] = {}
 
@@ -249,9 +277,11 @@ class Answers(Generic[T]):
     Args:
         question: depends on nothing that changes but the facts that `load` gives, and on what it is given: where a
             table is, that as a `Taken`, and the rest.
+        latest: shared by questions that are asked of the same builds.
     """
 
-    def __init__(self, question: Callable[..., T]) -> None:
+    def __init__(self, question: Callable[..., T], latest: Latest | None = None) -> None:
+        self._latest = latest or Latest()
         self._question: Callable[..., T] = question
         self._known: list[tuple[Notes, tuple[Mapping[str, Any], Any], T]] = []
         self._inner: dict[Any, Answers[Any]] = {}
@@ -265,13 +295,14 @@ class Answers(Generic[T]):
         """
         instead = INSTEAD.get()
         source = newest if instead is None else instead.source if isinstance(instead, _Watching) else instead
+        places = self._latest.places(source)
         token = INSTEAD.set(source)
         try:
             answer: T
             for notes, (asked, of), answer in reversed(self._known[-_LAST:]):
-                if of == rest and (table is None or _same(asked, table)) and notes.hold(source):
+                if of == rest and (table is None or _same(asked, table)) and notes.hold(places):
                     return answer
-            watching = _Watching(source, self._inner)
+            watching = _Watching(source, self._inner, self._latest)
             INSTEAD.set(watching)
             taken = Taken(table or {})
             made = self._question() if table is None else self._question(taken, rest)
@@ -291,7 +322,7 @@ def told(name: Any, question: Callable[[], T]) -> T:
     instead = INSTEAD.get()
     if not isinstance(instead, _Watching):
         return question()
-    inner: Answers[T] = instead.inner.setdefault(name, Answers(question))
+    inner: Answers[T] = instead.inner.setdefault(name, Answers(question, instead.latest))
     answer = inner()
     instead.notes.told.append((inner, answer))
     return answer

@@ -74,61 +74,63 @@ def course(
     owners: list[Any] = []
     steps: dict[str, list[int]] = {}
     # What has room: its number, and the steps of the buffer where that is. What had room, or needs none, has None.
-    at: dict[int, tuple[int, list[int]] | None] = {}
-    readers: dict[int, int] = {}
-    views: dict[int, int] = {}
+    at: dict[Any, tuple[int, list[int]] | None] = {}
+    readers: dict[Any, int] = {}
+    views: dict[Any, int] = {}
 
     def over_parent(t: Any) -> bool:
         for p in sources(t):
             # A view has no memory of its own to give (`ggml_gallocr_is_own`).
-            room = at.get(id(p))
+            room = at.get(p)
             if room is None or p.type != t.type or p.ne != t.ne or p.nb != t.nb or kept(p):
                 continue
-            if readers.get(id(p)) != 1 or views.get(id(p)):
+            if readers.get(p) != 1 or views.get(p):
                 continue
             # What has the same type, sizes and strides is as large: nothing of the block is left over.
-            at[id(p)], at[id(t)] = None, room
+            at[p], at[t] = None, room
             return True
         return False
 
     def place(t: Any, there: str) -> None:
         if t.view_src is not None or outside(t):
-            at[id(t)] = None
+            at[t] = None
             return
         if t.op in in_place and over_parent(t):
             return
         mine = steps.setdefault(there, [])
-        at[id(t)] = len(owners), mine
+        at[t] = len(owners), mine
         mine.append(len(owners))
         owners.append(t)
 
     for t in leaves:
-        if id(t) not in at:
+        if t not in at:
             place(t, where(t))
     read = [(t, sources(t)) for t in nodes]
     for t, made_from in read:
         if t.view_src is not None and t.op:
-            views[id(t.view_src)] = views.get(id(t.view_src), 0) + 1
+            views[t.view_src] = views.get(t.view_src, 0) + 1
         for s in made_from:
-            readers[id(s)] = readers.get(id(s), 0) + 1
+            readers[s] = readers.get(s, 0) + 1
     for t, made_from in read:
         here = where(t)
-        for s in (*made_from, t):
-            if id(s) not in at:
-                place(s, here)
         for s in made_from:
-            left = readers[id(s)] = readers[id(s)] - 1
-            if left or views.get(id(s)):
+            if s not in at:
+                place(s, here)
+        if t not in at:
+            place(t, here)
+        for s in made_from:
+            left = readers[s] = readers[s] - 1
+            if left or views.get(s):
                 continue
             owner = s
             if s.view_src is not None:
                 owner = s.view_src
-                views[id(owner)] -= 1
-                if views[id(owner)] or readers.get(id(owner)):
+                views[owner] -= 1
+                if views[owner] or readers.get(owner):
                     continue
-            room = at.get(id(owner))
+            room = at.get(owner)
             if room is not None and not kept(owner):
-                at[id(owner)] = None
+                at[owner] = None
                 room[1].append(~room[0])
     return Course(tuple(owners), steps)
 

@@ -5,21 +5,19 @@ What a layer has is seen from its tensors. A tensor that no part here uses ends 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gguftool.brief import short_repr
 from gguftool.facts.arch import Hparams
-from gguftool.facts.machine.hparams import MAX_EXPERTS
 from gguftool.facts.shape import Layer
 from gguftool.memory.graph import (
     F16,
     F32,
-    I32,
     Graph,
     Node,
-    get_rows,
     like,
     made,
     mul_mat,
-    mul_mat_id,
     permute,
     view,
     written,
@@ -29,6 +27,9 @@ from gguftool.records import dataclass, field
 
 NO_ROPE = frozenset("bloom mpt gpt2 jais refact starcoder".split())
 """Architectures whose positions are not in Q and K."""
+
+
+_OF_A_MATRIX = (".weight", ".bias", ".scale")
 
 
 class NotKnownHere(Exception):
@@ -80,6 +81,7 @@ class Build:
         pin: the device a norm of a layer is kept on; "": none.
         host_attention: the device attention without FlashAttention is kept on; "": any.
         used: names of the layer's tensors that a part has asked for; any other means that its graph is not known.
+        stems: the same of matrices, with what is added to them and what scales them.
     """
 
     hp: Hparams
@@ -92,8 +94,17 @@ class Build:
     pin: str = ""
     host_attention: str = ""
     used: set[str] = field(default_factory=set)
+    stems: set[str] = field(default_factory=set)
 
     __repr__ = short_repr
+
+    def strange(self, names: Iterable[str]) -> list[str]:
+        """Those of a layer's tensors that no part has asked for."""
+        return [
+            k
+            for k in names
+            if k not in self.used and not (k.endswith(_OF_A_MATRIX) and k.rpartition(".")[0] in self.stems)
+        ]
 
 
 Tensors = dict[str, Node]
@@ -101,7 +112,7 @@ Tensors = dict[str, Node]
 
 def matrix(b: Build, t: Tensors, stem: str) -> Node | None:
     """A matrix of the layer by its name."""
-    b.used.update((f"{stem}.weight", f"{stem}.bias", f"{stem}.scale"))
+    b.stems.add(stem)
     return t.get(f"{stem}.weight")
 
 
@@ -162,8 +173,6 @@ def queries(b: Build, t: Tensors, x: Node, layer: Layer) -> tuple[Node, Node, No
 
 def attention(b: Build, t: Tensors, x: Node, layer: Layer, cache: CacheOf) -> Node:
     """A layer's attention, to the projection of its answer."""
-    if matrix(b, t, "attn_kv_a_mqa") is not None:
-        return _latent(b, t, x, layer, cache)
     if not layer.key_length or not layer.heads_kv:
         raise NotKnownHere("a layer without heads")
     q, k, v, gate = queries(b, t, x, layer)
@@ -183,32 +192,6 @@ def attention(b: Build, t: Tensors, x: Node, layer: Layer, cache: CacheOf) -> No
         flat = made("CONT", (gate.ne[0] * gate.ne[1], b.tokens), gate)
         answer = like("MUL", answer, like("UNARY", flat))
     return project(b, t, "attn_output", answer)
-
-
-def _latent(b: Build, t: Tensors, x: Node, layer: Layer, cache: CacheOf) -> Node:
-    """MLA with the absorbed matrices (`deepseek2.cpp`)."""
-    hp, n = b.hp, b.tokens
-    wide, turn = hp.int("attention.key_length_mla"), hp.int("rope.dimension_count")
-    rank = layer.key_length - turn
-    if matrix(b, t, "attn_q_a") is not None:
-        q = norm(b, t, "attn_q_a_norm", project(b, t, "attn_q_a", x))
-        q = project(b, t, "attn_q_b", q)
-    else:
-        q = project(b, t, "attn_q", x)
-    absorb, answer_of = matrix(b, t, "attn_k_b"), matrix(b, t, "attn_v_b")
-    if absorb is None or answer_of is None or not wide:
-        raise NotKnownHere("latent attention without absorbed matrices")
-    heads = q.ne[0] // wide
-    q = reshaped(q, wide, heads, n)
-    both = project(b, t, "attn_kv_a_mqa", x)
-    k_turned = like("ROPE", view(both, turn, 1, n), b.position)
-    latent = norm(b, t, "attn_kv_a_norm", view(both, rank, n))
-    q_turned = like("ROPE", view(q, turn, heads, n), b.position)
-    absorbed = permute(mul_mat(absorb, permute(view(q, wide - turn, heads, n), wide - turn, n, heads)), rank, heads, n)
-    q = made("CONCAT", (rank + turn, heads, n), absorbed, q_turned)
-    latent = reshaped(latent, rank, 1, n)
-    k = made("CONCAT", (rank + turn, 1, n), latent, k_turned)
-    return project(b, t, "attn_output", attend(b, q, k, latent, cache, latent=answer_of, wide=rank))
 
 
 def attend(
@@ -297,78 +280,3 @@ def feed_forward(b: Build, t: Tensors, x: Node, end: str = "") -> Node:
     else:
         x = like("UNARY", up)
     return project(b, t, f"ffn_down{end}", x)
-
-
-def experts(b: Build, t: Tensors, x: Node) -> Node:
-    """`build_moe_ffn`, and the experts that all tokens go through."""
-    g, n, hp = b.graph, x.ne[1], b.hp
-    used = max(hp.per_layer("expert_used_count"), default=0)
-    down = matrix(b, t, "ffn_down_exps")
-    if down is None or not used:
-        raise NotKnownHere("experts without ffn_down_exps.weight")
-    if used > MAX_EXPERTS:
-        raise NotKnownHere("more experts a token than llama.cpp has room for")
-    logits = project(b, t, "ffn_gate_inp", x)
-    late = hp.arch == "gpt-oss"
-    probs = logits if late else like("SOFT_MAX", logits)
-    chosen = probs
-    b.used.add("exp_probs_b.bias")
-    if "exp_probs_b.bias" in t:
-        probs.op = "UNARY"
-        chosen = like("ADD", probs, t["exp_probs_b.bias"])
-    if hp.int("expert_group_count") > 1:
-        chosen = _in_groups(b, chosen, hp.int("expert_group_count"), hp.int("expert_group_used_count"))
-    chosen = view(made("ARGSORT", chosen.ne, chosen, kind=I32), used, n)
-    weights = get_rows(reshaped(probs, 1, probs.ne[0], n), chosen)
-    if late:
-        weights = reshaped(like("SOFT_MAX", reshaped(weights, used, n)), 1, used, n)
-    else:
-        flat = reshaped(weights, used, n)
-        weights = reshaped(like("DIV", flat, like("CLAMP", made("SUM_ROWS", (1, n), flat))), 1, used, n)
-    g.expand(weights)
-    rows = reshaped(x, x.ne[0], 1, n)
-    both = matrix(b, t, "ffn_gate_up_exps")
-    if both is not None:
-        pair = _each(b, t, "ffn_gate_up_exps", rows, chosen)
-        half = pair.ne[0] // 2
-        gated = made("GLU", (half, used, n), view(pair, half, used, n), view(pair, half, used, n))
-    else:
-        up = _each(b, t, "ffn_up_exps", rows, chosen)
-        if matrix(b, t, "ffn_gate_exps") is not None:
-            gated = like("GLU", _each(b, t, "ffn_gate_exps", rows, chosen), up)
-        else:
-            gated = like("UNARY", up)
-    answers = like("MUL", _each(b, t, "ffn_down_exps", gated, chosen), weights)
-    g.expand(answers)
-    parts = [g.expand(view(answers, x.ne[0], n)) for _ in range(used)]
-    out = parts[0]
-    for part in parts[1:]:
-        out = g.expand(like("ADD", out, part))
-    if used == 1:
-        out = like("CONT", out)
-    if matrix(b, t, "ffn_up_shexp") is None:
-        return out
-    shared = feed_forward(b, t, x, "_shexp")
-    if matrix(b, t, "ffn_gate_inp_shexp") is not None:
-        shared = like("MUL", shared, like("UNARY", project(b, t, "ffn_gate_inp_shexp", x)))
-    return like("ADD", out, shared)
-
-
-def _each(b: Build, t: Tensors, stem: str, x: Node, chosen: Node) -> Node:
-    w = matrix(b, t, stem)
-    if w is None:
-        raise NotKnownHere(f"no {stem}.weight")
-    x = mul_mat_id(w, x, chosen)
-    return like("ADD_ID", x, t[f"{stem}.bias"], chosen) if f"{stem}.bias" in t else x
-
-
-def _in_groups(b: Build, probs: Node, count: int, used: int) -> Node:
-    """Only the experts of the best groups may be chosen."""
-    n, each = b.tokens, probs.ne[0] // count
-    groups = reshaped(probs, each, count, n)
-    best = view(made("ARGSORT", groups.ne, groups, kind=I32), 2, count, n)
-    scores = made("GET_ROWS", (1, 2, count, n), reshaped(groups, 1, each, count, n), best)
-    sums = reshaped(made("SUM_ROWS", (1, count, n), reshaped(scores, 2, count, n)), count, n)
-    top = view(made("ARGSORT", (count, n), sums, kind=I32), used, n)
-    kept = made("GET_ROWS", (each, used, n), groups, top)
-    return reshaped(written("SET_ROWS", like("FILL", groups), kept, top), probs.ne[0], n)

@@ -1,6 +1,6 @@
 """The ways in which a wish that does not fit can be had: what each keeps, and what it gives up.
 
-Each is the same search with less of it free (`gguftool.memory.fit`), so that it is what a plan with its options says.
+Each is the same search with less of it free (`gguftool.memory.search`), so it is what a plan with its options says.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from gguftool.brief import short_repr
 from gguftool.facts.cachetypes import CACHE_TYPES
-from gguftool.memory.fit import CAREFUL, Fit, Free, admissible, largest_context, pair_bytes, search
+from gguftool.memory.fit import CAREFUL, Fit, Free, largest_context
 from gguftool.memory.plan import MemoryPlan, Planner
+from gguftool.memory.search import admissible, pair_bytes, search
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Placement
 from gguftool.records import dataclass, replace

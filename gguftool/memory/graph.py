@@ -51,7 +51,7 @@ class Node:
 
     def __init__(self, op: str, kind: str, ne: tuple[int, ...], src: tuple[Node, ...] = (), size: int = -1) -> None:
         self.op, self.type = op, kind
-        self.ne = (*ne, *_ONES[len(ne) :])
+        self.ne = ne if len(ne) == 4 else (*ne, *_ONES[len(ne) :])
         self.nb: object = ""
         self.size = prod(ne) * _BYTES[kind] if size < 0 else size
         self.src = list(src)
@@ -71,14 +71,16 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.leaves: list[Node] = []
-        self._seen: set[int] = set()
+        self._seen: set[Node] = set()
 
     def expand(self, t: Node) -> Node:
         """Put a tensor into the graph, after what it is made from; a layer is put there in many steps, none is deep."""
-        if id(t) not in self._seen:
-            self._seen.add(id(t))
+        seen = self._seen
+        if t not in seen:
+            seen.add(t)
             for s in t.src:
-                self.expand(s)
+                if s not in seen:
+                    self.expand(s)
             (self.nodes if t.op else self.leaves).append(t)
         return t
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gguftool.brief import named_repr
 from gguftool.facts.arch import Hparams
@@ -19,7 +21,6 @@ from gguftool.memory.blocks import (
     NotKnownHere,
     Tensors,
     attention,
-    experts,
     feed_forward,
     matrix,
     norm,
@@ -30,13 +31,13 @@ from gguftool.memory.compute import turns
 from gguftool.memory.devices import HOST
 from gguftool.memory.graph import F16, F32, I32, I64, Graph, Node, get_rows, given, like, made, mul_mat, stored, written
 from gguftool.memory.kv import Cache, CachePlan
-from gguftool.memory.recurrent import StateOf, delta_net, mamba
-from gguftool.memory.schedule import Backends, Reserve, reserve
+from gguftool.memory.reserve import Backends, Reserve, reserve
 from gguftool.memory.settings import Settings
-from gguftool.memory.weights import Weight
-from gguftool.regex import regex
+from gguftool.memory.weights import Weight, block_of
 
-_BLOCK = regex(r"blk\.(\d{1,18})\.(.+)")
+if TYPE_CHECKING:
+    from gguftool.memory.recurrent import StateOf
+
 ALIKE, ALIKE_APART = 2, 3
 """So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
 LATE = frozenset(
@@ -72,15 +73,24 @@ class Layout:
         self.blocks: dict[int, dict[str, Weight]] = {}
         self.rest: dict[str, Weight] = {}
         for w in tensors:
-            m = _BLOCK.fullmatch(w.name)
-            if m:
-                self.blocks.setdefault(int(m[1]), {})[m[2]] = w
+            found = block_of(w.name)
+            # What llama.cpp looks for there is a name, of one line.
+            if found is not None and found[1] and "\n" not in found[1]:
+                self.blocks.setdefault(found[0], {})[found[1]] = w
             else:
                 self.rest[w.name] = w
-        self.shapes = self._numbers(lambda w: w.shape)
-        self.kinds = self._numbers(lambda w: (w.shape, w.type_name))
 
     __repr__ = named_repr
+
+    @cached_property
+    def shapes(self) -> dict[int, int]:
+        """Of each layer, a number for the names and shapes of its tensors."""
+        return self._numbers(lambda w: w.shape)
+
+    @cached_property
+    def kinds(self) -> dict[int, int]:
+        """Of each layer, a number for the names, shapes and types of its tensors."""
+        return self._numbers(lambda w: (w.shape, w.type_name))
 
     def _numbers(self, sign: Callable[[Weight], object]) -> dict[int, int]:
         """A number for each layer; those whose tensors have the same names and signs have the same."""
@@ -138,7 +148,7 @@ class Layout:
                 raise NotKnownHere
             last = self.layers[-1].index
             for layer in self._kept(at, lies, apart=bool(backends.devices)):
-                b.pin, b.used = at[layer.index] if full else "", set()
+                b.pin, b.used, b.stems = at[layer.index] if full else "", set(), set()
                 rows = out_ids if layer.index == last and hp.arch not in LATE else None
                 x = self._layer(b, layer, x, memory, lies, rows)
             x = _ended(b, t, x, out_ids)
@@ -236,8 +246,14 @@ class Layout:
             x = norm(b, t, "attn_norm", x)
         normed = x
         if layer.recurrent:
+            from gguftool.memory.recurrent import delta_net, mamba
+
             block = mamba if "ssm_x.weight" in t else delta_net
             x = block(b, t, x, memory.state(layer.index))
+        elif matrix(b, t, "attn_kv_a_mqa") is not None:
+            from gguftool.memory.absorbed import latent
+
+            x = latent(b, t, x, layer, memory.cache(layer.index))
         else:
             x = attention(b, t, x, layer, memory.cache(layer.index))
         if out_ids is not None:
@@ -245,7 +261,7 @@ class Layout:
         x = _onward(b, t, x, left, normed)
         if "layer_output_scale.weight" in t:
             x = like("MUL", x, t["layer_output_scale.weight"])
-        strange = sorted(k for k in t if k not in b.used and k not in UNUSED and not k.endswith(".input_scale"))
+        strange = sorted(k for k in b.strange(t) if k not in UNUSED and not k.endswith(".input_scale"))
         if strange:
             raise NotKnownHere(strange[0])
         return x
@@ -291,7 +307,11 @@ def _onward(b: Build, t: Tensors, x: Node, left: Node, normed: Node) -> Node:
     """From attention's answer to the end of the layer."""
     before, after = matrix(b, t, "ffn_norm"), matrix(b, t, "post_attention_norm")
     last = matrix(b, t, "post_ffw_norm")
-    further = experts if matrix(b, t, "ffn_gate_inp") is not None else feed_forward
+    further: Callable[[Build, Tensors, Node], Node] = feed_forward
+    if matrix(b, t, "ffn_gate_inp") is not None:
+        from gguftool.memory.experts import experts
+
+        further = experts
     if before is None and after is None:
         if matrix(b, t, "ffn_up") is None:
             return like("ADD", x, left)
@@ -349,6 +369,8 @@ class _Memory:
         return CacheOf(k, v, k_row, v_row, c.cells, c.type_k, c.type_v, numbers_k, numbers_v, mask, k_turn, v_turn)
 
     def state(self, layer: int) -> StateOf:
+        from gguftool.memory.recurrent import StateOf
+
         x = self.states.get(layer)
         if x is None or len(x.tensors) != 2:
             raise NotKnownHere("a state of another kind")

@@ -12,13 +12,13 @@ from gguftool.memory.blocks import NotKnownHere
 from gguftool.memory.builds import formula
 from gguftool.memory.compute import Terms, by_formula, pipeline_copies, terms
 from gguftool.memory.devices import HOST, Device
-from gguftool.memory.growth import PICTURES, Growth, growth, kept
+from gguftool.memory.growth import Growth, growth, kept
 from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.layout import Layout, way
 from gguftool.memory.program import Program, graphs, program, vocabulary
-from gguftool.memory.schedule import Backends, Reserve
+from gguftool.memory.reserve import Backends, Reserve
 from gguftool.memory.settings import Context, Settings
-from gguftool.memory.use import PROJECTOR, DeviceUse, DraftContext, Side, Sums
+from gguftool.memory.use import DeviceUse, DraftContext, Side, Sums, Taken
 from gguftool.memory.weights import Placed, Placement, Weight, Weights
 from gguftool.model import Model
 from gguftool.records import dataclass, field, replace
@@ -83,12 +83,6 @@ class MemoryPlan(Sums):
         return self.process.total
 
     @property
-    def fits(self) -> bool | None:
-        """Whether it fits everywhere; False as soon as one device is over, None when one is unknown."""
-        answers = [d.fits for d in self.devices]
-        return False if False in answers else None if None in answers else True
-
-    @property
     def missing(self) -> int:
         """Bytes over, on all devices together."""
         return sum(d.missing for d in self.devices)
@@ -147,6 +141,8 @@ class Planner:
     layout: Layout = field(init=False)
     _reserves: dict[object, Reserve | None] = field(init=False, default_factory=dict)
     _laid: dict[object, dict[str, int]] = field(init=False, default_factory=dict)
+    _placed: dict[Placement, Placed] = field(init=False, default_factory=dict)
+    _taken: dict[tuple[Settings, Placement], Taken] = field(init=False, default_factory=dict)
     _plans: dict[tuple[Settings, Placement], MemoryPlan] = field(init=False, default_factory=dict)
 
     __repr__ = short_repr
@@ -172,56 +168,91 @@ class Planner:
         Raises:
             UsageError: neither the file nor the settings name a context length.
         """
-        key = s, replace(p or Placement(), overrides=self.overrides, repack=self.machine.repack)
+        key = s, self._as_here(p)
         if key not in self._plans:
             self._plans[key] = self._plan(*key)
         return self._plans[key]
 
-    def _plan(self, s: Settings, placement: Placement) -> MemoryPlan:
+    def taken(self, s: Settings, p: Placement | None = None) -> Taken:
+        """What a launch takes of the devices: as the plan has it, for a fraction of its cost.
+
+        Raises:
+            UsageError: neither the file nor the settings name a context length.
+        """
+        key = s, self._as_here(p)
+        if key not in self._taken:
+            self._taken[key] = self._take(*key)
+        return self._taken[key]
+
+    def _as_here(self, p: Placement | None) -> Placement:
+        """A placement with the patterns and the processor of this planner."""
+        repack = self.machine.repack
+        if p is not None and p.overrides == self.overrides and p.repack == repack:
+            return p
+        return replace(p or Placement(), overrides=self.overrides, repack=repack)
+
+    def _take(self, s: Settings, placement: Placement) -> Taken:
         cache = layer_cache(self.hp, s) if self.layers == "draft" else kv_cache(self.hp, s)
-        placed = self.weights.place(placement)
-        t = terms(self.hp, s, cache, self.vocabulary, self.build)
-        refused = (*_unknown(self.hp), *refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
-        # `llama-context.cpp:output_reserve`: a row of logits a slot, on the host.
-        output = self.vocabulary * 4 * cache.context.slots
+        placed = self._placed.get(placement)
+        if placed is None:
+            placed = self._placed[placement] = self.weights.place(placement)
         drafts = tuple(draw(s, placement) for draw in self.drafts)
-        refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
         laid = self._laid_out(s, placement, cache, placed)
-        uses = self._uses(placement, cache, placed, t, laid, output, drafts)
+        return Taken(cache, placed, drafts, bool(laid), self._uses(s, placement, cache, placed, laid, drafts))
+
+    def _terms(self, s: Settings, cache: CachePlan) -> Terms:
+        return terms(self.hp, s, cache, self.vocabulary, self.build)
+
+    def _plan(self, s: Settings, placement: Placement) -> MemoryPlan:
+        it = self.taken(s, placement)
+        cache, drafts = it.cache, it.drafts
+        refused = (*_unknown(self.hp), *refusals(self.hp, s.type_k, s.type_v, s.flash_attn))
+        refused += tuple(f"the context that drafts: {line}" for x in drafts for line in x.refused)
         w = self.weights
-        more = (
-            *self._pictures(),
-            *self._seen(cache.context.total),
-            *growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts]),
-        )
+        more = growth(s, cache.context, kept(self.hp, s, cache), [x.kept for x in drafts])
+        if self.sides:
+            from gguftool.memory.beside import grown
+
+            more = (*grown(self.sides, [d.name for d in self.machine.devices], cache.context.total), *more)
         return MemoryPlan(
-            s, placement, cache, placed, uses, refused, t, w.tensor_bytes, w.skipped, drafts=drafts, growth=more,
-            laid_out=bool(laid), build=self.build,
+            s, placement, cache, it.placed, it.devices, refused, self._terms(s, cache), w.tensor_bytes, w.skipped,
+            drafts=drafts, growth=more, laid_out=it.laid_out, build=self.build,
             process=program(self.hp, self.own(cache.context), sum(x.own for x in drafts)),
         )  # fmt: skip
 
     def _uses(
         self,
+        s: Settings,
         p: Placement,
         cache: CachePlan,
         placed: Placed,
-        t: Terms,
         laid: dict[str, int],
-        output: int,
         drafts: tuple[DraftContext, ...],
     ) -> tuple[DeviceUse, ...]:
         m = self.machine
 
-        def beside(name: str) -> int:
-            return self._adapters(name, placed) + sum(x.on(name) for x in drafts)
+        names = [d.name for d in m.devices]
+        beside = {name: sum(x.on(name) for x in drafts) for name in (*names, HOST)}
+        projectors = dict.fromkeys(beside, 0)
+        if self.sides:
+            from gguftool.memory.beside import adapter, projector
 
+            for name in beside:
+                beside[name] += adapter(self.sides, names, name, placed)
+                projectors[name] = projector(self.sides, names, name)
         kinds = {d.name: d for d in m.devices}
         kv: dict[str, int] = {}
         state: dict[str, int] = {}
         largest_host_cache = self._book_caches(p, cache, placed, kinds, kv, state)
-        first = self.weights.layer_count - nextn_layers(self.hp) if self.layers == "draft" else 0
-        copies = self._copies(p, placed)
-        compute = laid or by_formula(t, m.devices, p, placed, first=first, copies=copies, cache=largest_host_cache)
+        # `llama-context.cpp:output_reserve`: a row of logits a slot, on the host.
+        output = self.vocabulary * 4 * cache.context.slots
+        compute = laid
+        if not laid:
+            first = self.weights.layer_count - nextn_layers(self.hp) if self.layers == "draft" else 0
+            compute = by_formula(
+                self._terms(s, cache), m.devices, p, placed, first=first, copies=self._copies(p, placed),
+                cache=largest_host_cache,
+            )  # fmt: skip
         uses = [
             DeviceUse(
                 d.name,
@@ -233,59 +264,19 @@ class Planner:
                 state.get(d.name, 0),
                 compute.get(d.name, 0),
                 0,
-                self._projectors(d.name),
+                projectors[d.name],
                 d.about,
-                beside(d.name),
+                beside[d.name],
             )
             for d in m.devices
         ]
         uses.append(
             DeviceUse(
                 HOST, "cpu", m.ram, m.ram_reserve, placed.host, kv.get(HOST, 0), state.get(HOST, 0),
-                compute.get(HOST, 0), output, self._projectors(HOST), beside=beside(HOST),
+                compute.get(HOST, 0), output, projectors[HOST], beside=beside[HOST],
             )
         )  # fmt: skip
         return tuple(uses)
-
-    def _pictures(self) -> tuple[Growth, ...]:
-        why = "the largest picture, beside the one it warmed up with (--image-max-tokens)"
-        return tuple(Growth(PICTURES, x.pictures, "estimated", why, self._place(x)) for x in self.sides if x.pictures)
-
-    def _seen(self, tokens: int) -> tuple[Growth, ...]:
-        why = "what was written before, of each token of the contexts (--spec-type)"
-        return tuple(Growth(x.what, x.token * tokens, "estimated", why) for x in self.sides if x.token)
-
-    def _projectors(self, device: str) -> int:
-        """Bytes of the projector that go to a device: its weights, and its graph."""
-        out = 0
-        for x in self.sides:
-            if x.what == PROJECTOR:
-                place = self._place(x)
-                out += (x.bytes + x.compute) * (device == place)
-                out += x.inputs * (place != HOST and device in (place, HOST))
-        return out
-
-    def _adapters(self, device: str, placed: Placed) -> int:
-        """Bytes of the other files beside the model that go to a device: where the tensors are that they change."""
-        at = placed.layer_device
-
-        def where(layer: int) -> str:
-            return HOST if layer < 0 else at[min(layer, len(at) - 1)]
-
-        out = 0
-        for x in self.sides:
-            if x.what == PROJECTOR:
-                continue
-            if x.layers:
-                out += sum(n for layer, n in x.layers if where(layer) == device)
-            else:
-                out += x.bytes * (self._place(x) == device)
-        return out
-
-    def _place(self, x: Side) -> str:
-        """Where a file beside the model goes."""
-        names = [d.name for d in self.machine.devices]
-        return x.device if x.device in (HOST, *names) else names[0] if names else HOST
 
     def _book_caches(
         self,
@@ -305,9 +296,13 @@ class Planner:
             return name, device.cache_alignment if device else HOST_ALIGNMENT
 
         for c in cache.caches:
+            sizes: dict[tuple[int, int, int], int] = {}
             for x in c.layers:
                 name, alignment = where(x.index)
-                size = c.layer_bytes(x, alignment)
+                like = x.k_width, x.v_width, alignment
+                size = sizes.get(like)
+                if size is None:
+                    size = sizes[like] = c.layer_bytes(x, alignment)
                 kv[name] = kv.get(name, 0) + size
                 if name == HOST:
                     on_host[x.index] = on_host.get(x.index, 0) + size

@@ -8,14 +8,11 @@ several times, and they are never given back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 
-from gguftool.brief import short_repr
-from gguftool.memory.arena import IN_PLACE_NAMES, course, most
+from gguftool.brief import named_repr
 from gguftool.memory.devices import HOST
 from gguftool.memory.graph import VIEWS, Graph, Node
-from gguftool.records import dataclass
 
 REARRANGED = "CPU_REPACK"
 """Matrices of the host that no device can read."""
@@ -23,58 +20,22 @@ LARGE_BATCH = 32
 """Rows from which on a device takes over what the host's matrices are for (`offload_op` of the backends)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backends:
-    """Where a graph may run.
+class Schedule:
+    """A graph given to devices.
 
-    Attributes:
+    Args:
+        graph: it is used up: what is read from elsewhere is replaced by its copy.
         devices: names of the accelerators, in order.
-        alignments: of their buffers and the host's, by name.
         borrows: devices that take over large batches whose matrices are the host's.
         copies: how often what crosses devices exists.
     """
 
-    devices: tuple[str, ...]
-    alignments: Mapping[str, int]
-    borrows: tuple[str, ...] = ()
-    copies: int = 1
-
-    __repr__ = short_repr
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """What the devices must hold at once, for caches of any number of cells.
-
-    Attributes:
-        steps: by buffer, as in `gguftool.memory.arena.Course`.
-        sizes: by number, bytes, or of what grows with a cache bytes a cell.
-        grows: by number, the name of that cache; "": none.
-        alignments: of the buffers.
-    """
-
-    steps: Mapping[str, Sequence[int]]
-    sizes: tuple[int, ...]
-    grows: tuple[str, ...]
-    alignments: Mapping[str, int]
-
-    __repr__ = short_repr
-
-    def bytes(self, cells: Mapping[str, int]) -> dict[str, int]:
-        """Bytes of the compute buffer of every device and the host.
-
-        Args:
-            cells: of each cache, by name.
-        """
-        sizes = [n * cells[cache] if cache else n for n, cache in zip(self.sizes, self.grows, strict=True)]
-        return {name: most(self.steps.get(name, ()), sizes, n) for name, n in self.alignments.items()}
-
-
-class _Schedule:
-    def __init__(self, graph: Graph, backends: Backends) -> None:
-        self.graph, self.b = graph, backends
+    def __init__(self, graph: Graph, devices: Sequence[str], borrows: Sequence[str], copies: int) -> None:
+        self.graph, self.devices, self.borrows, self.copies = graph, devices, borrows, copies
         self.copied: dict[tuple[int, str], list[Node]] = {}
         self.work = [t for t in graph.nodes if t.op not in VIEWS]
+
+    __repr__ = named_repr
 
     def reads(self, t: Node, device: str) -> bool:
         """Whether a device can read a tensor where it is (`ggml_backend_sched_buffer_supported`)."""
@@ -94,8 +55,8 @@ class _Schedule:
             return ""
         for s in t.src:
             if s.weight:
-                if s.buffer == HOST and self.b.borrows and _large(t):
-                    return self.b.borrows[0]
+                if s.buffer == HOST and self.borrows and _large(t):
+                    return self.borrows[0]
                 return HOST if s.buffer == REARRANGED else s.buffer
         return ""
 
@@ -109,7 +70,7 @@ class _Schedule:
         for t in self.graph.nodes:
             if not t.at and t.view_src is not None:
                 t.at = t.view_src.at
-            t.at = t.at or (self.b.devices[0] if self.b.devices else HOST)
+            t.at = t.at or (self.devices[0] if self.devices else HOST)
             for s in t.src:
                 if not s.at:
                     s.at = t.at if s.view_src is None else s.view_src.at or t.at
@@ -145,7 +106,7 @@ class _Schedule:
                     continue
                 key = (id(s), here)
                 if key not in self.copied:
-                    self.copied[key] = [self.copy(s, here) for _ in range(self.b.copies)]
+                    self.copied[key] = [self.copy(s, here) for _ in range(self.copies)]
                     reads.append(s)
                 t.src[i] = self.copied[key][0]
         out.append((here, reads, nodes))
@@ -154,7 +115,7 @@ class _Schedule:
     def copy(self, s: Node, device: str) -> Node:
         made = Node("", s.type, s.ne, size=s.size)
         made.nb, made.at, made.grows = s.nb, device, s.grows
-        made.input = made.output = self.b.copies > 1
+        made.input = made.output = self.copies > 1
         return made
 
     def order(self) -> tuple[list[Node], list[Node]]:
@@ -169,11 +130,11 @@ class _Schedule:
                 kept.view_src, kept.at = s.root, s.at
                 nodes += (kept, self.copied[id(s), device][0])
             nodes += work
-        if self.b.copies > 1:
+        if self.copies > 1:
             for t in self.graph.leaves:
                 if t.input:
                     t.output = True
-                    leaves += (t, *(self.copy(t, t.at) for _ in range(self.b.copies - 1)))
+                    leaves += (t, *(self.copy(t, t.at) for _ in range(self.copies - 1)))
             for device, reads, _ in parts:
                 for s in reads:
                     leaves += self.copied[id(s), device]
@@ -189,25 +150,3 @@ def _large(t: Node) -> bool:
     if t.op == "MUL_MAT_ID":
         return t.ne[2] >= LARGE_BATCH
     return t.ne[1] * t.ne[2] * t.ne[3] >= LARGE_BATCH
-
-
-def reserve(graph: Graph, backends: Backends, cells: Mapping[str, int]) -> Reserve:
-    """What every device and the host must hold at once.
-
-    Args:
-        graph: it is used up: what is read from elsewhere is replaced by its copy.
-        backends: where it runs.
-        cells: of each cache the graph was built with, by name.
-    """
-    leaves, nodes = graph.leaves, graph.nodes
-    if backends.devices:
-        leaves, nodes = _Schedule(graph, backends).order()
-    else:
-        for t in (*leaves, *nodes):
-            t.at = HOST
-    it = course(
-        leaves, nodes, outside=attrgetter("buffer"), where=attrgetter("at"), kept=attrgetter("output"),
-        sources=attrgetter("src"), in_place=IN_PLACE_NAMES,
-    )  # fmt: skip
-    sizes = tuple(t.size // cells[t.grows] if t.grows else t.size for t in it.owners)
-    return Reserve(it.steps, sizes, tuple(t.grows for t in it.owners), backends.alignments)

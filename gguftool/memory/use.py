@@ -5,6 +5,7 @@ from __future__ import annotations
 from gguftool.brief import short_repr
 from gguftool.memory.growth import NOTHING, Kept
 from gguftool.memory.kv import CachePlan
+from gguftool.memory.weights import Placed
 from gguftool.records import dataclass
 
 
@@ -93,6 +94,12 @@ class Sums:
     devices: tuple[DeviceUse, ...]
 
     @property
+    def fits(self) -> bool | None:
+        """Whether it fits everywhere; False as soon as one device is over, None when one is unknown."""
+        answers = [d.fits for d in self.devices]
+        return False if False in answers else None if None in answers else True
+
+    @property
     def weights(self) -> int:
         """Bytes of the weights, with copies that exist twice."""
         return sum(d.weights for d in self.devices)
@@ -150,3 +157,24 @@ class DraftContext(Sums):
     def on(self, device: str) -> int:
         """Bytes on a device."""
         return sum(d.total for d in self.devices if d.name == device)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Sums):
+    """What a plan takes of the devices at the start, without what explains it.
+
+    Attributes:
+        cache: contexts, caches and states.
+        placed: weights by buffer.
+        drafts: contexts that draft beside the model's own.
+        laid_out: compute buffers are those of the model's graph.
+        devices: use by device, the host last.
+    """
+
+    cache: CachePlan
+    placed: Placed
+    drafts: tuple[DraftContext, ...]
+    laid_out: bool
+    devices: tuple[DeviceUse, ...]
+
+    __repr__ = short_repr

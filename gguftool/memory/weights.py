@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from gguftool.brief import named_repr, short_repr
@@ -25,7 +24,9 @@ from gguftool.regex import regex
 
 INPUT = -1
 """Layer number of the input tensors."""
-_BLOCK = regex(r"(?:enc\.|dec\.|v\.)?blk\.(\d{1,18})\.")
+_SIDES = ("enc.", "dec.", "v.")
+"""What may stand before the block of a tensor."""
+_DIGITS = 18
 _EXPERTS = regex(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
 """What `-ncmoe` matches (`common.h:LLM_FFN_EXPS_REGEX`)."""
 _INPUT_NAMES = frozenset({"token_embd", "position_embd", "token_types", "per_layer_token_embd"})
@@ -190,7 +191,7 @@ class Weights:
                 continue
             self._add(w, layer)
             if w.name.rpartition(".")[0] in _FREQUENCY_NAMES:
-                self._measure(self.frequencies, w, matrix=False)
+                self._measure(self.frequencies, w, matrix=False, rearranged=False)
             if w.name == "token_embd.weight":
                 embedding = w
             output = output or w.name == "output.weight"
@@ -198,13 +199,14 @@ class Weights:
         self.tied_copy = Group(self.layer_count, False, None)
         if embedding is not None and not output and hp.arch not in NEVER_TIED:
             self.tied = True
-            self._measure(self.tied_copy, embedding, matrix=True)
+            rearranged = self._rearranged(embedding, experts=False)
+            self._measure(self.tied_copy, embedding, matrix=True, rearranged=rearranged)
 
     def _layer(self, name: str) -> int | None:
         """Layer a tensor belongs to; None when llama.cpp leaves it out."""
-        m = _BLOCK.match(name)
-        if m:
-            n = int(m[1])
+        found = block_of(name[len(_side(name)) :])
+        if found is not None:
+            n = found[0]
             # Blocks for predicting further tokens are only loaded for a draft context.
             return n if n < self.trunk or n >= self.layer_count else None
         stem = name.rpartition(".")[0] or name
@@ -218,21 +220,21 @@ class Weights:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(layer, experts, target)
-        self._ways[w.name] = group, layer != INPUT and self._rearranged(w, experts=experts)
-        self._measure(group, w, matrix=layer != INPUT)
+        rearranged = layer != INPUT and self._rearranged(w, experts=experts)
+        self._ways[w.name] = group, rearranged
+        self._measure(group, w, matrix=layer != INPUT, rearranged=rearranged)
 
-    def _measure(self, group: Group, w: Weight, *, matrix: bool) -> None:
+    def _measure(self, group: Group, w: Weight, *, matrix: bool, rearranged: bool) -> None:
         group.data += w.nbytes
         size = pad(w.nbytes, 32)
         group.plain += size
-        dims = sum(1 for n in w.shape if n > 1)
         _stretch(group.spans, w)
-        if matrix and self._rearranged(w, experts=group.experts):
+        if rearranged:
             group.repacked += size
         else:
             group.kept += size
             _stretch(group.kept_spans, w)
-        if matrix and dims > 1:
+        if matrix and _dimensions(w) > 1:
             group.largest = max(group.largest, w.nbytes)
             group.elements += min(math.prod(w.shape), MOST)
         t = TENSOR_TYPE_BY_NAME.get(w.type_name)
@@ -244,8 +246,7 @@ class Weights:
     def _rearranged(self, w: Weight, *, experts: bool) -> bool:
         """Whether a matrix on the host is kept in another order."""
         rows = self._repacked.get(w.type_name)
-        dims = sum(1 for n in w.shape if n > 1)
-        return bool(rows and len(w.shape) > 1 and w.shape[1] % rows == 0 and dims == (3 if experts else 2))
+        return bool(rows and len(w.shape) > 1 and w.shape[1] % rows == 0 and _dimensions(w) == (3 if experts else 2))
 
     def lies(self, w: Weight, at: Sequence[str], p: Placement) -> str:
         """The buffer of one tensor: a device, `HOST`, or ``CPU_REPACK``; "": it is not loaded."""
@@ -259,7 +260,7 @@ class Weights:
     def _way(self, w: Weight) -> tuple[bool, str | None]:
         """Whether it is of the experts, and the device a pattern names for it."""
         target = next((device for pattern, device in self._rules if pattern.search(w.name)), None)
-        return _EXPERTS.search(w.name) is not None, target
+        return "exps" in w.name and _EXPERTS.search(w.name) is not None, target
 
     def _repacks(self, p: Placement) -> bool:
         pinned = p.host_buffers and any(d.backend.pinned_host for d in self.devices)
@@ -332,6 +333,23 @@ class Weights:
         return self.tied_copy.data
 
 
+def block_of(name: str) -> tuple[int, str] | None:
+    """The number in the name of a tensor that begins with its block, and what stands behind it; None: it does not."""
+    number, dot, rest = name[4:].partition(".")
+    if dot and number.isdecimal() and len(number) <= _DIGITS and name.startswith("blk."):
+        return int(number), rest
+    return None
+
+
+def _side(name: str) -> str:
+    return next((x for x in _SIDES if name.startswith(x)), "") if name.startswith(_SIDES) else ""
+
+
+def _dimensions(w: Weight) -> int:
+    """Dimensions of more than one element."""
+    return len(w.shape) - w.shape.count(1) - w.shape.count(0)
+
+
 def _stretch(spans: dict[int, tuple[int, int]], w: Weight) -> None:
     spans[w.part] = _joined(spans.get(w.part), (w.offset, w.offset + w.nbytes))
 
@@ -356,35 +374,9 @@ def layer_devices(count: int, devices: Sequence[Device], p: Placement) -> tuple[
     """Device of each layer, the output layer's after the last (`llama-model.cpp:get_layer_buft_list`)."""
     if not devices:
         return (HOST,) * (count + 1)
-    wanted = count + 1 if p.gpu_layers is None or p.gpu_layers < 0 else p.gpu_layers
-    start, used = max(count + 1 - wanted, 0), min(wanted, count + 1)
-    points = _split_points(devices, p.split)
-    out = []
-    for i in range(count + 1):
-        if i < start or i - start >= used:
-            out.append(HOST)
-            continue
-        share = _f32((i - start) / used)
-        which = next((k for k, point in enumerate(points) if point > share), len(devices) - 1)
-        out.append(devices[which].name)
-    return tuple(out)
+    from gguftool.memory.dealt import dealt
 
-
-def _split_points(devices: Sequence[Device], split: Sequence[float]) -> list[float]:
-    shares = [float(x) for x in split[: len(devices)]]
-    shares += [0.0] * (len(devices) - len(shares))
-    if not any(shares):
-        shares = [float(d.memory or 1) for d in devices]
-    total, points = 0.0, []
-    for x in shares:
-        total = _f32(total + _f32(x))
-        points.append(total)
-    return [_f32(x / total) for x in points]
-
-
-def _f32(x: float) -> float:
-    """Rounded to 32 bits: llama.cpp compares shares as floats."""
-    return float(struct.unpack("<f", struct.pack("<f", x))[0])
+    return dealt(count, devices, p.gpu_layers, p.split)
 
 
 def _compiled(overrides: Sequence[tuple[str, str]], devices: Sequence[Device]) -> list[tuple[re.Pattern[str], str]]:

@@ -7,7 +7,6 @@ name is that of a family known to be nothing else and the architecture fits.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from gguftool.brief import short_repr
 from gguftool.facts.arch import facts
@@ -23,7 +22,8 @@ LABELS = "classifier.output_labels"
 RERANK_TEMPLATE = "tokenizer.chat_template.rerank"
 
 
-class Family(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Family:
     """A family of embedding models that is built on a language model, or was converted without its way of pooling.
 
     Attributes:
@@ -42,23 +42,24 @@ class Family(NamedTuple):
     ends: bool | None = None
 
 
-FAMILIES = (
-    Family("Qwen3-Reranker", "qwen3 (?:vl )?reranker", "qwen3 qwen3vl", "rank"),
-    Family("Qwen3-Embedding", "qwen3 (?:vl )?embedding", "qwen3 qwen3vl", "last", True),
-    Family("gte-Qwen", r"gte qwen(?:1 5|2)", "qwen2", "last", True),
-    Family("E5-Mistral", "e5 mistral", "llama", "last", True),
-    Family("SFR-Embedding", "sfr embedding", "llama", "last", True),
-    Family("Linq-Embed", "linq embed", "llama", "last", True),
-    Family("BGE-ICL", "bge en icl", "llama", "last", True),
-    Family("BGE-Gemma2", "bge multilingual gemma2", "gemma2", "last", True),
-    Family("nomic-embed-code", "nomic embed code", "qwen2", "last"),
-    Family("jina-code-embeddings", "jina code embeddings", "qwen2", "last"),
-    Family("jina-embeddings-v4", "jina embeddings v4", "qwen2vl", "mean"),
-    Family("NV-Embed", "nv embed", "llama", ""),
-    Family("Llama-Embed-Nemotron", "llama embed nemotron", "llama llama-embed", "mean"),
-    Family("EmbeddingGemma", "embedding ?gemma", "gemma3 gemma-embedding", "mean"),
+FAMILIES: tuple[tuple[str, str, str, str] | tuple[str, str, str, str, bool], ...] = (
+    ("Qwen3-Reranker", "qwen3 (?:vl )?reranker", "qwen3 qwen3vl", "rank"),
+    ("Qwen3-Embedding", "qwen3 (?:vl )?embedding", "qwen3 qwen3vl", "last", True),
+    ("gte-Qwen", r"gte qwen(?:1 5|2)", "qwen2", "last", True),
+    ("E5-Mistral", "e5 mistral", "llama", "last", True),
+    ("SFR-Embedding", "sfr embedding", "llama", "last", True),
+    ("Linq-Embed", "linq embed", "llama", "last", True),
+    ("BGE-ICL", "bge en icl", "llama", "last", True),
+    ("BGE-Gemma2", "bge multilingual gemma2", "gemma2", "last", True),
+    ("nomic-embed-code", "nomic embed code", "qwen2", "last"),
+    ("jina-code-embeddings", "jina code embeddings", "qwen2", "last"),
+    ("jina-embeddings-v4", "jina embeddings v4", "qwen2vl", "mean"),
+    ("NV-Embed", "nv embed", "llama", ""),
+    ("Llama-Embed-Nemotron", "llama embed nemotron", "llama llama-embed", "mean"),
+    ("EmbeddingGemma", "embedding ?gemma", "gemma3 gemma-embedding", "mean"),
 )
-"""From the models' cards and their 1_Pooling/config.json; architectures as llama.cpp's converter names them."""
+"""Rows of `Family`, from the models' cards and their 1_Pooling/config.json; architectures as llama.cpp's converter
+names them."""
 
 USUAL = {"gemma-embedding": "mean", "llama-embed": "mean", "nomic-bert": "mean", "nomic-bert-moe": "mean",
          "jina-bert-v2": "mean", "jina-bert-v3": "mean", "neo-bert": "cls"}  # fmt: skip
@@ -159,7 +160,6 @@ def _embedder(m: Model, asked: bool) -> Embedder | None:
         return None
     family = _family(m)
     number = _pooling_number(m)
-    pooling = _WAYS.get(0 if number is None else number, "")
     found = _kind(m, family, number) or ((EMBEDS, "as asked", False) if asked else None)
     if found is None:
         return None
@@ -173,7 +173,7 @@ def _embedder(m: Model, asked: bool) -> Embedder | None:
         why=why,
         sure=sure,
         family=family.name if family else "",
-        pooling=pooling,
+        pooling=_way(0 if number is None else number),
         stated=number is not None,
         trained=(family.pooling if family else "") or USUAL.get(m.architecture, ""),
         ends=family.ends if family else None,
@@ -191,11 +191,11 @@ def _family(m: Model) -> Family | None:
     """The family whose name a model of one of its architectures has."""
     names = [value for key in _NAMES if isinstance(value := m.get(key), str)]
     folded = "\0".join(names).casefold()
-    for family in FAMILIES:
-        if m.architecture in family.archs.split() and family.words.partition(" ")[0] in folded:
-            text = r"(?<![a-z0-9])" + family.words.replace(" ", r"[-_ .]?") + r"(?![a-z])"
+    for row in FAMILIES:
+        if m.architecture in row[2].split() and row[1].partition(" ")[0] in folded:
+            text = r"(?<![a-z0-9])" + row[1].replace(" ", r"[-_ .]?") + r"(?![a-z])"
             if any(re.search(text, name, re.IGNORECASE) for name in names):
-                return family
+                return Family(*row)
     return None
 
 
@@ -211,7 +211,8 @@ def what_it_gives(m: Model) -> str:
     return {RANKS: "a reranking model", DECIDES: "a decision model"}.get(kind, "an embedding model")
 
 
-_WAYS = {n: name for name, n in numbers("pooling_type").items() if n >= 0}
+def _way(number: int) -> str:
+    return next((name for name, n in numbers("pooling_type").items() if n == number >= 0), "")
 
 
 def _pooling_number(m: Model) -> int | None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from gguftool.facts.arch import facts
-from gguftool.facts.programs import ForkType, Program, architectures, file_type, program, tensor_types
 from gguftool.format.header import Header
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.model.model import Model
 from gguftool.model.part import Tensor
 from gguftool.records import dataclass, field, replace
 from gguftool.regex import regex
+
+if TYPE_CHECKING:
+    from gguftool.facts.programs import ForkType, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,19 @@ def measured(m: Model, header: Header) -> Header:
     return replace(header, tensors=tensors)
 
 
+def _made_for(
+    key: str, role: str, why: str, types: Mapping[int, ForkType] | None = None, label: str = "", sized: bool = False
+) -> Origin:
+    from gguftool.facts.programs import program
+
+    return Origin(program(key), role, why, types or {}, label, sized)
+
+
 # -- by the numbers of tensor types
+
+SHARED = frozenset({39, 40, 42})
+"""Numbers of types of llama.cpp that a fork has for another one: most models have none, and need no look at forks."""
+_CLEAR = TENSOR_TYPES.keys() - SHARED
 
 _BITNETS = frozenset({"bitnet", "bitnet-b1.58", "bitnet-25"})
 _OLD_TYPES = "llama.cpp-old-types"
@@ -83,6 +98,10 @@ _LOOKED_AT = 64
 
 def _by_types(m: Model) -> Origin | None:
     """Numbers that only forks have, and numbers that forks and llama.cpp use for types of different size."""
+    if _CLEAR.issuperset(t.type_id for part in m.parts for t in part.header.tensors):
+        return None
+    from gguftool.facts.programs import file_type, tensor_types
+
     table = tensor_types()
     found: dict[int, list[Tensor]] = {}
     for t in m.all_tensors():
@@ -112,9 +131,7 @@ def _by_types(m: Model) -> Origin | None:
     ftype = m.get("general.file_type")
     label = file_type(key, ftype) if isinstance(ftype, int) and not isinstance(ftype, bool) else ""
     role = "old" if key == _OLD_TYPES else "foreign"
-    return Origin(
-        program(key), role, f"tensors of type {said}{more}", types, label, all((key, n) in proven for n in types)
-    )
+    return _made_for(key, role, f"tensors of type {said}{more}", types, label, all((key, n) in proven for n in types))
 
 
 class _Rooms:
@@ -162,10 +179,10 @@ def of_two_towers(m: Model) -> bool:
 
 def _by_keys(m: Model) -> Origin | None:
     if of_two_towers(m):
-        return Origin(program("clip.cpp"), "foreign", "a text encoder beside that of images (clip.has_text_encoder)")
+        return _made_for("clip.cpp", "foreign", "a text encoder beside that of images (clip.has_text_encoder)")
     for prefix, key, role, why in _KEYS:
         if any(name.startswith(prefix) for name in m.fields):
-            return Origin(program(key), role, why)
+            return _made_for(key, role, why)
     return None
 
 
@@ -182,11 +199,15 @@ _KEYS = (
 
 def _by_architecture(m: Model) -> Origin | None:
     arch = m.architecture
+    if facts(arch) is not None:
+        return None
+    from gguftool.facts.programs import architectures
+
     found = architectures().get(arch)
-    if found is None or facts(arch) is not None:
+    if found is None:
         return None
     role, key = found
-    return Origin(program(key), role, f"architecture {arch}")
+    return _made_for(key, role, f"architecture {arch}")
 
 
 # -- by layouts that llama.cpp left behind, and files that hold more than llama.cpp wants
@@ -220,23 +241,21 @@ def _by_layout(m: Model) -> Origin | None:
     strange = _SAME_NAME.get(m.architecture, ())
     for t in m.all_tensors():
         if t.name.count(".") == 4 and _EXPERT.fullmatch(t.name):
-            return Origin(program("llama.cpp-split-experts"), "old", f"one tensor for each expert, as {t.name}")
+            return _made_for("llama.cpp-split-experts", "old", f"one tensor for each expert, as {t.name}")
         language = language or t.name.startswith(("blk.", "token_embd."))
         if strange and t.name.startswith(strange):
-            return Origin(
-                program("crispasr"), "audio", f"tensors named as {t.name}, which llama.cpp's {m.architecture} has not"
+            return _made_for(
+                "crispasr", "audio", f"tensors named as {t.name}, which llama.cpp's {m.architecture} has not"
             )
         latent.update(part for part in _LATENT if part in t.name)
         if t.name.startswith(_TOWERS):
             towers.append(t.name)
     if len(latent) == len(_LATENT) and f"{m.architecture}.attention.key_length_mla" not in m:
-        return Origin(
-            program("ik_llama.cpp"), "foreign", "attn_k_b and attn_v_b beside attn_kv_b, and no key_length_mla"
-        )
+        return _made_for("ik_llama.cpp", "foreign", "attn_k_b and attn_v_b beside attn_kv_b, and no key_length_mla")
     enough = 2 if m.architecture in _MERGED else _SEVERAL
     if language and len(towers) >= enough and facts(m.architecture) is not None and m.architecture != "clip":
         why = f"{len(towers):,} tensors of an image or sound encoder in the file of the language model, as {towers[0]}"
-        return Origin(program("ollama"), "foreign", why)
+        return _made_for("ollama", "foreign", why)
     return None
 
 
@@ -263,16 +282,16 @@ def _by_tensors(m: Model) -> Origin | None:
         return None
     for name in _names(m):
         if _IMAGE_TENSOR.match(name):
-            return Origin(program("image" if m.fields else "sd.cpp"), "image", _named(name, m))
+            return _made_for("image" if m.fields else "sd.cpp", "image", _named(name, m))
         if _AUDIO_TENSOR.match(name):
-            return Origin(program("speech"), "audio", _named(name, m))
+            return _made_for("speech", "audio", _named(name, m))
     # Neither an architecture nor a tensor that llama.cpp has a name for: it was not made for llama.cpp.
     names = list(_names(m))
     if arch or not names or not m.header.complete or m.missing_shards:
         return None
     if any(_OWN_TENSOR.match(name) or _SIDE.match(name) for name in names):
         return None
-    return Origin(program(""), "foreign", _named(names[0], m))
+    return _made_for("", "foreign", _named(names[0], m))
 
 
 def _named(name: str, m: Model) -> str:

@@ -34,14 +34,15 @@ MOST_SHARDS = 65535
 FEW_FIELDS = 16
 """Shards other than the first carry the split keys and little else."""
 
-_LOOSE = (
-    regex(r"(?P<stem>.*?)\.gguf-(?P<no>\d{1,5})-of-(?P<count>\d{1,5})", re.I | re.S),
-    regex(
+_LOOSE = {
+    ".gguf-": regex(r"(?P<stem>.*?)\.gguf-(?P<no>\d{1,5})-of-(?P<count>\d{1,5})", re.I | re.S),
+    "of": regex(
         r"(?P<stem>.*?)[-_. ]?(?:part|shard|split)?[-_. ]?(?P<no>\d{1,5})[-_. ]?of[-_. ]?(?P<count>\d{1,5})\.gguf",
         re.I | re.S,
     ),
-    regex(r"(?P<stem>.*?)[-_. ]?(?:part|shard|split)?[-_. ]?(?P<no>\d{1,5})(?P<count>)\.gguf", re.I | re.S),
-)
+    ".gguf": regex(r"(?P<stem>.*?)[-_. ]?(?:part|shard|split)?[-_. ]?(?P<no>\d{1,5})(?P<count>)\.gguf", re.I | re.S),
+}
+"""By what stands in such a name, in small letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +167,13 @@ def shard_name(prefix: str, no: int, count: int) -> str:
 def naming(path: str) -> Naming | None:
     """What the name of a file says of a set, whatever its padding, case and separators; None when nothing."""
     base = os.path.basename(path)
+    small = base.lower().removesuffix("\n")
+    if ".gguf-" not in small and not (small.endswith(".gguf") and small[-6:-5].isdecimal()):
+        return None  # as nearly all, without a search for each form
     if m := NAME.match(base):
         return Naming(m["prefix"], int(m["no"]) - 1, int(m["count"]))
-    for form in _LOOSE:
-        if m := form.fullmatch(base):
+    for word, form in _LOOSE.items():
+        if word in small and (m := form.fullmatch(base)):
             return Naming(m["stem"], int(m["no"]) - 1, int(m["count"] or 0))
     return None
 

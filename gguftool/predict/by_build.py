@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
+from gguftool.facts.machine.hparams import WINDOWED
 from gguftool.facts.machine.program import Machine
 from gguftool.facts.machine.rows import machine_of, program
-from gguftool.facts.watched import Answers, Taken
+from gguftool.facts.watched import Answers, Latest, Taken
 from gguftool.model import Model
 from gguftool.model.role import role
 from gguftool.model.vocab import vocabulary
@@ -24,7 +25,7 @@ from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, padded
 from gguftool.predict.verdict import LOADS, WARNS, AfterLoad, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
-from gguftool.records import replace
+from gguftool.records import dataclass, replace
 
 T = TypeVar("T")
 
@@ -43,7 +44,8 @@ def by_build(model: Model) -> Callable[[int], Prediction]:
     return lambda build: stages.for_build(model, build, own, staged)
 
 
-class _Here(NamedTuple):
+@dataclass(slots=True)
+class _Here:
     """How far an evaluator has come, without its hyperparameters."""
 
     names: dict[str, Any]
@@ -53,7 +55,8 @@ class _Here(NamedTuple):
     layer: int
 
 
-class _Numbers(NamedTuple):
+@dataclass(slots=True)
+class _Numbers:
     """What the hyperparameter stage leaves."""
 
     h: dict[str, Any]
@@ -86,26 +89,14 @@ class _Tensors:
     __hash__ = None  # type: ignore[assignment]
 
 
-class _Of(NamedTuple):
-    """What the load is told of the vocabulary, and the checks after it."""
-
-    kind: str
-    n_tokens: int
-    n_token_types: int
-    ids: dict[str, int]
-    add_bos: bool
-    add_eos: bool
-    newline: bool
-    linefeed: int
-
-
 class _Staged:
     """One model, stage by stage."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._as_c: Model | None = None
-        self._begun = Answers(partial(_ended, _begun, model))
+        self._latest = Latest()
+        self._begun = Answers(partial(_ended, _begun, model), self._latest)
         self._known: list[tuple[tuple[Any, ...], Prediction]] = []
 
     def __call__(self) -> Prediction:
@@ -115,11 +106,11 @@ class _Staged:
             return begun
         if self._as_c is None:
             m = self._as_c = keys_as_c(self._model)
-            self._numbers = Answers(partial(_ended, _numbers, m))
-            self._vocabulary = Answers(partial(_ended, _vocabulary, m))
-            self._tensors = Answers(partial(_ended, _tensors, m))
-            self._mapped = Answers(partial(_ended, _mapped, m))
-            self._after = Answers(partial(_after, m))
+            self._numbers = Answers(partial(_ended, _numbers, m), self._latest)
+            self._vocabulary = Answers(partial(_ended, _vocabulary, m), self._latest)
+            self._tensors = Answers(partial(_ended, _tensors, m), self._latest)
+            self._mapped = Answers(partial(_ended, _mapped, m), self._latest)
+            self._after = Answers(partial(_after, m), self._latest)
         numbers = self._numbers()
         if isinstance(numbers, Prediction):
             return _behind(numbers, begun)
@@ -127,8 +118,11 @@ class _Staged:
         said = [*begun, *numbers.warnings]
         if isinstance(vocab, Prediction):
             return _behind(vocab, said)
-        of = _Of(*(getattr(vocab, name) for name in _Of._fields))
-        tensors = self._tensors(numbers.h, (numbers.here, of))
+        # The lines, which may be many, are of no use to later stages.
+        of = replace(vocab, warnings=[], not_evaluated=[])
+        # Of the vocabulary the tensors see the size, unless a token is printed that is not there.
+        sized = of if stages.printed_beyond(of) >= 0 else Loaded("none", of.n_tokens, of.n_token_types)
+        tensors = self._tensors(numbers.h, (numbers.here, sized))
         if isinstance(tensors, Prediction):
             return _behind(tensors, [*said, *vocab.warnings], vocab.not_evaluated)
         mapped = self._mapped()
@@ -185,6 +179,8 @@ def _begun(state: Run) -> list[str]:
 def _numbers(state: Run) -> _Numbers:
     state.stage = "architecture"
     machine = stages.read_numbers(state)
+    for full, window in WINDOWED.items():
+        machine.h.setdefault(window, machine.h.get(full, 0))
     return _Numbers(machine.h, _here(machine), machine.warnings)
 
 
@@ -208,11 +204,11 @@ def _vocabulary(state: Run) -> Loaded:
     return load_vocab(stages.reader_of(state.model), vocabulary(state.model))
 
 
-def _tensors(state: Run, h: Taken, left: tuple[_Here, _Of]) -> _Tensors:
+def _tensors(state: Run, h: Taken, left: tuple[_Here, Loaded]) -> _Tensors:
     m, (here, of) = state.model, left
     machine = state.machine = _resumed(m, h, here)
     rows = program(m.architecture.partition("\0")[0], "tensors")
-    asked = stages.ask(state, machine, Loaded(**of._asdict()), rows)
+    asked = stages.ask(state, machine, of, rows)
     return _Tensors(asked, state.left_aside(), h.written(), _here(machine))
 
 
@@ -220,11 +216,11 @@ def _mapped(state: Run) -> None:
     stages.mapped(state)
 
 
-def _after(m: Model, h: Taken, left: tuple[_Tensors, _Of]) -> tuple[AfterLoad, int | None]:
+def _after(m: Model, h: Taken, left: tuple[_Tensors, Loaded]) -> tuple[AfterLoad, int | None]:
     """What follows the load, and the number of layers."""
     tensors, of = left
     h.update(tensors.written)
-    state = Run(m, vocab=Loaded(**of._asdict()), asked=tensors.asked)
+    state = Run(m, vocab=of, asked=tensors.asked)
     state.machine = _resumed(m, h, tensors.here)
     stored = tensors.asked.stored
     state.machine.stored = lambda name: padded(stored[name].shape) if name in stored else None

@@ -90,9 +90,10 @@ def for_build(model: Model, build: int | None, own: str, predicted: Callable[[],
     # What is known of older builds is loaded where one is asked about.
     from gguftool.facts.editions import builds
     from gguftool.predict.byname import by_names, edition
-    from gguftool.predict.sided import side
 
     if own in OTHERS:
+        from gguftool.predict.sided import side
+
         return side(model, own, build, predicted)
     stored, why = edition(model, build, builds())
     if why:
@@ -341,16 +342,25 @@ def shapes(parts: Sequence[Part]) -> Callable[[str], tuple[int, ...] | None]:
 
 
 def stored_tensors(m: Model) -> dict[str, TensorInfo]:
-    """Tensors of all shards by name, which C cuts at a NUL."""
-    return {t.name.partition("\0")[0]: t for part in m.parts for t in part.header.tensors}
+    """Tensors of all shards by name, which C cuts at a NUL; gathered once."""
+    found: dict[str, TensorInfo] | None = m.kept.get("stored tensors")
+    if found is None:
+        found = {t.name.partition("\0")[0]: t for part in m.parts for t in part.header.tensors}
+        m.kept["stored tensors"] = found
+    return found
+
+
+def printed_beyond(vocab: Loaded) -> int:
+    """The first token that is printed and is not in the vocabulary; -1 for none."""
+    printed = (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed)
+    return next((i for i in printed if i >= vocab.n_tokens), -1) if vocab.kind != "none" else -1
 
 
 def ask(state: Run, machine: Machine, vocab: Loaded, asking: list[Row]) -> Asked:
     """The tensor stage; raises as `run_stages`."""
     state.stage = "tensors"
-    size = vocab.n_tokens
-    n = next((i for i in (*(vocab.ids.get(role, -1) for role in _PRINTED), vocab.linefeed) if i >= size), -1)
-    if n >= 0 and vocab.kind != "none":
+    size, n = vocab.n_tokens, printed_beyond(vocab)
+    if n >= 0:
         if not bears("ids-at"):
             raise Abort("a token beyond the vocabulary is printed", where(TOKENS))
         raise Refusal(f"vector::_M_range_check: __n (which is {n}) >= this->size() (which is {size})", where(TOKENS))

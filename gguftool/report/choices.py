@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.facts.cachetypes import shown
-from gguftool.memory.choices import Choice
 from gguftool.memory.speed.estimate import PROMPT, Estimate, Speed
 from gguftool.report.text import Style, Styled, count, safe, size, table
-from gguftool.run.ways import Way
 from gguftool.shell import shell
+
+if TYPE_CHECKING:
+    from gguftool.memory.choices import Choice
+    from gguftool.run.ways import Way
 
 MEASURED = (
     "  KL divergence from f16, measured on two small models: q8_0 0.004–0.008, q4_0 0.06–0.14; of this one: kv-test"

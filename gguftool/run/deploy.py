@@ -13,7 +13,7 @@ from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import DEFAULT, recorded
 from gguftool.memory.devices import HOST, Device
-from gguftool.memory.fit import Fit, Free, Step, largest_context, search
+from gguftool.memory.fit import Fit, Free, Step, as_asked, largest_context
 from gguftool.memory.limit import Bounds, bounded
 from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
 from gguftool.memory.settings import BATCH, PROMPT_CACHE, SERVER_SLOTS, UBATCH, Settings
@@ -178,7 +178,12 @@ def outcome(d: Deployment, planner: Planner) -> Fit:
 
     On a bare host whose memory nobody named, what was asked for stays, and the search is a proposal.
     """
-    found = search(planner, d.settings, d.placement, d.free)
+    found = as_asked(planner, d.settings, d.placement)
+    if found.fits is False:
+        # What nobody named is changed only where it does not fit as it is.
+        from gguftool.memory.search import search
+
+        found = search(planner, d.settings, d.placement, d.free)
     if d.named or planner.machine.devices or found.plan.settings == d.settings:
         return replace(found, plan=bounded(planner, found.plan, d.bounds))
     steps = tuple(replace(x, kept=i == 0) for i, x in enumerate(found.steps))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, UsageError
@@ -32,9 +33,12 @@ from gguftool.run.options.extra import changes_rope
 from gguftool.run.options.serving import LOOPBACK
 from gguftool.run.proof import Expected
 from gguftool.run.sidefiles import side_files
-from gguftool.run.ways import Way, speed, ways
+from gguftool.run.speed import speed
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
+
+if TYPE_CHECKING:
+    from gguftool.run.ways import Way
 
 MIB = 1 << 20
 
@@ -153,9 +157,14 @@ def plan_launch(
     files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
     gives = served(model, said)
     about = subject(model, said.template, asked=said.smoke)
+    others: tuple[Way, ...] = ()
+    if fit.lacking:
+        from gguftool.run.ways import ways
+
+        others = ways(model, d, planner, fit, path)
     return LaunchPlan(
         engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files, gives, about,
-        speed(d, planner, fit.plan), ways(model, d, planner, fit, path),
+        speed(d, planner, fit.plan), others,
     )  # fmt: skip
 
 

@@ -13,18 +13,18 @@ from gguftool.brief import short_repr
 from gguftool.errors import GgufToolError
 from gguftool.hub import is_remote, opened
 from gguftool.memory.choices import MOST, Choice, choices, distinct, on_devices
-from gguftool.memory.fit import Fit, Free, search
-from gguftool.memory.plan import MemoryPlan, Planner, weights_of
-from gguftool.memory.speed.estimate import Estimate, estimate
-from gguftool.memory.speed.measured import stored
-from gguftool.memory.speed.rates import rates
-from gguftool.memory.speed.touched import is_plain, usage
+from gguftool.memory.fit import Fit, Free
+from gguftool.memory.plan import Planner, weights_of
+from gguftool.memory.search import search
+from gguftool.memory.speed.estimate import Estimate
+from gguftool.memory.speed.touched import is_plain
 from gguftool.memory.weights import Weight
 from gguftool.model import Model
 from gguftool.model.kin import kin
 from gguftool.records import dataclass, replace
 from gguftool.run.args import masked, own_words
 from gguftool.run.deploy import Deployment
+from gguftool.run.speed import speed
 from gguftool.shell import path_word
 
 CANDIDATES = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "Q2_K")
@@ -49,16 +49,6 @@ class Way:
     speed: Estimate
 
     __repr__ = short_repr
-
-
-def speed(d: Deployment, planner: Planner, plan: MemoryPlan) -> Estimate:
-    """How fast a plan can be, on devices as they are named, measured or known.
-
-    Raises:
-        UsageError: a bandwidth is named for a device that is not there.
-    """
-    known = rates(plan.devices, d.wishes.bandwidth, stored())
-    return estimate(usage(planner, plan), known, plan.cache.context.usable)
 
 
 def ways(m: Model, d: Deployment, planner: Planner, found: Fit, named: str) -> tuple[Way, ...]:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from gguftool.facts import BUILD  # noqa: E402
-from gguftool.facts.arch import mapped  # noqa: E402
+from gguftool.facts.known import mapped  # noqa: E402
 from gguftool.facts.reads import reads  # noqa: E402
 
 OUT = ROOT / "gguftool" / "facts" / "data" / "read_by.json"

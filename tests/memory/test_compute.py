@@ -16,7 +16,7 @@ from gguftool.memory.devices import Device
 from gguftool.memory.kv import kv_cache
 from gguftool.memory.notes import warnings
 from gguftool.memory.plan import Machine, Planner, memory, weights_of
-from gguftool.memory.schedule import Backends
+from gguftool.memory.reserve import Backends
 from gguftool.memory.settings import Settings
 from gguftool.memory.spread import REORDERED, class_of, spread, words
 from gguftool.memory.weights import Placement, layer_devices

@@ -8,9 +8,9 @@ import pytest
 
 from gguftool.facts.cachetypes import CACHE_TYPES
 from gguftool.memory.devices import Device
-from gguftool.memory.fit import search
 from gguftool.memory.kv import kv_cache
 from gguftool.memory.plan import Machine, Planner, memory, weights_of
+from gguftool.memory.search import search
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Placement
 from tests.memory.giants import giant

@@ -9,8 +9,9 @@ import pytest
 from gguftool.facts.cachetypes import refusals
 from gguftool.memory.advice import advise, refine
 from gguftool.memory.devices import Device
-from gguftool.memory.fit import Free, admissible, contexts, largest_context, search
+from gguftool.memory.fit import Free, contexts, largest_context
 from gguftool.memory.plan import Machine, MemoryPlan, Planner, weights_of
+from gguftool.memory.search import admissible, search
 from gguftool.memory.settings import Settings
 from gguftool.memory.weights import Placement, Weight
 from tests.memory.giants import giant

@@ -15,7 +15,7 @@ import pytest
 from gguftool.facts.programs import tensor_types
 from gguftool.format.types import TENSOR_TYPES
 from gguftool.model import open_model
-from gguftool.model.origin import origin
+from gguftool.model.origin import SHARED, origin
 from gguftool.model.role import role, way_on
 from tests.build import GGUF, llama
 
@@ -295,6 +295,10 @@ def test_no_size_of_a_fork_is_that_of_two() -> None:
             for b in kinds:
                 if a < b and (number, *sorted((a, b))) not in undecided:
                     assert kinds[a].nbytes((1024, 4)) != kinds[b].nbytes((1024, 4)), (number, a, b)
+
+
+def test_what_is_looked_at_for_forks_are_the_numbers_that_they_share_with_llama_cpp() -> None:
+    assert tensor_types().keys() & TENSOR_TYPES.keys() == SHARED
 
 
 def test_row_sizes_are_those_of_the_fork() -> None:

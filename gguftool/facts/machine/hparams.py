@@ -53,6 +53,13 @@ ARRAYS = (
 )
 """Numbers by layer that start as 0."""
 
+WINDOWED = {
+    "n_embd_head_k_full": "n_embd_head_k_swa",
+    "n_embd_head_v_full": "n_embd_head_v_swa",
+    "n_rot_full": "n_rot_swa",
+}
+"""Numbers of layers, and what they are in layers with a window; the same in builds that know no others (to b8179)."""
+
 
 def recurrent(arch: str) -> bool:
     """No layer attends (`llm_arch_is_recurrent`)."""
@@ -234,10 +241,20 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
     swa, heads_kv = at("is_swa_impl"), number("n_head_kv")
 
-    def pick(full: str, window: str) -> Callable[..., Any]:
-        return lambda layer=0: h.get(window if swa(layer) and window in h else full, 0)
+    def pick(full: str) -> Callable[..., Any]:
+        window = WINDOWED[full]
 
-    head_k, head_v = pick("n_embd_head_k_full", "n_embd_head_k_swa"), pick("n_embd_head_v_full", "n_embd_head_v_swa")
+        def get(layer: int = 0) -> Any:
+            own = h.get(full, 0)
+            windowed = h.get(window, own)
+            # Where both are the same nobody need ask which layers have a window.
+            if own == windowed and 0 <= layer < MAX_LAYERS and layer < h["n_layer_all"]:
+                return own
+            return windowed if swa(layer) else own
+
+        return get
+
+    head_k, head_v = pick("n_embd_head_k_full"), pick("n_embd_head_v_full")
 
     def n_layer() -> int:
         return int(h["n_layer_all"] - h["n_layer_nextn"])
@@ -272,7 +289,7 @@ def functions(h: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         "n_expert_used": number("n_expert_used"),
         "n_expert_used_max": lambda: max(h["n_expert_used_arr"]),
         "n_gqa": lambda layer=0: divide(number("n_head")(layer), heads_kv(layer)) if heads_kv(layer) else 0,
-        "n_rot": pick("n_rot_full", "n_rot_swa"),
+        "n_rot": pick("n_rot_full"),
         "n_embd_head_k": head_k,
         "n_embd_head_v": head_v,
         "n_embd_k_gqa": lambda layer=0: head_k(layer) * heads_kv(layer) & 0xFFFFFFFF,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gguftool.facts.arch import mapped
 from gguftool.facts.data import load
-from gguftool.facts.known import by_known
+from gguftool.facts.known import by_known, mapped
 from gguftool.facts.machine import hparams
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader
