@@ -13,8 +13,7 @@ from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import common, has_program, machine_of, program
-from gguftool.facts.marks import bears
-from gguftool.facts.watched import told
+from gguftool.facts.marks import bears, told
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, Part, from_source

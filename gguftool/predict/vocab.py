@@ -5,8 +5,7 @@ from __future__ import annotations
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import Reader, where
-from gguftool.facts.marks import bears
-from gguftool.facts.watched import told
+from gguftool.facts.marks import bears, told
 from gguftool.model.vocab import (
     ADD_BOS_PRE,
     BYTE,
