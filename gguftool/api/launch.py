@@ -15,8 +15,8 @@ from gguftool.model.missing import missing_text
 from gguftool.records import dataclass
 from gguftool.run.deploy import Found, look
 from gguftool.run.engine import Engine, at_hand, choose
-from gguftool.run.launch import LaunchPlan, with_findings
-from gguftool.run.launch import plan_launch as planned
+from gguftool.run.launch import LaunchPlan, read_out, with_findings
+from gguftool.run.launch import plan_open as planned
 from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.target import older
 from gguftool.run.wishes import Wishes
@@ -59,14 +59,19 @@ def plan_launch(
     engine = engine or choose(said, printed=True)
     found = found or look(said, engine.tool)
     with opened(place) as m:
-        if m.missing_shards:
-            text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
-            raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
-        plan = planned(m, said, engine, found.devices, found.host)
-        if not check:
-            return plan
-        checked = preflight(m.name, m, plan.asked, plan.obstacles, older(plan.engine.build))
-        return with_findings(plan, checked.obstacles, checked.notes)
+        return read_out(plan_open(m, said, engine, found, check=check))
+
+
+def plan_open(m: Model, said: Wishes, engine: Engine, found: Found, *, check: bool = True) -> LaunchPlan:
+    """As `plan_launch`, for a model that stays open: what a proof needs is read when it is asked for (`read_out`)."""
+    if m.missing_shards:
+        text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
+        raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
+    plan = planned(m, said, engine, found.devices, found.host)
+    if not check:
+        return plan
+    checked = preflight(m.name, m, plan.asked, plan.obstacles, older(plan.engine.build))
+    return with_findings(plan, checked.obstacles, checked.notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gguftool.brief import short_repr
 from gguftool.facts import llama_cpp
-from gguftool.lint.rule import Context, Severity, Wish
+from gguftool.lint.rule import Context, Finding, Severity, Wish
 from gguftool.lint.run import lint
 from gguftool.model import Model
 from gguftool.records import dataclass, replace
@@ -71,16 +71,23 @@ def _faults(model: str, found: Verification) -> list[Obstacle]:
     return [Obstacle("verify", f.message, f.hint or gguftool("verify", path_word(model))) for f in faults]
 
 
+def _stops(f: Finding) -> bool:
+    """Whether a finding stands in the way of a launch."""
+    return f.changes_run and f.severity is not Severity.INFO
+
+
 def _lint(model: str, opened: Model, wishes: Wishes, build: int | None) -> tuple[list[Obstacle], list[str]]:
     shared = wishes.kv_unified or wishes.parallel is None
     per_slot = None if not wishes.ctx else wishes.ctx if shared else -(-wishes.ctx // (wishes.parallel or 1))
     wish = Wish(context_length=per_slot, cache_type=wishes.cache_type)
     pooled = ANSWERED_BY_POOLING if wishes.pooling or wishes.rerank else ()
-    report = lint(opened, Context(wish=wish, build=build), ignore=(*ANSWERED_BY_THE_PLAN, *pooled))
+    report = lint(
+        opened, Context(wish=wish, build=build), ignore=(*ANSWERED_BY_THE_PLAN, *pooled), names=False, fixes=_stops
+    )  # fmt: skip
     found = [f for f in report.findings if f.severity is not Severity.INFO]
     out = []
     for f in found:
-        if f.changes_run:
+        if _stops(f):
             words = ("fix", "--auto", path_word(model)) if f.fix and f.fix.safe else ("rules", f.rule)
             if build is not None and f.family == "load":
                 words = ("compat", path_word(model))

@@ -10,7 +10,7 @@ from gguftool.errors import GgufToolError
 from gguftool.records import replace
 from gguftool.run.args import MODEL
 from gguftool.run.engine import Engine, choose, engine_of
-from gguftool.run.options.extra import planned_words
+from gguftool.run.options.behind import planned_words
 from gguftool.run.translate import translate as translated
 from gguftool.run.translate import translate_script as translated_script
 from gguftool.run.translation.result import Part, Script, Translation

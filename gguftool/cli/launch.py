@@ -44,7 +44,6 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     Options of llama-server work in its own spelling, too, before -- and behind it. Exit code 1 when something stands
     in the way, the server does not do what was planned, or a translation loses something, 5 when memory is short.
     """
-    from gguftool.cli import launch_run as act
     from gguftool.run.engine import at_hand, choose, engine_of
 
     wishes = wished(extra)
@@ -57,23 +56,32 @@ def launch(session: Session, /, model: str | None, extra: tuple[str, ...], **opt
     else:
         engine = engine_of(options["build"])
     if options["translate"] is not None:
-        return act.translate(session, options["translate"], wishes.server, options["build"])
+        from gguftool.cli.launch_shown import translate
+
+        return translate(session, options["translate"], wishes.server, options["build"])
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
-    from gguftool.api.launch import plan_launch
+    from gguftool.api.launch import plan_open
+    from gguftool.cli import launch_shown as shown
     from gguftool.cli.opened import open_for
     from gguftool.hub import on_this_machine
+    from gguftool.run.deploy import look
+    from gguftool.run.launch import read_out
 
+    action = options["action"] or ("print" if engine.build.assumed else "run")
     with open_for(session, on_this_machine(model), strict=False) as m:
-        plan = plan_launch(m, wishes, engine=engine)
-    action = options["action"] or ("print" if plan.engine.build.assumed else "run")
+        plan = plan_open(m, wishes, engine, look(wishes, engine.tool))
+        if session.format == "json" or not (options["emit"] or action == "print"):
+            plan = read_out(plan)
     if options["emit"]:
-        return act.emit(session, plan, options["emit"], force=options["force"], image=options["image"])
+        return shown.emit(session, plan, options["emit"], force=options["force"], image=options["image"])
     if action == "print":
-        code = act.show(session, plan, force=options["force"])
+        code = shown.show(session, plan, force=options["force"])
         if options["action"] is None and not code:
-            act.not_started(session)
+            shown.not_started(session)
         return code
+    from gguftool.cli import launch_run as act
+
     at_hand(plan.engine)
     if action == "exec":
         return act.become(session, plan, force=options["force"])

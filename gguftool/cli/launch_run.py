@@ -1,4 +1,4 @@
-"""What ``gguftool launch`` does with a plan: print it, become it, or start, prove, watch and end it."""
+"""What ``gguftool launch`` does with a plan that is not only shown: become it, or start, prove, watch and end it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gguftool.cli.streams import OutputLost, give_up_stdout, stdin_bytes
+from gguftool.cli.launch_shown import NO_ROOM, exit_code, explain, refused, silent
+from gguftool.cli.streams import OutputLost, give_up_stdout
 from gguftool.report.text import safe
 
 if TYPE_CHECKING:
@@ -17,49 +18,9 @@ if TYPE_CHECKING:
     from gguftool.run.serve import Outcome
     from gguftool.run.server import Running
 
-NO_ROOM = 5
 TOOL_FAILED = 6
 INTERRUPTED = 130
 WATCH_SECONDS = 2.0
-
-
-def show(session: Session, plan: LaunchPlan, *, force: bool) -> int:
-    """The command line on stdout, what it means on stderr; of a launch that would be refused, no command."""
-    from gguftool.report import launch as report
-
-    code = _code(plan, force=force, elsewhere=True)
-    if session.format == "json":
-        session.write_json(ok=code == 0, body=report.plan_json(plan, _silent(plan)))
-        return code
-    _explain(session, plan, force=force)
-    if code:
-        _refused(session, plan, "no command")
-    else:
-        session.out(report.shell_line(plan.argv), whole=True)
-    return code
-
-
-def not_started(session: Session) -> None:
-    """A launch was asked for, and there is nothing to launch: the command is for a llama-server elsewhere."""
-    from gguftool.run.engine import NONE, TO_GET_ONE
-
-    session.note(f"not started: {NONE}; the command is for one elsewhere")
-    session.note(f"hint: {TO_GET_ONE}")
-
-
-def emit(session: Session, plan: LaunchPlan, kind: str, *, force: bool, image: str | None = None) -> int:
-    """A file for a service manager on stdout; none that our own check would refuse."""
-    from gguftool.run.emit import emit as make
-
-    code = _code(plan, force=force)
-    _explain(session, plan, force=force)
-    if code:
-        _refused(session, plan, "no file")
-        if code == NO_ROOM:
-            session.note("hint: for another machine than this one, name its memory: --ram, --vram and --backend")
-        return code
-    session.out(make(kind, plan, force=force, image=image), whole=True)
-    return 0
 
 
 def become(session: Session, plan: LaunchPlan, *, force: bool) -> int:
@@ -110,68 +71,17 @@ def run(session: Session, plan: LaunchPlan, *, force: bool, keep: bool) -> int:
     return code
 
 
-def translate(session: Session, command: str, llama_cpp: str | None = None, build: str | None = None) -> int:
-    """An article's command as one that works, and what each wrong flag was meant to be."""
-    from gguftool.api.translated import translate_script
-    from gguftool.report import translate as report
-
-    if command == "-":
-        command = os.fsdecode(stdin_bytes())
-    made = translate_script(command, server=llama_cpp, build=build)
-    if session.format == "json":
-        session.write_json(ok=not made.lost, body=report.script_json(made))
-        return int(made.lost)
-    for line in report.script_lines(made, session.style):
-        session.note(line)
-    if made.text:
-        session.out(made.text)
-    return int(made.lost)
-
-
-def _silent(plan: LaunchPlan) -> list[Any]:
-    from gguftool.run.silent import silent_settings
-
-    return silent_settings(os.environ, plan.engine.build, plan.command.args)
-
-
-def _explain(session: Session, plan: LaunchPlan, *, force: bool) -> None:
-    from gguftool.report import launch as report
-
-    for line in report.plan_lines(plan, session.style):
-        session.note(line)
-    for line in report.silent_lines(_silent(plan), session.style):
-        session.note(line)
-    for line in report.obstacle_lines(plan.obstacles, session.style):
-        session.note(line)
-    if force and plan.obstacles:
-        session.note(f"--force: what is listed above ({len(plan.obstacles)}) is ignored")
-
-
-def _code(plan: LaunchPlan, *, force: bool, elsewhere: bool = False) -> int:
-    """0, or the exit code; ``elsewhere``: it may run on another machine, whose memory is not what was found here."""
-    found = [o for o in plan.obstacles if not elsewhere or o.severity == "error" or o.where != "room"]
-    if force or not found:
-        return 0
-    return NO_ROOM if all(o.where == "room" for o in found) else 1
-
-
 def _stopped(session: Session, plan: LaunchPlan, *, force: bool) -> int:
     """Explain, and say whether anything stands in the way: 0, or the exit code."""
-    from gguftool.report import launch as report
-
-    code = _code(plan, force=force)
-    _explain(session, plan, force=force)
+    code = exit_code(plan, force=force)
+    explain(session, plan, force=force)
     if code:
-        _refused(session, plan, "not started")
+        refused(session, plan, "not started")
         if session.format == "json":
-            session.write_json(ok=False, body=report.plan_json(plan, _silent(plan)))
+            from gguftool.report.launch_json import plan_json
+
+            session.write_json(ok=False, body=plan_json(plan, silent(plan)))
     return code
-
-
-def _refused(session: Session, plan: LaunchPlan, what: str) -> None:
-    count = len(plan.obstacles)
-    found = "1 finding stands" if count == 1 else f"{count} findings stand"
-    session.note(f"{what}: {found} in the way; --force goes on in spite of that")
 
 
 def _log_path(given: str | None) -> tuple[str, bool]:
@@ -216,18 +126,20 @@ def _told(session: Session, plan: LaunchPlan, outcome: Outcome, running: Running
 
 
 def _report(session: Session, plan: LaunchPlan, outcome: Outcome, running: Running) -> None:
-    from gguftool.report import launch as report
-
     if session.format == "json":
-        body = report.plan_json(plan, _silent(plan), outcome, running.url)
+        from gguftool.report.launch_json import plan_json
+
+        body = plan_json(plan, silent(plan), outcome, running.url)
         session.write_json(ok=outcome.ok, body=body)
     else:
-        session.out("\n".join(report.outcome_lines(outcome, running.url, session.style)))
+        from gguftool.report.launched import outcome_lines
+
+        session.out("\n".join(outcome_lines(outcome, running.url, session.style)))
 
 
 def _keep(session: Session, running: Running, code: int, *, watch: bool) -> int:
     """Stay until the server ends; Ctrl-C and SIGTERM stop it on the way out."""
-    from gguftool.report.launch import sample_line
+    from gguftool.report.launched import sample_line
     from gguftool.report.progress import Status
     from gguftool.run.serve import sample
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -27,7 +27,7 @@ from click.core import ParameterSource
 
 from gguftool.cli.helped import Helped, Plain
 from gguftool.cli.names import as_known
-from gguftool.cli.spelled import FormatOption, no_such_option, refuse_run_together, spellings
+from gguftool.cli.spelled import FormatOption, Further, no_such_option, refuse_run_together, spellings
 from gguftool.cli.spelled import Option as Option
 from gguftool.cli.spelled import option as option
 from gguftool.cli.values import MODEL
@@ -143,17 +143,48 @@ class Command(Helped):
     """A click command with an Examples section, which also takes the session's options after its name."""
 
     def __init__(self, *args: Any, examples: str = "", words_for: str = "", **kwargs: Any) -> None:
+        self._all: list[click.Parameter] | None = None
+        self._few: list[click.Parameter] | None = None
         super().__init__(*args, **kwargs)
         self.words_for = words_for
         self._examples = examples
-        attach_session_options(self, hidden=True)
-        taken = {
-            name for param in self.params for name in getattr(param, "shown", (*param.opts, *param.secondary_opts))
-        }
-        for param in self.params:
-            if isinstance(param, Option):
-                param.without(taken)
-                taken.update(param.opts)
+
+    @property
+    def params(self) -> list[click.Parameter]:
+        """All parameters, those of the session and those that are made late included."""
+        if self._all is None:
+            self._all = [
+                one for param in self._own for one in (param.make() if isinstance(param, Further) else (param,))
+            ]
+            attach_session_options(self, hidden=True)
+            taken = {
+                name for param in self._all for name in getattr(param, "shown", (*param.opts, *param.secondary_opts))
+            }
+            for param in self._all:
+                if isinstance(param, Option):
+                    param.without(taken)
+                    taken.update(param.opts)
+        return self._all
+
+    @params.setter
+    def params(self, own: list[click.Parameter]) -> None:
+        self._own, self._all = own, None
+
+    def _enough(self, args: Sequence[str]) -> list[click.Parameter] | None:
+        """The parameters of the command itself, where the words name no other option: most command lines do not.
+
+        None where they name another one, or one by a name that the help does not show.
+        """
+        if type(self) is not Command:
+            return None
+        few = [param for param in self._own if not isinstance(param, Further)]
+        shown = {name for param in few if isinstance(param, Option) for name in (*param.shown, *param.secondary_opts)}
+        named = (word.partition("=")[0] for word in args if word[:1] == "-")
+        return few if shown.issuperset(named) else None
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """As click has them, `params` and the help; while a command line is read, those that are enough for it."""
+        return super().get_params(ctx) if self._few is None else self._few
 
     @property
     def examples(self) -> str:
@@ -164,12 +195,15 @@ class Command(Helped):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does it; what is unknown is looked up among all names there are."""
-        spelled = spellings(self, ctx)
-        first = next((param for param in self.params if isinstance(param, click.Argument)), None)
-        args = as_known(args, spelled.__contains__, model=first is not None and first.type is MODEL)
-        if not ctx.resilient_parsing:
-            refuse_run_together(ctx, args, spelled)
+        few = None if ctx.resilient_parsing else self._enough(args)
+        if few is None:
+            spelled = spellings(self, ctx)
+            first = next((param for param in self.params if isinstance(param, click.Argument)), None)
+            args = as_known(args, spelled.__contains__, model=first is not None and first.type is MODEL)
+            if not ctx.resilient_parsing:
+                refuse_run_together(ctx, args, spelled)
         try:
+            self._few = few
             # click's parser eats the list it is given.
             return super().parse_args(ctx, list(args))
         except click.NoSuchOption as error:
@@ -178,11 +212,13 @@ class Command(Helped):
             if len(name) == 2:
                 typed = (arg.partition("=")[0] for arg in args if arg[:1] == "-" != arg[1:2] and name[1] in arg)
                 name = next(typed, name)
-            raise no_such_option(name, ctx, spelled) from None
+            raise no_such_option(name, ctx, spellings(self, ctx)) from None
         except click.UsageError as error:
             if self.words_for and "unexpected extra" in error.message:
                 raise click.UsageError(f"{error.message}.{self._quoted(args)}", ctx) from None
             raise
+        finally:
+            self._few = None
 
     def _quoted(self, args: list[str]) -> str:
         """The command line that was meant by words typed without an option and without quotes."""

@@ -10,7 +10,6 @@ import click
 from click.core import ParameterSource
 
 from gguftool.cli.options import Command, option
-from gguftool.cli.spelled import Option
 from gguftool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,19 +54,14 @@ class ScanCommand(Command):
 @cache
 def _wishes(taken: frozenset[str]) -> tuple[click.Parameter, ...]:
     """The options of launch, but for names that are taken."""
-    from gguftool.cli.wishes import wish_options
+    from gguftool.cli.wishes import made
 
-    def nothing() -> None:
-        """What click hangs options on."""
-
-    wish_options("scan", LISTED, WITHOUT)(nothing)
-    made: list[click.Parameter] = nothing.__click_params__[::-1]  # type: ignore[attr-defined]
+    found = made("scan", LISTED, WITHOUT)
     names = set(taken)
-    for param in made:
-        if isinstance(param, Option):
-            param.without(names)
-            names.update(param.opts)
-    return tuple(made)
+    for param in found:
+        param.without(names)
+        names.update(param.opts)
+    return tuple(found)
 
 
 def emit_options(function: F) -> F:

@@ -62,6 +62,18 @@ class Option(Plain):
         return click.Option.get_error_hint(self._as_shown(), ctx)  # type: ignore[arg-type, unused-ignore]
 
 
+class Further(click.Option):
+    """Stands for options that are made when somebody asks for one, or for all: making a hundred takes a millisecond."""
+
+    def __init__(self, names: Sequence[str], make: Callable[[], Sequence[click.Parameter]]) -> None:
+        self.make = make
+
+
+def further(make: Callable[[], Sequence[click.Parameter]]) -> Callable[[F], F]:
+    """Options of a command that ``make`` makes, in the order of the help; none of them may be required."""
+    return click.option(cls=Further, make=make)
+
+
 class CacheTypeOption(Option):
     """``--cache-type K[/V]``, and llama.cpp's two halves of it: ``-ctk K``, ``-ctv V``.
 

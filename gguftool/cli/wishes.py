@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gguftool.cli.spelled import Option
+from gguftool.cli.spelled import Option, further
 from gguftool.errors import UsageError
-from gguftool.run.options.row import Constant
 from gguftool.run.options.row import Option as Row
 from gguftool.run.options.table import Spelling, by_name, options, read, with_this
 from gguftool.run.wishes import Wishes
@@ -58,21 +57,21 @@ def wish_options(
         listed: fields of `Wishes` whose options are listed besides.
         without: fields whose options it does not have.
     """
+    return further(lambda: made(command, listed, without))
 
-    def decorate(function: F) -> F:
-        for o in reversed([o for o in options() if o.field not in without]):
-            for c in reversed(o.constants):
-                function = _switch(o, c, shown(o))(function)
-            for names in reversed(o.sides):
-                function = _option(by_name()[names[0]], names, "", shown(o))(function)
-            if o.ours:
-                function = _option(by_name()[o.ours], o.spellings, o.help, shown(o))(function)
-        return function
 
-    def shown(o: Row) -> bool:
-        return o.field in listed or command in (o.shown or ("launch", "plan"))
-
-    return decorate
+def made(command: str, listed: Container[str], without: Container[str]) -> list[Option]:
+    """The options themselves, in the order of the table."""
+    found: list[Option] = []
+    for o in options():
+        if o.field in without:
+            continue
+        shown = o.field in listed or command in (o.shown or ("launch", "plan"))
+        if o.ours:
+            found.append(_option(by_name()[o.ours], o.spellings, o.help, shown))
+        found += [_option(by_name()[names[0]], names, "", shown) for names in o.sides]
+        found += [_option(by_name()[c.names[0]], c.names, c.help, shown) for c in o.constants]
+    return found
 
 
 def wished(extra: tuple[str, ...] = ()) -> Wishes:
@@ -83,11 +82,7 @@ def wished(extra: tuple[str, ...] = ()) -> Wishes:
     return replace(found, extra=extra)
 
 
-def _switch(o: Row, c: Constant, listed: bool) -> Callable[[F], F]:
-    return _option(by_name()[c.names[0]], c.names, c.help, listed)
-
-
-def _option(found: Spelling, names: tuple[str, ...], help: str, listed: bool) -> Callable[[F], F]:
+def _option(found: Spelling, names: tuple[str, ...], help: str, listed: bool) -> Option:
     o = found.option
     long = o.ours if o.ours in names else next((n for n in names if n.startswith("--")), names[0])
     short = [n for n in names if not n.startswith("--")][:1]
@@ -98,8 +93,8 @@ def _option(found: Spelling, names: tuple[str, ...], help: str, listed: bool) ->
         from gguftool.run.options.table import shown
 
         help = f"{help}  [default: {shown(o, o.default)}]"
-    return click.option(
-        *short, long, _parameter(o, names), cls=Option, aliases=names, help=help, expose_value=False,
+    return Option(
+        [*short, long, _parameter(o, names)], aliases=names, help=help, expose_value=False,
         hidden=not (help and listed), callback=_collect(found), **kwargs,
     )  # fmt: skip
 

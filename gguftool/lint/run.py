@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,18 @@ from gguftool.errors import Bug, named
 from gguftool.facts.arch import facts
 from gguftool.format.header import Field, TensorInfo
 from gguftool.lint.catalogue import check_name
-from gguftool.lint.offer import offered
 from gguftool.lint.predicted import asked, newest
 from gguftool.lint.rule import Context, Draft, Finding, NotEvaluated, Rule, Scope, Severity
 from gguftool.lint.rules import FAMILIES, family
 from gguftool.model.embedder import no_chat
 from gguftool.model.role import ROLES, role
-from gguftool.predict.needs import Need, needs
 from gguftool.predict.stages import OTHERS
 from gguftool.records import dataclass, replace
 
 if TYPE_CHECKING:
     from gguftool.model import Model
     from gguftool.predict import Prediction
+    from gguftool.predict.needs import Need
 
 
 LONGEST = 2000
@@ -93,6 +92,8 @@ def lint(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     load: bool = True,
+    names: bool = True,
+    fixes: Callable[[Finding], bool] = lambda _: True,
 ) -> Report:
     """Check one model.
 
@@ -102,6 +103,9 @@ def lint(
         select: rule ids and families to run; all when empty.
         ignore: rule ids and families to leave out.
         load: also predict what llama.cpp would do with the file.
+        names: with it, also say since when builds know the names in the file.
+        fixes: whose fixes are wanted. Where no finding that has one is among them, no fix is judged, and none that
+            would have to be is offered.
 
     Raises:
         UsageError: a name in ``select`` or ``ignore`` is neither a rule nor a family.
@@ -133,14 +137,22 @@ def lint(
         except Exception as e:
             _trip(e, one.id, skipped)
     findings.sort(key=lambda f: (f.severity.rank, FAMILIES.index(f.family)))
-    predicted, names = None, tuple[Need, ...]()
+    predicted: Prediction | None = None
+    known: tuple[Need, ...] = ()
     if load:
-        findings = _offered(model, ctx, findings, skipped)
+        findings = _offered(model, ctx, findings, skipped, fixes)
         try:
-            predicted, names = asked(model, ctx), needs(model)
+            predicted = asked(model, ctx)
+            known = _names(model) if names else ()
         except Exception as e:
             _trip(e, "load", skipped)
-    return Report(model.name, tuple(findings), tuple(skipped), predicted, names, ctx.build)
+    return Report(model.name, tuple(findings), tuple(skipped), predicted, known, ctx.build)
+
+
+def _names(model: Model) -> tuple[Need, ...]:
+    from gguftool.predict.needs import needs
+
+    return needs(model)
 
 
 def _explained(model: Model, ctx: Context, findings: Sequence[Finding]) -> bool:
@@ -151,13 +163,24 @@ def _explained(model: Model, ctx: Context, findings: Sequence[Finding]) -> bool:
     return ctx.build is None or asked(model, ctx).first_error == newest(model, ctx).first_error
 
 
-def _offered(model: Model, ctx: Context, findings: list[Finding], skipped: list[NotEvaluated]) -> list[Finding]:
+def _offered(
+    model: Model,
+    ctx: Context,
+    findings: list[Finding],
+    skipped: list[NotEvaluated],
+    fixes: Callable[[Finding], bool],
+) -> list[Finding]:
+    to_judge = [f for f in findings if f.fix is not None and f.fix.operations]
     try:
-        return offered(model, ctx, findings)
+        # One of them may be safe only together with the others.
+        if any(fixes(f) for f in to_judge):
+            from gguftool.lint.offer import offered
+
+            return offered(model, ctx, findings)
     except Exception as e:
         _trip(e, "load", skipped)
-        # What could not be judged is not offered.
-        return [replace(f, fix=None) if f.fix is not None and f.fix.operations else f for f in findings]
+    # What was not judged is not offered.
+    return [replace(f, fix=None) if f.fix is not None and f.fix.operations else f for f in findings]
 
 
 def _trip(e: Exception, name: str, skipped: list[NotEvaluated]) -> None:
@@ -210,12 +233,15 @@ def selected(
 
 @lru_cache(64)
 def _selected(wanted: tuple[str, ...], unwanted: tuple[str, ...], families: tuple[str, ...]) -> tuple[Rule, ...]:
+    rules = [r for name in families for r in family(name)]
+    there = {r.id for r in rules}
     for name in (*wanted, *unwanted):
-        check_name(name)
+        # The catalogue has those of the other families.
+        if name not in there:
+            check_name(name)
     return tuple(
         r
-        for name in families
-        for r in family(name)
+        for r in rules
         if (not wanted or r.id in wanted or r.family in wanted)
         # A rule named itself outweighs its family being ignored.
         and not (r.id in unwanted or (r.family in unwanted and r.id not in wanted))

@@ -13,7 +13,7 @@ from gguftool.facts.cachetypes import CACHE_TYPES, DEFAULT, flash_attn_said
 from gguftool.records import dataclass, field
 from gguftool.run.aged import ONE_IS_ONE, one_needs_unified, slots_opened
 from gguftool.run.capabilities import Capabilities, known
-from gguftool.run.options.extra import is_secret, listed
+from gguftool.run.options.extra import is_secret, silences
 from gguftool.run.options.row import Option
 from gguftool.run.options.table import by_field, normal, options, shown
 from gguftool.run.wishes import Wishes
@@ -114,7 +114,7 @@ def masked(argv: Sequence[str], hide: Callable[[str], str] = lambda name: "***")
     secret = ""
     for word in argv:
         out.append(hide(_variable(secret)) if secret else _without_login(word) if "@" in word else word)
-        secret = "" if secret else word if is_secret(word) else ""
+        secret = "" if secret else word if word not in MODEL and is_secret(word) else ""
     return out
 
 
@@ -142,6 +142,8 @@ def _say(d: _Draft, o: Option, value: object) -> None:
         text = o.kind.show(value)
         if d.say(o.names, text, must=o.must) and o.kind.values and not o.kind.many:
             name = d.args[-2]
+            from gguftool.run.options.behind import listed
+
             allowed = listed(d.build.by_name[name])
             if allowed and text not in allowed:
                 d.blockers.append(f"{name} {text}: this build takes " + ", ".join(allowed))
@@ -237,6 +239,14 @@ def has_levels(build: Capabilities, name: str) -> bool:
     """Whether ``-lv`` counts in six levels; builds whose default is 0 print sizes anyway, and 4 means debug there."""
     default = build.by_name[name].default
     return default.isdecimal() and default.isascii() and int(default) >= 2
+
+
+def quiet(w: Wishes) -> str:
+    """Why the log will show no sizes; "" when it will."""
+    if silences(w.extra):
+        return "the log is switched off"
+    low = w.verbosity is not None and w.verbosity < TRACE
+    return f"at --verbosity {w.verbosity} the log shows no sizes (wants {TRACE})" if low else ""
 
 
 _SPECIAL: dict[str, Callable[[_Draft, Wishes], None]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
@@ -182,6 +182,7 @@ def capabilities(tool: Tool) -> Capabilities:
     return Capabilities(options, build, commit)
 
 
+@cache
 def known() -> Capabilities:
     """The options of the build that our facts are from, for when no program can be asked."""
     table = load("flags.json")

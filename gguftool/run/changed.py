@@ -10,7 +10,7 @@ from gguftool.records import dataclass
 from gguftool.regex import regex
 from gguftool.run.capabilities import Capabilities, Option
 from gguftool.run.flags import normal, substitutes
-from gguftool.run.options.extra import listed
+from gguftool.run.options.behind import listed
 from gguftool.run.options.table import options
 
 GONE, RENAMED, VALUES, DEFAULT, LATER = "gone", "renamed", "values", "default", "later"

@@ -32,7 +32,7 @@ from gguftool.run.beside import Unfit, beside
 from gguftool.run.capabilities import Capabilities
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import chosen, graph, served
-from gguftool.run.options.extra import take_in
+from gguftool.run.options.extra import Taken
 from gguftool.run.options.ours import BACKENDS
 from gguftool.run.options.table import by_field, options
 from gguftool.run.sidefiles import checked
@@ -139,7 +139,7 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     Raises:
         UsageError: the wishes make no sense: a side file that is not there, no such device in a pattern.
     """
-    taken = take_in(wishes, build)
+    taken = _taken(wishes, build)
     problems, notes = taken.problems, taken.notes
     number = number_of(build)
     notes += remarks(number)
@@ -160,6 +160,15 @@ def deploy(model: Model, wishes: Wishes, found: Found, build: Capabilities | Non
     )  # fmt: skip
 
 
+def _taken(wishes: Wishes, build: Capabilities | None) -> Taken:
+    """What came of the words behind ``--``; most commands have none."""
+    if not wishes.extra:
+        return Taken(wishes)
+    from gguftool.run.options.behind import take_in
+
+    return take_in(wishes, build)
+
+
 def settings_for(model: Model, wishes: Wishes, build: Capabilities | None = None) -> Settings:
     """The settings of a deployment, as `deploy` has them, without looking at a machine or at files beside the model.
 
@@ -168,7 +177,7 @@ def settings_for(model: Model, wishes: Wishes, build: Capabilities | None = None
         wishes: what is asked for.
         build: what will serve.
     """
-    w, _ = chosen(model, checked(slots(take_in(wishes, build).wishes, number_of(build))))
+    w, _ = chosen(model, checked(slots(_taken(wishes, build).wishes, number_of(build))))
     w = speculative.chosen(model, w, [])
     return _settings(model.arch, w, served(model, w), build)
 

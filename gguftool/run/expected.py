@@ -11,22 +11,14 @@ from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.spread import over
 from gguftool.memory.use import PROJECTOR, DeviceUse, Side
 from gguftool.model import Model
-from gguftool.run.args import TRACE
+from gguftool.run.args import quiet
 from gguftool.run.beside import media
 from gguftool.run.buffers import ExpectedCompute
 from gguftool.run.features import features, template
-from gguftool.run.options.extra import changes_rope, silences
+from gguftool.run.options.extra import changes_rope
 from gguftool.run.proof import Expected, ExpectedCache
 from gguftool.run.speculative import asked
 from gguftool.run.wishes import Wishes
-
-
-def quiet(w: Wishes) -> str:
-    """Why the log will show no sizes; "" when it will."""
-    if silences(w.extra):
-        return "the log is switched off"
-    low = w.verbosity is not None and w.verbosity < TRACE
-    return f"at --verbosity {w.verbosity} the log shows no sizes (wants {TRACE})" if low else ""
 
 
 def expectations(model: Model, plan: MemoryPlan, said: Wishes, sides: Sequence[Side] = ()) -> Expected:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
@@ -14,6 +15,7 @@ from gguftool.facts.cachetypes import flash_attn_used, recorded, refusals, shown
 from gguftool.memory.fit import Fit
 from gguftool.memory.plan import MemoryPlan
 from gguftool.memory.speed.estimate import Estimate
+from gguftool.memory.use import Side
 from gguftool.model import Model
 from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
@@ -21,26 +23,60 @@ from gguftool.model.role import only_runnable
 from gguftool.predict.pairs import DOUBT
 from gguftool.records import dataclass, field, replace
 from gguftool.run import devices as hardware
-from gguftool.run.args import CommandLine, server_command
+from gguftool.run.args import CommandLine, quiet, server_command
+from gguftool.run.capabilities import known
 from gguftool.run.deploy import Deployment, Found, deploy, outcome, resolved
 from gguftool.run.devices import FoundDevice, HostMemory
 from gguftool.run.embedding import served
 from gguftool.run.engine import Engine, no_engine
-from gguftool.run.expected import expectations, quiet
 from gguftool.run.grown import growth_notes
-from gguftool.run.known import Subject, subject
 from gguftool.run.options.extra import changes_rope
 from gguftool.run.options.serving import LOOPBACK
-from gguftool.run.proof import Expected
 from gguftool.run.sidefiles import side_files
+from gguftool.run.silent import names_template
 from gguftool.run.speed import speed
 from gguftool.run.wishes import Obstacle, Wishes
 from gguftool.shell import gguftool, path_word
 
 if TYPE_CHECKING:
+    from gguftool.run.known import Subject
+    from gguftool.run.proof import Expected
     from gguftool.run.ways import Way
 
 MIB = 1 << 20
+
+
+class ToProve:
+    """What a proof needs of a model: read when it is asked for, once, since a command that is printed needs none."""
+
+    def __init__(self, model: Model, memory: MemoryPlan, said: Wishes, sides: Sequence[Side]) -> None:
+        self._asked: tuple[Model, MemoryPlan, Wishes, Sequence[Side]] | None = model, memory, said, sides
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What the log has to show."""
+        from gguftool.run.expected import expectations
+
+        model, memory, said, sides = self._open()
+        return expectations(model, memory, said, sides)
+
+    @cached_property
+    def about(self) -> Subject:
+        """What is known of the model before it is asked what it knows."""
+        from gguftool.run.known import subject
+
+        model, _, said, _ = self._open()
+        return subject(model, said.template, asked=said.smoke)
+
+    def read(self) -> None:
+        """Read all of it: the model may be closed afterwards, and is let go."""
+        _ = self.expected, self.about
+        self._asked = None
+
+    def _open(self) -> tuple[Model, MemoryPlan, Wishes, Sequence[Side]]:
+        if self._asked is None:
+            raise ValueError("all of it has been read, and the model was let go")
+        return self._asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +90,10 @@ class LaunchPlan:
         files: paths of all its shards.
         wishes: what the command says, also what nobody asked for.
         memory: what it takes, by device.
-        expected: what the log has to show.
         obstacles: reasons not to start.
         notes: what is worth knowing.
         asked: the wishes as they were, with what stood behind ``--`` taken in.
         gives: how it gives embeddings or scores; None: it writes.
-        about: what is known of the model before it is asked what it knows.
         speed: how fast it can be.
         ways: what fits where the wish does not, the recommended one first.
     """
@@ -69,15 +103,14 @@ class LaunchPlan:
     model: str
     wishes: Wishes
     memory: MemoryPlan
-    expected: Expected
     obstacles: tuple[Obstacle, ...]
     notes: tuple[str, ...]
     asked: Wishes
     files: tuple[str, ...] = ()
     gives: Embedder | None = None
-    about: Subject | None = None
     speed: Estimate | None = None
     ways: tuple[Way, ...] = ()
+    _proof: ToProve | None = field(default=None, repr=False, compare=False)
 
     __repr__ = short_repr
 
@@ -85,6 +118,22 @@ class LaunchPlan:
     def argv(self) -> list[str]:
         """Program and arguments."""
         return [*self.engine.prefix, *self.command.args]
+
+    @property
+    def expected(self) -> Expected:
+        """What the log has to show."""
+        return self._to_prove.expected
+
+    @property
+    def about(self) -> Subject:
+        """What is known of the model before it is asked what it knows."""
+        return self._to_prove.about
+
+    @property
+    def _to_prove(self) -> ToProve:
+        if self._proof is None:
+            raise ValueError("the plan was not made of a model")
+        return self._proof
 
 
 @dataclass(slots=True)
@@ -105,6 +154,8 @@ def plan_launch(
 ) -> LaunchPlan:
     """Work out the command line for this model, these wishes, this build and this machine.
 
+    All of it is worked out at once, so the model may be closed afterwards.
+
     Args:
         model: open model; only its header is read.
         wishes: what the user asks.
@@ -115,6 +166,17 @@ def plan_launch(
     Raises:
         UsageError: the file is no language model, or the wishes make no sense.
     """
+    return read_out(plan_open(model, wishes, engine, devices, host))
+
+
+def plan_open(
+    model: Model,
+    wishes: Wishes,
+    engine: Engine | None = None,
+    devices: Sequence[FoundDevice] = (),
+    host: HostMemory | None = None,
+) -> LaunchPlan:
+    """As `plan_launch`, for a model that stays open: what a proof needs is read when it is asked for."""
     engine = engine or no_engine()
     t = _Thoughts()
     only_runnable(model)
@@ -152,20 +214,28 @@ def plan_launch(
         t.notes.append(f"{why}: little can be proven, and only by its endpoints")
     if engine.build.assumed:
         t.notes.append(f"no llama-server was asked: the spellings are those of build {engine.build.build}")
-    expected = expectations(model, fit.plan, said, d.sides)
+    proof = ToProve(model, fit.plan, said, d.sides)
+    if said.mmproj is not None or said.template is not None or names_template(os.environ, known()):
+        # A file that is read for the proof alone stops the plan when it cannot be read.
+        _ = proof.expected
     notes = (*t.notes, *d.notes, *growth_notes(d, fit.plan), *command.notes)
     files = tuple(part.name if "://" in part.name else os.path.abspath(part.name) for part in model.parts)
     gives = served(model, said)
-    about = subject(model, said.template, asked=said.smoke)
     others: tuple[Way, ...] = ()
     if fit.lacking:
         from gguftool.run.ways import ways
 
         others = ways(model, d, planner, fit, path)
     return LaunchPlan(
-        engine, command, path, said, fit.plan, expected, tuple(t.obstacles), notes, d.wishes, files, gives, about,
-        speed(d, planner, fit.plan), others,
+        engine, command, path, said, fit.plan, tuple(t.obstacles), notes, d.wishes, files, gives,
+        speed(d, planner, fit.plan), others, proof,
     )  # fmt: skip
+
+
+def read_out(plan: LaunchPlan) -> LaunchPlan:
+    """The plan once all that a proof needs is read from the model, which may be closed afterwards."""
+    plan._to_prove.read()
+    return plan
 
 
 def with_findings(plan: LaunchPlan, obstacles: Sequence[Obstacle], notes: Sequence[str]) -> LaunchPlan:

@@ -225,6 +225,24 @@ def _own(name: str, ours: str) -> set[str]:
     return {n for p in command(name).params if isinstance(p, Option) and ours not in p.shown for n in p.shown}
 
 
+def _read(name: str, words: list[str]) -> object:
+    """What a command makes of a command line, or what it says of it."""
+    try:
+        with command(name).make_context(name, list(words), parent=ROOT) as ctx:
+            return ctx.params, ctx.args
+    except click.UsageError as error:
+        # What words in the wrong place were meant to be depends on the options beside them.
+        return error.format_message().partition(". ")[0]
+
+
+@pytest.mark.parametrize("name", gguftool.list_commands(ROOT))
+def test_options_that_nobody_names_change_nothing(name: str):
+    flags = [p.shown[-1] for p in command(name).params if isinstance(p, Option) and p.is_flag and not p.hidden]
+    for words in ([], ["a"], ["a", "b"], ["a", "b", "c"], ["a", "--", "b"], ["a", *flags[:2]], ["a", "--nonsense"]):
+        # An option of the session, which changes no parameter, is reason enough to look at all there are.
+        assert _read(name, words) == _read(name, ["-q", *words]), words
+
+
 @pytest.mark.parametrize("name", gguftool.list_commands(ROOT))
 def test_no_name_means_two_things(name: str):
     owners: dict[str, str] = {}

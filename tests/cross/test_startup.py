@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gguftool.cli import wishes
 from tests.build import llama
 
 HEAVY = {"numpy", "gguf", "huggingface_hub", "jinja2", "tabulate", "requests", "httpx", "asyncio", "xllamacpp", "ggml"}
@@ -61,6 +62,19 @@ def test_import_gguftool_loads_nothing_heavy():
     code = "import sys, gguftool; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert not set(done.stdout.split()) & (HEAVY | {"click"})
+
+
+def test_options_that_nobody_names_are_not_made(cli, monkeypatch: pytest.MonkeyPatch):
+    def made(*asked: object) -> None:
+        raise KeyError("made")
+
+    monkeypatch.delitem(sys.modules, "gguftool.cli.plan", raising=False)
+    monkeypatch.setattr(wishes, "made", made)
+    try:
+        assert cli("plan", "nowhere.gguf", "--format", "json").code == 2
+        assert "made" in cli("plan", "nowhere.gguf", "--ctx", "8192").err
+    finally:
+        sys.modules.pop("gguftool.cli.plan", None)
 
 
 SELDOM = {

@@ -10,7 +10,7 @@ import pytest
 
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import Capabilities, Option, known, parse_help, parse_version
-from gguftool.run.options.extra import take_in
+from gguftool.run.options.behind import take_in
 from gguftool.run.wishes import Wishes
 
 DATA = Path(__file__).parent.parent / "data" / "llamacpp"

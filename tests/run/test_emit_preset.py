@@ -14,7 +14,7 @@ import pytest
 from gguftool.errors import UsageError
 from gguftool.run.capabilities import known
 from gguftool.run.emit import emit
-from gguftool.run.options.extra import take_in
+from gguftool.run.options.behind import take_in
 from gguftool.run.wishes import Wishes
 from tests.run.emitted import filled, planned
 from tests.run.test_emit_live import status

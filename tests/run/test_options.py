@@ -12,7 +12,8 @@ from gguftool.run.args import own_words, server_command
 from gguftool.run.capabilities import known
 from gguftool.run.embedded import flags
 from gguftool.run.options import kinds
-from gguftool.run.options.extra import declared, listed, roles, take_in
+from gguftool.run.options.behind import declared, listed, take_in
+from gguftool.run.options.extra import roles
 from gguftool.run.options.placement import ALL_EXPERTS
 from gguftool.run.options.side import SPEC_TYPES
 from gguftool.run.options.table import by_field, by_name, options, shown

@@ -12,7 +12,7 @@ def test_the_status_line(smollm2: Path, server: str, tmp_path: Path) -> None:
     """While one slot of two works: it is counted, its tokens are, and the cache fills."""
     import threading
 
-    from gguftool.report.launch import sample_line
+    from gguftool.report.launched import sample_line
     from gguftool.run.reach import Way
     from gguftool.run.serve import sample
     from gguftool.run.server import ask, free_port, start, stop, wait_until_ready

@@ -14,7 +14,7 @@ from gguftool.run.args import spellings
 from gguftool.run.capabilities import Option
 from gguftool.run.flags import Substitute, normal, notes, substitutes
 from gguftool.run.options import kinds
-from gguftool.run.options.extra import ours, refused_value
+from gguftool.run.options.behind import ours, refused_value
 from gguftool.run.options.table import by_name
 from gguftool.run.translation.result import Work
 from gguftool.shell import Expands
