@@ -1,7 +1,7 @@
 """SHA-256 of small things: names, templates, numbers; BLAKE2 of vocabularies.
 
-Python has both built in; `hashlib` loads OpenSSL first, in 2 ms, which is what 500 KB are worth. Whole headers and files
-are hashed by `hashlib`, whose SHA-256 of OpenSSL is several times as fast; its BLAKE2 is Python's own.
+Python has both built in; `hashlib` loads OpenSSL first, in 2 ms, which is what 500 KB are worth. Whole headers and
+files are hashed by `hashlib`, whose SHA-256 of OpenSSL is several times as fast; its BLAKE2 is Python's own.
 """
 
 from __future__ import annotations

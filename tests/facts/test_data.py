@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gguftool.facts import BUILD
-from gguftool.facts.data import load
+from gguftool.facts.data import load, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "gguftool" / "facts" / "data"
@@ -186,6 +186,12 @@ def test_what_cannot_be_read_is_an_error(tree: Path, tmp_path: Path) -> None:
     assert "readers.json: names new: {arch}.new_one" in done.stdout
     written = json.loads((tmp_path / "out" / "load_maps.json").read_text())
     assert written["build"] == BUILD
+
+
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.json")), ids=lambda path: path.stem)
+def test_data_of_the_package_is_read_as_json_reads_it(path: Path) -> None:
+    text = path.read_bytes()
+    assert repr(parsed(text)) == repr(json.loads(text))
 
 
 def test_what_is_read_entry_by_entry_is_what_stands_in_the_file() -> None:

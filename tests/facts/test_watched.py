@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gguftool.facts.data import INSTEAD, load
-from gguftool.facts.marks import bears
-from gguftool.facts.marks import told
+from gguftool.facts.marks import bears, told
 from gguftool.facts.watched import Answers
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -45,6 +44,8 @@ def calibrate() -> Rate:
     Raises:
         NoRoom, Refused: the figures cannot be kept.
     """
+    import json
+
     from gguftool.files.small import replace_own
 
     bandwidth, compute = _bandwidth(), _compute()
