@@ -27,8 +27,8 @@ from gguftool.predict.graph import (
     types,
 )
 from gguftool.predict.state import Run
+from gguftool.predict.texts import charsmap
 from gguftool.predict.verdict import AfterLoad
-from gguftool.predict.vocab import charsmap
 
 
 def _decode_missing(state: Run) -> Iterator[AfterLoad]:

@@ -6,7 +6,7 @@ What its tokenizers do to a text, as far as that can end a load or a prompt, too
 from __future__ import annotations
 
 from gguftool.facts.machine.ends import Abort, Refusal
-from gguftool.facts.machine.reader import where
+from gguftool.facts.machine.reader import Reader, where
 from gguftool.model.vocab import BYTE, NORMAL, TOKENS, TYPES, Vocabulary
 from gguftool.regex import regex
 
@@ -19,6 +19,12 @@ def token_bytes(vocab: Vocabulary, token: int) -> bytes:
     """A token as C sees it: cut at a NUL, an empty one renamed."""
     text = vocab.raw(token).partition(b"\0")[0]
     return text or b"[EMPTY_%d]" % token
+
+
+def charsmap(reader: Reader) -> bytes:
+    """The compiled map of characters, b"" for none."""
+    f = reader.fields.get(CHARSMAP)
+    return b"" if f is None else bytes(f.value_bytes)
 
 
 def check_pieces(kind: str, vocab: Vocabulary, n: int, escaped: bool) -> None:

@@ -19,7 +19,7 @@ from gguftool.model.vocab import (
     names,
 )
 from gguftool.predict.older import holds, length, must_be, must_reach
-from gguftool.predict.texts import CHARSMAP, check_pieces
+from gguftool.predict.texts import CHARSMAP, charsmap, check_pieces
 from gguftool.records import dataclass, field
 
 NULL = -1
@@ -285,12 +285,6 @@ def _newline(reader: Reader, out: Loaded, vocab: Vocabulary, words: _Words, pre:
         if not any(endless for _, endless in rwkv_gaps(vocab, b"\n")):
             return
         raise Abort("the tokenizer of RWKV never ends over this vocabulary", "field:tokenizer.ggml.model")
-
-
-def charsmap(reader: Reader) -> bytes:
-    """The compiled map of characters, b"" for none."""
-    f = reader.fields.get(CHARSMAP)
-    return b"" if f is None else bytes(f.value_bytes)
 
 
 def _special_ids(reader: Reader, out: Loaded, pre: str) -> None:
