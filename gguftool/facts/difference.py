@@ -23,20 +23,22 @@ def applied(value: Any, difference: Sequence[Any]) -> Any:
     if kind == "v":
         return difference[1]
     if kind == "d":
-        out = {key: entry for key, entry in value.items() if key not in difference[2]}
+        out = dict(value)
+        for key in difference[2]:
+            out.pop(key, None)
         for key, inner in difference[1].items():
             out[key] = applied(value.get(key), inner)
         return out
     entries: list[Any] = []
     at = 0
     for step in difference[1:]:
-        if isinstance(step, dict):
-            entries += step["+"]
-        elif isinstance(step, list):
-            entries.append(applied(value[at], step))
-            at += 1
-        else:
+        if isinstance(step, int):
             if step > 0:
                 entries += value[at : at + step]
             at += abs(step)
+        elif isinstance(step, dict):
+            entries += step["+"]
+        else:
+            entries.append(applied(value[at], step))
+            at += 1
     return entries

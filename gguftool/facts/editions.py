@@ -6,6 +6,7 @@ are read: a line each, of which the differences from the newest build down to th
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -43,6 +44,10 @@ def _steps(document: str) -> tuple[tuple[int, Any], ...]:
         file.seek(start + offset)
         found: Mapping[str, Any] = parsed(file.read(size))
     return tuple(sorted(((int(build), step) for build, step in found.items()), reverse=True))
+
+
+def _backwards(step: tuple[int, Any]) -> int:
+    return -step[0]
 
 
 def builds() -> tuple[int, ...]:
@@ -125,11 +130,14 @@ class Edition:
 
     def document(self, name: str, value: Any = None) -> Any:
         """A document of the file, from the value that the newest build has; equal ones of two builds are one object."""
-        for build, step in _steps(name):
-            if build < self.build:
-                break
-            made = (name, build)
-            value = _MADE[made] if made in _MADE else _MADE.setdefault(made, applied(value, step))
+        steps = _steps(name)
+        count = bisect_right(steps, -self.build, key=_backwards)
+        # From the last that another build has been led through already.
+        start = next((n for n in range(count, 0, -1) if (name, steps[n - 1][0]) in _MADE), 0)
+        if start:
+            value = _MADE[name, steps[start - 1][0]]
+        for build, step in steps[start:count]:
+            value = _MADE.setdefault((name, build), applied(value, step))
         return value
 
     @cached_property

@@ -47,6 +47,10 @@ class Notes:
         self.tables: list[_Noted] = []
         self.told: list[tuple[Callable[[], Any], Any]] = []
 
+    def close(self) -> None:
+        """Nothing more is asked: a table of which only what lies in it was asked is not looked at again."""
+        self.tables = [t for t in self.tables if t.entries or t.there or t.whole or not isinstance(t, _Table)]
+
     def hold(self, places: _Places) -> bool:
         """Whether they come out the same; ``places`` are those of the facts that `load` gives at this moment."""
         for number, table in enumerate(self.tables):
@@ -150,7 +154,7 @@ class _Table(_Noted, Mapping[str, Any]):
         deep = self._deep.get(key, self._deep.get("*"))
         if deep is None or value is None:
             self.entries[key] = value
-        elif deep == _LISTED:
+        elif isinstance(deep, int):
             value = _Listed(self.notes, (*self.path, key), value)
         else:
             value = _Table(self.notes, (*self.path, key), value, deep)
@@ -308,6 +312,7 @@ class Answers(Generic[T]):
             made = self._question() if table is None else self._question(taken, rest)
         finally:
             INSTEAD.reset(token)
+        watching.notes.close()
         self._known.append((watching.notes, (taken.asked, rest), made))
         return made
 

@@ -87,6 +87,10 @@ def explain(key: str) -> Explanation:
         return _of_architecture(arch, suffix)
     if covered(key if arch is None or key.startswith(f"{arch}.") else f"{arch}.{key}"):
         raise UsageError(f"no program of {llama_cpp()} reads a key {key!r}", _guess(key))
+    from gguftool.lint.catalogue import described
+
+    if key in described():
+        raise UsageError(f"{key!r} is not a key but a rule of lint", f"gguftool rules {key}")
     raise UsageError(f"{key!r} is not a key that gguftool knows", _guess(key))
 
 

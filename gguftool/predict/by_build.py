@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.hparams import WINDOWED
-from gguftool.facts.machine.program import Machine
+from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.rows import machine_of, program
 from gguftool.facts.watched import Answers, Latest, Taken
 from gguftool.model import Model
@@ -21,8 +21,9 @@ from gguftool.predict import stages
 from gguftool.predict.after import after_load
 from gguftool.predict.context import APART
 from gguftool.predict.file import keys_as_c
+from gguftool.predict.idle_rows import Stored, without_idle
 from gguftool.predict.state import Run
-from gguftool.predict.tensors import Asked, padded
+from gguftool.predict.tensors import Asked, local_names, padded
 from gguftool.predict.verdict import LOADS, WARNS, AfterLoad, LoadEnds, Prediction
 from gguftool.predict.vocab import Loaded, load_vocab
 from gguftool.records import dataclass, replace
@@ -108,6 +109,7 @@ class _Staged:
             m = self._as_c = keys_as_c(self._model)
             self._numbers = Answers(partial(_ended, _numbers, m), self._latest)
             self._vocabulary = Answers(partial(_ended, _vocabulary, m), self._latest)
+            self._rows = Answers(partial(_rows, m), self._latest)
             self._tensors = Answers(partial(_ended, _tensors, m), self._latest)
             self._mapped = Answers(partial(_ended, _mapped, m), self._latest)
             self._after = Answers(partial(_after, m), self._latest)
@@ -122,7 +124,8 @@ class _Staged:
         of = replace(vocab, warnings=[], not_evaluated=[])
         # Of the vocabulary the tensors see the size, unless a token is printed that is not there.
         sized = of if stages.printed_beyond(of) >= 0 else Loaded("none", of.n_tokens, of.n_token_types)
-        tensors = self._tensors(numbers.h, (numbers.here, sized))
+        rows = self._rows(numbers.h, (numbers.here, sized))
+        tensors = self._tensors(numbers.h, (numbers.here, sized, rows))
         if isinstance(tensors, Prediction):
             return _behind(tensors, [*said, *vocab.warnings], vocab.not_evaluated)
         mapped = self._mapped()
@@ -204,10 +207,27 @@ def _vocabulary(state: Run) -> Loaded:
     return load_vocab(stages.reader_of(state.model), vocabulary(state.model))
 
 
-def _tensors(state: Run, h: Taken, left: tuple[_Here, Loaded]) -> _Tensors:
-    m, (here, of) = state.model, left
-    machine = state.machine = _resumed(m, h, here)
+def _rows(m: Model, h: Taken, left: tuple[_Here, Loaded]) -> list[Row]:
+    """Rows of the tensor stage that do something for this file; all where it is not sure."""
+    here, of = left
     rows = program(m.architecture.partition("\0")[0], "tensors")
+    machine = _resumed(m, h, here)
+    stored: Stored | None = m.kept.get("stored as rows name them")
+    if stored is None:
+        stored = m.kept["stored as rows name them"] = Stored(stages.stored_tensors(m))
+    try:
+        machine.names |= local_names(machine, of.n_tokens, of.n_token_types)
+        return without_idle(rows, machine.names, stored)
+    except (Refusal, Abort, Unknown) as end:
+        end.__traceback__ = end.__context__ = None
+        return rows
+    finally:
+        machine.names.clear()
+
+
+def _tensors(state: Run, h: Taken, left: tuple[_Here, Loaded, list[Row]]) -> _Tensors:
+    here, of, rows = left
+    machine = state.machine = _resumed(state.model, h, here)
     asked = stages.ask(state, machine, of, rows)
     return _Tensors(asked, state.left_aside(), h.written(), _here(machine))
 

@@ -1,8 +1,9 @@
 """A disk that fails writes on demand: one file in a FUSE file system, for a loop device to lie on. Linux, root.
 
-``python -m tests.edit.faultydisk IMAGE FOLDER CONTROL`` serves ``FOLDER/disk``, backed by IMAGE, until it is unmounted.
-While the file CONTROL exists, writes fail with EIO, except those that lie in one of the byte ranges listed in it
-(JSON, ``[[start, stop], ...]``): the place of the file system's own journal, which must go on or all stands still.
+``python -m tests.edit.faultydisk IMAGE FOLDER CONTROL [RECORD]`` serves ``FOLDER/disk``, backed by IMAGE, until it is
+unmounted. While the file CONTROL exists, writes fail with EIO, except those that lie in one of the byte ranges listed
+in it (JSON, ``[[start, stop], ...]``): the place of the file system's own journal, which must go on or all stands
+still. RECORD gets all that the disk was told, in order: what was written where, and when to keep it (`ENTRY`).
 
 The protocol is that of linux/fuse.h, spoken over /dev/fuse; nothing has to be installed for it.
 """
@@ -27,14 +28,18 @@ _FSYNC, _FLUSH, _INIT, _OPENDIR, _READDIR, _RELEASEDIR, _ACCESS, _DESTROY, _BATC
 )  # fmt: skip
 _DIRECT_IO = 1
 _MOST = 128 << 10
+ENTRY = struct.Struct("<QI")
+"""Of a record: place and length of what was written, which follows; `FLUSH`: all before is on the disk for good."""
+FLUSH = ENTRY.pack((1 << 64) - 1, 0)
 
 
 class Server:
     """Answers the kernel, one request after the other."""
 
-    def __init__(self, image: str, control: str, device: int) -> None:
+    def __init__(self, image: str, control: str, record: str, device: int) -> None:
         self.image = os.open(image, os.O_RDWR)
         self.control = control
+        self.record = os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if record else -1
         self.device = device
 
     def attributes(self, node: int) -> bytes:
@@ -86,7 +91,10 @@ class Server:
             return struct.pack("<II", self.write(offset, body[40 : 40 + size]), 0)
         if opcode == _STATFS:
             return struct.pack("<QQQQQIII24x", 1 << 20, 1 << 19, 1 << 19, 100, 100, 4096, 255, 4096)
-        if opcode in (_RELEASE, _FSYNC, _FLUSH, _RELEASEDIR, _ACCESS, _DESTROY, _READDIR):
+        if opcode == _FSYNC:
+            self.note(FLUSH)
+            return b""
+        if opcode in (_RELEASE, _FLUSH, _RELEASEDIR, _ACCESS, _DESTROY, _READDIR):
             return b""
         raise OSError(errno.ENOSYS, "")
 
@@ -98,7 +106,13 @@ class Server:
             spared = None
         if spared is not None and not any(start <= offset < stop for start, stop in spared):
             raise OSError(errno.EIO, "")
-        return os.pwrite(self.image, data, offset)
+        done = os.pwrite(self.image, data, offset)
+        self.note(ENTRY.pack(offset, done) + data[:done])
+        return done
+
+    def note(self, entry: bytes) -> None:
+        if self.record >= 0:
+            os.write(self.record, entry)
 
 
 def mount(device: int, folder: str) -> None:
@@ -110,12 +124,12 @@ def mount(device: int, folder: str) -> None:
         raise OSError(e, os.strerror(e), folder)
 
 
-def main(image: str, folder: str, control: str) -> None:
+def main(image: str, folder: str, control: str, record: str = "") -> None:
     """Mount, say so, serve."""
     device = os.open("/dev/fuse", os.O_RDWR)
     mount(device, folder)
     print("ready", flush=True)
-    Server(image, control, device).serve()
+    Server(image, control, record, device).serve()
 
 
 if __name__ == "__main__":

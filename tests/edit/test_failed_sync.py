@@ -12,9 +12,7 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -26,9 +24,9 @@ from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.plan import plan_edit
 from gguftool.edit.recover import recover
 from gguftool.edit.undo import undo
+from tests.edit.loops import Served, mounted, run
 from tests.edit.scenarios import NAME, model
 
-ROOT = Path(__file__).resolve().parents[2]
 Act = Callable[[str, OsLayer], object]
 
 
@@ -36,49 +34,34 @@ class FaultyDisk:
     """An ext4 whose device can be told to refuse writes."""
 
     def __init__(self, folder: Path) -> None:
-        self.image, self.fuse, self.mount = folder / "disk.img", folder / "fuse", folder / "mnt"
+        image, self.mount = folder / "disk.img", folder / "mnt"
         self.control, self.happened = folder / "refuse", folder / "refused"
-        self.fuse.mkdir()
-        self.mount.mkdir()
-        with open(self.image, "wb") as f:
+        with open(image, "wb") as f:
             f.truncate(24 << 20)
-        _run("mkfs.ext4", "-q", "-F", "-b", "4096", str(self.image))
-        said = _run("debugfs", "-R", "stat <8>", str(self.image))
+        run("mkfs.ext4", "-q", "-F", "-b", "4096", str(image))
+        said = run("debugfs", "-R", "stat <8>", str(image))
         extents = re.findall(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?", said.partition("EXTENTS:")[2])
         self.spared = [[int(a) * 4096, (int(b or a) + 1) * 4096] for a, b in extents]
         assert self.spared, said
-        self.server = subprocess.Popen(
-            [sys.executable, "-m", "tests.edit.faultydisk", str(self.image), str(self.fuse), str(self.control)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert self.server.stdout is not None
-        if self.server.stdout.readline() != b"ready\n":
-            _, error = self.server.communicate()
-            pytest.skip(f"no FUSE file system can be mounted here: {error.decode().splitlines()[-1:]}")
+        self.served = Served(image, folder / "fuse", self.control)
+        self.holding = contextlib.ExitStack()
 
     def __enter__(self) -> FaultyDisk:
-        try:
-            _run("mount", "-o", "loop", str(self.fuse / "disk"), str(self.mount))
-        except RuntimeError as error:
-            self._stop()
-            pytest.skip(f"no loop device can be mounted here: {error}")
+        with contextlib.ExitStack() as all_of_it:
+            all_of_it.enter_context(self.served)
+            self.holding.enter_context(mounted(self.served.disk, self.mount))
+            self.served_until = all_of_it.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.control.unlink(missing_ok=True)
-        _taken_off(self.mount)
-        self._stop()
-
-    def _stop(self) -> None:
-        _taken_off(self.fuse)
-        self.server.communicate(timeout=120)
+        with self.served_until:
+            self.holding.close()
 
     def mount_anew(self) -> None:
         """Nothing is in memory any more."""
-        _run("umount", str(self.mount))
-        _run("mount", "-o", "loop", str(self.fuse / "disk"), str(self.mount))
+        self.holding.close()
+        self.holding.enter_context(mounted(self.served.disk, self.mount))
 
     @property
     def refused(self) -> bool:
@@ -97,27 +80,6 @@ class FaultyDisk:
             yield
         finally:
             self.control.unlink(missing_ok=True)
-
-
-def _taken_off(place: Path) -> None:
-    """Unmount; a child of another test, or the loop device that is let go of in its own time, may still hold it."""
-    for pause in (0.1, 0.5, 1, 2, 4, 8):
-        with contextlib.suppress(RuntimeError):
-            _run("umount", str(place))
-        if not os.path.ismount(place):
-            return
-        time.sleep(pause)
-    _run("umount", "--lazy", str(place))
-
-
-def _run(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except FileNotFoundError:
-        pytest.skip(f"there is no {command[0]} here")
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
 
 
 class FailOnce(OsLayer):

@@ -10,6 +10,7 @@ from gguftool.errors import UsageError
 from gguftool.facts.data import load
 from gguftool.facts.keys import readers, reading, whole_readers
 from gguftool.lint.explain import explain
+from gguftool.lint.rules import catalogue
 
 
 def test_honest_about_the_two_records() -> None:
@@ -112,3 +113,11 @@ def test_table_is_sound() -> None:
 def test_readers_come_from_measurement() -> None:
     assert readers("context_length") == ("*",)
     assert readers("rope.freq_scale") == readers("kv_cache_type") == ()
+
+
+def test_name_of_a_rule_is_told_where_rules_are() -> None:
+    """Who reads ``kv-cache-type-missing`` in a lint asks for it here as well."""
+    for name in (rule.id for rule in catalogue()):
+        with pytest.raises(UsageError) as error:
+            explain(name)
+        assert error.value.hint == f"gguftool rules {name}", name
