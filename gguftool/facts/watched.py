@@ -45,13 +45,13 @@ class Notes:
 
     def __init__(self) -> None:
         self.tables: list[_Noted] = []
-        self.told: list[tuple[Callable[[], Any], Any]] = []
+        self.told: list[tuple[Answers[Any], Any]] = []
 
     def close(self) -> None:
         """Nothing more is asked: a table of which only what lies in it was asked is not looked at again."""
         self.tables = [t for t in self.tables if t.entries or t.there or t.whole or not isinstance(t, _Table)]
 
-    def hold(self, places: _Places) -> bool:
+    def hold(self, places: Places) -> bool:
         """Whether they come out the same; ``places`` are those of the facts that `load` gives at this moment."""
         for number, table in enumerate(self.tables):
             now = places[table.path]
@@ -60,7 +60,11 @@ class Notes:
                 # What differs now will most likely do so again.
                 self.tables.insert(0, self.tables.pop(number))
                 return False
-        return all(question() == value for question, value in self.told)
+        for question, value in self.told:
+            now = question.at(places)
+            if now is not value and now != value:
+                return False
+        return True
 
 
 class _Noted:
@@ -96,10 +100,10 @@ def _there(noted: Mapping[Any, bool], now: Any) -> bool:
     return [key in now for key in noted] == [*noted.values()]
 
 
-class _Places(dict[Path, Any]):
+class Places(dict[Path, Any]):
     """What stands where in the facts of one build, None where there is nothing; looked for once."""
 
-    def __init__(self, source: Source | None = None) -> None:
+    def __init__(self, source: Source = newest) -> None:
         super().__init__()
         self.source = source
 
@@ -108,7 +112,7 @@ class _Places(dict[Path, Any]):
             table = self[path[:-1]]
             value = None if table is None else _entry(table, path[-1])
         else:
-            value = self.source(path[0]) if self.source is not None else None
+            value = self.source(path[0])
         self[path] = value
         return value
 
@@ -117,13 +121,13 @@ class Latest:
     """The places of the build that was asked last, which all parts of a question look at."""
 
     def __init__(self) -> None:
-        self._places = _Places()
+        self._places = Places()
 
-    def places(self, source: Source) -> _Places:
+    def places(self, source: Source) -> Places:
         """Those of this build."""
         places = self._places
         if places.source is not source:
-            places = self._places = _Places(source)
+            places = self._places = Places(source)
         return places
 
 
@@ -289,6 +293,7 @@ class Answers(Generic[T]):
         self._question: Callable[..., T] = question
         self._known: list[tuple[Notes, tuple[Mapping[str, Any], Any], T]] = []
         self._inner: dict[Any, Answers[Any]] = {}
+        self._last: tuple[Places, T] | None = None
 
     def __call__(self, table: Mapping[str, Any] | None = None, rest: Any = None) -> T:
         """The answer by the facts that are read at this moment.
@@ -299,22 +304,28 @@ class Answers(Generic[T]):
         """
         instead = INSTEAD.get()
         source = newest if instead is None else instead.source if isinstance(instead, _Watching) else instead
-        places = self._latest.places(source)
-        token = INSTEAD.set(source)
+        return self.at(self._latest.places(source), table, rest)
+
+    def at(self, places: Places, table: Mapping[str, Any] | None = None, rest: Any = None) -> T:
+        """The answer by the facts whose places these are; else as a call."""
+        answer: T
+        if table is None and self._last is not None and self._last[0] is places:
+            return self._last[1]
+        for notes, (asked, of), answer in reversed(self._known[-_LAST:]):
+            if of == rest and (table is None or _same(asked, table)) and notes.hold(places):
+                self._last = places, answer
+                return answer
+        watching = _Watching(places.source, self._inner, self._latest)
+        taken = Taken(table or {})
+        token = INSTEAD.set(watching)
         try:
-            answer: T
-            for notes, (asked, of), answer in reversed(self._known[-_LAST:]):
-                if of == rest and (table is None or _same(asked, table)) and notes.hold(places):
-                    return answer
-            watching = _Watching(source, self._inner, self._latest)
-            INSTEAD.set(watching)
-            taken = Taken(table or {})
-            made = self._question() if table is None else self._question(taken, rest)
+            answer = self._question() if table is None else self._question(taken, rest)
         finally:
             INSTEAD.reset(token)
         watching.notes.close()
-        self._known.append((watching.notes, (taken.asked, rest), made))
-        return made
+        self._known.append((watching.notes, (taken.asked, rest), answer))
+        self._last = places, answer
+        return answer
 
 
 def noted(name: Any, question: Callable[[], T]) -> T:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from gguftool.brief import named_repr
+from gguftool.memory.again import picked
 from gguftool.memory.devices import HOST
-from gguftool.memory.layout import picked
 from gguftool.memory.plan import Planner
 from gguftool.memory.use import PROJECTOR
 from gguftool.memory.weights import Placement

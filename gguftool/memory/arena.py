@@ -7,10 +7,13 @@ are, so a graph is gone through once, and what it takes and gives back is then a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 from gguftool.brief import short_repr
+from gguftool.memory.graph import Again
 from gguftool.records import dataclass
 
 IN_PLACE = (
@@ -59,6 +62,7 @@ def course(
     kept: Callable[[Any], bool],
     sources: Callable[[Any], Sequence[Any]],
     in_place: Collection[int | str],
+    again: Sequence[Again] = (),
 ) -> Course:
     """In which order a graph over several devices takes room and gives it back.
 
@@ -70,6 +74,7 @@ def course(
         kept: whether it is never given back.
         sources: what it is made from.
         in_place: operations that may write over what they read.
+        again: stretches of the nodes that come once more, where all goes to one buffer.
     """
     owners: list[Any] = []
     steps: dict[str, list[int]] = {}
@@ -111,7 +116,13 @@ def course(
             views[t.view_src] = views.get(t.view_src, 0) + 1
         for s in made_from:
             readers[s] = readers.get(s, 0) + 1
-    for t, made_from in read:
+    outer = _read_outside(read, again)
+    for more in again:
+        for s, n in outer[more.first, more.end].items():
+            s = more.x if s is more.was else s
+            readers[s] = readers.get(s, 0) + n
+
+    def pass_through(t: Any, made_from: Sequence[Any]) -> None:
         here = where(t)
         for s in made_from:
             if s not in at:
@@ -132,7 +143,66 @@ def course(
             if room is not None and not kept(owner):
                 at[owner] = None
                 room[1].append(~room[0])
+
+    known: dict[tuple[int, int], _Stretch] = {}
+    waiting = list(again)
+    for first, end in pairwise(sorted({0, len(read)}.union(*((x.after, x.first, x.end) for x in again)))):
+        while waiting and waiting[0].after == first:
+            more = waiting.pop(0)
+            room = at[more.x]
+            if room is None:
+                raise ValueError("what a stretch reads has no room")
+            at[more.x], at[more.out] = None, (known[more.first, more.end].again(room[0], owners), room[1])
+            for s, n in outer[more.first, more.end].items():
+                readers[more.x if s is more.was else s] -= n
+        like = next((x for x in again if (x.first, x.end) == (first, end)), None)
+        stretch = _Stretch(at[like.was], len(owners)) if like is not None else None
+        for t, made_from in read[first:end]:
+            pass_through(t, made_from)
+        if like is not None and stretch is not None:
+            stretch.ended(at[like.came], len(owners))
+            known[first, end] = stretch
     return Course(tuple(owners), steps)
+
+
+class _Stretch:
+    """What a stretch of nodes took and gave back.
+
+    Args:
+        room: of what went into it: its number, and the steps of its buffer.
+        owners: so many had room before.
+    """
+
+    def __init__(self, room: tuple[int, list[int]] | None, owners: int) -> None:
+        self.into, self.steps = room or (-1, [])
+        self.begun, self.first = len(self.steps), owners
+
+    def ended(self, room: tuple[int, list[int]] | None, owners: int) -> None:
+        """It is passed through: the room of what came out, and how many owners there are now."""
+        self.out, _ = room or (-1, [])
+        self.took, self.last = self.steps[self.begun :], owners
+
+    def again(self, into: int, owners: list[Any]) -> int:
+        """Take and give back the same once more; returns the number of what comes out."""
+        further = len(owners) - self.first
+        owners += owners[self.first : self.last]
+
+        def now(n: int) -> int:
+            return n + further if self.first <= n < self.last else into if n == self.into else n
+
+        self.steps += [now(n) if n >= 0 else ~now(~n) for n in self.took]
+        return now(self.out)
+
+
+def _read_outside(
+    read: Sequence[tuple[Any, Sequence[Any]]], again: Sequence[Again]
+) -> dict[tuple[int, int], Counter[Any]]:
+    """How often each stretch that comes once more reads what is not made in it."""
+    outer = {}
+    for first, end in {(x.first, x.end) for x in again}:
+        inside = {t for t, _ in read[first:end]}
+        outer[first, end] = Counter(s for _, made_from in read[first:end] for s in made_from if s not in inside)
+    return outer
 
 
 def most(steps: Sequence[int], sizes: Sequence[int], alignment: int) -> int:

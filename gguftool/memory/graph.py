@@ -65,12 +65,30 @@ class Node:
         return self if self.view_src is None else self.view_src
 
 
+class Again:
+    """A stretch of a graph that comes once more.
+
+    Attributes:
+        after: so many nodes stand before it.
+        first, end: the nodes that it is like.
+        was, came: what went into those, and what came out.
+        x, out: the same of this one; ``out`` stands for a node that is not built.
+    """
+
+    __slots__ = ("after", "came", "end", "first", "out", "was", "x")
+
+    def __init__(self, after: int, first: int, end: int, was: Node, came: Node, x: Node, out: Node) -> None:
+        self.after, self.first, self.end = after, first, end
+        self.was, self.came, self.x, self.out = was, came, x, out
+
+
 class Graph:
-    """Nodes and leaves in the order in which llama.cpp puts them there."""
+    """Nodes and leaves in the order in which llama.cpp puts them there; ``again``: what of it is not built anew."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.leaves: list[Node] = []
+        self.again: list[Again] = []
         self._seen: set[Node] = set()
 
     def expand(self, t: Node) -> Node:
@@ -83,6 +101,14 @@ class Graph:
                     self.expand(s)
             (self.nodes if t.op else self.leaves).append(t)
         return t
+
+    def once_more(self, first: int, end: int, was: Node, came: Node, x: Node) -> Node:
+        """Put a stretch of nodes into the graph once more, with another node going in; the result is what comes out."""
+        out = Node(came.op, came.type, came.ne, size=came.size)
+        out.nb, out.grows, out.output = came.nb, came.grows, came.output
+        self._seen.add(out)
+        self.again.append(Again(len(self.nodes), first, end, was, came, x, out))
+        return out
 
 
 def given(kind: str, *ne: int, grows: str = "") -> Node:

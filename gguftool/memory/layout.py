@@ -5,9 +5,8 @@ Layers that are alike need alike buffers, so of a long row of them only the firs
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from gguftool.brief import named_repr
@@ -15,6 +14,7 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import layers
 from gguftool.facts.shape import Layer
+from gguftool.memory.again import Repeats, picked
 from gguftool.memory.blocks import (
     Build,
     CacheOf,
@@ -38,8 +38,6 @@ from gguftool.memory.weights import Weight, block_of
 if TYPE_CHECKING:
     from gguftool.memory.recurrent import StateOf
 
-ALIKE, ALIKE_APART = 2, 3
-"""So many layers between like neighbours are built, and so many where a part is on the host; others need no more."""
 LATE = frozenset(
     "bailingmoe3 cohere2moe gemma4 hy-v3 nemotron_h nemotron_h_moe gpt-oss qwen35 qwen35moe qwen3next step35".split()
 )
@@ -146,11 +144,16 @@ class Layout:
             x = self._input(b, lies, mixed=formula.mixed and hp.arch not in NOT_MIXED)
             if not self.layers:
                 raise NotKnownHere
-            last = self.layers[-1].index
-            for layer in self._kept(at, lies, apart=bool(backends.devices)):
+            last = self.layers[-1].index if hp.arch not in LATE else -1
+            every = self._kept(at, lies, apart=bool(backends.devices))
+            repeats = None
+            if not backends.devices and not formula.wide_masks and not any(y.recurrent for y in every):
+                repeats = Repeats(b.graph, [(y.index == last, *self.like(y, lies), memory.like(y)) for y in every])
+            for i, layer in enumerate(every):
                 b.pin, b.used, b.stems = at[layer.index] if full else "", set(), set()
-                rows = out_ids if layer.index == last and hp.arch not in LATE else None
-                x = self._layer(b, layer, x, memory, lies, rows)
+                rows = out_ids if layer.index == last else None
+                build = partial(self._layer, b, layer, memory=memory, lies=lies, out_ids=rows)
+                x = build(x) if repeats is None else repeats.layer(i, x, build)
             x = _ended(b, t, x, out_ids)
         w = t.get("output.weight")
         if w is None:
@@ -208,6 +211,11 @@ class Layout:
         signs = self.signs(at, lies) if apart else [(self.shapes[x.index], x.swa, x.recurrent) for x in self.layers]
         marks = [numbered.setdefault(sign, len(numbered)) for sign in signs]
         return [self.layers[i] for i in picked(marks, apart=HOST in at and len(set(at)) > 1)]
+
+    def like(self, x: Layer, lies: Callable[[Weight], str]) -> tuple[object, ...]:
+        """What of a layer on the host, beside its caches, decides about its part of the graph."""
+        loaded = all(map(lies, self.blocks[x.index].values()))
+        return self.shapes[x.index], loaded, x.heads_kv, x.key_length, x.value_length, x.swa
 
     def signs(self, at: Sequence[str], lies: Callable[[Weight], str]) -> list[object]:
         """Of each layer, what decides about its part of the graph: two with the same are built alike."""
@@ -272,24 +280,6 @@ def way(cache_type: str) -> tuple[bool, bool]:
     return CACHE_TYPES[cache_type].quantized, cache_type == "f32"
 
 
-def picked(marks: Sequence[int], *, apart: bool) -> list[int]:
-    """Which layers are built, by what marks each.
-
-    Args:
-        marks: of each layer, a number for its sign (`Layout.signs`).
-        apart: a part of the model is on the host, another on a device.
-    """
-    most = ALIKE_APART if apart else ALIKE
-    seen: Counter[object] = Counter()
-    out = []
-    for i in range(len(marks)):
-        around = tuple(marks[max(0, i - 1) : i + 2])
-        seen[around] += 1
-        if seen[around] <= most or i == len(marks) - 1:
-            out.append(i)
-    return out
-
-
 def _ended(b: Build, t: Tensors, x: Node, out_ids: Node) -> Node:
     """The last norm; where all tokens went on so far, the rows of the output are picked before or after it."""
     if b.hp.arch == "gpt-oss":
@@ -352,6 +342,11 @@ class _Memory:
             for c in plan.caches
         }
         self.rows = given(I32, plan.context.slots)
+
+    def like(self, layer: Layer) -> object:
+        """What of a layer's cache decides about its part of the graph."""
+        found = self.of.get(layer.index)
+        return found and (found[0].name, found[1].k_width, found[1].v_width)
 
     def device(self, layer: int) -> str:
         return self.at[layer] if self.kv_offload else HOST

@@ -81,7 +81,7 @@ def reserve(graph: Graph, backends: Backends, cells: Mapping[str, int]) -> Reser
             t.at = HOST
     it = course(
         leaves, nodes, outside=attrgetter("buffer"), where=attrgetter("at"), kept=attrgetter("output"),
-        sources=attrgetter("src"), in_place=IN_PLACE_NAMES,
+        sources=attrgetter("src"), in_place=IN_PLACE_NAMES, again=graph.again,
     )  # fmt: skip
     sizes = tuple(t.size // cells[t.grows] if t.grows else t.size for t in it.owners)
     return Reserve(it.steps, sizes, tuple(t.grows for t in it.owners), backends.alignments)

@@ -116,14 +116,11 @@ class _Staged:
         numbers = self._numbers()
         if isinstance(numbers, Prediction):
             return _behind(numbers, begun)
-        vocab = self._vocabulary()
+        found = self._vocabulary()
         said = [*begun, *numbers.warnings]
-        if isinstance(vocab, Prediction):
-            return _behind(vocab, said)
-        # The lines, which may be many, are of no use to later stages.
-        of = replace(vocab, warnings=[], not_evaluated=[])
-        # Of the vocabulary the tensors see the size, unless a token is printed that is not there.
-        sized = of if stages.printed_beyond(of) >= 0 else Loaded("none", of.n_tokens, of.n_token_types)
+        if isinstance(found, Prediction):
+            return _behind(found, said)
+        vocab, of, sized = found
         rows = self._rows(numbers.h, (numbers.here, sized))
         tensors = self._tensors(numbers.h, (numbers.here, sized, rows))
         if isinstance(tensors, Prediction):
@@ -202,9 +199,14 @@ def _resumed(m: Model, h: Taken, here: _Here) -> Machine:
     return machine
 
 
-def _vocabulary(state: Run) -> Loaded:
+def _vocabulary(state: Run) -> tuple[Loaded, Loaded, Loaded]:
+    """All of it; without its lines, which may be many; and what the tensor stage sees of it."""
     state.stage = "vocabulary"
-    return load_vocab(stages.reader_of(state.model), vocabulary(state.model))
+    vocab = load_vocab(stages.reader_of(state.model), vocabulary(state.model))
+    of = replace(vocab, warnings=[], not_evaluated=[])
+    # That is its size, unless a token is printed that is not there.
+    sized = of if stages.printed_beyond(of) >= 0 else Loaded("none", of.n_tokens, of.n_token_types)
+    return vocab, of, sized
 
 
 def _rows(m: Model, h: Taken, left: tuple[_Here, Loaded]) -> list[Row]:

@@ -39,9 +39,9 @@ def edition(model: Model, build: int, stored: Sequence[int]) -> tuple[int | None
     Returns:
         A build (None: names alone can be compared), and what is open ("": nothing).
     """
+    if build in stored:
+        return build, ""
     older = max((b for b in stored if b <= build), default=None)
-    if older == build:
-        return older, ""
     newer = min((b for b in stored if b > build), default=None)
     if newer is not None and any((older or 0) < since <= build for since in _refused_since(model)):
         return newer, ""

@@ -263,9 +263,11 @@ def _nvfp4(state: Run) -> Iterator[AfterLoad]:
         return
     ignored = load("load_maps.json")["unused"].get(state.model.architecture, ())
     for (slot, layer), info in state.asked.slots.items():
+        if info.type_id != NVFP4:
+            continue
         part = slot.removeprefix("ffn_")
         both = {(f"{slot}_s", layer), (f"{slot}_b", layer)}
-        if info.type_id == NVFP4 and part in ("up", "gate", "down") and both <= machine_of(state).slots:
+        if part in ("up", "gate", "down") and both <= machine_of(state).slots:
             if f"{slot}_s" in ignored:
                 continue
             words = f"GGML_ASSERT(!{part}_s || !{part}_b || !{part} || {part}->type != GGML_TYPE_NVFP4) failed"

@@ -16,7 +16,7 @@ from gguftool.reading import Malformed, file_bytes, from_json, from_toml, from_y
 ROOM = Path(gguftool.__file__).parent
 NOT_OURS = (
     # What its own processes say to each other.
-    "build/converter_driver.py",
+    "build/converter_driver.py", "build/distancechild.py", "build/pieces.py",
     "build/libworker.py", "build/rowworker.py", "run/hfchild.py", "run/hftokens.py", "run/tokens.py",
     "run/measure.py", "run/divergencechild.py", "run/imatrixchild.py", "run/child.py", "chat/engine/program.py",
     "run/sensechild.py",

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gguftool.errors import GgufToolError
-from gguftool.files.names import make_folder, user_cache
+from gguftool.files.cache import user_cache
 from gguftool.memory.speed.rates import Rate
 from gguftool.processors import processors
-from gguftool.reading import json_file
 
 BLOCK = 1 << 25
 """Numbers of 4 bytes each thread reads: 128 MiB, more than the caches of common processors."""
@@ -29,6 +28,10 @@ def path() -> str:
 
 def stored() -> Rate | None:
     """What was measured of this host, None when nothing was, or of a host with other processors."""
+    if not os.path.exists(path()):
+        return None
+    from gguftool.reading import json_file
+
     try:
         found = json_file(path())
         if found["processors"] != processors():
@@ -46,6 +49,7 @@ def calibrate() -> Rate:
     """
     import json
 
+    from gguftool.files.names import make_folder
     from gguftool.files.small import replace_own
 
     bandwidth, compute = _bandwidth(), _compute()

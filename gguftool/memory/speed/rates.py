@@ -24,7 +24,8 @@ _MODULES = regex(r"(?:lp)?ddr[3-6]x?-?(\d{3,5})(?:\s*x\s*(\d{1,2}))?", re.ASCII)
 _NUMBER = regex(r"(\d{1,6}(?:\.\d{1,6})?)\s*(gb/s|tb/s)?", re.ASCII)
 CHANNEL = 8
 """Bytes a channel of memory modules moves at once."""
-ASSUMED = "DDR5-5600x2"
+TRANSFERS, CHANNELS = 5600, 2
+ASSUMED = f"DDR5-{TRANSFERS}x{CHANNELS}"
 """Of the host, where nobody named it and nothing was measured."""
 
 
@@ -131,8 +132,7 @@ def rate_of(text: str) -> Rate:
     """
     word = text.strip().lower()
     if found := _MODULES.fullmatch(word):
-        channels = int(found[2] or 1)
-        return Rate(int(found[1]) * 1e6 * CHANNEL * channels, 0, 0, f"{text} named", "named")
+        return _of_modules(int(found[1]), int(found[2] or 1), f"{text} named", "named")
     if (found := _NUMBER.fullmatch(word)) and float(found[1]) > 0:
         return Rate(float(found[1]) * (TERA if found[2] == "tb/s" else GIGA), 0, 0, f"{text} named", "named")
     row = known(text)
@@ -141,6 +141,10 @@ def rate_of(text: str) -> Rate:
             f"{text!r} is no bandwidth and no device that is known", "for example 936, RTX 3090 or DDR5-5600x2"
         )
     return _of(row, "named")
+
+
+def _of_modules(transfers: int, channels: int, source: str, basis: str) -> Rate:
+    return Rate(transfers * 1e6 * CHANNEL * channels, 0, 0, source, basis)
 
 
 def _of(row: Known, basis: str) -> Rate:
@@ -179,7 +183,7 @@ def rates(
                 spoken = replace(spoken, compute=spoken.compute or host.compute, fastest=spoken.fastest or host.fastest)
             found = spoken
         elif d.name == HOST:
-            found = host or replace(rate_of(ASSUMED), source=f"{ASSUMED} assumed", basis="assumed")
+            found = host or _of_modules(TRANSFERS, CHANNELS, f"{ASSUMED} assumed", "assumed")
         if found:
             out[d.name] = found
     return out
