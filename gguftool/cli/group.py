@@ -16,7 +16,6 @@ import click
 from gguftool.cli.helped import Helped, version_option
 from gguftool.cli.options import NOTE, Session, attach_session_options
 from gguftool.cli.spelled import spellings
-from gguftool.near import near_names
 from gguftool.report.lines import fold
 from gguftool.version import __version__
 
@@ -192,6 +191,7 @@ class LazyGroup(Helped, click.Group):
             ctx.meta[NOTE] = f"note: this is `gguftool {' '.join(['dump', *overview])}`"
             return ["dump", *overview, word, *rest]
         if not ctx.resilient_parsing:
+            from gguftool.near import near_names
             from gguftool.shell import gguftool as command
 
             names = near_names(plain, self.list_commands(ctx), 1, cutoff=0.7)
