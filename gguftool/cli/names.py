@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "--ctx": ("-c", "--ctx-size", "--context-length", "--context-size", "--context", "--n-ctx", "--num-ctx"),
     "--cache-type": ("--kv-cache-type", "--cache-types", "--kv-type", "--kv-cache-dtype"),
