@@ -179,9 +179,15 @@ class Command(Helped):
         if type(self) is not Command:
             return None
         few = [param for param in self._own if not isinstance(param, Further)]
-        shown = {name for param in few if isinstance(param, Option) for name in (*param.shown, *param.secondary_opts)}
+        options = [param for param in few if isinstance(param, Option)]
+        shown = {name for param in options for name in (*param.shown, *param.secondary_opts)}
         named = (word.partition("=")[0] for word in args if word[:1] == "-")
-        return few if shown.issuperset(named) else None
+        if not shown.issuperset(named):
+            return None
+        # Some answer to a name that another one shows: --force of `fix` would be what --yes is taken for.
+        for param in options:
+            param.without(shown)
+        return few
 
     @property
     def examples(self) -> str:
