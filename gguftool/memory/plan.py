@@ -19,7 +19,7 @@ from gguftool.memory.program import Program, graphs, program, vocabulary
 from gguftool.memory.reserve import Backends, Reserve
 from gguftool.memory.settings import Context, Settings, of_a_graph
 from gguftool.memory.use import DeviceUse, DraftContext, Side, Sums, Taken
-from gguftool.memory.weights import Placed, Placement, Weight, Weights
+from gguftool.memory.weights import Placed, Placement, Weight, Weights, of_a_place
 from gguftool.model import Model
 from gguftool.records import dataclass, field, replace
 
@@ -323,7 +323,7 @@ class Planner:
         """Compute buffers by device as the graph needs them; empty: the graph of this model is not known."""
         # The graph is the same for contexts of any length, and on the host for all types that go the same way.
         types = tuple(map(way, (s.type_k, s.type_v))) if not self.machine.devices else (s.type_k, s.type_v)
-        key = of_a_graph(s), types, replace(p, split=(), gpu_layers=None), placed.layer_device, cache.context.ubatch
+        key = of_a_graph(s), types, of_a_place(p), placed.layer_device, cache.context.ubatch
         known = self._reserves.get(key)
         if known is None:
             known = self._reserves[key] = (self._reserve(s, p, cache, placed), {})
