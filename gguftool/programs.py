@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gguftool import endings
@@ -106,10 +107,7 @@ def everywhere(name: str, given: str | None = None) -> Iterator[Tool]:
     """
     seen: set[str] = set()
     chosen = _named(name, given, may_lack=True)
-    for tool in (*chosen, *_candidates(name)):
-        # Most candidates are not there, which one look tells; where they would lead takes a look at every folder.
-        if not _is_program(tool.path):
-            continue
+    for tool in chain(chosen, _candidates(name)):
         real = os.path.realpath(tool.path)
         if real not in seen and (tool in chosen or not _is_wrapper(tool.path)):
             seen.add(real)
@@ -272,32 +270,41 @@ def _llama_cpp(given: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _candidates(name: str) -> Iterator[Tool]:
+    """Every program of that name that is there, the one to prefer first."""
+    for folder, names, how in _places(name):
+        # Most folders are not there, which one look tells.
+        if not os.path.isdir(folder):
+            continue
+        start = os.path.join(folder, "")
+        for n in names:
+            if _is_program(start + n):
+                yield Tool(name, start + n, how)
+
+
+def _places(name: str) -> Iterator[tuple[str, Sequence[str], str]]:
+    """Folders where the program may lie, the names it may have there, and how it was found then."""
     names = _spellings(name)
+    others = OTHER_NAMES.get(name, ())
     for folder, how in _llama_cpp(None):
-        for n in (*names, *OTHER_NAMES.get(name, ())):
-            yield Tool(name, os.path.join(folder, n), how)
-            yield Tool(name, os.path.join(folder, f"{n}.exe"), how)
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        yield folder, [spelled for n in (*names, *others) for spelled in (n, f"{n}.exe")], how
+    for folder in dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)):
         if folder:
-            for n in [*names, *(o for o in OTHER_NAMES.get(name, ()) if "-" in o)]:
-                yield Tool(name, os.path.join(folder, n), "on PATH")
+            yield folder, [*names, *(o for o in others if "-" in o)], "on PATH"
     # A program installed beside the running Python counts although its folder may not be on PATH.
-    for n in names:
-        yield Tool(name, os.path.join(os.path.dirname(sys.executable), n), "beside Python")
+    yield os.path.dirname(sys.executable), names, "beside Python"
     for package in PACKAGES:
         for folder in sys.path:
-            place = os.path.join(folder, package, "bin")
-            if folder and os.path.isdir(place):
-                yield Tool(name, os.path.join(place, name), f"in the package {package}")
+            if folder:
+                yield os.path.join(folder, package, "bin"), [name], f"in the package {package}"
     for folder in FOLDERS:
         place = os.path.expanduser(folder)
-        for n in [*names, *OTHER_NAMES.get(name, ())]:
-            if "llama" in n or "ggml" in n or "llama.cpp" in place:
-                yield Tool(name, os.path.join(place, n), f"in {folder}")
+        own = "llama.cpp" in place
+        yield place, [n for n in (*names, *others) if own or "llama" in n or "ggml" in n], f"in {folder}"
 
 
 def _is_program(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)
+    # In this order: most are not there, and this one says so without an exception.
+    return os.access(path, os.X_OK) and os.path.isfile(path)
 
 
 def _is_wrapper(path: str) -> bool:

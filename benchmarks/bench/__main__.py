@@ -100,11 +100,7 @@ def sizes(paths: dict[str, str], program: Path) -> dict[str, int]:
     return found
 
 
-Missing = tuple[str, str, str]
-"""A program that cannot be had: the row it would stand below, its name, why."""
-
-
-def chosen(groups: set[str]) -> tuple[list[Case], list[Case], list[Missing]]:
+def chosen(groups: set[str]) -> tuple[list[Case], list[Case], list[peers.Missing]]:
     """Rows that take a moment, rows that take seconds, and what cannot be had."""
     if not groups - {"curves"}:
         return [], [], []
@@ -113,7 +109,7 @@ def chosen(groups: set[str]) -> tuple[list[Case], list[Case], list[Missing]]:
     quick = [c for c in cases.start() if "start" in groups or not c.ours or c.name in beside]
     hashes = cases.hashes(shutil.which("openssl") is not None)
     slow = hashes if groups & {"hash", "peers"} else []
-    missing: list[Missing] = []
+    missing: list[peers.Missing] = []
     for group, make, name, row in (
         ("quantize", cases.quantize, "llama-quantize", f"quantize {cases.TYPES[0]}"),
         ("copy", cases.copy, "llama-gguf-split", "merge"),
@@ -123,7 +119,7 @@ def chosen(groups: set[str]) -> tuple[list[Case], list[Case], list[Missing]]:
                 slow += make(str(place.llama(name)))
             except place.Missing as e:
                 slow += make(None)
-                missing.append((row, name, str(e)))
+                missing.append((row, name, peers.NOT_HAD, str(e)))
     if "peers" in groups:
         theirs, gone = peers.cases(say, {case.name for case in quick + slow})
         quick += [case for case in theirs if not case.once]
@@ -132,7 +128,7 @@ def chosen(groups: set[str]) -> tuple[list[Case], list[Case], list[Missing]]:
     return quick, slow, missing
 
 
-def measured(bench: Bench, quick: list[Case], slow: list[Case], missing: list[Missing], turns: int) -> str:
+def measured(bench: Bench, quick: list[Case], slow: list[Case], missing: list[peers.Missing], turns: int) -> str:
     """Run all rows; the table, and what machine it is of."""
     size, speed = sizes(bench.paths, Path(bench.programs["now"])), floor.speeds(bench.folder)
     model = Path(bench.paths["model"])

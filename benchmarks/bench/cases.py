@@ -16,6 +16,8 @@ GROUPS = {
     "peers": "other programs at the same work",
     "curves": "the same commands on ever larger made files",
 }
+QUANTIZE_START = "quantize of a small file"
+"""What of a quantisation no thread shortens: the start, the plan, the end."""
 NOTHING = ("hash of a small file", "openssl of a small file")
 KEY, VALUE = "gemma3.context_length", "16384"
 TYPES = ("Q8_0", "Q4_K_M", "Q6_K", "IQ4_XS")
@@ -121,7 +123,7 @@ def hashes(openssl: bool) -> list[Case]:
 
 
 def quantize(program: str | None) -> list[Case]:
-    """Each type by the built-in engine, and by llama.cpp."""
+    """Each type by the built-in engine with all processors and with one, and by llama.cpp."""
     found = []
     for kind in TYPES:
         words = ("-q", "quantize", "{f16}", "{out}/out.gguf", kind, "--engine", "builtin", "--no-provenance")
@@ -129,7 +131,16 @@ def quantize(program: str | None) -> list[Case]:
         if program:
             theirs = (program, "{f16}", "{out}/out.gguf", kind, "{cores}")
             found.append(Case(f"llama-quantize {kind}", "quantize", theirs, beside=f"quantize {kind}"))
-    return found
+        found.append(
+            _ours(one_thread(f"quantize {kind}"), "quantize", *words, "--threads", "1", beside=f"quantize {kind}")
+        )
+    small = ("-q", "quantize", "{small}", "{out}/out.gguf", TYPES[0], "--engine", "builtin", "--no-provenance")
+    return [*found, _ours(QUANTIZE_START, "quantize", *small)]
+
+
+def one_thread(name: str) -> str:
+    """The row of the same work without threads."""
+    return f"{name}, 1 thread"
 
 
 def copy(program: str | None) -> list[Case]:

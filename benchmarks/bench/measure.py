@@ -20,17 +20,27 @@ from statistics import median
 # nothing that is measured here is smaller.
 LAUNCHER = """
 import os, signal, sys, time
+def busy():
+    try:
+        with open("/proc/stat") as stat:
+            words = [int(word) for word in stat.readline().split()[1:9]]
+    except OSError:
+        return 0.0
+    return (sum(words) - words[3] - words[4]) / os.sysconf("SC_CLK_TCK")
 null = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-start = time.perf_counter()
+before, start = busy(), time.perf_counter()
 pid = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ, file_actions=null)
 signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))
 signal.alarm(int(sys.argv[1]))
 _, status, usage = os.wait4(pid, 0)
 seconds = time.perf_counter() - start
-print(usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss, os.waitstatus_to_exitcode(status))
+cpu = usage.ru_utime + usage.ru_stime
+print(cpu, seconds, usage.ru_maxrss, os.waitstatus_to_exitcode(status), max(0.0, busy() - before - cpu))
 """
 LONGEST = 600
 """Seconds by the clock after which a program is ended."""
+OTHERS = 0.15
+"""Of one processor, what others may use while the clock is judged."""
 OURS = "{gguftool}"
 """Stands for the program in a command line: the one of this tree, or the one to compare with."""
 
@@ -41,11 +51,19 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: seconds of processor time (user and system, children included) and by the clock; peak memory in MiB."""
+    """One run.
+
+    Attributes:
+        cpu: seconds of processor time, user and system, children included.
+        wall: seconds by the clock.
+        mebibytes: peak memory.
+        others: seconds of processor time that anything else took meanwhile, other machines on this one included.
+    """
 
     cpu: float
     wall: float
     mebibytes: float
+    others: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +114,11 @@ class Found:
         return median(run.cpu for run in self.runs.values()) if self.runs and not self.failed else None
 
     @property
+    def wall(self) -> float | None:
+        """Median in seconds by the clock; None when it did not run."""
+        return median(run.wall for run in self.runs.values()) if self.runs and not self.failed else None
+
+    @property
     def mebibytes(self) -> float | None:
         """The highest."""
         return max(run.mebibytes for run in self.runs.values()) if self.runs and not self.failed else None
@@ -116,12 +139,12 @@ def run(
         said = errors.read().decode(errors="replace").strip().splitlines() or [""]
     if done.returncode:
         raise Failed(said[-1])
-    cpu, wall, peak, code = done.stdout.split()
+    cpu, wall, peak, code, others = done.stdout.split()
     if int(code) not in exits:
         told = next((line for line in said if line.startswith("error")), said[-1])
         raise Failed(f"exit {int(code)}: {told[:120]}")
     # Bytes on macOS, KiB elsewhere.
-    return Run(float(cpu), float(wall), int(peak) / (1 << (20 if sys.platform == "darwin" else 10)))
+    return Run(float(cpu), float(wall), int(peak) / (1 << (20 if sys.platform == "darwin" else 10)), float(others))
 
 
 def copy(source: str | Path, target: str | Path) -> None:
@@ -206,10 +229,18 @@ class Bench:
             ratios.append(a / b if b > 0 else float("inf"))
         return median(ratios)
 
-    def busy(self, case: str) -> bool:
-        """Whether a program of one thread did not have a processor for itself: then the clock says nothing."""
-        runs = self.of(case).runs.values()
-        return not runs or median(run.wall / max(run.cpu, 1e-6) for run in runs) > 1.2
+    def busy(self, case: str, base: str) -> bool:
+        """Whether the machine was not at rest: then the clock says nothing.
+
+        Args:
+            case: of any number of threads.
+            base: of one thread, which must have had a processor for itself.
+        """
+        runs = self.of(base).runs.values()
+        if not runs or median(run.wall / max(run.cpu, 1e-6) for run in runs) > 1.2:
+            return True
+        every = [*runs, *self.of(case).runs.values()]
+        return median(run.others / max(run.wall, 1e-6) for run in every) > OTHERS
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.bench.cases import CLICK, OPENSSL, Goal
+from benchmarks.bench.cases import CLICK, OPENSSL, QUANTIZE_START, Goal, one_thread
 from benchmarks.bench.curves import MOST, Line
 from benchmarks.bench.measure import Bench, Case
 
 LEFT_OUT = "not measured"
+BUSY = "others use the machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,8 @@ class Verdict:
 
 def verdict(bench: Bench, goal: Goal, program: str | None = None) -> Verdict:
     """How a program does on one goal; the one of this tree when none is named."""
-    if goal.what == "wall" and bench.busy(goal.base):
-        return Verdict(goal, None, f"{LEFT_OUT}: others use the machine")
+    if goal.what == "wall" and bench.busy(goal.case, goal.base):
+        return Verdict(goal, None, f"{LEFT_OUT}: {BUSY}")
     if goal.base:
         return Verdict(goal, bench.ratio(goal.case, goal.base, program, goal.less, goal.what))
     return Verdict(goal, bench.of(goal.case, program).mebibytes)
@@ -77,7 +79,7 @@ def _figure(done: Verdict) -> str:
 
 
 def rows(bench: Bench, cases: Sequence[Case], goals: Sequence[Goal], limits: Mapping[str, float | None],
-         missing: Sequence[tuple[str, str, str]] = ()) -> tuple[list[str], list[list[str]]]:  # fmt: skip
+         missing: Sequence[tuple[str, str, str, str]] = ()) -> tuple[list[str], list[list[str]]]:  # fmt: skip
     """Head and rows: each command of ours, below it other programs at the same work.
 
     Args:
@@ -85,16 +87,17 @@ def rows(bench: Bench, cases: Sequence[Case], goals: Sequence[Goal], limits: Map
         cases: in the order of the table.
         goals: those that count.
         limits: seconds by row.
-        missing: programs that cannot be had: row they stand below, name, why.
+        missing: programs without a figure: row they stand below, name, in a word and in a sentence why.
     """
     now, *older = bench.programs
     head = ["", "CPU ms", *(f"{name} ms" for name in older), "times", *(f"{name}" for name in older), "of", "goal",
             "", "limit ms", "peak MiB"]  # fmt: skip
     out: list[list[str]] = []
 
+    blank = [""] * len(older)
+
     def add(case: Case, indent: str) -> None:
         found = bench.of(case.name, now)
-        blank = [""] * len(older)
         if found.failed:
             out.append([indent + case.name, LEFT_OUT, *blank, "", *blank, "", "", found.failed, "", ""])
             return
@@ -122,12 +125,35 @@ def rows(bench: Bench, cases: Sequence[Case], goals: Sequence[Goal], limits: Map
         if case.beside:
             continue
         add(case, "")
+        if (seen := scaling(bench, case.name)) is not None:
+            ratio, limit, told = seen
+            out.append([f"{case.name}, clock", "", *blank, ratio, *blank, one_thread(case.name), "", told, limit, ""])
         for other in cases:
             if other.beside == case.name:
                 add(other, "– ")
-        out.extend([f"– {name}", "not to be had", *[""] * len(older), "", *[""] * len(older), "", "", why, "", ""]
-                   for beside, name, why in missing if beside == case.name)  # fmt: skip
+        out.extend([f"– {name}", word, *[""] * len(older), "", *[""] * len(older), "", "", why, "", ""]
+                   for beside, name, word, why in missing if beside == case.name)  # fmt: skip
     return head, out
+
+
+def scaling(bench: Bench, case: str, cores: int = os.cpu_count() or 1) -> tuple[str, str, str] | None:
+    """What threads bring, by the clock: times the clock of one thread; the least in ms; the figures, in words.
+
+    The least is Amdahl's: what no thread shortens, and the rest by the number of processors. None for a row that was
+    not run with one thread, too.
+    """
+    all_of_them, one, start = (bench.of(name).wall for name in (case, one_thread(case), QUANTIZE_START))
+    if all_of_them is None or one is None or start is None:
+        return None
+    if bench.busy(case, one_thread(case)):
+        return "", "", f"{LEFT_OUT}: {BUSY}"
+    ratio, pure = (
+        bench.ratio(case, one_thread(case), less=less, what="wall") for less in (None, (QUANTIZE_START, QUANTIZE_START))
+    )
+    told = (
+        f"{ms(all_of_them)} ms, 1 thread {ms(one)}, start {ms(start)}; without it {times(pure)}, limit {1 / cores:.2f}"
+    )
+    return times(ratio), ms(start + (one - start) / cores), told
 
 
 def curves(lines: Sequence[Line]) -> str:

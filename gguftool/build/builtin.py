@@ -14,17 +14,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO
 
-from gguftool import errors
-from gguftool.build.failed import stopped, way_on
+from gguftool.build.failed import again, died, stopped
 from gguftool.build.kernels import HOW_TO_GET, Kernels
 from gguftool.build.plan import QuantizePlan
 from gguftool.build.process import child_environment, end
 from gguftool.build.rowworker import SLOT
 from gguftool.build.slabs import Task
 from gguftool.endings import start
-from gguftool.errors import FormatError, Refused, ToolFailed
+from gguftool.errors import Refused, ToolFailed
 from gguftool.files.disk import check_room, write_at
 from gguftool.files.draft import Draft, publish_all
 from gguftool.files.faults import writing
@@ -38,8 +37,7 @@ from gguftool.verify.pages import Run
 Progress = Callable[[int, int], None]
 """(bytes of source data done, of all)."""
 _PIECE = 1 << 20
-_TAIL = 4096
-"""Bytes of what the child said that are looked at when it ends."""
+LABEL = "the built-in quantiser"
 
 
 def quantize(
@@ -152,7 +150,7 @@ def _run(
             except BaseException:
                 end(child)
                 raise
-        raise _died(child.returncode, _in_flight(table, tasks), said)
+        raise died(LABEL, child.returncode, said, _in_flight(table, tasks), "--threads 1")
 
 
 def _parts(plan: QuantizePlan) -> list[Part]:
@@ -217,7 +215,7 @@ def _listen(
         if "done" in words and progress:
             progress(words["done"], plan.source_size)
         elif "failed" in words:
-            raise again(words["failed"], plan)
+            raise again(words["failed"], LABEL, plan.source)
         elif "stopped" in words:
             task = tasks[words["task"]] if words["task"] >= 0 else None
             raise stopped(words["place"], words["stopped"], task.new if task else None)
@@ -226,33 +224,8 @@ def _listen(
     return None
 
 
-def again(words: Mapping[str, Any], plan: QuantizePlan) -> Exception:
-    """The error that a child told of."""
-    kind, text, hint = words["class"], words["text"], words.get("hint")
-    if kind == "OSError":
-        return OSError(words["errno"], text)
-    if kind == "FormatError":
-        return FormatError(text, hint or way_on(words["kind"], plan.source), key=words["key"], kind=words["kind"])
-    found = getattr(errors, kind, None)
-    if isinstance(found, type) and issubclass(found, errors.GgufToolError):
-        return found(text, hint)
-    return MemoryError(text) if kind == "MemoryError" else ToolFailed(f"the built-in quantiser failed: {kind}: {text}")
-
-
 def _in_flight(table: IO[bytes], tasks: Sequence[Task]) -> list[str]:
     """The tensors that the threads of the child were at."""
     with mmap.mmap(table.fileno(), 0, access=mmap.ACCESS_READ) as view:
         numbers: Iterator[tuple[int]] = SLOT.iter_unpack(view)
         return list(dict.fromkeys(tasks[n - 1].name for (n,) in numbers if n))
-
-
-def _died(code: int, at: Sequence[str], said: IO[bytes]) -> ToolFailed:
-    """The child ended without a word."""
-    size = os.fstat(said.fileno()).st_size
-    tail = os.pread(said.fileno(), _TAIL, max(0, size - _TAIL)) if said.readable() else b""
-    last = next((line for line in reversed(tail.decode("utf-8", "replace").splitlines()) if line.strip()), "")
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    where = f" at {' or '.join(at)}" if at else ""
-    if code == -9:
-        return ToolFailed(f"the built-in quantiser was killed{where}", "most likely for lack of memory: --threads 1")
-    return ToolFailed(f"the built-in quantiser ended{where} ({how})" + (f": {last.strip()[:200]}" if last else ""))

@@ -19,8 +19,9 @@ from gguftool.build import process
 from gguftool.build.folder.quantised import METHODS
 from gguftool.errors import ToolFailed
 from gguftool.facts.converters import Registry, lacking, read
+from gguftool.files.cache import user_cache
 from gguftool.files.faults import writing
-from gguftool.files.names import make_folder, user_cache
+from gguftool.files.names import make_folder
 from gguftool.files.small import replace_own
 from gguftool.records import dataclass, replace
 from gguftool.shell import path_word, shell

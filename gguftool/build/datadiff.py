@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gguftool.build.distance import Distance, Job, distances, read
+from gguftool.build.apart import Distance
+from gguftool.build.distance import Job, distances, read
 from gguftool.build.kernels import Kernels, find
 from gguftool.errors import FormatError
 from gguftool.model.compare import DataChange, Difference

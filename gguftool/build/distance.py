@@ -1,90 +1,25 @@
 """How far the weights of a tensor are from others: of another file, or of a type that our own quantiser makes of them.
 
 The one home of these figures: `gguftool diff --data`, `quant-test` and `mix` ask here. Data is read in slabs of rows by
-the caller's thread and worked on by all cores (ggml's kernels and numpy release the GIL), so memory stays the same
+the caller's thread and worked on by all cores (`pieces.py`: ggml's kernels in a child), so memory stays the same
 however large a tensor is.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
 
-from gguftool.brief import short_repr
+from gguftool.build.apart import Distance, Piece
 from gguftool.build.kernels import Kernels, find
-from gguftool.build.objections import NO_WAY_WITHOUT
+from gguftool.build.pieces import Answer, Worker, worker
 from gguftool.errors import FormatError
-from gguftool.format.types import TENSOR_TYPE_BY_NAME
-from gguftool.model.arrays import floats
 from gguftool.model.part import Tensor
 from gguftool.processors import processors
-from gguftool.records import dataclass, fields
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Floats = np.ndarray[Any, np.dtype[Any]]
+from gguftool.records import dataclass
 
 SLAB = 1 << 20
 """Elements worked on at a time by one thread: 4 MiB as f32, each side."""
-
-
-@dataclass(frozen=True, slots=True)
-class Distance:
-    """Sums over the weights W of a tensor and others in their place, Ŵ; what people read is made of them.
-
-    Attributes:
-        count: weights.
-        squares: sum of (W-Ŵ)².
-        own, other: sums of W² and of Ŵ².
-        product: sum of W·Ŵ.
-        absolute: sum of |W-Ŵ|.
-        largest: the largest |W-Ŵ|.
-        weighed, weighed_own: the first two with each column's importance; 0 where none is given.
-    """
-
-    count: int = 0
-    squares: float = 0.0
-    own: float = 0.0
-    other: float = 0.0
-    product: float = 0.0
-    absolute: float = 0.0
-    largest: float = 0.0
-    weighed: float = 0.0
-    weighed_own: float = 0.0
-
-    __repr__ = short_repr
-
-    def __add__(self, more: Distance) -> Distance:
-        sums = {f.name: getattr(self, f.name) + getattr(more, f.name) for f in fields(self)}
-        return Distance(**{**sums, "largest": max(self.largest, more.largest)})
-
-    @property
-    def relative(self) -> float | None:
-        """‖W-Ŵ‖²/‖W‖²: 0 is the same, 1 as far off as nothing at all; None where W is all zero and Ŵ is not."""
-        return _share(self.squares, self.own)
-
-    @property
-    def weighted(self) -> float | None:
-        """The same with each column's importance, which is what its part of the result is off; None without any."""
-        return _share(self.weighed, self.weighed_own) if self.weighed_own else None
-
-    @property
-    def cosine(self) -> float | None:
-        """Cosine of the angle between both; None where one of them is all zero."""
-        return self.product / math.sqrt(self.own * self.other) if self.own > 0 and self.other > 0 else None
-
-    @property
-    def mean(self) -> float:
-        """Mean of |W-Ŵ|."""
-        return self.absolute / self.count if self.count else 0.0
-
-
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None if part > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,27 +85,23 @@ def distances(
         threads: 0 for one per core.
         tell: called with each job when it is begun.
     """
-    use = kernels or find()
     count = threads or processors()
-    pool = ThreadPoolExecutor(count, "distance")
     total: Distance | FormatError = Distance()
-    try:
-        for piece in _delayed(_pieces(jobs, pool, use, tell), 2 * count):
+    with worker(kernels or find(), count) as by:
+        for piece in _delayed(_pieces(jobs, by, tell), 2 * count):
             if piece is None:
                 yield total
                 total = Distance()
             else:
                 total = _plus(total, piece)
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
-_Piece = Future[Distance] | FormatError | None
+_Begun = Answer | FormatError | None
 
 
-def _delayed(pieces: Iterable[_Piece], behind: int) -> Iterator[_Piece]:
+def _delayed(pieces: Iterable[_Begun], behind: int) -> Iterator[_Begun]:
     """The same, as many later: so many are worked on while one is waited for."""
-    waiting: deque[_Piece] = deque()
+    waiting: deque[_Begun] = deque()
     for piece in pieces:
         waiting.append(piece)
         if len(waiting) > behind:
@@ -178,38 +109,47 @@ def _delayed(pieces: Iterable[_Piece], behind: int) -> Iterator[_Piece]:
     yield from waiting
 
 
-def _pieces(
-    jobs: Iterable[Job], pool: ThreadPoolExecutor, kernels: Kernels, tell: Callable[[Job], None] | None
-) -> Iterator[_Piece]:
+def _pieces(jobs: Iterable[Job], by: Worker, tell: Callable[[Job], None] | None) -> Iterator[_Begun]:
     """The slabs of each job on their way, and None behind its last."""
     for job in jobs:
         if tell:
             tell(job)
+        batch: list[Piece] = []
+        held = 0
+        failed: FormatError | None = None
         try:
-            for slab in _slabs(job):
-                yield pool.submit(_measure, kernels, job, *slab)
+            for piece in _slabs(job):
+                size = piece.rows * piece.width
+                if batch and held + size > SLAB:
+                    yield by.begin(batch)
+                    batch, held = [], 0
+                batch.append(piece)
+                held += size
         except FormatError as error:
-            yield error
+            failed = error
+        if batch:
+            yield by.begin(batch)
+        if failed is not None:
+            yield failed
         yield None
 
 
-def _plus(total: Distance | FormatError, piece: Future[Distance] | FormatError) -> Distance | FormatError:
+def _plus(total: Distance | FormatError, piece: Answer | FormatError) -> Distance | FormatError:
     """The sum as it goes on; the first error stays."""
     if isinstance(total, FormatError):
         return total
     if isinstance(piece, FormatError):
         return piece
     try:
-        return total + piece.result()
+        for more in piece():
+            total += more
+        return total
     except FormatError as error:
         return error
 
 
-_Slab = tuple[bytes, "bytes | None", int, int, "bytes | None"]
-"""Data of both sides, rows, elements of a row, importances of a row."""
-
-
-def _slabs(job: Job) -> Iterator[_Slab]:
+def _slabs(job: Job) -> Iterator[Piece]:
+    other = job.other.info if job.other else None
     tensor, dims = job.tensor, job.tensor.shape or (1,)
     width = max(1, dims[0])
     rows = tensor.info.elements // width
@@ -222,7 +162,8 @@ def _slabs(job: Job) -> Iterator[_Slab]:
     for first, count in chosen:
         data = [read(t, first * n, count * n) for t, n in zip((tensor, job.other), sides, strict=False) if t]
         weights = _importances(job.importance, first // per_expert, width)
-        yield data[0], data[1] if len(data) > 1 else None, count, width, weights
+        second = data[1] if len(data) > 1 else None
+        yield Piece(tensor.info, data[0], other, second, job.through, count, width, weights)
 
 
 def _importances(all_of_them: bytes | None, expert: int, width: int) -> bytes | None:
@@ -272,74 +213,3 @@ def read(t: Tensor, at: int, size: int) -> bytes:
     if len(data) < size:
         raise FormatError(f"{t.name}: data passes the end of {t.part.name}", offset=t.offset + at, kind="truncated")
     return data
-
-
-def _measure(
-    kernels: Kernels, job: Job, one: bytes, two: bytes | None, rows: int, width: int, weights: bytes | None
-) -> Distance:
-    x = numbers(kernels, job.tensor, one, rows, width)
-    if two is not None and job.other is not None:
-        y = numbers(kernels, job.other, two, rows, width)
-    else:
-        y = _remade(kernels, job.tensor.type_name, job.through or "", one, rows, width, weights)
-    return sums(x, y, width, weights)
-
-
-def numbers(kernels: Kernels, t: Tensor, data: bytes, rows: int, width: int) -> Floats:
-    """Whole rows of a tensor as float32, flat.
-
-    Raises:
-        FormatError: it cannot be turned into numbers, or holds NaN or infinity.
-    """
-    if t.type_name in kernels.reads:
-        return _read_back(kernels, t.type_name, data, rows, width)
-    return _finite(floats(t.info, data))
-
-
-def _read_back(kernels: Kernels, type_name: str, data: bytes, rows: int, width: int) -> Floats:
-    """A copy, for the kernels' own memory is only valid until their next call."""
-    import numpy as np
-
-    return _finite(np.frombuffer(kernels.convert(data, type_name, "F32", rows, width, None), "<f4").copy())
-
-
-def _finite(x: Floats) -> Floats:
-    import numpy as np
-
-    if not np.isfinite(x).all():
-        raise FormatError("holds NaN or infinity", kind="invalid-data")
-    return x
-
-
-def _remade(
-    kernels: Kernels, source: str, new: str, data: bytes, rows: int, width: int, weights: bytes | None
-) -> Floats:
-    kind = TENSOR_TYPE_BY_NAME[new]
-    if width % kind.block_size:
-        raise FormatError(f"rows of {width} weights are not whole blocks of {new}")
-    if weights is None and new in NO_WAY_WITHOUT:
-        raise FormatError(f"{new} is not made without an importance matrix")
-    made = bytes(kernels.convert(data, source, new, rows, width, weights))
-    return _read_back(kernels, new, made, rows, width)
-
-
-def sums(x: Floats, y: Floats, width: int, weights: bytes | None = None) -> Distance:
-    """The sums of two arrays of float32 of one size, rows of ``width``; added up in double precision."""
-    import numpy as np
-
-    def dot(one: Floats, two: Floats) -> float:
-        # Not by BLAS, whose own threads wait for one another where all cores have work.
-        return float(np.einsum("i,i->", one, two))
-
-    def weigh(one: Floats) -> float:
-        by = np.frombuffer(weights or b"", "<f4").astype(np.float64)
-        return float(np.einsum("ij,ij,j->", *2 * (one.reshape(-1, width),), by)) if weights else 0.0
-
-    a, b = x.astype(np.float64), y.astype(np.float64)
-    own, other, product, weighed_own = dot(a, a), dot(b, b), dot(a, b), weigh(a)
-    a -= b
-    squares, weighed = dot(a, a), weigh(a)
-    np.abs(a, out=a)
-    return Distance(
-        len(a), squares, own, other, product, float(a.sum()), float(a.max(initial=0.0)), weighed, weighed_own
-    )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
 
+from gguftool import errors
 from gguftool.build.process import Ended
 from gguftool.errors import FormatError, GgufToolError, NoRoom, ToolFailed
 from gguftool.regex import regex
@@ -44,6 +48,50 @@ def stopped(place: str, words: str, new: str | None) -> ToolFailed:
         "its numbers, or their importances, are none that this type can hold: look at both (gguftool verify --data "
         "MODEL, gguftool lint IMATRIX), or name another type for the tensor with --tensor-type NAME=TYPE",
     )
+
+
+_TAIL = 4096
+"""Bytes of what a child said that are looked at when it ends."""
+
+
+def again(words: Mapping[str, Any], label: str, source: str | None = None) -> Exception:
+    """The error that a child of ours told of (`gguftool.build.parent.failure`).
+
+    Args:
+        words: what it said.
+        label: what to call it.
+        source: the file that its words about data mean, for the hint.
+    """
+    kind, text, hint = words["class"], words["text"], words.get("hint")
+    if kind == "OSError":
+        return OSError(words["errno"], text)
+    if kind == "FormatError":
+        helps = hint if source is None else hint or way_on(words["kind"], source)
+        return FormatError(text, helps, key=words["key"], kind=words["kind"])
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, GgufToolError):
+        return found(text, hint)
+    return MemoryError(text) if kind == "MemoryError" else ToolFailed(f"{label} failed: {kind}: {text}")
+
+
+def died(label: str, code: int, said: IO[bytes], at: Sequence[str], less: str) -> ToolFailed:
+    """A child of ours ended without a word.
+
+    Args:
+        label: what to call it.
+        code: its exit code; negative: the signal.
+        said: what it wrote to stderr.
+        at: the tensors that it was at.
+        less: what makes it take less memory.
+    """
+    size = os.fstat(said.fileno()).st_size
+    tail = os.pread(said.fileno(), _TAIL, max(0, size - _TAIL)) if said.readable() else b""
+    last = next((line for line in reversed(tail.decode("utf-8", "replace").splitlines()) if line.strip()), "")
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    where = f" at {' or '.join(at)}" if at else ""
+    if code == -9:
+        return ToolFailed(f"{label} was killed{where}", f"most likely for lack of memory: {less}")
+    return ToolFailed(f"{label} ended{where} ({how})" + (f": {last.strip()[:200]}" if last else ""))
 
 
 _KNOWN = (

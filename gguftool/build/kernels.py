@@ -1,8 +1,8 @@
 """The functions that quantise rows: ggml's own out of the ``libggml-python`` wheel, or those of the ``gguf`` package.
 
 ggml's are C and release the GIL, so threads use all cores; they may end the process with an assertion, so they are
-called in a child (`gguftool.build.rowworker`) only. The ``gguf`` package's are numpy, give the same bytes and know
-fewer types; they serve where the wheel is missing.
+called in children (`gguftool.build.rowworker`, `gguftool.build.distancechild`) only. The ``gguf`` package's are numpy,
+give the same bytes and know fewer types; they serve where the wheel is missing.
 """
 
 from __future__ import annotations

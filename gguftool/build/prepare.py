@@ -19,7 +19,8 @@ from gguftool.build.pipeline import STATE, Outcome, Step, work_folder
 from gguftool.edit.deploy import Wanted, deploy
 from gguftool.edit.ops import Operation, Strip
 from gguftool.edit.plan import plan_edit
-from gguftool.edit.recover import pending, recover
+from gguftool.edit.recover import recover
+from gguftool.edit.steps import pending
 from gguftool.errors import Refused, UsageError
 from gguftool.files.attributes import readers_of
 from gguftool.files.copies import copy_ranges

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import signal
 import struct
 import sys
 import threading
@@ -19,8 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gguftool.build import kernels as rows_of
+from gguftool.build.parent import begin, failure, say
 from gguftool.build.slabs import Room, Slab, Task, slabs, work
-from gguftool.errors import FormatError, GgufToolError
+from gguftool.errors import GgufToolError
 from gguftool.source import LocalFile
 from gguftool.verify.pages import Run, longest
 
@@ -28,15 +28,6 @@ SLOT = struct.Struct("<q")
 """What each thread is at: the number of the task and one, 0 for none."""
 _OFTEN = 0.1
 """Seconds between two words about progress."""
-
-
-_parent = 1
-"""Where `say` writes."""
-
-
-def say(words: Mapping[str, object]) -> None:
-    """One line to the parent, in one write, so that threads do not mix theirs."""
-    os.write(_parent, json.dumps(words).encode() + b"\n")
 
 
 class _Here(threading.local):
@@ -47,12 +38,7 @@ class _Here(threading.local):
 
 def main() -> int:
     """Do what stands on stdin; 1 when it failed, and the reason is told."""
-    # Where C runs, only the default action of a signal stops it.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    global _parent
-    # What C prints is none of our lines.
-    _parent = os.dup(1)
-    os.dup2(2, 1)
+    begin()
     order = json.loads(sys.stdin.buffer.readline())
     blob = memoryview(sys.stdin.buffer.read())
     kernels = rows_of.load(order["library"])
@@ -136,18 +122,6 @@ def _stop(here: _Here, text: str) -> None:
     slab = here.slab
     say({"stopped": text.strip(), "task": slab.number if slab else -1, "place": slab.place if slab else ""})
     os._exit(1)
-
-
-def failure(error: BaseException) -> dict[str, object]:
-    """An error as JSON, for `gguftool.build.builtin.again`."""
-    words: dict[str, object] = {"class": type(error).__name__, "text": str(error)}
-    if isinstance(error, OSError):
-        words |= {"class": "OSError", "errno": error.errno, "text": error.strerror or str(error)}
-    if isinstance(error, GgufToolError):
-        words["hint"] = error.hint
-    if isinstance(error, FormatError):
-        words |= {"key": error.key, "kind": error.kind}
-    return words
 
 
 if __name__ == "__main__":

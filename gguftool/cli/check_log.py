@@ -6,6 +6,7 @@ import click
 
 from gguftool.cli.options import Session, command, format_option, option, pass_session
 from gguftool.cli.streams import stdin_bytes
+from gguftool.cli.values import PATH
 
 
 @command(
@@ -15,8 +16,8 @@ from gguftool.cli.streams import stdin_bytes
     journalctl -u llama-server -b | gguftool check-log -
     """
 )
-@click.argument("log", metavar="LOG", type=click.Path(allow_dash=True))
-@option("--expect", metavar="FILE", type=click.Path(), help="JSON of `gguftool plan` or `gguftool launch`.")
+@click.argument("log", metavar="LOG", type=PATH)
+@option("--expect", metavar="FILE", type=PATH, help="JSON of `gguftool plan` or `gguftool launch`.")
 @format_option("text", "json")
 @pass_session
 def check_log(session: Session, /, log: str, expect: str | None) -> int:

@@ -102,7 +102,7 @@ def imported(model: Model, path: str) -> list[Operation]:
     Raises:
         UsageError: the file cannot be read, or a value is not possible.
     """
-    from gguftool.edit.request import decode_text, read_file
+    from gguftool.edit.fromfile import decode_text, read_file
     from gguftool.edit.toml import from_toml, operations
 
     return operations(model, from_toml(decode_text(read_file(path), path), path))
@@ -125,7 +125,7 @@ def edit(session: Session, model: Model, begin: str | None) -> Draft | None:
         ToolFailed: the editor cannot be started, or failed.
         UsageError: what was typed cannot be read; the message names the file that has it.
     """
-    from gguftool.edit.request import decode_text, read_file
+    from gguftool.edit.fromfile import decode_text, read_file
 
     before = exported(model)
     name = model.name

@@ -125,12 +125,13 @@ def fix_one(session: Session, model: str, given: dict[str, Any]) -> Edited:
     from gguftool.hub import on_this_machine
     from gguftool.model.headers import Headers
     from gguftool.model.opening import open_model
-    from gguftool.report.undone import recovered_text
 
     draft, known = None, Headers()
     write = not given["dry_run"] and given["output"] is None
     path, outcomes = settled(on_this_machine(model), write=write, known=known)
     for outcome in outcomes:
+        from gguftool.report.undone import recovered_text
+
         session.note(recovered_text(outcome, session.style))
     if given["edit"]:
         from gguftool.cli.editor import edit
@@ -261,9 +262,13 @@ def operations_of(model: Model, given: dict[str, Any], bugs: list[GgufToolError]
         out.extend(operations)
         notes.extend(said)
     if given["sampling"] is not None:
-        out.extend(request.sampling_operations(given["sampling"]))
+        from gguftool.edit.sampling import sampling_operations
+
+        out.extend(sampling_operations(given["sampling"]))
     for text in given["special"]:
-        operation, note = request.special_operation(model, text)
+        from gguftool.edit.special import special_operation
+
+        operation, note = special_operation(model, text)
         out.append(operation)
         notes.extend(filter(None, [note]))
     for text in given["sets"]:
@@ -272,7 +277,10 @@ def operations_of(model: Model, given: dict[str, Any], bugs: list[GgufToolError]
         if value.startswith("@") and os.path.isfile(value[1:]):  # as curl and gh have it
             way = shell(("--set-file", f"{key}={value[1:]}"))
             notes.append(f"{value} is written as it stands; the content of that file: {way}")
-    out.extend(request.set_file_operation(model, text) for text in given["set_file"])
+    for text in given["set_file"]:
+        from gguftool.edit.fromfile import set_file_operation
+
+        out.append(set_file_operation(model, text))
     if given["repack"]:
         out.append(ops.Repack())
     if given["realign"] is not None:

@@ -97,9 +97,11 @@ class Session:
 
     def status(self) -> Callable[[str], None]:
         """A line on stderr that what follows writes over, if that is a terminal; gone before anything else is said."""
+        if self.quiet or not sys.stderr.isatty():
+            return lambda text: None
         from gguftool.report.progress import Status
 
-        return Status(sys.stderr if sys.stderr.isatty() and not self.quiet else None)
+        return Status(sys.stderr)
 
     def warn(self, text: str) -> None:
         """Something the user should know: to stderr, always."""

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from gguftool.cli.options import option
+from gguftool.cli.values import PATH
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -22,7 +21,7 @@ def output_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--output-file``."""
     return option(
         "--output-file",
-        type=click.Path(),
+        type=PATH,
         metavar="FILE",
         help="Write the report to this file; an older report there is replaced.",
     )(function)

@@ -155,7 +155,7 @@ def _told(path: str, read: Any) -> Asked:
 
 def _read(path: str) -> str:
     from gguftool.cli.streams import stdin_bytes
-    from gguftool.edit.request import decode_text, read_file
+    from gguftool.edit.fromfile import decode_text, read_file
 
     if path == _STDIN:
         return decode_text(stdin_bytes(), "stdin")

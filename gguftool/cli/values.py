@@ -6,6 +6,7 @@ says what to write instead.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ class PathType(ModelParam):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path as it is."""
-        return click.Path().convert(value, param, ctx)
+        return value if os.access(value, os.R_OK) else click.Path().convert(value, param, ctx)
 
 
 PATH = PathType()

@@ -6,7 +6,6 @@ import os
 
 from gguftool.edit.commit import in_use
 from gguftool.edit.fitted import Fit
-from gguftool.edit.gaps import movable_path
 from gguftool.edit.inuse import alone
 from gguftool.edit.job import Job, journal_size, written
 from gguftool.edit.layout import looks_whole
@@ -105,7 +104,11 @@ _CACHED = "a program that has loaded it already does not read the header again"
 
 
 def _movable(target: Target, laid_out: Fit, layer: OsLayer) -> bool:
-    return not target.sparse or movable_path(layer, target.real, laid_out.old_front)
+    if not target.sparse:
+        return True
+    from gguftool.edit.gaps import movable_path
+
+    return movable_path(layer, target.real, laid_out.old_front)
 
 
 def costs(job: Job, layer: OsLayer, clones: bool, output: bool = False) -> tuple[int, int]:

@@ -37,7 +37,6 @@ from gguftool.edit.inuse import hold_alone, users_of
 from gguftool.edit.job import InsertImpossible, Job, make_record, written
 from gguftool.edit.journal import INSERTED, STARTED, Record, pack, read
 from gguftool.edit.oslayer import OsLayer
-from gguftool.edit.recover import settle
 from gguftool.edit.steps import barrier, drop_journal, half_done, keep_journal, mark, poison, take_journal, unpoison
 from gguftool.errors import ChangedMeanwhile, GgufToolError, NoRoom, Refused, Unreadable
 from gguftool.files.disk import Progress
@@ -173,6 +172,8 @@ def _backing_out(job: Job, layer: OsLayer, journal: int, model: int, record: Rec
     try:
         yield
     except OSError as error:
+        from gguftool.edit.recover import settle
+
         try:
             untouched = layer.fstat(model).st_size == record.old_size
             found = read(layer, journal)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from gguftool.edit.journal import MOST_HOLES, Record
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.files.holes import holes_in
-from gguftool.format.header import align
+from gguftool.format.frame import align
 
 Holes = tuple[tuple[int, int], ...]
 """(start, length) of each, in order."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import time
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.edit.fitted import Fit, Segment
-from gguftool.edit.gaps import Holes, movable_holes
 from gguftool.edit.journal import Record
 from gguftool.edit.oslayer import BLOCK, OsLayer
 from gguftool.errors import Refused
-from gguftool.format.header import align
+from gguftool.format.frame import align
 from gguftool.records import dataclass
 from gguftool.version import __version__
+
+if TYPE_CHECKING:
+    from gguftool.edit.gaps import Holes
 
 SAVED_LIMIT = 1 << 30
 """Bytes that no tensor covers and `rewrite` leaves out are kept for undo up to this many."""
@@ -23,7 +27,7 @@ class InsertImpossible(Exception):
     """The file cannot be moved in place, or the file system took INSERT_RANGE back; the file is as it was."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """One edit, ready to be done.
 
@@ -38,6 +42,7 @@ class Job:
         preserve_mtime: set the time of last change back.
         undo_of: number of the undo record that this edit takes back.
         operations, argv, group: for the record.
+        old_sha: sha256 of `old_front`, when somebody has had to work it out already.
     """
 
     path: str
@@ -52,8 +57,21 @@ class Job:
     operations: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     group: str = ""
+    old_sha: str = ""
 
     __repr__ = short_repr
+
+    # Both fronts have many MB: what is asked when the edit is planned and again when it is done is found once.
+
+    @cached_property
+    def changed(self) -> list[tuple[int, int]]:
+        """(start, stop) of runs of blocks of the front that differ, for `patch`."""
+        return _changed_blocks(self)
+
+    @cached_property
+    def overwritten(self) -> int:
+        """How much of the old front changes beyond being moved, in bytes; the filler makes the rest fit as it is."""
+        return _overwritten(self)
 
 
 def _old(job: Job) -> memoryview:
@@ -65,13 +83,12 @@ def written(job: Job) -> list[tuple[int, int]]:
     front = job.fit.front
     if job.strategy == "insert":
         # Behind this point the insertion itself has brought every byte to its place.
-        return [(4, job.fit.shift + overwritten(job))]
-    ranges = [(max(4, start), min(stop, len(front))) for start, stop in _changed_blocks(job)]
+        return [(4, job.fit.shift + job.overwritten)]
+    ranges = [(max(4, start), min(stop, len(front))) for start, stop in job.changed]
     return [(start, stop) for start, stop in ranges if start < stop]
 
 
-def overwritten(job: Job) -> int:
-    """How much of the old front changes beyond being moved, in bytes; the filler makes the rest fit as it is."""
+def _overwritten(job: Job) -> int:
     old, new, shift = _old(job), job.fit.front, job.fit.shift
     at, step, least = len(old), 1 << 16, max(4, 4 - shift)
     while step:
@@ -83,7 +100,7 @@ def overwritten(job: Job) -> int:
 
 
 def _changed_blocks(job: Job) -> list[tuple[int, int]]:
-    """(start, stop) of runs of blocks that differ; large pieces are compared first, most of them are equal."""
+    """Large pieces are compared first, most of them are equal."""
     old, new = _old(job), job.fit.front
     out: list[tuple[int, int]] = []
     piece = 64 * BLOCK
@@ -111,12 +128,12 @@ def ranges(job: Job) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]
     """What is saved, as (start, length), and what stays or moves, as (old start, new start, length)."""
     fit, size = job.fit, job.identity[2]
     if job.strategy == "patch":
-        saved = _union([(0, BLOCK), *_changed_blocks(job)], size)
+        saved = _union([(0, BLOCK), *job.changed], size)
         return saved, [(start, start, n) for start, n in _rest(saved, size)]
     if job.strategy == "insert":
-        saved = _union([(0, align(overwritten(job), BLOCK))], size)
+        saved = _union([(0, align(job.overwritten, BLOCK))], size)
         return saved, [(start, start + fit.shift, n) for start, n in _rest(saved, size)]
-    tail = overwritten(job) if fit.plain else fit.old_front
+    tail = job.overwritten if fit.plain else fit.old_front
     kept = Segment(tail, tail + fit.shift, fit.old_front - tail)
     moved = _disjoint((*fit.segments, kept))
     if not job.keep_undo:
@@ -135,7 +152,11 @@ def make_record(job: Job, layer: OsLayer, model: int) -> Record:
     saved, moved = ranges(job)
     if job.strategy == "rewrite" and job.keep_undo and sum(n for _, n in saved) > SAVED_LIMIT + fit.old_front:
         raise Refused(f"{job.path}: more than 1 GiB would be left out, too much to keep for undo", "give --no-undo")
-    holes: Holes | None = movable_holes(layer, model, job.fit.old_front) if job.strategy == "insert" else ()
+    holes: Holes | None = ()
+    if job.strategy == "insert":
+        from gguftool.edit.gaps import movable_holes
+
+        holes = movable_holes(layer, model, job.fit.old_front)
     if holes is None:
         raise InsertImpossible
     return Record(
@@ -145,7 +166,7 @@ def make_record(job: Job, layer: OsLayer, model: int) -> Record:
         new_size=fit.new_size,
         old_front=len(_old(job)),
         new_front=len(fit.front),
-        old_sha=hashlib.sha256(_old(job)).hexdigest(),
+        old_sha=job.old_sha or hashlib.sha256(_old(job)).hexdigest(),
         new_sha=hashlib.sha256(fit.front).hexdigest(),
         saved=tuple(saved),
         moved=tuple(moved),

@@ -16,10 +16,8 @@ from collections.abc import Iterator
 
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import BLOCK, OsLayer
-from gguftool.format.header import align
-from gguftool.reading import from_json
+from gguftool.format.frame import align
 from gguftool.records import asdict, dataclass, field, replace
-from gguftool.regex import regex
 from gguftool.source import beside
 
 MAGIC = b"gguftool-record\x01"
@@ -33,7 +31,7 @@ LAST_SECOND = 1 << 37
 """Seconds since 1970 that every calendar here still knows: the year 6325."""
 MOST_HOLES = 1000
 """Holes that a record holds; a file with more is written anew, not moved."""
-_SUM = regex("[0-9a-f]{64}")
+_DIGITS = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +132,8 @@ def read(layer: OsLayer, fd: int) -> tuple[Record, int] | None:
     body = layer.read(fd, 0, end)
     if len(body) != end or hashlib.sha256(memoryview(body)[:-32]).digest() != body[-32:]:
         return None
+    from gguftool.reading import from_json
+
     try:
         fields = from_json(body[_HEAD.size : _HEAD.size + n_text], halves=True)
         for key in ("saved", "moved", *(("holes",) if "holes" in fields else ())):
@@ -199,7 +199,7 @@ def _sane_words(record: Record) -> bool:
     """Whether what is not a place is a text, a time or a sum."""
     if not all(isinstance(x, str) for x in (record.version, record.group, *record.operations, *record.argv)):
         return False
-    if not all(isinstance(x, str) and _SUM.fullmatch(x) for x in (record.old_sha, record.new_sha)):
+    if not all(isinstance(x, str) and len(x) == 64 and _DIGITS.issuperset(x) for x in (record.old_sha, record.new_sha)):
         return False
     return type(record.time) in (int, float) and 0 <= record.time < LAST_SECOND
 

@@ -8,7 +8,7 @@ from gguftool.edit.gaps import moved_up
 from gguftool.edit.journal import Record
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import undo_records
-from gguftool.format.types import MAGIC
+from gguftool.format.frame import MAGIC
 from gguftool.records import dataclass
 
 

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from gguftool.brief import short_repr
+from gguftool.edit.fromfile import read_file
 from gguftool.edit.ops import Front
-from gguftool.edit.request import read_file
 from gguftool.edit.whole import editable
 from gguftool.errors import FormatError, Refused, UsageError
 from gguftool.files.small import write_file

@@ -61,10 +61,8 @@ from gguftool.edit.steps import (
     take_journal,
     unpoison,
 )
-from gguftool.elsewhere import meant
 from gguftool.errors import DamagedJournal, MissingFile
-from gguftool.format.sniff import POISONED_MAGIC
-from gguftool.format.types import MAGIC
+from gguftool.format.frame import MAGIC, POISONED_MAGIC
 from gguftool.records import dataclass
 from gguftool.source import attempts, journal_path
 
@@ -93,11 +91,6 @@ class Outcome:
     __repr__ = short_repr
 
 
-def pending(path: str | os.PathLike[str], layer: OsLayer | None = None) -> bool:
-    """Whether a journal lies beside the file: an edit runs or was interrupted."""
-    return (layer or OsLayer()).stat(journal_path(os.path.realpath(path))) is not None
-
-
 def recover(path: str | os.PathLike[str], layer: OsLayer | None = None) -> Outcome:
     """Finish or take back an interrupted edit; does nothing when there is none.
 
@@ -110,6 +103,8 @@ def recover(path: str | os.PathLike[str], layer: OsLayer | None = None) -> Outco
     layer = layer or OsLayer()
     real = os.path.realpath(path)
     if layer.stat(real) is None:
+        from gguftool.elsewhere import meant
+
         raise MissingFile(f"{real}: no such file", meant(os.fspath(path)))
     try:
         outcome = _recover(layer, real, journal_path(real))
@@ -235,17 +230,18 @@ def settle(
         InterruptedEdit: the disk failed; the journal stays.
     """
     size = layer.fstat(model).st_size
-    front = layer.read(model, 0, max(record.old_front, record.new_front))
-    if phase != ROLLBACK and size == record.new_size and _sha(front[: record.new_front]) == record.new_sha:
+    # Of a poisoned file neither hash can be right.
+    loadable = layer.read(model, 0, 4) == MAGIC
+    front = layer.read(model, 0, max(record.old_front, record.new_front)) if loadable else b""
+    if loadable and phase != ROLLBACK and size == record.new_size and _sha(front[: record.new_front]) == record.new_sha:
         _settled(layer, path, model, record, front[: record.new_front], record.shift if doubt else None)
         return _finish(layer, path, record)
-    if size == record.old_size and _sha(front[: record.old_front]) == record.old_sha:
+    if loadable and size == record.old_size and _sha(front[: record.old_front]) == record.old_sha:
         # The magic is written last, so with it all else is in place; only not yet known to be on the disk.
         _settled(layer, path, model, record, front[: record.old_front], 0 if doubt else None)
         if record.strategy == "rewrite":
             layer.sweep(path)
         return _end(layer, path, "COPYING" if record.strategy == "rewrite" else "HOT", record)
-    loadable = layer.read(model, 0, 4) == MAGIC
     if record.strategy == "rewrite" or size not in (record.old_size, record.new_size) or loadable:
         raise DamagedJournal(
             f"{path}: the file is neither what it was before the interrupted edit nor what it should become; "

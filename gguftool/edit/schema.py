@@ -6,6 +6,7 @@ writes one must know. Types are written as in ``KEY:TYPE=VALUE``: ``u32``, ``[st
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 from gguftool.errors import UsageError
@@ -67,6 +68,12 @@ ALSO = MappingProxyType(
 )
 """Keys that may have several types; the first is what gguftool writes."""
 
+TYPED = regex(r"(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])\Z", re.DOTALL)
+"""``KEY:TYPE``."""
+ELEMENT = regex(r"(?P<key>.+)\[(?P<index>[0-9]+)\]\Z", re.DOTALL)
+"""``KEY[5]``."""
+_PATTERNED = ("general.", "tokenizer.")
+"""How all keys begin that a pattern stands for."""
 _PATTERNS = (
     (regex(rf"general\.(base_model|dataset)\.\d+\.({_MODEL_CARD.replace(' ', '|')})"), "str"),
     (regex(r"tokenizer\.chat_template\.[^.]+"), "str"),
@@ -89,9 +96,10 @@ def key_types(key: str, arch: str) -> tuple[str, ...]:
         return found.types
     if key in WHOLE:
         return (WHOLE[key],)
-    for pattern, type_name in _PATTERNS:
-        if pattern.fullmatch(key):
-            return (type_name,)
+    if key.startswith(_PATTERNED):
+        for pattern, type_name in _PATTERNS:
+            if pattern.fullmatch(key):
+                return (type_name,)
     suffix = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
     said = UNDER_ARCH.get(suffix)
     return (said,) if said else _anywhere(suffix)
@@ -110,7 +118,7 @@ def read_by(key: str, arch: str) -> str:
     projector = arch == "clip" or key.startswith("clip.")
     programs = set(found.programs) - (set() if projector else {"M"}) if found is not None else set()
     if not programs:
-        return "llama-server" if _SERVER.fullmatch(key) else "-"
+        return "llama-server" if key.startswith(_PATTERNED) and _SERVER.fullmatch(key) else "-"
     return "llama.cpp" if programs & set("LM") or key.startswith("adapter.") else "llama-server"
 
 

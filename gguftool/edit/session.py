@@ -10,8 +10,8 @@ from typing import Any
 from gguftool.brief import line, shown
 from gguftool.edit.ops import Delete, Operation, Rename, Set, SetElement, apply
 from gguftool.edit.plan import EditPlan, Result, plan_edit
-from gguftool.edit.recover import pending, recover
 from gguftool.edit.schema import key_types
+from gguftool.edit.steps import pending
 from gguftool.edit.texts import refuse_texts
 from gguftool.edit.which import metadata_file
 from gguftool.edit.whole import editable
@@ -61,6 +61,8 @@ class edit(MutableMapping[str, object]):
 
     def __enter__(self) -> edit:
         if pending(self.path):
+            from gguftool.edit.recover import recover
+
             recover(self.path)
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from gguftool.edit.ops import (
@@ -18,7 +17,7 @@ from gguftool.edit.ops import (
     SetElement,
     Strip,
 )
-from gguftool.edit.schema import architecture, key_types, spell_type
+from gguftool.edit.schema import ELEMENT, TYPED, architecture, key_types, spell_type
 from gguftool.format.header import Field, Header
 from gguftool.format.types import ARR, VALUE_TYPES
 from gguftool.regex import regex
@@ -55,10 +54,6 @@ def spellable_key(key: str) -> bool:
     return bool(key) and "=" not in key and "\0" not in key and TYPED.match(key) is None and ELEMENT.match(key) is None
 
 
-TYPED = regex(r"(?P<key>.+?):(?P<type>\[?[a-z]+\d*\]?|arr\[[a-z]+\d*\])\Z", re.DOTALL)
-"""``KEY:TYPE``."""
-ELEMENT = regex(r"(?P<key>.+)\[(?P<index>[0-9]+)\]\Z", re.DOTALL)
-"""``KEY[5]``."""
 _SAFE_IN_LIST = regex(r"\s*[^\s,\[\]][^,\[\]]*")
 
 

@@ -8,10 +8,9 @@ import os
 
 from gguftool.edit.journal import Record, pack_phase
 from gguftool.edit.oslayer import BLOCK, OsLayer
-from gguftool.edit.records import adopt, drop_record, join_oldest, next_path, undo_numbers
+from gguftool.edit.records import KEEP, adopt, drop_record, next_path, undo_numbers
 from gguftool.errors import EditInProgress, InterruptedEdit
-from gguftool.format.sniff import POISONED_MAGIC
-from gguftool.format.types import MAGIC
+from gguftool.format.frame import MAGIC, POISONED_MAGIC
 from gguftool.shell import gguftool, path_word
 from gguftool.source import attempts, journal_path
 
@@ -97,6 +96,11 @@ def take_journal(layer: OsLayer, path: str) -> int:
     raise in_progress(path)
 
 
+def pending(path: str | os.PathLike[str], layer: OsLayer | None = None) -> bool:
+    """Whether a journal lies beside the file: an edit runs or was interrupted."""
+    return (layer or OsLayer()).stat(journal_path(os.path.realpath(path))) is not None
+
+
 def in_progress(path: str) -> EditInProgress:
     """The refusal for a file that another process edits."""
     return EditInProgress(f"{path}: is being edited by another process", "wait until that is done")
@@ -172,7 +176,10 @@ def keep_journal(layer: OsLayer, path: str, record: Record, keep: bool = True) -
     layer.rename(journal_path(path), target)
     _sync_names(layer, path)
     with contextlib.suppress(OSError):
-        join_oldest(layer, path)
+        if len(undo_numbers(layer, path)) > KEEP:
+            from gguftool.edit.joining import join_oldest
+
+            join_oldest(layer, path)
     return target
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from gguftool.brief import short_repr
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.steps import refuse_unfinished
-from gguftool.elsewhere import meant
 from gguftool.errors import MissingFile, Refused, Unreadable
 from gguftool.files.attributes import APPEND_ONLY, IMMUTABLE
 from gguftool.records import dataclass
@@ -19,12 +18,13 @@ from gguftool.shell import path_word, shell
 # A path that matches is a blob of a content-addressed store: its name says what is in it, and other snapshots, models
 # or repositories may share it. Rewritten in place it would serve other bytes under the same name to all of them.
 _STORES = (
-    ("the Hugging Face cache", regex(r"/(models|datasets|spaces)--[^/]+/(blobs|snapshots)/")),
-    ("the Ollama or Docker store", regex(r"/blobs/sha256[-/:][0-9a-f]{64}$")),
-    ("the Git LFS store", regex(r"/\.git/lfs/objects/")),
-    ("the DVC cache", regex(r"/\.dvc/cache/")),
-    ("a content-addressed store", regex(r"/blobs/([0-9a-f]{2}/)?([0-9a-f]{40}|[0-9a-f]{64})$")),
+    ("the Hugging Face cache", "s--", regex(r"/(models|datasets|spaces)--[^/]+/(blobs|snapshots)/")),
+    ("the Ollama or Docker store", "/blobs/", regex(r"/blobs/sha256[-/:][0-9a-f]{64}$")),
+    ("the Git LFS store", "/.git/", regex(r"/\.git/lfs/objects/")),
+    ("the DVC cache", "/.dvc/", regex(r"/\.dvc/cache/")),
+    ("a content-addressed store", "/blobs/", regex(r"/blobs/([0-9a-f]{2}/)?([0-9a-f]{40}|[0-9a-f]{64})$")),
 )
+"""What it is called, what stands in every such path, and what such a path looks like."""
 
 
 COPY = "edit a copy: --output NEW.gguf"
@@ -124,6 +124,8 @@ def _look(path: str, layer: OsLayer, hard_links: str, force: bool) -> tuple[Targ
     real = os.path.realpath(path)
     s = layer.stat(real)
     if s is None:
+        from gguftool.elsewhere import meant
+
         raise MissingFile(f"{path}: no such file", meant(path))
     if not stat.S_ISREG(s.st_mode):
         raise Unreadable(f"{path}: not a regular file", "name a .gguf file")
@@ -140,9 +142,10 @@ def _look(path: str, layer: OsLayer, hard_links: str, force: bool) -> tuple[Targ
 
 
 def _in_store(t: _Look) -> Refused | None:
-    for name, pattern in _STORES:
-        for path in (t.real, os.path.abspath(t.named)):
-            if pattern.search(path.replace(os.sep, "/")):
+    paths = [path.replace(os.sep, "/") for path in (t.real, os.path.abspath(t.named))]
+    for name, part, pattern in _STORES:
+        for path in paths:
+            if part in path and pattern.search(path):
                 return Refused(
                     f"{t.named}: lies in {name}, where files are named by their content and shared; "
                     "an edit in place would give every user of the store other bytes under the same name",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from gguftool.chat.document import DEFAULT, json_kind, templates_of
+from gguftool.edit.fromfile import decode_text, read_file
 from gguftool.edit.ops import Delete, Operation, Set
-from gguftool.edit.request import decode_text, read_file
 from gguftool.errors import FormatError, UsageError
 from gguftool.model import Model, open_model
 from gguftool.shell import path_word, shell

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 
 from gguftool import endings
@@ -9,19 +10,20 @@ from gguftool.brief import short_repr
 from gguftool.edit.commit import abandon, commit, identity, plain
 from gguftool.edit.commit import in_use as in_use_error
 from gguftool.edit.fitted import Fit, Segment
-from gguftool.edit.gaps import movable_holes, movable_path, moved_down
 from gguftool.edit.inuse import hold_alone
 from gguftool.edit.job import Job
 from gguftool.edit.journal import INSERTED, Record, pack, undo_path
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.records import adopt, as_it_stands, numbered, record_at, undo_numbers
-from gguftool.edit.recover import settle
 from gguftool.edit.steps import drop_journal, front_sha, half_done, poison, refuse_unfinished, take_journal
 from gguftool.edit.target import check
 from gguftool.edit.which import metadata_file
 from gguftool.errors import Refused
 from gguftool.files.disk import Progress, check_room
 from gguftool.records import dataclass, replace
+
+_AT_ONCE = 64 << 20
+"""Bytes of a front that are read before it is known to be the one that a record speaks of, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,12 @@ def newest(path: str | os.PathLike[str], layer: OsLayer | None = None) -> tuple[
     Raises:
         Refused: there is none, or the file was changed by something else since.
     """
-    layer = layer or OsLayer()
+    number, record, _ = _newest(path, layer or OsLayer())
+    return number, record
+
+
+def _newest(path: str | os.PathLike[str], layer: OsLayer) -> tuple[int, Record, bytes | None]:
+    """As `newest`, and the front of the file, where it was read as a whole: where it is likely to be asked for."""
     real = os.path.realpath(path)
     fd = layer.open(real, write=False)
     try:
@@ -65,8 +72,13 @@ def newest(path: str | os.PathLike[str], layer: OsLayer | None = None) -> tuple[
                 # Or no record at all: when one behind it fits, that is the newest.
                 damaged = damaged or number
                 continue
-            if size == record.new_size and front_sha(layer, fd, record.new_front) == record.new_sha:
-                return number, record
+            if size == record.new_size:
+                # Room that was inserted is taken out without a look at what stands behind it.
+                whole = not record.shift and record.new_front <= _AT_ONCE
+                front = layer.read(fd, 0, record.new_front) if whole else None
+                sha = front_sha(layer, fd, record.new_front) if front is None else hashlib.sha256(front).hexdigest()
+                if sha == record.new_sha:
+                    return number, record, front
             if size == record.old_size and front_sha(layer, fd, record.old_front) == record.old_sha:
                 continue  # taken back already; the record outlived it in a crash
             if damaged:
@@ -115,18 +127,26 @@ def undo(
     refuse_unfinished(layer, target.real, path)
     if not undo_numbers(layer, target.real):
         adopt(layer, target.real)
-    number, saved = newest(path, layer)
+    number, saved, front = _newest(path, layer)
     record = _as_it_stands(layer, target.real, saved)
     copy = in_use == "rewrite" or (hard_links == "break" and target.links > 1)
-    job = reverse(layer, target.real, number, record, target.stat)
-    job = replace(job, in_use=in_use, preserve_mtime=preserve_mtime)
-    if copy or record.strategy == "rewrite" or (record.shift and not _collapsible(layer, target.real, record)):
-        from gguftool.edit.choose import new_bytes
+    collapsible = record.shift and _collapsible(layer, target.real, record)
+    if (
+        collapsible
+        and not copy
+        and _collapse(layer, target.real, number, identity(target.stat), record, preserve_mtime)
+    ):
+        strategy = "collapse"
+    else:
+        job = reverse(layer, target.real, number, record, target.stat, front)
+        job = replace(job, in_use=in_use, preserve_mtime=preserve_mtime)
+        if copy or record.strategy == "rewrite" or (record.shift and not collapsible):
+            from gguftool.edit.choose import new_bytes
 
-        folder = os.path.dirname(target.real)
-        needed = new_bytes(job, layer, layer.can_clone(folder))
-        check_room(folder, needed, what="a copy", free=layer.free_bytes(folder))
-    strategy = take_back(layer, job, record, copy=copy, progress=progress)
+            folder = os.path.dirname(target.real)
+            needed = new_bytes(job, layer, layer.can_clone(folder))
+            check_room(folder, needed, what="a copy", free=layer.free_bytes(folder))
+        strategy = take_back(layer, job, record, copy=copy or bool(record.shift), progress=progress)
     left = len(undo_numbers(layer, target.real))
     return Undone(target.real, number, record, strategy, left, record is not saved)
 
@@ -152,7 +172,8 @@ def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, p
     Returns:
         ``patch``, ``collapse`` or ``rewrite``.
     """
-    if record.strategy == "insert" and not copy and _collapse(layer, job, record):
+    in_place = record.strategy == "insert" and not copy and _collapsible(layer, job.path, record)
+    if in_place and _collapse(layer, job.path, job.undo_of, job.identity, record, job.preserve_mtime):
         return "collapse"
     strategy = "patch" if record.strategy == "patch" and not copy else "rewrite"
     commit(replace(job, strategy=strategy), layer, progress)
@@ -161,14 +182,18 @@ def take_back(layer: OsLayer, job: Job, record: Record, *, copy: bool = False, p
 
 def _collapsible(layer: OsLayer, path: str, record: Record) -> bool:
     """Whether the inserted room can be taken out in place."""
+    from gguftool.edit.gaps import movable_path
+
     return bool(layer.insert_unit(os.path.dirname(path))) and movable_path(layer, path, record.new_front)
 
 
-def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat_result) -> Job:
-    """The edit that leads from the new file back to the old one."""
+def reverse(
+    layer: OsLayer, path: str, number: int, record: Record, now: os.stat_result, front: bytes | None = None
+) -> Job:
+    """The edit that leads from the new file back to the old one; ``front`` where it was read and its hash looked at."""
     fd = layer.open(path, write=False)
     try:
-        current = layer.read(fd, 0, record.new_front)
+        current = layer.read(fd, 0, record.new_front) if front is None else front
         fronts: list[tuple[int, bytes | memoryview]] = []
         tail, segments = [], []
         for start, n, saved, new in record.pieces():
@@ -196,6 +221,7 @@ def reverse(layer: OsLayer, path: str, number: int, record: Record, now: os.stat
         identity=identity(now),
         undo_of=number,
         operations=tuple(f"undo: {line}" for line in record.operations),
+        old_sha="" if front is None else record.new_sha,
     )
 
 
@@ -215,11 +241,22 @@ def _joined(parts: list[tuple[int, bytes | memoryview]], n: int) -> bytes:
     return bytes(whole)
 
 
-def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
-    """Take the inserted room out in place, through the table of `gguftool.edit.recover`; False where that cannot be."""
-    path = job.path
-    if not _collapsible(layer, path, record):
-        return False
+def _collapse(
+    layer: OsLayer, path: str, number: int, planned: tuple[int, ...], record: Record, preserve_mtime: bool
+) -> bool:
+    """Take the inserted room out in place, through the table of `gguftool.edit.recover`; False where that cannot be.
+
+    Args:
+        layer: the operating system.
+        path: real path of the model, which is `_collapsible`.
+        number: of the undo record.
+        planned: the file that is meant, see `identity`.
+        record: the edit to take back.
+        preserve_mtime: set the time of last change back.
+    """
+    from gguftool.edit.gaps import movable_holes, moved_down
+    from gguftool.edit.recover import settle
+
     try:
         journal = take_journal(layer, path)
     except OSError as error:
@@ -232,13 +269,13 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
             alone = hold_alone(layer, model, path)
             if alone is False:
                 raise in_use_error(path)
-            same = identity(layer.fstat(model)) == job.identity
+            same = identity(layer.fstat(model)) == planned
             holes = movable_holes(layer, model, record.new_front)
             if alone is None or not same or holes is None:
                 drop_journal(layer, path)
                 return False
             # Those of now: what stood in them may have been written since, or more made.
-            again = replace(record, undo_of=job.undo_of, holes=moved_down(holes, record.shift))
+            again = replace(record, undo_of=number, holes=moved_down(holes, record.shift))
             layer.pwrite(journal, 0, pack(again, INSERTED))
             layer.fsync(journal)
             layer.syncdir(os.path.dirname(path))
@@ -249,8 +286,8 @@ def _collapse(layer: OsLayer, job: Job, record: Record) -> bool:
             try:
                 poison(layer, model, path)
                 settle(layer, path, model, journal, again, INSERTED)
-                if job.preserve_mtime:
-                    layer.set_mtime(path, job.identity[3])
+                if preserve_mtime:
+                    layer.set_mtime(path, planned[3])
             except OSError as error:
                 raise half_done(error, path) from error
         return True

@@ -6,11 +6,12 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from gguftool.edit.recover import Outcome, pending, recover
+from gguftool.edit.steps import pending
 from gguftool.errors import GgufToolError
 from gguftool.source import LocalFile
 
 if TYPE_CHECKING:
+    from gguftool.edit.recover import Outcome
     from gguftool.model.headers import Headers
 
 SEARCHED = 1 << 20
@@ -29,12 +30,18 @@ def settled(path: str, *, write: bool = True, known: Headers | None = None) -> t
         The path, and what recovery did on the way.
     """
     path = _file(path)
-    outcomes = [recover(path)] if write and pending(path) else []
+    outcomes = [_recovered(path)] if write and pending(path) else []
     first = metadata_file(path, known)
     if write and first != path and pending(first):
-        outcomes.append(recover(first))
+        outcomes.append(_recovered(first))
     # One that was waited for, and came to its end, is no news.
     return first, [outcome for outcome in outcomes if outcome.action != "nothing"]
+
+
+def _recovered(path: str) -> Outcome:
+    from gguftool.edit.recover import recover
+
+    return recover(path)
 
 
 def unfinished(path: str) -> str:

@@ -7,18 +7,16 @@ all architectures at once `data/read_by.json`, made of it); all others, and what
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from gguftool.facts.data import load, newest
+from gguftool.facts.data import INSTEAD, load, newest
+from gguftool.facts.howread import ALWAYS, NEVER, SOMETIMES, Read
 from gguftool.facts.known import by_known, mapped
-from gguftool.facts.reads import ALWAYS, NEVER, SOMETIMES, Read, reads
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, value_type_name
 from gguftool.records import dataclass, replace
-from gguftool.regex import regex
 
 __all__ = [
     "ALWAYS",
@@ -34,14 +32,12 @@ __all__ = [
     "read_under",
     "readers",
     "reading",
-    "reads",
     "whole_readers",
 ]
 ARCH = "{arch}."
 LOADER = "L"
 ELEMENTS = {"u32": ("u32", "i32", "bool"), "i32": ("i32", "u32", "bool")}
 """Element types an array may have where llama.cpp stores that type (`llama-model-loader.cpp:get_arr`)."""
-_MANY = regex(r"\{\w+\}")
 _NAMESPACES = frozenset(
     "general tokenizer split adapter clip imatrix quantize xielu controlvector diffusion path_model".split()
 )
@@ -73,10 +69,16 @@ def _others() -> Mapping[str, Any]:
 
 
 @cache
-def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Keys of which a part may be anything."""
-    free = [k for k in _others() if _MANY.search(k.removeprefix(ARCH))]
-    return tuple((re.compile(re.sub(r"\\\{\w+\\\}", "[^.]+", re.escape(k))), k) for k in free)
+def _patterns() -> tuple[str, ...]:
+    """Keys of which a part between points may be anything."""
+    return tuple(k for k in _others() if "{" in k.removeprefix(ARCH))
+
+
+def _stands_for(pattern: str, key: str) -> bool:
+    parts, given = pattern.split("."), key.split(".")
+    return len(parts) == len(given) and all(
+        there if part.startswith("{") else there == part for part, there in zip(parts, given, strict=True)
+    )
 
 
 @cache
@@ -106,6 +108,8 @@ def _by_loaders(suffix: str) -> frozenset[str]:
 @by_known(mapped)
 def read_keys(arch: str) -> Mapping[str, Read]:
     """Whole keys that the model loader reads in a file of that architecture."""
+    from gguftool.facts.reads import reads
+
     out: dict[str, Read] = {}
     for key, entry in _others().items():
         if LOADER in entry["by"] and (not key.startswith(ARCH) or reads(arch)):
@@ -120,6 +124,32 @@ def read_keys(arch: str) -> Mapping[str, Read]:
     return out
 
 
+def _read_as(key: str, arch: str) -> Read | None:
+    """As `read_keys` has it, of one key: of the rows of an architecture only what was made of them is read."""
+    if INSTEAD.get() is not None:
+        return read_keys(arch).get(key)
+    under = key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else ""
+    loaded = arch in every_arch()
+    # "=" marks a whole key in the table, and is how no key begins there.
+    read = _in_rows(under, arch) if loaded and under and not under.startswith("=") else None
+    if read is None:
+        entry = (_others().get(ARCH + under) if loaded and under else None) or _others().get(key)
+        if entry is not None and LOADER in entry["by"]:
+            kind = entry["type"]
+            element = kind[1:-1] if kind.startswith("[") else ""
+            return Read(key, "arr" if element else kind, element, NEVER, entry.get("when", ""))
+        read = _in_rows(f"={key}", arch) if loaded else None
+    return None if read is None else replace(read, key=key)
+
+
+def _in_rows(suffix: str, arch: str) -> Read | None:
+    """How the loading function of an architecture reads a key, as `read_suffixes` has it."""
+    # What a stranger made up is no name to look for in a file, or to remember.
+    if not suffix.isascii() or '"' in suffix or suffix not in newest("read_by.json")["keys"]:
+        return None
+    return next((r for r, archs in read_under(suffix) if arch in archs), None)
+
+
 def _loaded(key: str) -> bool:
     """Whether the model loader reads a key of `readers.json`."""
     return LOADER in _others().get(key, {"by": ""})["by"]
@@ -132,11 +162,11 @@ def reading(key: str, arch: str) -> Reading | None:
         key: whole key, with the architecture's prefix where it has one.
         arch: the file's architecture, "" when it names none.
     """
-    found = read_keys(arch).get(key)
+    found = _read_as(key, arch)
     template = ARCH + key[len(arch) + 1 :] if arch and key.startswith(f"{arch}.") else key
     other = _others().get(key) or _others().get(template)
     if other is None:
-        name = next((k for p, k in _patterns() if p.fullmatch(template)), None)
+        name = next((k for k in _patterns() if _stands_for(k, template)), None)
         other = _others()[name] if name is not None else None
     if found is None and other is None:
         return None

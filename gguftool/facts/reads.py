@@ -13,32 +13,16 @@ from functools import cache
 from typing import Any
 
 from gguftool.facts.data import load
+from gguftool.facts.howread import ALWAYS as ALWAYS
+from gguftool.facts.howread import NEVER as NEVER
+from gguftool.facts.howread import SOMETIMES as SOMETIMES
+from gguftool.facts.howread import Read as Read
 from gguftool.facts.known import by_known, mapped
-from gguftool.records import dataclass, replace
+from gguftool.records import replace
 from gguftool.regex import regex
 
 Row = list[Any]
-ALWAYS, SOMETIMES, NEVER = "always", "sometimes", ""
 _CALLS = frozenset({"key", "arr", "each", "scalar", "arr_n", "swa_pattern"})
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """How one key is read for one architecture.
-
-    Attributes:
-        key: without the architecture; a whole key starts with ``=``.
-        kind: type of a scalar, ``arr``, or both: ``u32 or arr``.
-        element: element type arrays are stored as, "" when any will do.
-        required: ``always``; ``sometimes``: where it is reached; or "".
-        condition: when it is read, in words; "": for every file.
-    """
-
-    key: str
-    kind: str
-    element: str = ""
-    required: str = NEVER
-    condition: str = ""
 
 
 @by_known(mapped)

@@ -21,11 +21,6 @@ NOT_HERE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.EML
 """Answers of file systems that have no hard links, or no rename that does not replace."""
 
 
-def user_cache(*names: str) -> str:
-    """A place in the user's cache folder (XDG_CACHE_HOME)."""
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), *names)
-
-
 def look(path: str) -> os.stat_result | None:
     """What stands under a name, links not followed; None when nothing does."""
     try:

@@ -162,6 +162,13 @@ def scratch_file() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
+def shared_file() -> IO[bytes]:
+    """Memory to share with a child, as a file; a scratch file where the system has no such thing."""
+    if not hasattr(os, "memfd_create"):
+        return scratch_file()
+    return open(os.memfd_create("gguftool"), "w+b", buffering=0)
+
+
 def kept_file(prefix: str, suffix: str) -> str:
     """A new empty file in the system's folder for temporary files, which stays; its path."""
     import tempfile

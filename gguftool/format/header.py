@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from gguftool.brief import line, short_repr, shown
 from gguftool.format.decode import elements, value
+from gguftool.format.frame import align as align
 from gguftool.format.types import (
     ARR,
     STR,
@@ -320,8 +321,3 @@ class Header:
             if f.key in seen:
                 yield f
             seen.add(f.key)
-
-
-def align(offset: int, alignment: int) -> int:
-    """``offset`` rounded up to a multiple of ``alignment`` (both in bytes)."""
-    return -(-offset // alignment) * alignment

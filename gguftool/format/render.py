@@ -26,7 +26,9 @@ def render_parts(layout: Layout, fields: Sequence[Field], tensors: Sequence[Tens
 
 def length(layout: Layout, fields: Sequence[Field], tensors: Sequence[TensorInfo]) -> int:
     """How many bytes `render_parts` gives, without a second copy of them."""
-    return sum(len(part) for part in pieces(layout, fields, tensors))
+    front = len(MAGIC) + 4 + 2 * layout.length_size
+    each = [len(f.buffer if f.layout == layout else translate(f, layout).buffer) for f in fields]
+    return front + sum(each) + sum([len(t.buffer) for t in tensors])
 
 
 def pieces(layout: Layout, fields: Sequence[Field], tensors: Sequence[TensorInfo]) -> Iterator[bytes | memoryview]:

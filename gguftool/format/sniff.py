@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gguftool.errors import GgufToolError, InterruptedEdit, NotGguf
-from gguftool.format.types import MAGIC
+from gguftool.format.frame import MAGIC, POISONED_MAGIC
 from gguftool.regex import regex
 from gguftool.shell import gguftool, path_word, shell
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 HEAD = 4096
 """Bytes of the file's start that `identify` wants to see."""
-
-POISONED_MAGIC = b"GGTX"
-"""First bytes of a file that gguftool is in the middle of editing; no reader loads it."""
 
 _LFS = regex(rb"oid sha256:([0-9a-f]{64})\s+size (\d{1,18})")
 _ANNEX = regex(rb"^(?:\.\./)*(?:\.git/annex|/annex)/objects/\S*?-s(\d{1,18})--(\S+)")

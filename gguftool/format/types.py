@@ -7,10 +7,10 @@ compares them with the real library. No logic beyond look-up.
 from __future__ import annotations
 
 from gguftool.brief import short_repr
+from gguftool.format.frame import DEFAULT_ALIGNMENT as DEFAULT_ALIGNMENT
+from gguftool.format.frame import MAGIC as MAGIC
 from gguftool.records import dataclass
 
-MAGIC = b"GGUF"
-DEFAULT_ALIGNMENT = 32
 MAX_NAME = 64
 """A tensor name of llama.cpp must be shorter than this, in bytes (`ggml.h:GGML_MAX_NAME`)."""
 MAX_DIMS = 4

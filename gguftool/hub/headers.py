@@ -19,7 +19,8 @@ import zlib
 
 from gguftool.errors import GgufToolError
 from gguftool.files.attributes import Readers
-from gguftool.files.names import make_folder, user_cache
+from gguftool.files.cache import user_cache
+from gguftool.files.names import make_folder
 from gguftool.files.small import replace_own
 from gguftool.reading import Malformed, from_json
 from gguftool.records import dataclass

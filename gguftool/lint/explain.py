@@ -19,10 +19,10 @@ from gguftool.facts.keys import (
     read_under,
     readers,
     reading,
-    reads,
     spelled,
     whole_readers,
 )
+from gguftool.facts.reads import reads
 from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.near import near_names
 from gguftool.records import dataclass

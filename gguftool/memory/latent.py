@@ -24,7 +24,7 @@ def unsplit(hp: Hparams, tensors: Iterable[str]) -> bool:
     if not any(".attn_kv_b." in name for name in names) or any(".attn_k_b." in name for name in names):
         return False
     # Who reads which key is a table of its own, and few files have such a tensor.
-    from gguftool.facts.keys import reads
+    from gguftool.facts.reads import reads
 
     return "attention.key_length_mla" in reads(hp.arch) and not hp.shape.mla
 

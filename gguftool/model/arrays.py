@@ -40,7 +40,7 @@ def stored(info: TensorInfo, data: bytes, order: str = "<") -> Array:
     return np.frombuffer(data, np.uint8).reshape(*rows, width)
 
 
-def floats(info: TensorInfo, data: bytes) -> Array:
+def floats(info: TensorInfo, data: bytes | memoryview) -> Array:
     """Any whole number of blocks of a tensor as float32, flat; `gguf` does the arithmetic.
 
     Raises:

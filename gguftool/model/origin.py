@@ -104,6 +104,8 @@ def _by_types(m: Model) -> Origin | None:
 
     table = tensor_types()
     found: dict[int, list[Tensor]] = {}
+    if not {t.type_id for part in m.parts for t in part.header.tensors} & table.keys():
+        return None
     for t in m.all_tensors():
         if t.info.type_id in table and len(found.setdefault(t.info.type_id, [])) < _LOOKED_AT:
             found[t.info.type_id].append(t)
@@ -235,10 +237,16 @@ _SAME_NAME = {
 def _by_layout(m: Model) -> Origin | None:
     if not m.architecture or m.get("general.type") not in (None, "model"):
         return None
+    strange = _SAME_NAME.get(m.architecture, ())
+    names = [t.name for part in m.parts for t in part.header.tensors]
+    together = "\n" + "\n".join(names)
+    # Most files have none of it, which is seen at once.
+    signs = (*_LATENT, *(f"\n{start}" for start in (*_TOWERS, *strange)))
+    if not any(sign in together for sign in signs) and not any(name.count(".") == 4 for name in names):
+        return None
     language = False
     towers: list[str] = []
     latent: set[str] = set()
-    strange = _SAME_NAME.get(m.architecture, ())
     for t in m.all_tensors():
         if t.name.count(".") == 4 and _EXPERT.fullmatch(t.name):
             return _made_for("llama.cpp-split-experts", "old", f"one tensor for each expert, as {t.name}")

@@ -87,8 +87,8 @@ def width(text: str) -> int:
         return len(_SGR.sub("", text)) if "\x1b" in text else len(text)
     try:
         # Of the first 256 characters those that print take one column; "640 × 262144" is asked for each tensor. What
-        # was shortened ends in the one other character that is often there.
-        text.replace("…", "").encode("latin-1")
+        # was shortened ends in one of the two others that are often there; an arrow stands before what becomes of it.
+        text.replace("…", "").replace("→", "").encode("latin-1")
         if text.isprintable():
             return len(text)
     except UnicodeEncodeError:

@@ -94,7 +94,11 @@ class Capabilities:
     def number(self, names: Iterable[str]) -> int | None:
         """The default of an option, where the help says it as a number."""
         name = self.spelling(names)
-        found = _NUMBER.match(self.by_name[name].default) if name is not None else None
+        default = self.by_name[name].default if name is not None else ""
+        # As nearly all are, and no expression has to be made for them.
+        if len(default) < 10 and default.isascii() and default.isdecimal():
+            return int(default)
+        found = _NUMBER.match(default)
         return int(found[0]) if found else None
 
     def nearest(self, name: str) -> list[str]:

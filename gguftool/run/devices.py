@@ -174,7 +174,7 @@ def host_memory(proc: str = "/proc/meminfo", cgroup: str = CGROUP) -> HostMemory
 def _meminfo(path: str) -> tuple[int, int] | None:
     try:
         with open(path, encoding="ascii", errors="replace") as file:
-            rows = dict(line.split(":", 1) for line in file if ":" in line)
+            rows = dict(line.split(":", 1) for line in file if line.startswith(("MemTotal:", "MemAvailable:")))
     except OSError:
         return None
     kib = {name: n for name, value in rows.items() if (n := whole("".join(value.split()[:1]))) is not None}

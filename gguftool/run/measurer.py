@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
+import sys
 from typing import TYPE_CHECKING
 
 from gguftool.errors import MissingFile
@@ -46,8 +46,13 @@ def fit_params(d: Deployment) -> Tool | None:
 
 def available() -> bool:
     """Whether the pinned library is installed. Nothing is imported."""
+    # Beside the package, as wheels are laid; importlib.metadata takes a tenth of a plan's time.
+    beside = f"{PACKAGE}-{VERSION}.dist-info"
+    if not any(os.path.isdir(os.path.join(folder, beside)) for folder in sys.path):
+        return False
+    from importlib.util import find_spec
+
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         return False
-    # Beside the package, as wheels are laid; importlib.metadata takes a tenth of a plan's time.
-    return os.path.isdir(os.path.join(os.path.dirname(os.path.dirname(spec.origin)), f"{PACKAGE}-{VERSION}.dist-info"))
+    return os.path.isdir(os.path.join(os.path.dirname(os.path.dirname(spec.origin)), beside))

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from gguftool.brief import short_repr
-from gguftool.build.distance import distance
+from gguftool.build.apart import Distance
+from gguftool.build.distance import Job, distances
 from gguftool.errors import FormatError, NoRoom, UsageError
 from gguftool.hub import file_of, opened
 from gguftool.memory.plan import memory
@@ -19,7 +20,6 @@ from gguftool.memory.settings import Settings
 from gguftool.model import Model
 from gguftool.model.compare import KeyChange, compare, first_difference
 from gguftool.model.overview import overview
-from gguftool.model.part import Tensor
 from gguftool.model.role import only_runnable
 from gguftool.records import dataclass, replace
 from gguftool.run.devices import host_memory
@@ -292,8 +292,9 @@ def _of_source(m: Model) -> Iterator[str]:
         return
     grids: dict[str, int] = {}
     some = matrices[:: max(1, len(matrices) // 8)]
-    for t in some:
-        if on := _grid(t):
+    answers = distances(Job(t, None, name, most=LOOKED) for t in some for name in GRIDS)
+    for _ in some:
+        if on := _grid([next(answers) for _ in GRIDS]):
             grids[on] = grids.get(on, 0) + 1
     if grids:
         most = max(grids, key=lambda name: grids[name])
@@ -303,14 +304,12 @@ def _of_source(m: Model) -> Iterator[str]:
         )
 
 
-def _grid(t: Tensor) -> str:
-    """The type on whose grid the weights of a tensor lie, "" for none."""
-    for name in GRIDS:
-        try:
-            lost = distance(t, name, most=LOOKED).relative
-        except FormatError:
+def _grid(answers: Sequence[Distance | FormatError]) -> str:
+    """The first of `GRIDS` on which the weights of a tensor lie, "" for none."""
+    for name, answer in zip(GRIDS, answers, strict=True):
+        if isinstance(answer, FormatError):
             return ""
-        if lost is not None and 0 <= lost < ON_GRID:
+        if answer.relative is not None and 0 <= answer.relative < ON_GRID:
             return name
     return ""
 

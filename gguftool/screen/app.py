@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingType
 from gguftool.api import editing, outlook
 from gguftool.api.editing import Consent, Editing
 from gguftool.edit.plan import EditPlan, Result
-from gguftool.edit.request import special_operation
 from gguftool.edit.schema import type_text
+from gguftool.edit.special import special_operation
 from gguftool.edit.spelled import field_text
 from gguftool.edit.undo import Undone
 from gguftool.errors import GgufToolError, of_one

@@ -35,13 +35,13 @@ def read_by() -> dict[str, Any]:
 
 
 def text() -> str:
-    """As it stands in the file: a key a line."""
+    """As it stands in the file: a key a line, so that one can be read alone (`gguftool.facts.data.Entries`)."""
     table = read_by()
-    keys = ",\n  ".join(
-        f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False, separators=(',', ':'))}" for k, v in table["keys"].items()
+    keys = ",\n".join(
+        f"{json.dumps(k)}:{json.dumps(v, ensure_ascii=False, separators=(',', ':'))}" for k, v in table["keys"].items()
     )
     archs = json.dumps(table["archs"], separators=(",", ":"))
-    return f'{{\n "build": "{table["build"]}",\n "archs": {archs},\n "keys": {{\n  {keys}\n }}\n}}\n'
+    return f'{{"build":"{table["build"]}","archs":{archs},"keys":{{\n{keys}\n}}}}'
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +14,11 @@ from gguf import GGMLQuantizationType, dequantize
 
 import gguftool
 from gguftool.build import kernels
+from gguftool.build.apart import Distance
 from gguftool.build.datadiff import ABORTING
-from gguftool.build.distance import Distance, Job, distance, distances
-from gguftool.errors import FormatError
+from gguftool.build.distance import Job, distance, distances
+from gguftool.errors import FormatError, ToolFailed
+from gguftool.records import replace
 from tests.build import GGUF, TENSOR
 
 WIDTH, ROWS = 512, 6
@@ -162,6 +166,49 @@ def test_what_needs_importances_is_refused_without(tmp_path: Path) -> None:
             distance(a, kind)
 
 
+@needs_ggml
+def test_an_assertion_of_a_kernel_is_an_error_with_the_tensor(tmp_path: Path, capfd) -> None:
+    """`llama-quantize` b11434 dies of it: GGML_ASSERT(grid_index >= 0), exit code 134."""
+    a = one(tmp_path / "a.gguf", "f32", normal(10).tobytes())
+    with pytest.raises(
+        ToolFailed, match=r"blk\.0\.ffn_up\.weight: ggml gave up making IQ3_S: .*GGML_ASSERT\(grid"
+    ) as caught:
+        distance(a, "IQ3_S", importance=np.full(WIDTH, -1, "<f4").tobytes())
+    assert caught.value.exit_code == 6
+    assert "gdb" not in capfd.readouterr().err
+    assert distance(a, a).relative == 0.0, "the next one is measured"
+
+
+@needs_ggml
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="finds the child through /proc")
+def test_a_child_that_dies_is_an_error(tmp_path: Path) -> None:
+    a = one(tmp_path / "a.gguf", "f32", normal(11).tobytes())
+    begun = []
+
+    def kill(job: Job) -> None:
+        begun.append(job)
+        if len(begun) == 2:
+            (child,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+            os.kill(int(child), signal.SIGKILL)
+
+    with pytest.raises(ToolFailed, match=r"was killed at blk\.0\.ffn_up\.weight"):
+        list(distances([Job(a, a)] * 50, threads=1, tell=kill))
+    assert not Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+
+
+@needs_ggml
+def test_the_child_says_the_same_to_the_last_bit(tmp_path: Path) -> None:
+    """Sums of odd numbers, rows of one side and of two, many in a batch; one row that is longer than what is shared."""
+    x, weights = normal(12, 300), np.random.default_rng(13).random(WIDTH).astype("<f4").tobytes()
+    data = bytes(MAKES.convert(x.tobytes(), "F32", "Q4_0", 300, WIDTH, None))
+    shape = (WIDTH, 300)
+    a, b = one(tmp_path / "a.gguf", "f32", x.tobytes(), shape), one(tmp_path / "b.gguf", "q4_0", data, shape)
+    long = one(tmp_path / "long.gguf", "f32", normal(14, 1, 2 << 20).tobytes(), (2 << 20, 1))
+    jobs = [Job(a, b), Job(a, b, None, weights), Job(a, None, "Q5_K", weights, 9 * WIDTH), Job(long, long), Job(b, a)]
+    here = replace(MAKES, library=None)
+    assert list(distances(jobs, MAKES, threads=2)) == list(distances(jobs, here, threads=1))
+
+
 def test_types_whose_kernels_end_the_process_are_not_tried_on_files_of_others() -> None:
     """`ggml-quants.c` (b11434): GGML_ABORT and asserts stand in the functions of these only."""
     assert {k[:4] for k in MAKES.writes if k.startswith(ABORTING)} <= {"IQ1_", "IQ2_", "IQ3_"}
@@ -175,7 +222,8 @@ def test_memory_does_not_grow_with_the_tensor(tmp_path: Path) -> None:
         "a, b = (gguftool.open(p).tensors['w.weight'] for p in sys.argv[1:])\n"
         "from gguftool.build.distance import distance\n"
         "assert distance(a, b).count == a.info.elements\n"
-        "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage\n"
+        "print(max(getrusage(who).ru_maxrss for who in (RUSAGE_SELF, RUSAGE_CHILDREN)))\n"
     )
     peaks = []
     for factor in (1, 8):

@@ -48,7 +48,7 @@ def test_every_goal_of_the_issue_has_its_row_and_its_base():
 
 def test_what_is_compared_stands_beside_a_row():
     names = {case.name for case in every()}
-    assert {peer.beside for peer in peers.PEERS} | {row for row, _, _ in peers.NOT_HERE} <= names
+    assert {peer.beside for peer in peers.PEERS} | {row for row, *_ in peers.NOT_HERE} <= names
     assert {"gguf-dump", "gguf-set-metadata", "gguf-inspect", "gguf-parser 0.11"} <= {peer.name for peer in peers.PEERS}
 
 
@@ -119,6 +119,38 @@ def test_the_clock_is_judged_only_where_a_processor_is_free():
     assert table.faults(b, [goal], []) == ["hash, clock: not measured: others use the machine"]
 
 
+def test_the_clock_is_not_judged_while_others_use_another_processor():
+    """Openssl had one for itself; a program of two threads did not have two."""
+    goal = Goal("hash", 1.6, "openssl", None, "wall")
+    b = bench(hash=[0.3], openssl=[0.2])
+    b.found["hash", "now"] = Found({0: Run(0.3, 0.3, 50.0, others=0.2)})
+    b.found["openssl", "now"] = Found({0: Run(0.2, 0.2, 50.0, others=0.1)})
+    assert table.faults(b, [goal], []) == ["hash, clock: not measured: others use the machine"]
+
+
+def test_what_threads_bring_is_told_with_its_limit():
+    """Of 2.1 s, 0.1 cannot be shared: two processors need 1.1 s at least."""
+    one, row = cases.one_thread("quantize Q8_0"), "quantize Q8_0"
+    b = bench()
+    clock = {row: 1.3, one: 2.1, cases.QUANTIZE_START: 0.1}
+    b.found |= {(name, "now"): Found({0: Run(clock[one], wall, 50.0)}) for name, wall in clock.items()}
+    ratio, limit, told = table.scaling(b, row, cores=2) or ("", "", "")
+    assert (ratio, limit) == ("0.62", "1,100")
+    assert "without it 0.60, limit 0.50" in told
+    shown = table.markdown(*table.rows(b, [c for c in cases.quantize(None) if c.name in (row, one)], [], {}))
+    assert "quantize Q8_0, clock" in shown
+    b.found[one, "now"] = Found({0: Run(2.1, 2.9, 50.0)})
+    assert table.scaling(b, row, cores=2) == ("", "", "not measured: others use the machine")
+
+
+def test_others_at_work_are_seen():
+    spin = "import time; end = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
+    with subprocess.Popen([sys.executable, "-c", spin.replace("0.4", "3")]) as other:
+        found = run([sys.executable, "-c", spin])
+        other.kill()
+    assert found.others > 0.1
+
+
 def test_tables_go_into_the_page():
     page = (ROOT / "docs" / "performance.md").read_text()
     new = table.put(page, {"table": "| a |", "curves": "| b |", "other": "| c |"})
@@ -133,7 +165,7 @@ def test_tables_go_into_the_page():
 def test_what_cannot_be_had_is_said_below_its_row():
     b = bench(dump=[0.2], import_click=[0.1])
     shown = [case for case in cases.start() if case.name == "dump"]
-    _, rows = table.rows(b, shown, GOALS, {}, [("dump", "other", "in no registry")])
+    _, rows = table.rows(b, shown, GOALS, {}, [("dump", "other", "not to be had", "in no registry")])
     assert rows[1][:2] == ["– other", "not to be had"]
     assert "in no registry" in rows[1]
 

@@ -27,7 +27,8 @@ LOOP = """
 import sys
 from gguftool.edit.ops import Reserve, Set
 from gguftool.edit.plan import plan_edit
-from gguftool.edit.recover import pending, recover
+from gguftool.edit.recover import recover
+from gguftool.edit.steps import pending
 from gguftool.edit.undo import undo
 path, strategy = sys.argv[1], sys.argv[2]
 if pending(path): recover(path)

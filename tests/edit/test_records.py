@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from gguftool.edit.job import make_record
+from gguftool.edit.joining import join
 from gguftool.edit.journal import Record, pack, undo_path
 from gguftool.edit.ops import Delete, Operation, Realign, Reserve, Set, Strip
 from gguftool.edit.oslayer import OsLayer
 from gguftool.edit.plan import plan_edit
-from gguftool.edit.records import join, record_at, undo_numbers
+from gguftool.edit.records import record_at, undo_numbers
 from gguftool.edit.recover import recover
 from gguftool.edit.undo import undo
 from gguftool.errors import GgufToolError, Refused

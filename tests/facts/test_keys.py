@@ -14,19 +14,20 @@ import pytest
 
 from gguftool.edit.schema import key_types, read_by
 from gguftool.errors import UsageError
-from gguftool.facts.data import load
+from gguftool.facts.data import INSTEAD, load, newest
 from gguftool.facts.keys import (
     covered,
     every_arch,
     fits,
     named_keys,
     read_keys,
+    read_suffixes,
     readers,
     reading,
-    reads,
     spelled,
     whole_readers,
 )  # fmt: skip
+from gguftool.facts.reads import reads
 from gguftool.lint.explain import explain
 from gguftool.lint.run import lint
 from gguftool.model import from_source
@@ -69,6 +70,20 @@ def test_the_keys_of_all_architectures_are_those_of_their_rows() -> None:
         said = sorted(a for a in archs if f"{a}.{suffix}" in read_keys(a))
         assert readers(suffix) == (("*",) if len(said) == len(archs) else tuple(said)), suffix
         assert whole_readers(suffix) == tuple(sorted(a for a in archs if f"={suffix}" in reads(a))), suffix
+
+
+def test_one_key_is_read_as_the_rows_of_the_architecture_say() -> None:
+    strange = ("nonsense", 'quote"d', "\udcff", "a\nb", "")
+    for arch in (*every_arch(), "clip", "nonsense", "\udcff", ""):
+        under = [f"{arch}.{key}" for key in (*read_suffixes(), *strange)]
+        names = {*read_keys(arch), *under, *(key.removeprefix("=") for key in read_suffixes()), *strange}
+        alone = {key: reading(key, arch) for key in names}
+        # For other builds than the newest there is no table made of all rows, so they are walked.
+        token = INSTEAD.set(newest)
+        try:
+            assert {key: reading(key, arch) for key in names} == alone, arch
+        finally:
+            INSTEAD.reset(token)
 
 
 def test_the_rows_say_what_the_library_was_measured_to_demand() -> None:

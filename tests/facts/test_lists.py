@@ -10,9 +10,9 @@ import pytest
 
 from gguftool.facts.arch import facts, names
 from gguftool.facts.data import load
-from gguftool.facts.keys import every_arch, reads
+from gguftool.facts.keys import every_arch
 from gguftool.facts.machine.hparams import EXACT_ROT, common
-from gguftool.facts.reads import NEVER, _walk, rows_of
+from gguftool.facts.reads import NEVER, _walk, reads, rows_of
 from gguftool.facts.shape import Values
 from gguftool.lint.rules.rope.attention import HAVE_WINDOW
 from gguftool.memory.kv import _CLASSES, ATTENDS, EVERY_INDEXER

@@ -204,14 +204,14 @@ def devices(asked: Asked) -> Iterable[Name]:
 
 def sampling(asked: Asked) -> Iterable[Name]:
     """Sampler settings that a model can bring."""
-    from gguftool.edit.request import SAMPLING
+    from gguftool.edit.sampling import SAMPLING
 
     return SAMPLING
 
 
 def special(asked: Asked) -> Iterable[Name]:
     """Short names of special tokens."""
-    from gguftool.edit.request import SPECIAL
+    from gguftool.edit.special import SPECIAL
 
     return SPECIAL
 
@@ -235,7 +235,7 @@ def commands(asked: Asked) -> Iterable[Name]:
 
 def values(asked: Asked, name: str) -> Iterable[Name]:
     """What a key can be set to, where that is a list; ``name`` is a key, with its type or without."""
-    from gguftool.edit.spelled import TYPED
+    from gguftool.edit.schema import TYPED
 
     typed = TYPED.match(name)
     key, kind = (typed["key"], typed["type"]) if typed else (name, "")

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gguftool.errors import GgufToolError
-from gguftool.files.names import make_folder, user_cache
+from gguftool.files.cache import user_cache
 from gguftool.memory.speed.rates import Rate
 from gguftool.processors import processors
-from gguftool.reading import json_file
 
 BLOCK = 1 << 25
 """Numbers of 4 bytes each thread reads: 128 MiB, more than the caches of common processors."""
@@ -30,6 +29,10 @@ def path() -> str:
 
 def stored() -> Rate | None:
     """What was measured of this host, None when nothing was, or of a host with other processors."""
+    if not os.path.exists(path()):
+        return None
+    from gguftool.reading import json_file
+
     try:
         found = json_file(path())
         if found["processors"] != processors():
@@ -45,6 +48,7 @@ def calibrate() -> Rate:
     Raises:
         NoRoom, Refused: the figures cannot be kept.
     """
+    from gguftool.files.names import make_folder
     from gguftool.files.small import replace_own
 
     bandwidth, compute = _bandwidth(), _compute()

@@ -8,7 +8,7 @@ from gguftool.edit.ops import Set
 from gguftool.facts.conversion import constants
 from gguftool.facts.data import load
 from gguftool.facts.enums import numbers
-from gguftool.facts.keys import reads
+from gguftool.facts.reads import reads
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.lint.rules.constants.lost import GATING, chooses_with_bias
 from gguftool.model import Model

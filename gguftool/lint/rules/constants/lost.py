@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from gguftool.edit.ops import Set
 from gguftool.facts.conversion import UNSCALED, Constant, constants, same
-from gguftool.facts.keys import reads
-from gguftool.facts.reads import Read
+from gguftool.facts.reads import Read, reads
 from gguftool.lint.converted import converted
 from gguftool.lint.rule import Context, Drafts, Fix, Severity, found, rule, to_choose
 from gguftool.model import Model

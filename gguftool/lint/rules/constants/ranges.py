@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from gguftool.facts.conversion import default
-from gguftool.facts.keys import reads
+from gguftool.facts.reads import reads
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule, to_choose
 from gguftool.lint.rules.constants.lost import OFF, said
 from gguftool.model import Model

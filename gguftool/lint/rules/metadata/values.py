@@ -7,8 +7,8 @@ from array import array
 
 from gguftool.edit.ops import Delete, Set
 from gguftool.facts.enums import numbers, words
-from gguftool.facts.keys import reads
 from gguftool.facts.readers import STUMBLE_OVER_EMPTY_ARRAY
+from gguftool.facts.reads import reads
 from gguftool.format.header import Field
 from gguftool.format.types import ARR, BOOL, STR
 from gguftool.lint.rule import MOST_WRITTEN, Context, Drafts, Fix, Severity, edit, found, rule, to_choose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gguftool.facts.keys import reads
+from gguftool.facts.reads import reads
 from gguftool.lint.rule import Context, Drafts, Severity, found, rule, to_choose
 from gguftool.memory.latent import price, unsplit
 from gguftool.model import Model

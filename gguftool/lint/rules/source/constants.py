@@ -9,7 +9,8 @@ from typing import Any
 from gguftool.edit.ops import Set
 from gguftool.facts.conversion import Written, default, same
 from gguftool.facts.enums import numbers
-from gguftool.facts.keys import ALWAYS, reads
+from gguftool.facts.howread import ALWAYS
+from gguftool.facts.reads import reads
 from gguftool.lint.converted import converted
 from gguftool.lint.rule import Context, Draft, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.lint.rules.constants.lost import ELSEWHERE, GATING, chooses_with_bias, said

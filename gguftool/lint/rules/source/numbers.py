@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gguftool.edit.ops import Set
-from gguftool.facts.keys import reads
+from gguftool.facts.reads import reads
 from gguftool.lint.rule import Context, Drafts, Fix, Scope, Severity, found, not_evaluated, rule
 from gguftool.model import Model
 from gguftool.records import dataclass
