@@ -7,15 +7,18 @@ no float or no C integer holds, bytes that are no UTF-8, half of a surrogate pai
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from gguftool.errors import MissingFile, Unreadable, UsageError
 from gguftool.quantity import LONGEST
 from gguftool.regex import regex
+
+if TYPE_CHECKING:
+    from json import JSONDecoder
 
 DEEPEST = 100
 """Levels of lists and objects; whoever walks through what was read needs no bound of its own."""
@@ -41,8 +44,12 @@ def _float(text: str) -> float:
     return value
 
 
-# As in Python, NaN and Infinity are numbers: configurations of Hugging Face hold them.
-_JSON = json.JSONDecoder(parse_int=_integer, parse_float=_float)
+@cache
+def _decoder() -> JSONDecoder:
+    import json
+
+    # As in Python, NaN and Infinity are numbers: configurations of Hugging Face hold them.
+    return json.JSONDecoder(parse_int=_integer, parse_float=_float)
 
 
 def from_json(text: str | bytes, *, halves: bool = False) -> Any:
@@ -55,10 +62,12 @@ def from_json(text: str | bytes, *, halves: bool = False) -> Any:
     Raises:
         Malformed: it is no JSON, or such that no program should go on with it; a ValueError.
     """
+    import json
+
     try:
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text))
-        value = _JSON.decode(text.removeprefix("\ufeff"))
+        value = _decoder().decode(text.removeprefix("\ufeff"))
     except Malformed:
         raise
     except RecursionError:

@@ -19,7 +19,6 @@ from gguftool.brief import line, shown
 from gguftool.errors import ChangedMeanwhile, EditInProgress, MissingFile, Unreadable
 from gguftool.files.able import read_once, read_once_into
 from gguftool.files.holes import hole_at
-from gguftool.near import near_names
 
 Identity = tuple[int, int, int, int]
 """Device, inode, size and time of the last write in ns."""
@@ -311,6 +310,8 @@ def _missing(path: str) -> MissingFile:
     except OSError:
         names = []
     # The ending, which all have, makes nothing alike.
+    from gguftool.near import near_names
+
     near = [f"{n}.gguf" for n in near_names(name.removesuffix(".gguf"), names, 1)]
     if near:
         return MissingFile(f"{path}: no such file", f"did you mean {os.path.join(folder, near[0])}?")

@@ -62,9 +62,11 @@ def known(paths: list[Path]) -> dict[str, Any]:
     missing = {name for name, v in KNOWN.items() if v.digests[0]} - set(ids)
     if missing:
         raise SystemExit(f"no file of {', '.join(map(hex, sorted(missing)))}")
-    found = {f"{name:08x}": {t: own[t] for t in sorted(asked) if t in own} for name, own in sorted(ids.items())}
-    begin = {f"{name:08x}": first for name, own in sorted(ids.items()) if (first := of_bytes(own)) is not None}
-    return {"asked": sorted(asked), "found": found, "bytes": begin}
+    found = {
+        f"{name:08x}": ({t: own[t] for t in sorted(asked) if t in own}, of_bytes(own))
+        for name, own in sorted(ids.items())
+    }
+    return {"asked": sorted(asked), "found": found}
 
 
 def of_bytes(own: dict[str, int]) -> int | None:
@@ -73,5 +75,13 @@ def of_bytes(own: dict[str, int]) -> int | None:
     return stand[0] if stand in ([-1] * 256, list(range(stand[0], stand[0] + 256))) else None
 
 
+def written(value: object) -> str:
+    """As JSON in one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 if __name__ == "__main__":
-    OUT.write_text(json.dumps(known(files()), ensure_ascii=False, separators=(",", ":")) + "\n")
+    document = known(files())
+    # A vocabulary a line, which is read alone.
+    rows = ",\n".join(f"{written(name)}:{written(row)}" for name, row in document["found"].items())
+    OUT.write_text(f'{{"asked":{written(document["asked"])},"found":{{\n{rows}\n}}}}')

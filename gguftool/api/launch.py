@@ -11,13 +11,11 @@ from gguftool.api.preflight import preflight
 from gguftool.brief import short_repr
 from gguftool.errors import FormatError, Refused
 from gguftool.hub import file_of, is_remote, named, opened
-from gguftool.model.missing import missing_text
 from gguftool.records import dataclass
 from gguftool.run.deploy import Found, look
 from gguftool.run.engine import Engine, at_hand, choose
 from gguftool.run.launch import LaunchPlan, read_out, with_findings
 from gguftool.run.launch import plan_open as planned
-from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.target import older
 from gguftool.run.wishes import Wishes
 from gguftool.shell import gguftool, path_word
@@ -54,6 +52,8 @@ def plan_launch(
         UsageError: the file is no language model or not on this machine, or the wishes make no sense.
         FormatError: a shard is missing.
     """
+    from gguftool.run.options.asked import wishes as asked_for
+
     said = asked_for(asked, wishes)
     place = file_of(model) if is_remote(named(model)) else model
     engine = engine or choose(said, printed=True)
@@ -65,6 +65,8 @@ def plan_launch(
 def plan_open(m: Model, said: Wishes, engine: Engine, found: Found, *, check: bool = True) -> LaunchPlan:
     """As `plan_launch`, for a model that stays open: what a proof needs is read when it is asked for (`read_out`)."""
     if m.missing_shards:
+        from gguftool.model.missing import missing_text
+
         text = missing_text(m.missing_shards, m.shard_count, m.missing_names)
         raise FormatError(f"{m.name}: {text}", gguftool("verify", path_word(m.name)), kind="shard-missing")
     plan = planned(m, said, engine, found.devices, found.host)
@@ -131,6 +133,8 @@ def launch(
     if isinstance(model, LaunchPlan):
         plan = model
     else:
+        from gguftool.run.options.asked import wishes as asked_for
+
         said = asked_for(asked, wishes)
         place = file_of(model) if is_remote(named(model)) else model
         plan = plan_launch(place, said, engine=at_hand(choose(said)))

@@ -16,7 +16,6 @@ from gguftool.memory.plan import MemoryPlan, Planner
 from gguftool.memory.speed.estimate import Estimate
 from gguftool.model.role import only_runnable
 from gguftool.predict import predict
-from gguftool.predict.pairs import ABORTS, IGNORED, REFUSED
 from gguftool.records import dataclass, field, replace
 from gguftool.run.args import server_command
 from gguftool.run.capabilities import known
@@ -31,7 +30,6 @@ from gguftool.run.deploy import (
 )
 from gguftool.run.engine import Engine, choose, engine_of
 from gguftool.run.grown import growth_notes
-from gguftool.run.options.asked import wishes as asked_for
 from gguftool.run.planned import planned_command
 from gguftool.run.silent import names_template
 from gguftool.run.speed import speed
@@ -98,7 +96,7 @@ class Planned:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Files beside the model that llama.cpp would go on without; empty: none."""
-        return tuple(x.text for x in self.deployment.unfit if x.misfit.outcome == IGNORED)
+        return tuple(x.text for x in self.deployment.unfit if x.misfit.left_out)
 
     @property
     def not_ready(self) -> tuple[str, ...]:
@@ -145,6 +143,8 @@ def plan(
         UsageError: the file is no language model, or the wishes make no sense.
         ToolFailed: measuring failed.
     """
+    from gguftool.run.options.asked import wishes as asked_for
+
     said = asked_for(asked, wishes)
     engine = engine_for(said, build, measure)
     spec = named if named is not None else str(model) if isinstance(model, (str, os.PathLike)) else model.name
@@ -267,7 +267,7 @@ def fitted(
     fit = outcome(d, planner)
     # What the llama-server at hand has no way to say: `launch` is stopped by it, too.
     blockers = server_command("", resolved(d, planner, fit.plan), engine.build).blockers
-    unfit = [x.text for x in d.unfit if x.misfit.outcome in (REFUSED, ABORTS)]
+    unfit = [x.text for x in d.unfit if x.misfit.ends]
     stopped = [*refused, *d.problems, *blockers, *unfit]
     if stopped:
         fit = replace(fit, plan=replace(fit.plan, refused=(*stopped, *fit.plan.refused)))

@@ -20,7 +20,6 @@ from gguftool.cli.spelled import JSON
 from gguftool.cli.streams import OutputLost, give_up_stdout
 from gguftool.endings import Ended, cancelling
 from gguftool.errors import Bug, GgufToolError, UsageError, named
-from gguftool.files.faults import FULL
 from gguftool.records import dataclass
 from gguftool.report.lines import room, terminal_columns
 from gguftool.report.text import Style, safe_lines
@@ -108,6 +107,8 @@ def _click_failure(error: click.ClickException) -> Failure:
 
 
 def _os_failure(error: OSError) -> Failure:
+    from gguftool.files.faults import FULL
+
     what = error.strerror or str(error) or type(error).__name__
     message = f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what
     if isinstance(error, FileExistsError):

@@ -13,10 +13,9 @@ from importlib import import_module
 
 import click
 
-from gguftool.cli.helped import Helped, version_option
+from gguftool.cli.helped import FEW, Helped, version_option
 from gguftool.cli.options import NOTE, Session, attach_session_options
 from gguftool.cli.spelled import spellings
-from gguftool.near import near_names
 from gguftool.report.lines import fold
 from gguftool.version import __version__
 
@@ -137,6 +136,29 @@ _OF_EDIT = frozenset("-m --model -h --help -q --quiet -v --verbose --color --no-
 class LazyGroup(Helped, click.Group):
     """A group whose commands live in modules of their own and are imported on use."""
 
+    _all: list[click.Parameter] | None = None
+
+    @property
+    def params(self) -> list[click.Parameter]:
+        """``--version`` and the options of the session, made when somebody asks for them."""
+        if self._all is None:
+            self._all = [version_option()]
+            attach_session_options(self, hidden=False)
+        return self._all
+
+    @params.setter
+    def params(self, own: list[click.Parameter]) -> None:
+        """Click sets what decorators left, and this group has no decorated options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it; a command line that begins with its command has no option of the group."""
+        if args and args[0][:1] != "-" and not ctx.resilient_parsing:
+            ctx.meta[FEW] = []
+        try:
+            return super().parse_args(ctx, args)
+        finally:
+            ctx.meta.pop(FEW, None)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, in the order of the table."""
         return list(_BY_NAME)
@@ -192,6 +214,7 @@ class LazyGroup(Helped, click.Group):
             ctx.meta[NOTE] = f"note: this is `gguftool {' '.join(['dump', *overview])}`"
             return ["dump", *overview, word, *rest]
         if not ctx.resilient_parsing:
+            from gguftool.near import near_names
             from gguftool.shell import gguftool as command
 
             names = near_names(plain, self.list_commands(ctx), 1, cutoff=0.7)
@@ -231,7 +254,3 @@ def gguftool(ctx: click.Context) -> None:
     address, ollama://name:tag, or what fsspec opens: s3://bucket/file.gguf.
     """
     ctx.ensure_object(Session).command = ctx.invoked_subcommand or "gguftool"
-
-
-gguftool.params.append(version_option())
-attach_session_options(gguftool, hidden=False)

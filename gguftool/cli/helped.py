@@ -21,10 +21,19 @@ class Plain(click.Option):
         self.help = help
 
 
+FEW = "gguftool.few"
+"""Where the parameters stand that are enough for the command line that is read at the moment."""
+
+
 class Helped(click.Command):
     """A command with such a ``--help``."""
 
     _help: click.Option | None = None
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """As click has them; while a command line is read, those that are enough for it."""
+        few: list[click.Parameter] | None = ctx.meta.get(FEW)
+        return super().get_params(ctx) if few is None else few
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """The option, made once: click tells options apart by what they are, not by their names."""

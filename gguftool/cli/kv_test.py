@@ -68,15 +68,15 @@ def kv_test(session: Session, /, model: str, **options: object) -> int:
         check_svg(str(plot))
     with open_for(session, on_this_machine(model)) as m:
         only_runnable(m)
-        first, hp = m.name, m.arch
-    if not _keeps_cache(hp):
-        raise UsageError(f"{model}: a {hp.arch} model keeps no KV cache, so its type costs nothing")
-    wanted = _types(str(options["types"])) if options["types"] else TYPES
-    tested = measure(
-        first, wanted, text=_text(options["text"]), tokens=_int(options["tokens"]), chunk=_int(options["chunk"]),
-        threads=_int(options["threads"]) or None, timeout=float(str(options["timeout"])),
-        engine=str(options["engine"]), llama_cpp=_text(options["llama_cpp"]), tell=session.status(),
-    )  # fmt: skip
+        hp = m.arch
+        if not _keeps_cache(hp):
+            raise UsageError(f"{model}: a {hp.arch} model keeps no KV cache, so its type costs nothing")
+        wanted = _types(str(options["types"])) if options["types"] else TYPES
+        tested = measure(
+            m, wanted, text=_text(options["text"]), tokens=_int(options["tokens"]), chunk=_int(options["chunk"]),
+            threads=_int(options["threads"]) or None, timeout=float(str(options["timeout"])),
+            engine=str(options["engine"]), llama_cpp=_text(options["llama_cpp"]), tell=session.status(),
+        )  # fmt: skip
     context = _int(options["ctx"]) or hp.context_length or tested.chunk
     planned = {r.name: _bytes(hp, context, r.type_k, r.type_v) for r in tested.results}
     if plot is not None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gguftool.near import near_names
-
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "--ctx": ("-c", "--ctx-size", "--context-length", "--context-size", "--context", "--n-ctx", "--num-ctx"),
     "--cache-type": ("--kv-cache-type", "--cache-types", "--kv-type", "--kv-cache-dtype"),
@@ -112,5 +110,7 @@ def resembling(word: str, spelled: Mapping[str, str]) -> list[str]:
     for name, shown in spelled.items():
         bare.setdefault(name.lstrip("-"), shown)
     plain = word.lstrip("-").lower().replace("_", "-")
+    from gguftool.near import near_names
+
     near = [plain] if plain in bare else near_names(plain, [name for name in bare if len(name) > 1], n=5)
     return list(dict.fromkeys(bare[name] for name in near))[:3]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gguftool.cli.helped import Helped, Plain
+from gguftool.cli.helped import FEW, Helped, Plain
 from gguftool.cli.names import as_known
 from gguftool.cli.spelled import FormatOption, Further, no_such_option, refuse_run_together, spellings
 from gguftool.cli.spelled import Option as Option
@@ -146,7 +146,6 @@ class Command(Helped):
 
     def __init__(self, *args: Any, examples: str = "", words_for: str = "", **kwargs: Any) -> None:
         self._all: list[click.Parameter] | None = None
-        self._few: list[click.Parameter] | None = None
         super().__init__(*args, **kwargs)
         self.words_for = words_for
         self._examples = examples
@@ -180,13 +179,15 @@ class Command(Helped):
         if type(self) is not Command:
             return None
         few = [param for param in self._own if not isinstance(param, Further)]
-        shown = {name for param in few if isinstance(param, Option) for name in (*param.shown, *param.secondary_opts)}
+        options = [param for param in few if isinstance(param, Option)]
+        shown = {name for param in options for name in (*param.shown, *param.secondary_opts)}
         named = (word.partition("=")[0] for word in args if word[:1] == "-")
-        return few if shown.issuperset(named) else None
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """As click has them, `params` and the help; while a command line is read, those that are enough for it."""
-        return super().get_params(ctx) if self._few is None else self._few
+        if not shown.issuperset(named):
+            return None
+        # Some answer to a name that another one shows: --force of `fix` would be what --yes is taken for.
+        for param in options:
+            param.without(shown)
+        return few
 
     @property
     def examples(self) -> str:
@@ -205,7 +206,7 @@ class Command(Helped):
             if not ctx.resilient_parsing:
                 refuse_run_together(ctx, args, spelled)
         try:
-            self._few = few
+            ctx.meta[FEW] = few
             # click's parser eats the list it is given.
             return super().parse_args(ctx, list(args))
         except click.NoSuchOption as error:
@@ -220,7 +221,7 @@ class Command(Helped):
                 raise click.UsageError(f"{error.message}.{self._quoted(args)}", ctx) from None
             raise
         finally:
-            self._few = None
+            ctx.meta.pop(FEW, None)
 
     def _quoted(self, args: list[str]) -> str:
         """The command line that was meant by words typed without an option and without quotes."""

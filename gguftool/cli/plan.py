@@ -55,7 +55,6 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
     from gguftool.api.plan import engine_for, plan_open
     from gguftool.cli.opened import open_for
     from gguftool.hub.meant import meant
-    from gguftool.report import plan as report
 
     wishes = wished(extra)
     if options["calibrate"]:
@@ -95,14 +94,18 @@ def plan(session: Session, /, model: str, extra: tuple[str, ...], **options: Any
             session.note(f"note: {safe(text)}")
         code, words = _code(found), list(found.command)
         if session.format == "json":
+            from gguftool.report.plan_json import plan_json
+
             unfit = found.deployment.unfit
-            body = report.plan_json(
+            body = plan_json(
                 advice, words, found.expected, unfit, found.speed, found.ways, found.not_ready, found.not_loaded
             )
             session.write_json(ok=code == 0, body=body)
         else:
+            from gguftool.report.plan import plan_text
+
             measuring = "" if options["measure"] else _measuring(session.words, found)
-            text = report.plan_text(
+            text = plan_text(
                 advice, m.name, words, session.style, found.speed, found.ways, found.not_ready, found.not_loaded,
                 measuring,
             )  # fmt: skip

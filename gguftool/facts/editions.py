@@ -6,7 +6,6 @@ are read: a line each, of which the differences from the newest build down to th
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from gguftool.facts import NUMBER
-from gguftool.facts.data import INSTEAD, newest, path
+from gguftool.facts.data import INSTEAD, newest, parsed, path
 from gguftool.facts.difference import applied
 
 FILE = "builds/maps.jsonl"
@@ -30,7 +29,7 @@ def _head() -> tuple[Mapping[str, Any], int]:
     """The first line, and where the next begins."""
     with open(path(FILE), "rb") as file:
         line = file.readline()
-        head: Mapping[str, Any] = json.loads(line)
+        head: Mapping[str, Any] = parsed(line)
         return head, file.tell()
 
 
@@ -43,7 +42,7 @@ def _steps(document: str) -> tuple[tuple[int, Any], ...]:
         return ()
     with open(path(FILE), "rb") as file:
         file.seek(start + offset)
-        found: Mapping[str, Any] = json.loads(file.read(size))
+        found: Mapping[str, Any] = parsed(file.read(size))
     return tuple(sorted(((int(build), step) for build, step in found.items()), reverse=True))
 
 

@@ -6,13 +6,13 @@ says reaches them only as values, and no expression may grow beyond a bound.
 
 from __future__ import annotations
 
-import ast
+import _ast as ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from gguftool.facts.machine.expressions import COMPARE
+from gguftool.facts.machine.expressions import COMPARE, parsed
 
 MOST = 4096
 """Items of a list, and the largest power."""
@@ -69,7 +69,7 @@ def evaluate(text: str, scope: Scope) -> Any:
 
 @cache
 def _compiled(text: str) -> Compiled:
-    return _node(ast.parse(text, mode="eval").body)
+    return _node(parsed(text))
 
 
 def _node(node: Any) -> Compiled:

@@ -6,7 +6,7 @@ are decided here; the others depend on the file and are told in words.
 
 from __future__ import annotations
 
-import ast
+import _ast as ast
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -18,6 +18,7 @@ from gguftool.facts.howread import NEVER as NEVER
 from gguftool.facts.howread import SOMETIMES as SOMETIMES
 from gguftool.facts.howread import Read as Read
 from gguftool.facts.known import by_known, mapped
+from gguftool.facts.machine.expressions import parsed
 from gguftool.records import replace
 from gguftool.regex import regex
 
@@ -99,9 +100,11 @@ def _calls(
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
         yield _called(node.func.id, [_constant(a) for a in node.args], when, fails)
         return
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            yield from _calls(child, arch, when, names)
+    for name in node._fields:
+        value = getattr(node, name)
+        for child in value if isinstance(value, list) else (value,):
+            if isinstance(child, ast.expr):
+                yield from _calls(child, arch, when, names)
 
 
 def _called(name: str, a: list[Any], when: tuple[str, ...], fails: bool) -> Read:
@@ -128,7 +131,8 @@ def _fails(rows: list[Row]) -> bool:
 
 @cache
 def _node(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
+    node: ast.expr = parsed(text)
+    return node
 
 
 def _constant(node: ast.expr) -> Any:
@@ -188,8 +192,38 @@ def _words(node: ast.expr, names: Mapping[str, str]) -> str:
         return joined.join(dict.fromkeys(_words(v, names) for v in node.values))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
         return f"{_constant(node.args[0])} is there"
-    text = ast.unparse(node).replace("h.", "")
+    text = _written(node).replace("h.", "")
     return re.sub(r"[A-Za-z_]\w*(?:\(\))?", lambda m: names.get(m[0], m[0]), text)
+
+
+def _written(node: ast.expr) -> str:
+    """As `ast.unparse` does it, whose module takes a millisecond: most are a name or one comparison."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        sign = _SIGNS.get(type(node.ops[0]))
+        left, right = _plain(node.left), _plain(node.comparators[0])
+        if sign and left and right:
+            return f"{left} {sign} {right}"
+    elif plain := _plain(node):
+        return plain
+    from ast import unparse
+
+    return unparse(node)
+
+
+_SIGNS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+
+def _plain(node: ast.expr) -> str:
+    """A name, a number, a text, a member or a call without arguments as it is written; "" for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Constant) and type(node.value) in (int, str):
+        return repr(node.value)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not (node.args or node.keywords):
+        return f"{node.func.id}()"
+    return ""
 
 
 def _not(told: str) -> str:

@@ -18,12 +18,13 @@ def ids(name: int) -> Mapping[str, int | None]:
         name: of the vocabulary, a key of `gguftool.format.vocabularies.KNOWN`; of another one nothing is said.
     """
     table, key = newest("tokens.json"), f"{name:08x}"
-    if key not in table["found"]:
+    try:
+        found, first = table["found"][key]
+    except KeyError:
         return {}
     out: dict[str, int | None] = dict.fromkeys(table["asked"])
-    out.update(table["found"][key])
+    out.update(found)
     # The tokens of the bytes stand in a row, or are not there at all.
-    first = table["bytes"].get(key)
     if first is not None:
         out.update((f"<0x{byte:02X}>", first + byte if first >= 0 else None) for byte in range(256))
     return out

@@ -328,7 +328,7 @@ class Answers(Generic[T]):
         return answer
 
 
-def told(name: Any, question: Callable[[], T]) -> T:
+def noted(name: Any, question: Callable[[], T]) -> T:
     """The answer to a part of a larger question, of which only the answer counts and not the facts it is made of.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 import struct
@@ -160,6 +159,8 @@ def parse_text(type_name: str, text: str, key: str = "value") -> object:
             if t.id == STR:
                 return text.split(",")  # a token may begin like a list: [UNK],[CLS]
             raise UsageError(f"{key}: {e}") from None
+        import json
+
         return [_scalar(t, v if isinstance(v, str) else json.dumps(v), key) for v in items]
     return [] if not stripped else [_scalar(t, v, key) for v in text.split(",")]
 

@@ -95,10 +95,8 @@ class Whole:
 
 def digest(count: int, data: bytes | memoryview) -> str:
     """What an array of ``count`` strings is known by, byte by byte; only who can break BLAKE2 makes another one."""
-    try:  # hashlib's own, without the 2 ms that it takes to load OpenSSL
-        from _blake2 import blake2b
-    except ImportError:
-        from hashlib import blake2b
+    from gguftool.digest import blake2b
+
     found = blake2b(count.to_bytes(8, "little"), digest_size=16)
     found.update(data)
     return found.hexdigest()

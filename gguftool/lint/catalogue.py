@@ -6,12 +6,12 @@ its one home; a test holds it equal to them.
 
 from __future__ import annotations
 
-import json
 import os
 from functools import cache
 
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
+from gguftool.facts.data import parsed
 from gguftool.lint.rule import Scope, Severity, sections_of, title_of
 from gguftool.lint.rules import FAMILIES
 from gguftool.near import near_names
@@ -49,7 +49,7 @@ class Described:
 def described() -> dict[str, Described]:
     """All rules by id, family by family."""
     with open(os.path.join(os.path.dirname(__file__), FILE), "rb") as file:
-        rows = json.loads(file.read())
+        rows = parsed(file.read())
     return {row[0]: Described(row[0], row[1], Severity(row[2]), Scope(row[3]), *row[4:]) for row in rows}
 
 

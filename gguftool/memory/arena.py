@@ -213,43 +213,44 @@ def most(steps: Sequence[int], sizes: Sequence[int], alignment: int) -> int:
         sizes: bytes of what is given room, by number.
         alignment: of the buffer.
     """
-    # Free blocks in order, each its start and its size; the last one has no end.
-    free = [[0, _ENDLESS]]
+    # Free blocks in order, where each begins and how large it is; the last one has no end.
+    begins, rooms = [0], [_ENDLESS]
     padded = [-(-n // alignment) * alignment for n in sizes]
     starts = [0] * len(padded)
     top = 0
     for n in steps:
         if n >= 0:
             size = padded[n]
-            # The smallest block that holds it; the last one only when no other does.
-            at = -1
-            if len(free) > 1:
-                least = _ENDLESS
-                for i in range(len(free) - 1):
-                    if size <= free[i][1] <= least:
-                        at, least = i, free[i][1]
-            block = free[at]
-            starts[n] = block[0]
-            block[0] += size
-            block[1] -= size
-            if not block[1]:
-                del free[at]
-            if starts[n] + size > top:
-                top = starts[n] + size
+            # The smallest block that holds it, of equal ones the last; the endless one only when no other does.
+            at, least = -1, _ENDLESS
+            for i, room in enumerate(rooms):
+                if size <= room <= least:
+                    at, least = i, room
+            starts[n] = start = begins[at]
+            if least == size:
+                del begins[at], rooms[at]
+            else:
+                begins[at] += size
+                rooms[at] = least - size
+            if start + size > top:
+                top = start + size
             continue
         start, size = starts[~n], padded[~n]
-        for i, block in enumerate(free):
+        end = start + size
+        for i, begin in enumerate(begins):
             # It grows together with those beside it.
-            if block[0] + block[1] == start:
-                block[1] += size
-                if i + 1 < len(free) and block[0] + block[1] == free[i + 1][0]:
-                    block[1] += free.pop(i + 1)[1]
+            if begin + rooms[i] == start:
+                rooms[i] += size
+                if i + 1 < len(begins) and begin + rooms[i] == begins[i + 1]:
+                    rooms[i] += rooms.pop(i + 1)
+                    del begins[i + 1]
                 break
-            if start + size == block[0]:
-                block[0] = start
-                block[1] += size
+            if end == begin:
+                begins[i] = start
+                rooms[i] += size
                 break
-            if start < block[0]:
-                free.insert(i, [start, size])
+            if start < begin:
+                begins.insert(i, start)
+                rooms.insert(i, size)
                 break
     return top

@@ -15,7 +15,6 @@ from gguftool.facts.arch import Hparams
 from gguftool.facts.backends import COPIES, backend
 from gguftool.facts.cachetypes import CACHE_TYPES, flash_attn_used
 from gguftool.facts.layers import is_mla, layers
-from gguftool.facts.reads import reads
 from gguftool.memory.builds import formula
 from gguftool.memory.devices import HOST, Device
 from gguftool.memory.kv import CachePlan
@@ -185,6 +184,8 @@ def _feed_forward(hp: Hparams) -> int:
     used = max(hp.per_layer("expert_used_count"), default=0)
     if not used:
         return dense
+    from gguftool.facts.reads import reads
+
     width = max(hp.per_layer("feed_forward_length"), default=0)
     if "expert_feed_forward_length" in reads(hp.arch):
         width = max(hp.per_layer("expert_feed_forward_length"), default=0) or width

@@ -158,7 +158,7 @@ def table(planner: Planner, plan: MemoryPlan, pairs: tuple[tuple[str, str], ...]
     for ctx in contexts(planner.hp, plan.cache.context.requested):
         row = []
         for pair in columns:
-            s = replace(plan.settings.with_types(pair), ctx=ctx)
+            s = replace(plan.settings, type_k=pair[0], type_v=pair[1], ctx=ctx)
             why = refusals(planner.hp, *pair, s.flash_attn)
             one = planner.taken(s, plan.placement)
             row.append(Cell(ctx, pair, one.kv, one.total, False if why else one.fits, why[0] if why else ""))

@@ -17,9 +17,9 @@ from gguftool.memory.kv import CachePlan, kv_cache, layer_cache
 from gguftool.memory.layout import Layout, way
 from gguftool.memory.program import Program, graphs, program, vocabulary
 from gguftool.memory.reserve import Backends, Reserve
-from gguftool.memory.settings import Context, Settings
+from gguftool.memory.settings import Context, Settings, of_a_graph
 from gguftool.memory.use import DeviceUse, DraftContext, Side, Sums, Taken
-from gguftool.memory.weights import Placed, Placement, Weight, Weights
+from gguftool.memory.weights import Placed, Placement, Weight, Weights, of_a_place
 from gguftool.model import Model
 from gguftool.records import dataclass, field, replace
 
@@ -27,6 +27,8 @@ GIB = 1 << 30
 DEFAULT_RESERVE = GIB
 """Kept free on every device, as by llama.cpp's own fit (`common.h:fit_params_target`): drivers and desktops need it."""
 HOST_ALIGNMENT = 32
+_Reserved = tuple[Reserve | None, dict[tuple[int, ...], dict[str, int]]]
+"""What a graph takes, None when it is not known, and its bytes by the cells of the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,7 @@ class Planner:
     build: int | None = None
     weights: Weights = field(init=False)
     layout: Layout = field(init=False)
-    _reserves: dict[object, Reserve | None] = field(init=False, default_factory=dict)
-    _laid: dict[object, dict[str, int]] = field(init=False, default_factory=dict)
+    _reserves: dict[object, _Reserved] = field(init=False, default_factory=dict)
     _placed: dict[Placement, Placed] = field(init=False, default_factory=dict)
     _taken: dict[tuple[Settings, Placement], Taken] = field(init=False, default_factory=dict)
     _plans: dict[tuple[Settings, Placement], MemoryPlan] = field(init=False, default_factory=dict)
@@ -169,9 +170,10 @@ class Planner:
             UsageError: neither the file nor the settings name a context length.
         """
         key = s, self._as_here(p)
-        if key not in self._plans:
-            self._plans[key] = self._plan(*key)
-        return self._plans[key]
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = self._plan(*key)
+        return found
 
     def taken(self, s: Settings, p: Placement | None = None) -> Taken:
         """What a launch takes of the devices: as the plan has it, for a fraction of its cost.
@@ -180,9 +182,10 @@ class Planner:
             UsageError: neither the file nor the settings name a context length.
         """
         key = s, self._as_here(p)
-        if key not in self._taken:
-            self._taken[key] = self._take(*key)
-        return self._taken[key]
+        found = self._taken.get(key)
+        if found is None:
+            found = self._taken[key] = self._take(*key)
+        return found
 
     def _as_here(self, p: Placement | None) -> Placement:
         """A placement with the patterns and the processor of this planner."""
@@ -318,17 +321,20 @@ class Planner:
 
     def _laid_out(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed) -> dict[str, int]:
         """Compute buffers by device as the graph needs them; empty: the graph of this model is not known."""
-        where = replace(p, split=(), gpu_layers=None), placed.layer_device, cache.context.ubatch
         # The graph is the same for contexts of any length, and on the host for all types that go the same way.
         types = tuple(map(way, (s.type_k, s.type_v))) if not self.machine.devices else (s.type_k, s.type_v)
-        key = replace(s, ctx=None, cache_ram=0, checkpoints=0, type_k="f16", type_v="f16"), types, where
+        key = of_a_graph(s), types, of_a_place(p), placed.layer_device, cache.context.ubatch
+        known = self._reserves.get(key)
+        if known is None:
+            known = self._reserves[key] = (self._reserve(s, p, cache, placed), {})
+        found, laid = known
+        if found is None:
+            return {}
         cells = {x.name: x.cells for x in cache.caches}
-        laid = key, *cells.values()
-        if laid not in self._laid:
-            if key not in self._reserves:
-                self._reserves[key] = self._reserve(s, p, cache, placed)
-            self._laid[laid] = found.bytes(cells) if (found := self._reserves[key]) is not None else {}
-        return self._laid[laid]
+        of_these = tuple(cells.values())
+        if of_these not in laid:
+            laid[of_these] = found.bytes(cells)
+        return laid[of_these]
 
     def _reserve(self, s: Settings, p: Placement, cache: CachePlan, placed: Placed) -> Reserve | None:
         devices, at = self.machine.devices, placed.layer_device

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from gguftool.brief import short_repr
 from gguftool.errors import UsageError
 from gguftool.facts.arch import Hparams
 from gguftool.facts.cachetypes import CACHE_TYPES
-from gguftool.records import dataclass, replace
+from gguftool.records import dataclass, fields, replace
 
 SERVER_SLOTS = 4
 """Slots llama-server opens, sharing one context, when it is not told `-np` (`server.cpp:main`)."""
@@ -89,6 +91,12 @@ class Settings:
     def unified(self) -> bool:
         """Whether all slots share one context."""
         return self.parallel is None if self.kv_unified is None else self.kv_unified
+
+
+of_a_graph = attrgetter(
+    *sorted({f.name for f in fields(Settings)} - {"ctx", "cache_ram", "checkpoints", "type_k", "type_v"})
+)
+"""The settings that a graph depends on, its cache types apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from gguftool.brief import named_repr, short_repr
 from gguftool.errors import UsageError
@@ -19,7 +20,7 @@ from gguftool.format.header import MOST
 from gguftool.format.types import TENSOR_TYPE_BY_NAME
 from gguftool.memory.devices import HOST, Device, row_padding
 from gguftool.memory.settings import pad
-from gguftool.records import dataclass, field
+from gguftool.records import dataclass, field, fields
 from gguftool.regex import regex
 
 INPUT = -1
@@ -87,6 +88,10 @@ class Placement:
     host_buffers: bool = True
 
     __repr__ = short_repr
+
+
+of_a_place = attrgetter(*sorted({f.name for f in fields(Placement)} - {"split", "gpu_layers"}))
+"""What a graph depends on of a placement, the devices of its layers apart."""
 
 
 @dataclass(slots=True)

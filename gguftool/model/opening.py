@@ -7,7 +7,6 @@ import os
 from gguftool.errors import GgufToolError
 from gguftool.format.parse import parse
 from gguftool.model.headers import Headers
-from gguftool.model.missing import missing_error
 from gguftool.model.model import Model
 from gguftool.model.part import Part
 from gguftool.model.shards import find, split_keys
@@ -57,6 +56,8 @@ def whole(first: Part, *, strict: bool = True, known: Headers | None = None) -> 
         if shard_set is None:
             return _alone(first)
         if strict and shard_set.missing:
+            from gguftool.model.missing import missing_error
+
             raise missing_error(text, shard_set)
         parts: list[Part] = []
         for no, p in enumerate(shard_set.paths):

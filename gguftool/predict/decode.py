@@ -27,9 +27,8 @@ from gguftool.predict.graph import (
     types,
 )
 from gguftool.predict.state import Run
-from gguftool.predict.texts import normalised, rwkv_gaps
+from gguftool.predict.texts import charsmap
 from gguftool.predict.verdict import AfterLoad
-from gguftool.predict.vocab import charsmap
 
 
 def _decode_missing(state: Run) -> Iterator[AfterLoad]:
@@ -143,6 +142,8 @@ def _prompt(state: Run) -> Iterator[AfterLoad]:
                 yield AfterLoad(DECODE, ABORTS, words.format(role), f"field:tokenizer.ggml.{key}")
                 return
     if vocab.kind == "RWKV":
+        from gguftool.predict.rwkv import rwkv_gaps
+
         for number, endless in rwkv_gaps(vocabulary(state.model), SAMPLE):
             lacks = f"a letter of {SAMPLE.decode().strip()!r} has no token"
             if endless:
@@ -151,6 +152,8 @@ def _prompt(state: Run) -> Iterator[AfterLoad]:
                 words = f"init: invalid token[{number}] = -1 ({lacks})"
                 yield AfterLoad(DECODE, "fails", words, "field:tokenizer.ggml.model")
     if vocab.kind == "UGM":
+        from gguftool.predict.unigram import normalised
+
         try:
             normalised(vocabulary(state.model), charsmap(Reader(state.model.fields, "")), SAMPLE)
         except Refusal as fault:

@@ -18,7 +18,6 @@ from gguftool.model import Model
 from gguftool.model.role import ROLES, role
 from gguftool.model.vocab import KINDS
 from gguftool.records import dataclass
-from gguftool.regex import regex
 
 ARCH, TOKENIZER, PRE, TYPE, PROJECTOR = "architecture", "tokenizer_model", "pre_tokenizer", "tensor_type", "projector"
 TEMPLATE = "template_engine"
@@ -35,7 +34,6 @@ REFUSING = (ARCH, TOKENIZER, PRE, TYPE, PROJECTOR, CODE, SIDE)
 LONG_TEMPLATE = 64_000
 """A chat template of so many characters ends llama-server at its start where the engine before `jinja` reads it: it did
 with b4798 and b7551, and does no more with b8672."""
-_BLOCK = regex(r"(?<=\.)\d+(?=\.)")
 _SIDES = {
     "adapter": ("adapters", "key", "adapter.type"),
     "control-vector": ("control vectors", "option", "--control-vector"),
@@ -190,7 +188,9 @@ def _ignored(m: Model, told: set[tuple[str, str]]) -> Iterator[Need]:
     asked = [(KEY, key, f"field:{key}") for key in m.fields if key in read or key.startswith("tokenizer.ggml.")]
     names: dict[str, str] = {}
     for tensor in m.all_tensors():
-        names.setdefault(_BLOCK.sub("%d", tensor.name).removesuffix(".weight").removesuffix(".bias"), tensor.name)
+        parts = tensor.name.split(".")
+        parts[1:-1] = ["%d" if x.isdecimal() else x for x in parts[1:-1]]
+        names.setdefault(".".join(parts).removesuffix(".weight").removesuffix(".bias"), tensor.name)
     template = m.get("tokenizer.chat_template")
     if isinstance(template, str) and len(template) >= LONG_TEMPLATE:
         asked.append((TEMPLATE, "jinja", "field:tokenizer.chat_template"))

@@ -16,8 +16,8 @@ from gguftool.predict.verdict import LOAD_ERROR, LoadEnds
 from gguftool.source import LocalFile
 
 
-def check_splits(m: Model, reader: Reader) -> None:
-    """The split keys of the first file, and the files they lead to.
+def check_splits(m: Model, reader: Reader, count: int) -> None:
+    """The other split keys of the first file of ``count``, and the files they lead to.
 
     llama.cpp goes by name alone: the other files are looked up beside the first one.
 
@@ -25,9 +25,6 @@ def check_splits(m: Model, reader: Reader) -> None:
         Refusal, LoadEnds: with llama.cpp's words.
         Unknown: the other files cannot be seen from here.
     """
-    count = reader.scalar("=split.count", "u16") or 0
-    if count <= 1:
-        return
     path = m.parts[0].name
     no = reader.scalar("=split.no", "u16", True)
     if no:

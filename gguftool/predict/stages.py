@@ -13,8 +13,7 @@ from gguftool.facts.machine.ends import Abort, Refusal, Unknown
 from gguftool.facts.machine.program import Machine, Row
 from gguftool.facts.machine.reader import Reader, where
 from gguftool.facts.machine.rows import common, has_program, machine_of, program
-from gguftool.facts.marks import bears
-from gguftool.facts.watched import told
+from gguftool.facts.marks import bears, told
 from gguftool.format.header import TensorInfo
 from gguftool.format.types import ARR, BOOL
 from gguftool.model import Model, Part, from_source
@@ -22,7 +21,6 @@ from gguftool.model.role import role
 from gguftool.model.vocab import TOKENS, vocabulary
 from gguftool.predict.after import after_load
 from gguftool.predict.file import check_bounds, check_file, keys_as_c
-from gguftool.predict.splits import check_splits
 from gguftool.predict.state import Run
 from gguftool.predict.tensors import Asked, local_names, padded, run
 from gguftool.predict.types import unknown_type
@@ -237,7 +235,10 @@ def begin(state: Run) -> None:
     check_bounds(m.parts[0])
     state.stage = "splits"
     _named_twice(m)
-    check_splits(m, reader)
+    if (count := reader.scalar("=split.count", "u16") or 0) > 1:
+        from gguftool.predict.splits import check_splits
+
+        check_splits(m, reader, count)
     state.warnings += unknown_type(m)
     state.stage = "architecture"
     reader.scalar("=general.file_type", "u32")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from gguftool.facts.data import load
 from gguftool.facts.machine.ends import Abort, Refusal
 from gguftool.facts.machine.reader import Reader, where
-from gguftool.facts.marks import bears
-from gguftool.facts.watched import told
+from gguftool.facts.marks import bears, told
 from gguftool.model.vocab import (
     ADD_BOS_PRE,
     BYTE,
@@ -20,7 +19,7 @@ from gguftool.model.vocab import (
     names,
 )
 from gguftool.predict.older import holds, length, must_be, must_reach
-from gguftool.predict.texts import CHARSMAP, check_pieces, normalised, rwkv_gaps
+from gguftool.predict.texts import CHARSMAP, charsmap, check_pieces
 from gguftool.records import dataclass, field
 
 NULL = -1
@@ -274,18 +273,18 @@ def _newline(reader: Reader, out: Loaded, vocab: Vocabulary, words: _Words, pre:
             out.newline = False
             out.warnings.append(_NO_NEWLINE)
     elif out.kind == "UGM":
+        from gguftool.predict.unigram import normalised
+
         left = normalised(vocab, charsmap(reader), b"\n")
         # One or more spaces, where the file wants them merged, leave nothing.
         if not left.strip(b" ") and (not left or reader.scalar(_TG + "remove_extra_whitespaces", "bool")):
             out.warnings.append(_NO_NEWLINE)
-    elif out.kind == "RWKV" and any(endless for _, endless in rwkv_gaps(vocab, b"\n")):
+    elif out.kind == "RWKV":
+        from gguftool.predict.rwkv import rwkv_gaps
+
+        if not any(endless for _, endless in rwkv_gaps(vocab, b"\n")):
+            return
         raise Abort("the tokenizer of RWKV never ends over this vocabulary", "field:tokenizer.ggml.model")
-
-
-def charsmap(reader: Reader) -> bytes:
-    """The compiled map of characters, b"" for none."""
-    f = reader.fields.get(CHARSMAP)
-    return b"" if f is None else bytes(f.value_bytes)
 
 
 def _special_ids(reader: Reader, out: Loaded, pre: str) -> None:

@@ -6,7 +6,6 @@ Always an object and always printed, also when nothing was found or the command 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -53,6 +52,8 @@ def dumps(obj: object, *, compact: bool = False) -> str:
     Bytes become text, and what is not UTF-8 in them, like lone surrogates in text, becomes ``\xNN`` spelled out.
     NaN and infinities, which JSON does not have, become the strings "NaN", "Infinity" and "-Infinity".
     """
+    import json
+
     layout: dict[str, Any] = {"separators": (",", ":")} if compact else {"indent": 2}
     try:
         text = json.dumps(obj, ensure_ascii=False, allow_nan=False, default=_plain, **layout)
@@ -72,6 +73,8 @@ def write(obj: object, stream: TextIO, *, compact: bool = False) -> None:
 
 def _pieces(obj: object) -> list[bytes]:
     """`dumps` in pieces, none of them before all is known to have a form: half an object is worse than a late one."""
+    import json
+
     try:
         encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain, indent=2)
         chunks = encoder.iterencode(obj)

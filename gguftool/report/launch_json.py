@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gguftool.report.choices import choices_json, speed_json
+from gguftool.report.choices_json import choices_json, speed_json
 from gguftool.report.growth import growth_json
 from gguftool.report.known import known_json
 from gguftool.report.launch import shell_line
-from gguftool.report.plan import where_json
+from gguftool.report.plan_json import where_json
 from gguftool.report.proof import judgement_json
 from gguftool.run.args import masked
 from gguftool.run.embedding import way

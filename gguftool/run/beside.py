@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gguftool.brief import short_repr
 from gguftool.hub import open_any
@@ -11,13 +12,15 @@ from gguftool.memory.devices import HOST
 from gguftool.memory.plan import Machine
 from gguftool.memory.use import PROJECTOR, Side
 from gguftool.model import Model
-from gguftool.predict.pairs import Misfit, misfits
 from gguftool.records import dataclass, field
 from gguftool.run import speculative
 from gguftool.run.lying import note
 from gguftool.run.options.table import by_field
 from gguftool.run.wishes import Wishes
 from gguftool.shell import gguftool, path_word
+
+if TYPE_CHECKING:
+    from gguftool.predict.pairs import Misfit
 
 ROLES = {
     "mmproj": "mmproj",
@@ -103,6 +106,8 @@ def beside(model: Model, w: Wishes, machine: Machine, build: int | None = None) 
             if name == "draft":
                 _drafting(model, m, w, machine, out)
                 continue
+            from gguftool.predict.pairs import misfits
+
             option = by_field()[name].ours
             out.unfit += [Unfit(option, path, one) for one in misfits(model, m, ROLES[name], build)]
             again = any(x.what == ROLES[name] for x in out.sides)

@@ -13,7 +13,6 @@ from functools import cache, cached_property
 from gguftool.brief import short_repr
 from gguftool.errors import ToolFailed
 from gguftool.facts.data import load
-from gguftool.near import near_names
 from gguftool.programs import Tool, run
 from gguftool.records import dataclass
 from gguftool.regex import regex
@@ -103,6 +102,8 @@ class Capabilities:
 
     def nearest(self, name: str) -> list[str]:
         """Spellings that resemble ``name``, best first."""
+        from gguftool.near import near_names
+
         return near_names(name, self.by_name)
 
 

@@ -108,7 +108,7 @@ class KvTest:
 
 def _first_file(model: Model | str | os.PathLike[str]) -> tuple[str, Subject]:
     """The file to load, and what is known of it; only of what can run."""
-    with opened(file_of(model)) as m:
+    with opened(model if isinstance(model, Model) and model.paths else file_of(model)) as m:
         only_runnable(m)
         return m.name, subject(m)
 

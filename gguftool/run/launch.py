@@ -20,7 +20,6 @@ from gguftool.model import Model
 from gguftool.model.embedder import Embedder
 from gguftool.model.positions import learnt_positions
 from gguftool.model.role import only_runnable
-from gguftool.predict.pairs import DOUBT
 from gguftool.records import dataclass, field, replace
 from gguftool.run import devices as hardware
 from gguftool.run.args import CommandLine, quiet, server_command
@@ -203,7 +202,7 @@ def plan_open(
     for problem in d.problems:
         t.stop("build", problem, "llama-server --help lists what it takes" if "no option" in problem else "")
     for one in d.unfit:
-        if one.misfit.outcome == DOUBT:
+        if one.misfit.doubtful:
             t.notes.append(one.text)
         else:
             t.stop("pair", one.text, one.remedy, "error" if one.misfit.stops else "warning")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from gguftool.facts.cachetypes import DEFAULT
 from gguftool.hub import open_any
@@ -21,9 +22,11 @@ from gguftool.memory.weights import Placement
 from gguftool.model import Model
 from gguftool.model.drafting import DFLASH, DSPARK, EAGLE3, KINDS, MTP, drafting, drafts_itself, prediction_layers
 from gguftool.model.role import sidecar_by_name
-from gguftool.predict.pairs import Misfit, misfits
 from gguftool.records import replace
 from gguftool.run.wishes import Wishes
+
+if TYPE_CHECKING:
+    from gguftool.predict.pairs import Misfit
 
 DRAFT_MAX = 3
 """llama.cpp's default of ``--spec-draft-n-max`` (b11434)."""
@@ -138,6 +141,7 @@ def unfit(model: Model, draft: Model | None, w: Wishes) -> list[tuple[str, Misfi
     kinds = [kind for kind in asked(w) if kind in KINDS]
     if draft is None and not kinds:
         return []
+    from gguftool.predict.pairs import misfits
     from gguftool.predict.pairs.draft import by_itself, misfits_as
 
     if draft is None:

@@ -6,7 +6,6 @@ from gguftool import programs
 from gguftool.brief import short_repr
 from gguftool.errors import MissingFile, ToolFailed, UsageError
 from gguftool.facts import NUMBER
-from gguftool.near import near_names
 from gguftool.programs import PROGRAMS, SERVER, Tool
 from gguftool.records import dataclass
 from gguftool.run.capabilities import Capabilities, capabilities, parse_version
@@ -111,6 +110,8 @@ def of_package(package: str, version: str) -> Target:
     known = {s.version: s for s in shipping.shipped() if s.package == package}
     found = known.get(version.strip().removeprefix("v").removeprefix("=="))
     if found is None:
+        from gguftool.near import near_names
+
         near = near_names(version, known, 3)
         way = f"known: {', '.join(near)}" if near else f"known: {len(known)} versions"
         raise UsageError(f"which llama.cpp is in {package} {version} is not known", way)

@@ -49,11 +49,13 @@ def dense(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 
-def apart(data: dict[str, Any], part: str) -> str:
-    """As `dense`, but each entry of one part on a line, to be read alone (`gguftool.facts.data.Entries`)."""
-    entries = ",\n".join(f"{dense(name)}:{dense(value)}" for name, value in data[part].items())
-    rows = [f"{dense(k)}:" + (f"{{\n{entries}\n}}" if k == part else dense(v)) for k, v in data.items()]
-    return "{" + ",".join(rows) + "}"
+def apart(data: dict[str, Any], *parts: str) -> str:
+    """As `dense`, but each entry of these parts on a line, to be read alone (`gguftool.facts.data.Entries`)."""
+
+    def entries(part: dict[str, Any]) -> str:
+        return "{\n" + ",\n".join(f"{dense(name)}:{dense(value)}" for name, value in part.items()) + "\n}"
+
+    return "{" + ",".join(f"{dense(k)}:" + (entries(v) if k in parts else dense(v)) for k, v in data.items()) + "}"
 
 
 def lines(data: dict[str, Any]) -> str:
@@ -98,8 +100,8 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
     maps = noted(load_maps(t, measured, build))
     written = noted(conversions(source, build))
     out = {
-        "load_maps.json": apart(maps, "classes"),
-        "architectures.json": lines(noted(architectures(t, maps, measured, build))),
+        "load_maps.json": apart(maps, "classes", "graph", "unused"),
+        "architectures.json": apart(noted(architectures(t, maps, measured, build)), "architectures"),
         "readers.json": lines(noted(readers(source, t, maps, measured, build))),
         "vocabulary.json": lines(noted(vocabulary(t, build))),
         "projectors.json": dense(noted(projectors(t, build))),
@@ -107,7 +109,7 @@ def everything(source: Path, server: str | None, named: str | None) -> tuple[str
         "messages.json": lines(noted(messages(source, build))),
         "backends.json": lines(noted(backends(source, build))),
         "conversions.json": lines(written),
-        "constants.json": lines(constants(written, Defaults(t), measured["constants"])),
+        "constants.json": apart(constants(written, Defaults(t), measured["constants"]), "constants"),
         "converters.json": lines(noted(converters(source, build))),
         "tensor_names.json": lines(noted(tensor_names(source, build))),
         "options.json": lines(noted(programs(source, build))),

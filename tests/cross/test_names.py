@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import click
@@ -241,6 +243,31 @@ def test_options_that_nobody_names_change_nothing(name: str):
     for words in ([], ["a"], ["a", "b"], ["a", "b", "c"], ["a", "--", "b"], ["a", *flags[:2]], ["a", "--nonsense"]):
         # An option of the session, which changes no parameter, is reason enough to look at all there are.
         assert _read(name, words) == _read(name, ["-q", *words]), words
+
+
+FIRST = """
+import click
+from gguftool.cli.group import gguftool
+from gguftool.cli.spelled import Option
+root = click.Context(gguftool)
+for name in gguftool.list_commands(root):
+    command = gguftool.get_command(root, name)
+    words = [param.name for param in command._own if isinstance(param, click.Argument)]
+    for param in command._own:
+        for word in param.shown if isinstance(param, Option) else ():
+            command._few = command._enough([word])
+            parser = command.make_parser(click.Context(command))
+            given = parser.parse_args([word] if param.is_flag or param.count else [word, "1"])[0]
+            print(name, word, param.name, *(n for n in given if n not in words))
+"""
+
+
+def test_a_name_means_what_the_help_says_of_it_in_the_first_command_line_of_a_process():
+    """Of many ways to parse a line the one that a shell takes: nothing has asked for all the options before."""
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["fix", "--yes", "yes", "yes"] in rows
+    assert [row for row in rows if row[3:] != [row[2]]] == []
 
 
 @pytest.mark.parametrize("name", gguftool.list_commands(ROOT))

@@ -12,6 +12,7 @@ import pytest
 
 from gguftool.format import parse
 from gguftool.model import tokenlist
+from gguftool.run.measurer import available
 from tests.build import llama
 from tests.cross.test_streams import CALLS, matrix
 
@@ -85,7 +86,14 @@ def _lines() -> list[str]:
     return [*(line for name in CALLS for line in (*usual.get(name, ()), *MORE.get(name, ()))), *SET]
 
 
-@pytest.mark.parametrize("line", _lines())
+needs_library = pytest.mark.skipif(not available(), reason="xllamacpp is not installed in the version we know")
+COMPUTED = [
+    pytest.param(line, marks=needs_library)
+    for line in ("kv-test m.gguf --tokens 64 --chunk 64", "quant-test m.gguf s.gguf --tokens 64 --chunk 64")
+]
+
+
+@pytest.mark.parametrize("line", [*_lines(), *COMPUTED])
 def test_each_header_and_each_vocabulary_once(
     line: str,
     cli: Callable[..., Any],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gguftool.facts import BUILD
-from gguftool.facts.data import load
+from gguftool.facts.data import load, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "gguftool" / "facts" / "data"
@@ -188,6 +188,12 @@ def test_what_cannot_be_read_is_an_error(tree: Path, tmp_path: Path) -> None:
     assert written["build"] == BUILD
 
 
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.json")), ids=lambda path: path.stem)
+def test_data_of_the_package_is_read_as_json_reads_it(path: Path) -> None:
+    text = path.read_bytes()
+    assert repr(parsed(text)) == repr(json.loads(text))
+
+
 def test_what_is_read_entry_by_entry_is_what_stands_in_the_file() -> None:
     whole = json.loads((DATA / "load_maps.json").read_text(encoding="utf-8"))
     read = load("load_maps.json")
@@ -195,6 +201,20 @@ def test_what_is_read_entry_by_entry_is_what_stands_in_the_file() -> None:
     assert not isinstance(classes, dict)
     assert list(read) == list(whole)
     assert (list(classes), len(classes)) == (list(whole["classes"]), len(whole["classes"]))
-    assert {**read, "classes": dict(classes)} == whole
+    apart = {part: read[part] for part in ("classes", "graph", "unused")}
+    assert not any(isinstance(entries, dict) for entries in apart.values())
+    assert {**read, **{part: dict(entries) for part, entries in apart.items()}} == whole
     assert classes.get("lama") is None
     assert '"' not in classes
+
+
+@pytest.mark.parametrize("file", ["architectures", "constants"])
+def test_what_is_read_by_architecture_is_what_stands_in_the_file(file: str) -> None:
+    whole = json.loads((DATA / f"{file}.json").read_text(encoding="utf-8"))[file]
+    read = load(f"{file}.json")[file]
+    assert not isinstance(read, dict)
+    assert dict(read) == whole
+    # Names of strangers' files: with bytes that are no text, and with what would lead on in the file.
+    beginning = json.dumps(whole["afmoe"], separators=(",", ":")).rpartition('":')[0]
+    for name in ("", "\udcff", "lama", "afmoe\n", f'afmoe":{beginning}'):
+        assert name not in read

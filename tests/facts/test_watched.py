@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gguftool.facts.data import INSTEAD, load
-from gguftool.facts.marks import bears
-from gguftool.facts.watched import Answers, told
+from gguftool.facts.marks import bears, told
+from gguftool.facts.watched import Answers
 
 
 def facts(**maps: Any) -> dict[str, Any]:

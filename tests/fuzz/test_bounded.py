@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.costly import every
-from tests.fuzz.worst import asked
+from tests.fuzz.worst import MIB, asked
 
 CASES = [
     ("nested-deep", ["dump", "--format", "json"]),
@@ -25,3 +25,4 @@ def test_no_form_costs_out_of_proportion(name: str, command: list[str], tmp_path
     every()[name]().write(path)
     cost = asked(name, [*command, str(path)], tmp_path)
     assert not cost.over, cost
+    assert cost.mib <= MIB, cost

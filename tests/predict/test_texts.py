@@ -10,7 +10,9 @@ import pytest
 from gguftool.model import from_source
 from gguftool.model.vocab import vocabulary
 from gguftool.predict import predict
-from gguftool.predict.texts import normalised, rwkv_gaps, token_bytes, unescaped
+from gguftool.predict.rwkv import rwkv_gaps, unescaped
+from gguftool.predict.texts import token_bytes
+from gguftool.predict.unigram import normalised
 from gguftool.source import Memory
 from tests.build import GGUF
 from tests.predict.recipes import built

@@ -6,7 +6,29 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from json import loads
+
+    parsed = loads
+else:
+    try:
+        from _json import make_scanner
+    except ImportError:  # no CPython
+        from json import loads as parsed
+    else:
+        # What `json.loads` calls: to load `json` takes longer than to read most of these files.
+        class _As:
+            strict, parse_int, parse_float, parse_constant = True, int, float, float
+            object_hook = object_pairs_hook = None
+
+        _scan = make_scanner(_As)
+
+        def parsed(text: bytes) -> Any:
+            """The value of a JSON text that ships with the package, without blanks at its beginning."""
+            return _scan(text.decode(), 0)[0]
+
 
 INSTEAD: ContextVar[Callable[[str], Any] | None] = ContextVar("INSTEAD", default=None)
 """Where the facts are taken from while those of another build are asked for (`facts/editions.py`)."""
@@ -33,14 +55,13 @@ class Entries(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._parsed:
-            import json
-
-            begin = b'\n"%s":' % name.encode()
-            at = self._text.find(begin, self._start, self._end)
+            # A name may be that of a stranger's file; none of ours has a quotation mark, which would lead out of it.
+            begin = b'\n"%s":' % name.encode("utf-8", "surrogateescape")
+            at = self._text.find(begin, self._start, self._end) if '"' not in name else -1
             if at < 0:
                 raise KeyError(name)
             value = self._text[at + len(begin) : self._text.index(b"\n", at + 1)]
-            self._parsed[name] = json.loads(value.removesuffix(b","))
+            self._parsed[name] = parsed(value.removesuffix(b","))
         return self._parsed[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -53,17 +74,20 @@ class Entries(Mapping[str, Any]):
 
 @cache
 def newest(name: str) -> Any:
-    """The parsed JSON file ``name`` of this folder, `Entries` where one of its objects stands in lines; read once."""
-    import json
-
+    """The parsed JSON file ``name`` of this folder, `Entries` where its objects stand in lines; read once."""
     with open(path(name), "rb") as file:
         text = file.read()
-    start, end = text.find(b"{\n"), text.find(b"\n}")
-    if start <= 0 or text.find(b"\n", end + 1) >= 0:
-        return json.loads(text)
-    # No string of JSON holds the end of a line: these are the only ones.
-    found: dict[str, Any] = json.loads(text[:start] + b"null" + text[end + 2 :])
-    return {key: Entries(text, start, end) if value is None else value for key, value in found.items()}
+    rest, objects, at = [], [], 0
+    while (start := text.find(b"{\n", at)) > 0 and (end := text.find(b"\n}", start)) > 0:
+        rest.append(text[at:start])
+        objects.append(Entries(text, start, end))
+        at = end + 2
+    # No string of JSON holds the end of a line: in such a file these are the only ones.
+    if not objects or text.find(b"\n", at) >= 0:
+        return parsed(text)
+    found: dict[str, Any] = parsed(b"null".join([*rest, text[at:]]))
+    given = iter(objects)
+    return {key: next(given) if value is None else value for key, value in found.items()}
 
 
 def load(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -12,7 +11,6 @@ from typing import Any
 from gguftool.errors import GgufToolError
 from gguftool.files.cache import user_cache
 from gguftool.memory.speed.rates import Rate
-from gguftool.processors import processors
 
 BLOCK = 1 << 25
 """Numbers of 4 bytes each thread reads: 128 MiB, more than the caches of common processors."""
@@ -31,6 +29,7 @@ def stored() -> Rate | None:
     """What was measured of this host, None when nothing was, or of a host with other processors."""
     if not os.path.exists(path()):
         return None
+    from gguftool.processors import processors
     from gguftool.reading import json_file
 
     try:
@@ -48,8 +47,11 @@ def calibrate() -> Rate:
     Raises:
         NoRoom, Refused: the figures cannot be kept.
     """
+    import json
+
     from gguftool.files.names import make_folder
     from gguftool.files.small import replace_own
+    from gguftool.processors import processors
 
     bandwidth, compute = _bandwidth(), _compute()
     when = time.strftime("%Y-%m-%d")
@@ -76,6 +78,8 @@ def _best(work: Callable[[], Any], rounds: int = ROUNDS) -> float:
 def _bandwidth() -> float:
     """Bytes all processors together read in a second."""
     import numpy as np
+
+    from gguftool.processors import processors
 
     blocks = [np.ones(BLOCK, np.float32) for _ in range(min(processors(), 16))]
 

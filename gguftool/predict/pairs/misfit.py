@@ -48,6 +48,21 @@ class Misfit:
         """Whether what was asked for would not happen."""
         return self.outcome not in (HARM, DOUBT)
 
+    @property
+    def ends(self) -> bool:
+        """Whether llama.cpp would not start with it."""
+        return self.outcome in (ABORTS, REFUSED)
+
+    @property
+    def left_out(self) -> bool:
+        """Whether llama.cpp would go on without it."""
+        return self.outcome == IGNORED
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether nothing keeps it from running as meant, though something speaks against it."""
+        return self.outcome == DOUBT
+
 
 Check = Callable[[Model, Model], Iterable[Misfit]]
 """(model, the file beside it) -> what is wrong."""

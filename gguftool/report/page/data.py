@@ -13,11 +13,12 @@ from gguftool.api.reported.tokens import Tokens
 from gguftool.api.reported.weights import Share, TensorRow, shares
 from gguftool.model.overview import TypeShare
 from gguftool.records import asdict
-from gguftool.report import compat, glance, hash, lint, plan
+from gguftool.report import compat, glance, hash, lint
 from gguftool.report.dump import TOKEN_TYPES
 from gguftool.report.load import load_json
 from gguftool.report.overview import summary_json
 from gguftool.report.page.verdict import verdict
+from gguftool.report.plan_json import plan_json
 from gguftool.report.turned import turning_json
 
 Body = dict[str, Any]
@@ -146,7 +147,7 @@ def _plan(p: Portrait) -> Body:
     if x is None:
         return {}
     unfit = x.deployment.unfit
-    return plan.plan_json(x.advice, list(x.command), x.expected, unfit, x.speed, x.ways, x.not_ready, x.not_loaded)
+    return plan_json(x.advice, list(x.command), x.expected, unfit, x.speed, x.ways, x.not_ready, x.not_loaded)
 
 
 def _beside(x: BesideIt) -> Body:
