@@ -83,7 +83,10 @@ class Session:
         """
         cleared()
         text = text if whole or self.format != "text" else fold(text)
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.write(text)
+        if not text.endswith("\n"):
+            # Not joined: some texts have many megabytes.
+            sys.stdout.write("\n")
 
     def note(self, text: str) -> None:
         """Something by the way: to stderr, not with ``--quiet``."""

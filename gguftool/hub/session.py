@@ -1,4 +1,4 @@
-"""The session of huggingface-hub, with our rule for redirects: its own follows any.
+"""The session of huggingface-hub, with our rule for redirects, its own follows any, and without its other errands.
 
 Nowhere from the open internet to this machine or the network behind it, and from https never to http
 (`gguftool.hub.http` keeps to the same). A session has a hook for answers, which sees each redirect before it is
@@ -34,10 +34,17 @@ def keep_redirects_in() -> None:
     """See to it that the sessions of huggingface-hub know the rule; call it where the request is made.
 
     It makes new ones when a connection failed, so what makes them is taught, whoever set it.
+
+    To say in its headers which agent it runs under, it would ask its server for a list of agents first: a request that
+    nobody asked for, and where that server is not to be reached three seconds of waiting, every time. It does not,
+    unless ``HF_HUB_DISABLE_TELEMETRY`` says that it may.
     """
+    from huggingface_hub import constants
     from huggingface_hub.utils import _http, get_session
 
     with _lock:
+        if not os.environ.get("HF_HUB_DISABLE_TELEMETRY"):
+            constants.HF_HUB_DISABLE_TELEMETRY = True
         for kept, setter in _FACTORIES:
             factory, teach = getattr(_http, kept, None), getattr(_http, setter, None)
             if factory is not None and teach is not None:

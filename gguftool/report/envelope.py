@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from gguftool.errors import GgufToolError
 
 TOOL = {"name": "gguftool", "version": __version__}
-_CHUNKS = 1 << 8
-"""Parts of JSON that are made into bytes together: more at a time save nothing, and long texts among them add up."""
+_PIECE = 1 << 13
+"""Characters of JSON, at least, that are made into bytes together: more save nothing, and long texts add up."""
 _SURROGATE = regex("[\ud800-\udfff]")
 
 
@@ -73,18 +72,25 @@ def write(obj: object, stream: TextIO, *, compact: bool = False) -> None:
 
 def _pieces(obj: object) -> list[bytes]:
     """`dumps` in pieces, none of them before all is known to have a form: half an object is worse than a late one."""
+    try:
+        return _encoded(obj)
+    except (ValueError, TypeError):
+        return _encoded(_clean(obj))
+
+
+def _encoded(obj: object) -> list[bytes]:
     import json
 
-    try:
-        encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain, indent=2)
-        chunks = encoder.iterencode(obj)
-        pieces = []
-        # Some bytes each: all of them at once take ten times the text. One emoji makes a text four times its bytes.
-        while piece := "".join(islice(chunks, _CHUNKS)).encode():
-            pieces.append(piece)
-        return pieces
-    except (ValueError, TypeError):
-        return [dumps(obj).encode()]
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain, indent=2)
+    pieces, waiting, size = [], [], 0
+    # Some characters each: all at once take ten times the text. One emoji makes a text four times its bytes.
+    for chunk in encoder.iterencode(obj):
+        waiting.append(chunk)
+        size += len(chunk)
+        if size > _PIECE:
+            pieces.append("".join(waiting).encode())
+            waiting, size = [], 0
+    return [*pieces, "".join(waiting).encode()]
 
 
 def put(text: str, stream: TextIO) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -126,6 +128,16 @@ def test_through_a_proxy(
     login = base64.b64encode(b"anna:geheim")
     assert b"proxy-authorization: basic " + login.lower() in log[0].lower()
     assert b"hf_secret" not in b"".join(log)
+
+
+def test_nothing_is_asked_for_besides(hub: Site, tmp_path: Path) -> None:
+    """huggingface-hub would ask its server for a list of agents first, in every process that has none of this day."""
+    code = "from gguftool.hub import api, address; print(len(api.listing(address.HubAddress('o/r'))))"
+    env = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "new")}
+    said = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert said.stdout == "1\n"
+    assert [r.path for r in hub.log if "/o/r/" not in r.path] == []
+    assert hub.log
 
 
 @pytest.mark.parametrize("name", ["NO_PROXY", "no_proxy"])

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 
 from gguftool.errors import GgufToolError
+from gguftool.format.header import MANY
+from gguftool.format.types import STR
 from gguftool.model.about.fact import Facts, facts_of
 from gguftool.model.about.strange import number
 from gguftool.model.model import Model
@@ -17,19 +19,22 @@ from gguftool.regex import regex
 from gguftool.source import Memory
 
 _BLOCK = regex(r"blk\.(\d{1,18})\.")
+_PATH = 1 << 12
+"""Bytes of the name of a data set that are shown; no path is longer on Linux."""
 _MOST = 4 << 20
 """Bytes of counts that are read; a matrix over 500 tensors of 512 experts has 1 MiB of them."""
 
 
 def about(m: Model) -> Facts:
     """Data sets, chunks, coverage, and what was never reached. Reads the counts of a file that lies here."""
-    datasets = m.get("imatrix.datasets")
+    datasets = m.fields.get("imatrix.datasets")
+    named = datasets.head(MANY, most=_PATH) if datasets and datasets.element_type == STR else None
     measured = [name.removesuffix(".in_sum2") for name in m.tensors if name.endswith(".in_sum2")]
     without = [name for name in measured if f"{name}.counts" not in m.tensors]
     zero, experts = _never(m)
     blocks = sorted({int(found[1]) for name in measured if (found := _BLOCK.match(name))})
     return facts_of(
-        ("data sets", tuple(map(str, datasets)) if isinstance(datasets, list) else None),
+        ("data sets", tuple(map(str, named)) if named is not None else None),
         ("chunks", number(m, "imatrix.chunk_count")),
         ("tokens a chunk", number(m, "imatrix.chunk_size")),
         ("tensors measured", len(measured)),
