@@ -173,7 +173,7 @@ def host_memory(proc: str = "/proc/meminfo", cgroup: str = CGROUP) -> HostMemory
 
 def _meminfo(path: str) -> tuple[int, int] | None:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             rows = dict(line.split(":", 1) for line in file if line.startswith(("MemTotal:", "MemAvailable:")))
     except OSError:
         return None
