@@ -215,10 +215,11 @@ else:
         return lambda one: tuple(getattr(one, name) for name in names)
 
     def _own_fields(cls):
+        given = cls.__dict__
         for name, kind in cls.__annotations__.items():
             if str(kind).startswith(("ClassVar", "typing.ClassVar")):
                 continue
-            said = cls.__dict__.get(name, MISSING)
+            said = given.get(name, MISSING)
             one = said if type(said) is Field else Field(said)
             if type(one.default) in (list, dict, set):
                 raise ValueError(f"mutable default {type(one.default)} for field {name} is not allowed")
@@ -227,8 +228,11 @@ else:
 
     def _record(cls, frozen, slots, eq, repr):
         own = list(_own_fields(cls))
-        every = {f.name: f for base in reversed(cls.__mro__[1:]) for f in base.__dict__.get("__record__", ())}
-        every.update((f.name, f) for f in own)
+        every, taken = own, ()
+        if cls.__base__ is not object or len(cls.__bases__) > 1:
+            above = {f.name: f for base in reversed(cls.__mro__[1:]) for f in base.__dict__.get("__record__", ())}
+            every = (above | {f.name: f for f in own}).values()
+            taken = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
         names = dict(cls.__dict__)
         for f in own:
             # A slot cannot have a default in the class, and a factory's product belongs to one object.
@@ -236,15 +240,15 @@ else:
                 names.pop(f.name, None)
             else:
                 names[f.name] = f.default
-        names["__record__"] = tuple(every.values())
+        names["__record__"] = tuple(every)
         names["__frozen__"] = frozen
         names["__dataclass_fields__"] = _STANDARD
         names["__signature__"] = _SIGNATURE
-        names.setdefault("__match_args__", tuple(f.name for f in every.values() if f.init))
+        names.setdefault("__match_args__", tuple(f.name for f in every if f.init))
         if repr:
             names.setdefault("__repr__", _repr)
         if eq:
-            names["__compared__"] = _compared([f.name for f in every.values() if f.compare])
+            names["__compared__"] = _compared([f.name for f in every if f.compare])
             names.setdefault("__eq__", _eq)
             # Python itself puts None at ``__hash__`` of a class that says ``__eq__``.
             if names.get("__hash__") is None:
@@ -255,7 +259,6 @@ else:
                 names.setdefault("__getstate__", _state)
                 names.setdefault("__setstate__", _set_state)
         if slots:
-            taken = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
             names["__slots__"] = tuple(f.name for f in own if f.name not in taken)
         names.pop("__dict__", None)
         names.pop("__weakref__", None)

@@ -74,19 +74,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     import gc
 
     gc.set_threshold(100_000, 20, 20)
-    _put_off()
+    names = _put_off()
     from gguftool.cli.boundary import run
 
+    del names["UUID"]
     code = run(args)
     gc.freeze()
     return code
 
 
-def _put_off() -> None:
-    """Let click import nothing that it asks for nothing: 7 ms of a command that shows no help and has no error."""
-    waiting = [_Later("inspect"), _Later("gettext", "gettext", "ngettext")]
+def _put_off() -> dict[str, Any]:
+    """Let click import nothing that it asks for nothing: 7 ms of a command that shows no help and has no error.
+
+    Returns:
+        names of `uuid`, of which ``UUID`` is to go once click is there: from then on it is the class.
+    """
+    # Of `uuid`, which loads a library of the system, click's type of options is made with the name of the class alone.
+    uuid = _Later("uuid", UUID="UUID")
+    waiting = [_Later("inspect"), _Later("gettext", "gettext", "ngettext"), uuid]
     if sys.platform == "linux":
-        # `uuid`, of which click makes a type of options, asks for the name of the system, a plan for the processor.
+        # `uuid` asks for the name of the system, a plan for the processor.
         waiting.append(_Later("platform", system=lambda: os.uname().sysname, machine=lambda: os.uname().machine))
     if sys.version_info < (3, 12):
         # That of Python 3.11 defines all classes in Python first, to take those of C in their place.
@@ -96,6 +103,7 @@ def _put_off() -> None:
         waiting.append(_Later("datetime", **{name: getattr(_datetime, name) for name in names}))
     for later in waiting:
         sys.modules.setdefault(later.__name__, later)
+    return vars(uuid)
 
 
 class _Later(ModuleType):

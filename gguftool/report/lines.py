@@ -25,6 +25,8 @@ READABLE = 100
 _NARROWEST = 12
 """Columns of a table's text that is wrapped; where it would be narrower, each row becomes lines of its own."""
 _NAMES = r"gguftool|hf|pip|ollama|mv|cp|rm|chmod|mkdir|truncate|git|head|tail|llama-[a-z-]+(?=.* -)"
+_OFTEN = "█░✓✗…→"
+"""What bars and tables of ours are drawn with: one column each, known without the tables of all characters."""
 _COMMAND = regex(
     rf"(?:(?<=: )|(?<=; )|(?<=-> )|(?<=\$ )|(?<=  )|^ *)(?:{_COLOUR})*(?:{_NAMES})(?: (?! )[^ ]+)+"
     r"|(?<= )gguftool [a-z-]+(?: (?! )[^ ]+)* --?[a-z](?:(?! {2}).)*|`[^`]*`"
@@ -97,7 +99,7 @@ def width(text: str) -> int:
 
 
 def _columns_of(char: str) -> int:
-    if char.isascii():
+    if char.isascii() or char in _OFTEN:
         return 1
     import unicodedata
 

@@ -99,7 +99,7 @@ def repacked(cpuinfo: str = "/proc/cpuinfo") -> str:
     if platform.machine().lower() in ("arm64", "aarch64"):
         return "neon"
     try:
-        with open(cpuinfo, encoding="ascii", errors="replace") as file:
+        with open(cpuinfo, encoding="utf-8", errors="replace") as file:
             words = next((line for line in file if line.startswith("flags")), "").split()
     except OSError:
         return "avx2"
@@ -173,7 +173,7 @@ def host_memory(proc: str = "/proc/meminfo", cgroup: str = CGROUP) -> HostMemory
 
 def _meminfo(path: str) -> tuple[int, int] | None:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             rows = dict(line.split(":", 1) for line in file if line.startswith(("MemTotal:", "MemAvailable:")))
     except OSError:
         return None
@@ -205,7 +205,7 @@ def _limits(root: str) -> Iterator[tuple[int, int]]:
 def _cached(folder: str) -> int:
     """File cache counts as used, but gives way."""
     try:
-        with open(os.path.join(folder, "memory.stat"), encoding="ascii", errors="replace") as file:
+        with open(os.path.join(folder, "memory.stat"), encoding="utf-8", errors="replace") as file:
             rows = dict(line.split(None, 1) for line in file if len(line.split()) == 2)
     except OSError:
         return 0
@@ -215,7 +215,7 @@ def _cached(folder: str) -> int:
 
 def _number(path: str) -> int | None:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read(64).strip()
     except OSError:
         return None

@@ -92,6 +92,7 @@ SELDOM = {
     "ssl",
     "tempfile",
     "urllib",
+    "uuid",
 }
 """Of the standard library: some ms each, and for few files."""
 if sys.platform == "linux":
@@ -136,6 +137,11 @@ def test_what_is_not_loaded_yet_is_there_when_it_is_asked_for():
         "print(MAXYEAR, datetime is sys.modules['datetime'].datetime, datetime.strptime('2026', '%Y').year)\n"
         "import platform\n"
         "print(platform.system(), bool(platform.python_version()), sys.modules['platform'].system())\n"
+        "import uuid\n"
+        "from click.types import uuid as early_uuid\n"
+        "print('_uuid' in sys.modules, uuid.UUID(int=1).int, early_uuid.UUID is sys.modules['uuid'].UUID)\n"
+        "import click\n"
+        "print(click.UUID.convert('0' * 32, None, None), click.UUID.name)\n"
         "from inspect import signature\n"
         "print(signature(lambda x: 1), signature is early.signature)\n"
         "try: early.nothing\n"
@@ -146,7 +152,8 @@ def test_what_is_not_loaded_yet_is_there_when_it_is_asked_for():
     assert lines[:3] == ["2", "False", "True False"]
     assert lines[3:5] == ["a True True", "9999 True 2026"]
     assert lines[5] == f"{platform.system()} True {platform.system()}"
-    assert lines[6:] == ["(x) True", "module 'inspect' has no attribute 'nothing'"]
+    assert lines[6:8] == ["False 1 True", "00000000-0000-0000-0000-000000000000 uuid"]
+    assert lines[8:] == ["(x) True", "module 'inspect' has no attribute 'nothing'"]
 
 
 def test_the_process_ends_at_once_but_not_before_what_is_to_be_done_at_its_end():
