@@ -9,6 +9,7 @@ from gguftool.facts import llama_cpp
 from gguftool.lint.rule import Context, Finding, Severity, Wish
 from gguftool.lint.run import lint
 from gguftool.model import Model
+from gguftool.model.headers import headers_beside
 from gguftool.records import dataclass, replace
 from gguftool.run.beside import named
 from gguftool.run.options.table import by_field
@@ -59,7 +60,7 @@ def preflight(
         replace(fault, message=f"{name}: {fault.message}")
         for name, (_, path) in zip(files, sides, strict=True)
         if not any(message.startswith(f"{name}:") for message in told)
-        for fault in _faults(path, check(path))
+        for fault in _faults(path, check(path, known=headers_beside(opened.kept)))
     ]
     stops, notes = _lint(model, opened, wishes, build)
     own = _faults(model, check_here(opened, model))

@@ -148,7 +148,7 @@ def _key(name: str) -> Iterator[str]:
 def _tensor(name: str) -> Iterator[str]:
     # By hand: three expressions that nobody else needs take longer to compile than all names of a model to spell.
     parts = name.split(".")
-    parts[1:-1] = ["%d" if x.isascii() and x.isdigit() else x for x in parts[1:-1]]
+    parts[1:-1] = ["%d" if x and not x.strip("0123456789") else x for x in parts[1:-1]]
     plain = ".".join(parts)
     bare = next((plain.removesuffix(end) for end in _ENDS if plain.endswith(end)), plain)
     for text in (plain, bare, f"{bare}.%s"):

@@ -183,11 +183,13 @@ def _checked(row: Row, found: Verification) -> tuple[str, ...]:
 def _lint(row: Row, model: Model, want: Want) -> Prediction | None:
     from gguftool.lint.rule import Context, Severity, Wish
     from gguftool.lint.run import lint
+    from gguftool.model.headers import headers_beside
     from gguftool.model.role import ROLES, role
     from gguftool.run.lying import projectors
 
     # A projector in the folder of one model is meant for it.
-    sides = [open_any(path, strict=False) for path in (projectors(model) if ROLES[role(model)].runs else ())]
+    paths = projectors(model) if ROLES[role(model)].runs else ()
+    sides = [open_any(path, strict=False, known=headers_beside(model.kept)) for path in paths]
     try:
         wish = Wish(want.context_length, want.cache_type)
         context = Context(wish=wish, policy=want.policy, build=want.build, beside=tuple(sides))

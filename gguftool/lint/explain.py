@@ -26,6 +26,7 @@ from gguftool.facts.reads import reads
 from gguftool.format.filler import FILLER_KEY, is_filler
 from gguftool.near import near_names
 from gguftool.records import dataclass
+from gguftool.shell import gguftool
 
 _LLAMA_CPP = {
     "L": "the loader of llama.cpp",
@@ -90,7 +91,7 @@ def explain(key: str) -> Explanation:
     from gguftool.lint.catalogue import described
 
     if key in described():
-        raise UsageError(f"{key!r} is not a key but a rule of lint", f"gguftool rules {key}")
+        raise UsageError(f"{key!r} is not a key but a rule of lint", gguftool("rules", key))
     raise UsageError(f"{key!r} is not a key that gguftool knows", _guess(key))
 
 

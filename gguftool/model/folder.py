@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from gguftool.errors import GgufToolError, MissingFile, Unreadable, UsageError
-from gguftool.format.parse import parse
+from gguftool.model.headers import Headers, headers_beside
 from gguftool.model.model import Model
 from gguftool.model.part import Part
 from gguftool.model.role import ROLES, role, sidecar_by_name
@@ -121,12 +121,13 @@ def projectors_beside(m: Model) -> tuple[list[str], bool]:
         here = _listed(os.path.dirname(m.name) or ".")
     except GgufToolError:
         return [], True
+    known = headers_beside(m.kept)
     many = len(here.models) + len(here.projectors) > LOOKED_INTO
     named = _others(m, _alike(m.name, here.projectors) if many else here.projectors)
     if many and len(here.models) > len(m.parts):
-        return [p for p in named if _is_projector(p, here)], False
+        return [p for p in named if _is_projector(p, here, known)], False
     unnamed = _others(m, here.models)
-    found = [p for p in (*named, *unnamed) if _is_projector(p, here)]
+    found = [p for p in (*named, *unnamed) if _is_projector(p, here, known)]
     return found, all(p in found for p in unnamed)
 
 
@@ -188,14 +189,14 @@ def _alike(path: str, others: Sequence[str]) -> Sequence[str]:
     return sorted(others, key=lambda p: -len(words & set(_WORD.findall(os.path.basename(p).lower()))))[:ALIKE]
 
 
-def _alone(path: str) -> Model | None:
+def _alone(path: str, known: Headers | None = None) -> Model | None:
     """One file by itself, its header as far as it can be read; None when that is not at all."""
     try:
         source = LocalFile(path)
     except GgufToolError:
         return None
     try:
-        return Model((Part(path, source, parse(source, strict=False)),))
+        return Model((Part(path, source, (known or Headers()).parsed(source)),))
     except GgufToolError:
         source.close()
         return None
@@ -209,7 +210,7 @@ def _is_sidecar(path: str) -> bool:
         return not ROLES[role(m)].runs
 
 
-def _is_projector(path: str, here: _Folder) -> bool:
+def _is_projector(path: str, here: _Folder, known: Headers) -> bool:
     """Asked for each model of a folder anew, and answered once for a file that stays what it is."""
     # The vocabulary of a model takes long to walk; what is a projector says so in its first keys.
     try:
@@ -220,12 +221,12 @@ def _is_projector(path: str, here: _Folder) -> bool:
         return False
     key = path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
     if key not in here.told:
-        here.told[key] = _tells(path)
+        here.told[key] = _tells(path, known)
     return here.told[key]
 
 
-def _tells(path: str) -> bool:
-    m = _alone(path) if _begins_with(path, (b"clip", b"mmproj")) else None
+def _tells(path: str, known: Headers) -> bool:
+    m = _alone(path, known) if _begins_with(path, (b"clip", b"mmproj")) else None
     if m is None:
         return False
     with m:

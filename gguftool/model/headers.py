@@ -103,3 +103,9 @@ class Headers:
 
 def _state(source: Source) -> object:
     return source.state if isinstance(source, LocalFile) else source
+
+
+def headers_beside(kept: dict[str, Any]) -> Headers:
+    """Those of the files that are looked at for a model: among what is kept on it (`Model.kept`), and gone with it."""
+    found: Headers = kept.setdefault("headers of files beside it", Headers(room=ROOM))
+    return found

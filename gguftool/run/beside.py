@@ -12,6 +12,7 @@ from gguftool.memory.devices import HOST
 from gguftool.memory.plan import Machine
 from gguftool.memory.use import PROJECTOR, Side
 from gguftool.model import Model
+from gguftool.model.headers import headers_beside
 from gguftool.records import dataclass, field
 from gguftool.run import speculative
 from gguftool.run.lying import note
@@ -102,7 +103,7 @@ def beside(model: Model, w: Wishes, machine: Machine, build: int | None = None) 
     """
     out = Beside()
     for name, path in named(w):
-        with open_any(path, strict=False) as m:
+        with open_any(path, strict=False, known=headers_beside(model.kept)) as m:
             if name == "draft":
                 _drafting(model, m, w, machine, out)
                 continue
@@ -121,14 +122,14 @@ def beside(model: Model, w: Wishes, machine: Machine, build: int | None = None) 
     return out
 
 
-def media(w: Wishes) -> tuple[str, ...]:
+def media(model: Model, w: Wishes) -> tuple[str, ...]:
     """What the projector of these wishes lets the server take, as its ``/props`` name it: ``vision``, ``audio``."""
     if w.mmproj is None:
         return ()
     from gguftool.facts.machine.clip import AUDIO, VISION
     from gguftool.model.projector import projector
 
-    with open_any(w.mmproj, strict=False) as m:
+    with open_any(w.mmproj, strict=False, known=headers_beside(model.kept)) as m:
         return tuple(e.modality for e in projector(m).encoders if e.modality in (VISION, AUDIO))
 
 
@@ -136,7 +137,7 @@ def _drafting(model: Model, draft: Model | None, w: Wishes, machine: Machine, ou
     for kind, one in speculative.unfit(model, draft, w):
         option = by_field()["spec_type" if kind else "draft"].ours
         out.unfit.append(Unfit(option, kind or w.draft or "", one))
-    out.doubts += speculative.useless(w)
+    out.doubts += speculative.useless(model, w)
     draw = speculative.context_of(model, draft, w, machine)
     if draw is not None:
         out.drafts.append(draw)

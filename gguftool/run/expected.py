@@ -23,7 +23,7 @@ from gguftool.run.wishes import Wishes
 
 def expectations(model: Model, plan: MemoryPlan, said: Wishes, sides: Sequence[Side] = ()) -> Expected:
     """What the log of this launch has to show."""
-    named: dict[str, Any] = {"media": media(said), "features": features(said), "template": template(model, said)}
+    named: dict[str, Any] = {"media": media(model, said), "features": features(said), "template": template(model, said)}
     c, s, hp = plan.cache.context, plan.settings, model.arch
     if quiet(said):
         # The endpoints are left to ask, and whether it drafts.

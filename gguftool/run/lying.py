@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gguftool.errors import GgufToolError
 from gguftool.model import Model, open_model
 from gguftool.model.folder import projectors_beside
+from gguftool.model.headers import headers_beside
 from gguftool.model.role import role
 from gguftool.shell import gguftool, path_word
 
@@ -29,7 +30,7 @@ def projectors(model: Model) -> dict[str, tuple[Misfit, ...]]:
     out: dict[str, tuple[Misfit, ...]] = {}
     for path in paths:
         try:
-            with open_model(path, strict=False) as side:
+            with open_model(path, strict=False, known=headers_beside(model.kept)) as side:
                 found = misfits(model, side, "mmproj")
         except GgufToolError:
             continue

@@ -21,6 +21,7 @@ from gguftool.memory.use import DraftContext, Side
 from gguftool.memory.weights import Placement
 from gguftool.model import Model
 from gguftool.model.drafting import DFLASH, DSPARK, EAGLE3, KINDS, MTP, drafting, drafts_itself, prediction_layers
+from gguftool.model.headers import headers_beside
 from gguftool.model.role import sidecar_by_name
 from gguftool.records import replace
 from gguftool.run.wishes import Wishes
@@ -56,13 +57,17 @@ def asked(w: Wishes) -> tuple[str, ...]:
     return () if NONE in w.spec_type else tuple(dict.fromkeys(w.spec_type))
 
 
-def kind_of(path: str) -> str:
+def kind_of(path: str, model: Model | None = None) -> str:
     """The ``--spec-type`` that a draft file is made for, by what is in it.
+
+    Args:
+        path: the draft.
+        model: the model that it shall draft for, which keeps its header.
 
     Raises:
         NotGguf, MissingFile: it is none at all.
     """
-    with open_any(path, strict=False) as m:
+    with open_any(path, strict=False, known=None if model is None else headers_beside(model.kept)) as m:
         return drafting(m).kind
 
 
@@ -79,7 +84,7 @@ _NAMED = (("mtp-", MTP), ("eagle3-", EAGLE3), ("dflash-", DFLASH), ("dspark-", D
 def chosen(model: Model, w: Wishes, notes: list[str]) -> Wishes:
     """The wishes with the kind that a draft needs, when nobody named one."""
     if w.draft is not None and not w.spec_type:
-        kind = kind_of(w.draft)
+        kind = kind_of(w.draft, model)
         notes.append(
             f"--spec-type {kind}: that is how the draft model drafts; llama.cpp drafts nothing unless told how"
         )
@@ -127,13 +132,13 @@ def snapshots(w: Wishes) -> int:
     return DRAFT_MAX if w.draft_max is None else w.draft_max
 
 
-def useless(w: Wishes) -> Iterator[tuple[str, str]]:
+def useless(model: Model, w: Wishes) -> Iterator[tuple[str, str]]:
     """A draft model that is loaded and never used: what is wrong, and what helps."""
     if w.draft is None or any(kind in KINDS for kind in asked(w)):
         return
     said = ",".join(w.spec_type) or NONE
     text = f"llama.cpp loads the draft model and never uses it: --spec-type {said} does not"
-    yield text, "--spec-type " + ",".join([*asked(w), kind_of(w.draft)])
+    yield text, "--spec-type " + ",".join([*asked(w), kind_of(w.draft, model)])
 
 
 def unfit(model: Model, draft: Model | None, w: Wishes) -> list[tuple[str, Misfit]]:

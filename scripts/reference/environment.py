@@ -45,6 +45,10 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
             ("HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH", "the token, or the file that holds it"),
             ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "send none"),
             ("HF_HUB_OFFLINE", "no network: what lies in the cache is taken"),
+            (
+                "HF_HUB_DISABLE_TELEMETRY",
+                "taken as `1`; `0` lets huggingface-hub fetch a list of agents, and tell the server which one it runs under",
+            ),
             ("HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME", "where the cache lies"),
             ("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY", "proxies, in lower case, too"),
             ("REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR", "certificates to trust"),

@@ -13,6 +13,7 @@ import pytest
 from gguftool.format import parse
 from gguftool.model import tokenlist
 from gguftool.run.measurer import available
+from tests.beside import control_vector, lora, projector
 from tests.build import llama
 from tests.cross.test_streams import CALLS, matrix
 
@@ -45,6 +46,14 @@ SET = [
         ("fix", " --set general.name=there"), ("fix --auto", ""),
     )
 ]  # fmt: skip
+BESIDE = [
+    f"{words} m.gguf {files}"
+    for words in ("plan", "launch --print", "launch --print --format json", "launch --emit k8s")
+    for files in (
+        "--mmproj by/p.gguf", "-md by/d.gguf", "-md by/d.gguf --spec-type ngram-mod", "--lora by/l.gguf",
+        "--control-vector by/v.gguf", "--mmproj by/p.gguf -md by/d.gguf --lora by/l.gguf",
+    )
+] + ["lint m.gguf --with by/p.gguf --with by/d.gguf", "scan by --jobs 1"]  # fmt: skip
 # Command line -> file -> how often its header may be read, and why it is more than once.
 TWICE = {
     # One file under two arguments is two models, as two files would be.
@@ -52,6 +61,8 @@ TWICE = {
     # What was written is read again, which is a check.
     "lint m.gguf --fix": {"m.gguf": 2},
     "lint twice.gguf --fix": {"twice.gguf": 2},
+    # It has a row of its own, and stands beside the model, which keeps what it knows of it no longer than it is open.
+    "scan by --jobs 1": {"p.gguf": 2},
 }
 
 
@@ -83,7 +94,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], Counter[str]]:
 
 def _lines() -> list[str]:
     usual = {name: [f"{name} {args}".strip()] for name, (args, _) in CALLS.items() if "--help" not in args}
-    return [*(line for name in CALLS for line in (*usual.get(name, ()), *MORE.get(name, ()))), *SET]
+    return [*(line for name in CALLS for line in (*usual.get(name, ()), *MORE.get(name, ()))), *SET, *BESIDE]
 
 
 needs_library = pytest.mark.skipif(not available(), reason="xllamacpp is not installed in the version we know")
@@ -107,6 +118,9 @@ def test_each_header_and_each_vocabulary_once(
         (tmp_path / f"{name}.gguf").write_bytes(llama(tokens=64).replace("general.name", name).bytes())
     (tmp_path / "twice.gguf").write_bytes(llama().kv("general.name", "again").bytes())
     (tmp_path / "i.gguf").write_bytes(matrix().bytes())
+    (tmp_path / "by").mkdir()
+    for name, made in {"d": llama(tokens=64), "p": projector(), "l": lora(), "v": control_vector()}.items():
+        (tmp_path / "by" / f"{name}.gguf").write_bytes(made.bytes())
     if line.startswith("undo"):
         assert cli("fix", "edited.gguf", "--set", "general.name=there").code == 0
     if "s-00001" in line:

@@ -79,7 +79,8 @@ def planned(t: Turned, every: list[Planner], x: Point, p: Placement | None = Non
     s = replace(settings(t.slots[slot], t.types[k], t.types[v]), ctx=t.contexts[c])
     layers = t.layers - spot.host if n else None
     shares = tuple(map(float, spot.split)) if n > 1 else ()
-    every[n]._laid.clear()
+    for known in (every[n]._taken, every[n]._plans):
+        known.clear()
     return every[n].plan(s, replace(p or Placement(), gpu_layers=layers, cpu_moe=spot.experts, split=shares))
 
 
