@@ -47,7 +47,7 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
             ("HF_HUB_OFFLINE", "no network: what lies in the cache is taken"),
             (
                 "HF_HUB_DISABLE_TELEMETRY",
-                "taken as `1`; `0` lets huggingface-hub fetch a list of agents, and tell the server which one it runs under",
+                "taken as `1`; `0` lets huggingface-hub fetch a list of agents and name the one it runs under",
             ),
             ("HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME", "where the cache lies"),
             ("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY", "proxies, in lower case, too"),
